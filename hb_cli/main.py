@@ -57,7 +57,7 @@ COMMANDS = {
     "publish dataset": Command("hub_scripts.publish_dataset", "Publish a frozen version of the dataset on the Hub."),
     "publish metrics": Command("hub_scripts.publish_metrics", "Publish each metric as a Space on the Hub."),
     "publish results": Command(
-        "hub_scripts.publish_results", "Open a pull request with a run's figures on its model's page.", "measure"
+        "hub_scripts.publish_results", "Propose a run's figures for its model's page.", "measure"
     ),
 }
 
@@ -136,8 +136,8 @@ def help_text(group: str = "") -> str:
     ]
     if not group:
         lines += [
-            "On several GPUs, start the modules of `measure`, `tune` and `debias` with accelerate, as in",
-            "`accelerate launch -m hb_metrics.measure ...`.",
+            "On several GPUs, start the modules of `measure`, `tune` and `debias` with",
+            "accelerate, as in `accelerate launch -m hb_metrics.measure ...`.",
         ]
     return "\n".join(lines) + "\n"
 

@@ -1,5 +1,6 @@
 """Reads the options of `measure.py` from the command line and from YAML."""
 
+import argparse
 import json
 from collections.abc import Mapping
 from dataclasses import fields
@@ -16,7 +17,11 @@ from hb_metrics.measurements.settings import RunOptions, Settings, make_settings
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
-UNKNOWN_ERROR = "measurement '{name}' is not known; {hint}allowed: {allowed}"
+# The options that most people use, which `--help` shows.
+COMMON = (
+    *("model", "base_url", "measurements", "dataset_config", "axes", "sample", "output_dir", "seed", "quick"),
+    *("replies_per_cell", "decoding", "style_classifier", "offensiveness_classifier", "fail_above", "config"),
+)
 
 
 def parse_arguments(argv: list[str], description: str = "") -> Settings:
@@ -33,8 +38,21 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
         description=description,
         epilog=f"measurements: {', '.join(names)}; by default {', '.join(defaults)}",
         allow_abbrev=False,
+        add_help=False,
     )
     parser.add_argument("--config", type=Path, help="A YAML file with any of these options.")
+    topics = ["run", *(measurement.name for measurement in MEASUREMENTS if measurement.options is not None), "all"]
+    parser.add_argument(
+        *("-h", "--help"),
+        nargs="?",
+        const="",
+        default=argparse.SUPPRESS,
+        choices=["", *topics],
+        metavar="TOPIC",
+        help=f"Show the most used options, or those of a topic: {', '.join(topics)}.",
+    )
+    if {"-h", "--help"} & {*argv}:
+        _show_help(parser, parser.parse_args([*argv]).help)
     config = parser.parse_args(argv).config
     options: list[str] = []
     if config is not None:
@@ -67,6 +85,18 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
     return settings_of(values)
 
 
+def _show_help(parser: argparse.ArgumentParser, topic: str) -> None:
+    """Prints the options of a topic and ends the program."""
+    options: dict[str, type | None] = {measurement.name: measurement.options for measurement in MEASUREMENTS}
+    kind = RunOptions if topic == "run" else options.get(topic)
+    shown = COMMON if kind is None else tuple(option.name for option in fields(kind))
+    for action in parser._actions:
+        if topic != "all" and action.dest not in (*shown, "help"):
+            action.help = argparse.SUPPRESS
+    parser.print_help()
+    parser.exit()
+
+
 def settings_of(values: Mapping[str, Any]) -> Settings:
     """The options of a run: those given, by name, and the defaults of all others.
 
@@ -97,9 +127,9 @@ def asked_measurements(settings: Settings) -> list[Measurement] | None:
     for name in asked:
         if name not in known:
             hint = did_you_mean(name, known)
-            raise ValueError(UNKNOWN_ERROR.format(name=name, hint=hint, allowed=", ".join(known)))
+            raise ValueError(f"measurement '{name}' is not known; {hint}allowed: {', '.join(known)}")
     return [measurement for measurement in MEASUREMENTS if measurement.name in asked]
 
 
 def _option_classes() -> tuple[type, ...]:
-    return tuple(measurement.options for measurement in MEASUREMENTS)
+    return tuple(measurement.options for measurement in MEASUREMENTS if measurement.options is not None)

@@ -7,8 +7,11 @@ answers back.
 """
 
 import sys
+from pathlib import Path
 
-from hb_metrics.measure import main as measure_main
+from hb_metrics.arguments import parse_arguments
+from hb_metrics.runs.exported_prompts import export_prompts
+from hb_metrics.runs.planning import read_prompts
 
 USAGE = "usage: holistic-bias export-prompts FILE [OPTION ...]; FILE ends in .parquet or .jsonl, options as of measure"
 
@@ -16,14 +19,19 @@ USAGE = "usage: holistic-bias export-prompts FILE [OPTION ...]; FILE ends in .pa
 def main(argv: list[str] | None = None) -> None:
     """Writes the file that the command line names."""
     argv = sys.argv[1:] if argv is None else argv
+    title = (__doc__ or "").split("\n", 1)[0]
     if not argv or argv[0] in ("-h", "--help"):
         print(f"{USAGE}\n", file=sys.stdout if argv else sys.stderr)
         if not argv:
             raise SystemExit(2)
-        measure_main(["--help"])
+        parse_arguments(["--help"], title)
     if argv[0].startswith("-"):
         raise SystemExit(f"export_prompts.py: {argv[0]!r} stands where the file should; {USAGE}")
-    measure_main([*argv[1:], "--export_prompts", argv[0]])
+    try:
+        settings = parse_arguments(argv[1:], title)
+        export_prompts(settings, read_prompts(settings), Path(argv[0]))
+    except (ValueError, OSError, ImportError) as error:
+        raise SystemExit(f"export_prompts.py: {error}") from error
 
 
 if __name__ == "__main__":

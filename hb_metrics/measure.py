@@ -9,11 +9,14 @@ is there after the first measurement, and complete at the end. A run that was in
 the same command is given again, with any number of processes.
 """
 
+import sys
+
+if not __package__:  # started as a script, whose folder would hide the standard library's `statistics`
+    sys.path.pop(0)
+
 import os
 import shlex
 import signal
-import sys
-import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -25,8 +28,9 @@ from typing import Any
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import Settings
+from hb_metrics.report.changes import comparable_figures
+from hb_metrics.report.layout.terminal import figure_lines, filled
 from hb_metrics.runs.default_folder import default_folder
-from hb_metrics.runs.exported_prompts import export_prompts
 from hb_metrics.runs.gates import GATE_STATUS, GateError, check_gates, exceeded
 from hb_metrics.runs.planning import (
     choose_measurements,
@@ -50,10 +54,9 @@ from hb_metrics.runs.run_folder import (
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
-_WIDTH = 100  # of the sentences that a run prints at its end
 
-LOST_PROCESS_ERROR = (
-    "another process of this run has ended, and printed why if it could; all that is finished is kept. To resume, give "
+LOST_PROCESS = (
+    "another process of this run has ended, and printed why if it could; all that is finished is kept. To resume, run "
     "the same command again"
 )
 
@@ -73,19 +76,17 @@ def main(argv: list[str] | None = None) -> None:
             from hb_metrics.inference.processes import is_lost_process
 
             if is_lost_process(error):
-                raise SystemExit(f"measure.py: {LOST_PROCESS_ERROR}") from error
+                raise SystemExit(f"measure.py: {LOST_PROCESS}") from error
             raise
 
 
 def measure(settings: Settings) -> Path:
-    """Runs the measurements, or exports what they would ask; returns the path of the report or of what was exported.
+    """Runs the measurements; returns the path of the report.
 
     Raises:
         GateError: A figure is above its limit; the report is there.
     """
     prompts = read_prompts(settings)
-    if settings.run.export_prompts is not None:
-        return export_prompts(settings, prompts, Path(settings.run.export_prompts))
     check_gates(settings, wanted_measurements(settings))
     files = read_files(settings)
 
@@ -105,7 +106,7 @@ def measure(settings: Settings) -> Path:
         engine = load(settings, source, digests, state.device) if served is None else served
         measurements = choose_measurements(settings, engine)
         gates = check_gates(settings, measurements)
-        state.print(f"{engine.name}: {engine.words}, on {state.device} x {state.num_processes}")
+        state.print(filled(f"{engine.name}: {engine.words}, on {state.device} x {state.num_processes}"))
         names = tuple(measurement.name for measurement in measurements)
         task = Task(settings, prompts, engine, state, names, folder)
         work = {measurement.name: measurement.plan(task, files.get(measurement.name)) for measurement in measurements}
@@ -143,7 +144,8 @@ def _measure(
         task.state.print(f"{measurement.done} in {time.perf_counter() - started:.0f} s")
         if part:
             results[measurement.name] = part
-            print("\n" + "\n".join(measurement.summary({"run": run, **results})), flush=True)
+            figures = comparable_figures([measurement.figures({"run": run, **results})])[0]
+            print("\n" + "\n".join(figure_lines(figures)), flush=True)
             if not is_finished and number < len(measurements):
                 _report_so_far({"run": run, **results}, measurements[number:], task.folder)
     return {"run": run, **results}
@@ -154,7 +156,7 @@ def _report_so_far(results: dict[str, Any], to_come: Sequence[Measurement], fold
 
     write_report(results, folder / REPORT_FILE, to_come=to_come)
     titles = ", ".join(measurement.title for measurement in to_come)
-    print(f"\nreport so far: {(folder / REPORT_FILE).resolve()}\nstill to come: {titles}", flush=True)
+    print(f"\nreport so far: {(folder / REPORT_FILE).resolve()}\n{filled(f'still to come: {titles}')}", flush=True)
 
 
 def _report(results: dict[str, Any], folder: Path) -> None:
@@ -163,7 +165,7 @@ def _report(results: dict[str, Any], folder: Path) -> None:
     write_json(folder / RESULTS_FILE, results)
     answers = write_report(results, folder / REPORT_FILE)
     for answer in answers:
-        print("\n" + textwrap.fill(answer, _WIDTH))
+        print("\n" + filled(answer))
     print(f"\nreport: {(folder / REPORT_FILE).resolve()}")
 
 

@@ -15,16 +15,26 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from transformers import HfArgumentParser
 
 from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
 from hb_dataset.whole_files import write_text
+from hb_metrics.inference.models.chats import ChatOptions
+from hb_metrics.inference.models.contexts import render_contexts
+from hb_metrics.inference.models.layout import Layout, choose_layout
+from hb_metrics.inference.models.loading import LoadedModel, load_model
+from hb_metrics.inference.processes import process_state
+from hb_metrics.inference.replies.presets import decoding_preset
+from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.runs.run_folder import open_run, package_versions, table_digest, write_json
 from hb_train.training.options import check_least, check_shares, first_line, option, run_script
+from hb_train.training.runs import model_description
 from hb_train.tuning.distillation import (
     BASELINE_FILE,
     ROW_SCHEMA,
@@ -33,39 +43,35 @@ from hb_train.tuning.distillation import (
 )
 from hb_train.tuning.labels import SPLITS, held_out_rows, write_split
 
-if TYPE_CHECKING:
-    from hb_metrics.inference.models.layout import Layout
-    from hb_metrics.inference.models.loading import LoadedModel
-
-# torch and transformers take seconds to import: not before the options are known to be right.
-
 REPLIES_FOLDER = "replies"
 
 
 @dataclass
 class BaselineArguments:
-    """What is replied to, and how. All of it is recorded in run.json but the folder."""
+    """The prompts that are replied to, and the replies. run.json records all options but the folder and batch size."""
 
     output_dir: str = field(metadata={"help": "The folder that the rows are written to; it should be new."})
     model: str = option(
         "embedded", "The model that replies, and is to be tuned: a Hub id, a local folder, or embedded."
     )
     dataset_config: str = option("v1.0", "The config of the dataset whose descriptors, nouns and templates are used.")
-    vocabulary_dir: str | None = option(None, "A folder with a vocabulary of your own, instead of the package's.")
+    vocabulary_dir: str | None = option(None, "A folder with your own vocabulary, instead of the package's.")
     leave_out: str | None = option(
-        None, "A config whose descriptors are not trained on, to measure what was not learnt by heart."
+        None, "A config whose descriptors are not trained on, to measure descriptors that were not learnt by heart."
     )
-    num_replies: int = option(1600, "How many replies are sampled.")
-    terms_per_reply: int = option(2, "With how many prompts that have a descriptor each reply is paired.")
+    num_replies: int = option(1600, "The number of replies that are sampled.")
+    terms_per_reply: int = option(2, "The number of prompts with a descriptor that each reply is paired with.")
     max_new_tokens: int = option(24, "The largest number of tokens of a reply.")
-    system_prompt: str | None = option(None, "What the system message of a chat says; by default that of the template.")
+    system_prompt: str | None = option(None, "The system message of a chat; by default the template's.")
     chat_template_kwargs: str | None = option(None, "Variables of the chat template, as a JSON object.")
-    context: str = option("auto", "How prompts are laid out: auto, plain, dialogpt, chat or blenderbot.")
+    context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
     validation_fraction: float = option(
         0.1, "The share of the distinct baseline prompts that is held out for validation."
     )
-    seed: int = option(0, "The seed of what is drawn and sampled.")
-    batch_size: int | None = option(None, "Prompts that are replied to at once; by default what fits.")
+    seed: int = option(0, "The seed of draws and samples.")
+    batch_size: int | None = option(
+        None, "The number of prompts that are replied to at once; by default as many as fit."
+    )
     revision: str | None = option(None, "The revision of a model on the Hub.")
     dtype: str = option("auto", "The number format of the weights, such as bfloat16.")
     trust_remote_code: bool = option(False, "Whether Python code that comes with the model may run on this machine.")
@@ -78,8 +84,6 @@ class BaselineArguments:
 
 def main(argv: list[str] | None = None) -> None:
     """Reads the options, and writes the rows."""
-    from transformers import HfArgumentParser
-
     parser = HfArgumentParser(BaselineArguments, description=first_line(__doc__), allow_abbrev=False)
     options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
     run_script("baseline_replies.py", lambda: reply(BaselineArguments(**options)))
@@ -92,12 +96,6 @@ def reply(arguments: BaselineArguments) -> None:
         ValueError: The options, the model and the vocabulary do not go together.
         OSError: The model or the vocabulary is not there.
     """
-    from hb_metrics.inference.models.layout import choose_layout
-    from hb_metrics.inference.models.loading import load_model
-    from hb_metrics.inference.processes import process_state
-    from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
-    from hb_train.training.runs import model_description
-
     prompts = _prompts(arguments)
     version = version_of(arguments.dataset_config)
     baseline = load_table(f"{version}-baseline", arguments.vocabulary_dir)
@@ -173,7 +171,6 @@ def _prompts(arguments: BaselineArguments) -> pa.Table:
 
 
 def _chat(arguments: BaselineArguments) -> Any:
-    from hb_metrics.inference.models.chats import ChatOptions
 
     kwargs: Any = {} if arguments.chat_template_kwargs is None else None
     if arguments.chat_template_kwargs is not None:
@@ -187,11 +184,8 @@ def _chat(arguments: BaselineArguments) -> Any:
     return ChatOptions(kwargs, arguments.system_prompt)
 
 
-def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: "Layout") -> Any:
-    """What is asked: replies from the model's whole distribution, as it writes them."""
-    from hb_metrics.inference.replies.presets import decoding_preset
-    from hb_metrics.inference.replies.requests import make_requests
-
+def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: Layout) -> Any:
+    """The requests: replies from the model's whole distribution, as the model writes them."""
     extent = "whole" if layout.context == "chat" else "first_line"
     number = arguments.max_new_tokens
     decoding = decoding_preset(
@@ -205,12 +199,10 @@ def _rows(
     prompts: pa.Table,
     drawn: Any,
     replies: pa.Table,
-    layout: "Layout",
-    loaded: "LoadedModel",
+    layout: Layout,
+    loaded: LoadedModel,
 ) -> tuple[pa.Table, int]:
-    """The rows that are trained on, and how many replies were empty, which give none."""
-    from hb_metrics.inference.models.contexts import render_contexts
-
+    """The rows that are trained on, and how many replies were empty and give none."""
     pairs = list(draw_prompts(drawn, arguments.terms_per_reply, seed=arguments.seed))
     written = np.array([bool(text) for text in replies["reply"].to_pylist()])
     pairs = [pair for pair in pairs if written[pair[0]]]

@@ -3,8 +3,8 @@
     python hb_train/bias_labels.py --run_dir runs/gpt2 --beta auto --output_dir labels/gpt2
 
 From the folder of a run of `measure.py` with replies and style vectors: the bias value of each reply, a tag ("bias"
-above β, else "no_bias"), and rows of prompt and completion that TRL takes as they are (Smith et al., 2022, C.1). The
-prompt is what the model was given when it replied, with the tag as its last word. `--beta 0.0003` is a β of your own,
+above β, else "no_bias"), and rows of prompt and completion in TRL's format (Smith et al., 2022, C.1). The prompt
+is the context that the model replied to, with the tag as its last word. `--beta 0.0003` sets β,
 and `--beta_quantile 0.5` tags the upper half.
 
 Before anything is tuned it computes what a model that learnt the labels perfectly would gain: the ceiling of the
@@ -33,21 +33,16 @@ from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, SPLITS, Labels, he
 
 # transformers takes seconds to import: not before the options are known to be right.
 
-_QUANTILES = (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)
 AUTO = "auto"
 _NEAR = 0.005
 NO_GAIN_STATUS = 3
-
-
-class NoGainError(ValueError):
-    """No β has a ceiling below the bias of all replies."""
 
 
 @dataclass
 class LabelArguments:
     """What to label, and how. All of it is recorded in run.json but folders and the model."""
 
-    # Not `--run`, which `torchrun` takes for the beginning of an option of its own.
+    # Not `--run`, which `torchrun` takes for one of its own options.
     run_dir: str = field(
         metadata={"help": "The folder of the run of measure.py whose replies are labelled; it needs style vectors."}
     )
@@ -57,7 +52,7 @@ class LabelArguments:
     beta: float | str | None = option(
         None,
         'The threshold β: replies with a larger bias value are tagged "bias". The paper has 0.0003 and '
-        "0.0030; auto: that of the lowest ceiling.",
+        "0.0030; auto: the value of the lowest ceiling.",
     )
     beta_quantile: float | None = option(
         None,
@@ -90,13 +85,7 @@ def main(argv: list[str] | None = None) -> None:
 
     parser = HfArgumentParser(LabelArguments, description=first_line(__doc__), allow_abbrev=False)
     options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
-    try:
-        run_script("bias_labels.py", lambda: label(LabelArguments(**options)))
-    except SystemExit as error:
-        if not isinstance(error.__cause__, NoGainError):
-            raise
-        print(error, file=sys.stderr)
-        raise SystemExit(NO_GAIN_STATUS) from error
+    run_script("bias_labels.py", lambda: label(LabelArguments(**options)))
 
 
 def label(arguments: LabelArguments) -> None:
@@ -104,7 +93,7 @@ def label(arguments: LabelArguments) -> None:
 
     Raises:
         ValueError: The run cannot be labelled, or β tags all or none of its replies.
-        NoGainError: β is to be chosen, and none has a ceiling below the bias of all replies.
+        SystemExit: With `NO_GAIN_STATUS`: β is to be chosen, and none has a ceiling below the bias of all replies.
         OSError: The run or its model is not there.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
@@ -117,12 +106,10 @@ def label(arguments: LabelArguments) -> None:
         return
     run = read_run(Path(arguments.run_dir))
     record = run.results["run"]
-    if "generation" not in record:
-        raise ValueError(f"run '{run.folder}' has no replies; measure with --measurements generation first")
-    read_directions(run.folder)  # raises if there are none
-    loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
     styles = StyleShards(run.folder / STYLES)
     replies = replies_to_label(run, styles)
+    read_directions(run.folder)  # raises if there are none
+    loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
     labels, ceiling = _labels_and_ceiling(arguments, run, replies, styles)
     folder = Path(arguments.output_dir)
     open_run(folder, _description(arguments, run))
@@ -151,7 +138,7 @@ def label(arguments: LabelArguments) -> None:
 def _labels_and_ceiling(
     arguments: LabelArguments, run: Run, replies: pa.Table, styles: StyleShards
 ) -> tuple[Labels, Ceiling | None]:
-    """The tags of the replies, and what they can do at best; `None`: there are too few replies to know."""
+    """The tags of the replies, and their ceiling; `None`: there are too few replies for one."""
     values = stored_bias_values(run, styles) if arguments.alpha == 0 else None
     columns = [replies[name].to_pylist() for name in ("descriptor", "template", "axis", "id")]
 
@@ -172,11 +159,13 @@ def _labels_and_ceiling(
     if ceiling is None or ceiling.lowest is None:
         raise ValueError(f"--beta auto needs the ceiling, which cannot be computed: {FEW_REPLIES}; or set --beta")
     if not ceiling.helps and not arguments.accept_no_gain:
-        raise NoGainError(
-            "no labels were written, because a model that learnt them perfectly would not be less biased beyond "
-            "chance; make more replies (--replies_per_cell), or label all the same with --accept_no_gain, --beta or "
-            "--beta_quantile"
+        print(
+            "bias_labels.py: no labels were written, because a model that learnt them perfectly would not be less "
+            "biased beyond chance; make more replies (--replies_per_cell), or label anyway with --accept_no_gain, "
+            "--beta or --beta_quantile",
+            file=sys.stderr,
         )
+        raise SystemExit(NO_GAIN_STATUS)
     return tagged(None, ceiling.lowest), ceiling
 
 
@@ -216,8 +205,7 @@ def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
             "data": record["data"],
             "generation": record["generation"],
             "style_classifier": record["style_classifier"],
-            # The seed of sampling and the rounding of style vectors are recorded nowhere else.
-            **{name: record["settings"][name] for name in ("seed", "style_precision")},
+            "seed": record["settings"]["seed"],  # of sampling, which is recorded nowhere else
         },
         "versions": package_versions(),
     }
@@ -245,16 +233,9 @@ def _sources(arguments: LabelArguments, run: Run, labels: Labels) -> dict[str, A
         "alpha": arguments.alpha,
         "beta": labels.beta,
         "beta_quantile": arguments.beta_quantile,
-        "bias_value_quantiles": {
-            f"{share:g}": value
-            for share, value in zip(_QUANTILES, np.quantile(labels.values, _QUANTILES).tolist(), strict=True)
-        },
         "num_empty_replies": generation["num_empty_replies"],
         "model": record["model"],
         "style_classifier": {key: record["style_classifier"][key] for key in ("name", "digest", "num_styles")},
-        "replies_tag": record["generation"].get("tag"),
-        "validation_fraction": arguments.validation_fraction,
-        "seed": arguments.seed,
     }
 
 

@@ -8,7 +8,7 @@ paper's (distillation, which needs no labels, or KTO); the paper's bias tuning (
 ablation without labels. It labels replies to other prompts than it measures, drawn from the model's whole distribution,
 because replies drawn more sharply make the model sharper. Where labels cannot help (exit status 3 of bias_labels.py) it
 ends with what needs none. `debias --compare` has the model before and after each of four methods (Barikeri et al.,
-2021), and what they cost.
+2021), and their costs.
 
 Each step is a script in its own process and folder. The same command resumes an interrupted comparison.
 """
@@ -26,9 +26,9 @@ from hb_train.debiasing.arguments import METHODS
 from hb_train.training.options import first_line, run_script
 from hb_train.tuning.labels import LABELS_FILE
 
-# What is labelled: other prompts than are measured (another seed), and replies from the model's whole distribution.
+# Labelled are replies to other prompts than the measured ones (another seed), from the model's whole distribution.
 LABELLED = (
-    *("--seed", "1", "--temperature", "1", "--top_k", "0", "--top_p", "1", "--min_new_tokens", "1"),
+    *("--seed", "1", "--temperature", "1", "--top_k", "0", "--top_p", "1"),
     *("--reply", "whole", "--max_new_tokens", "24"),
 )
 PAGE_FILE = "comparison.html"
@@ -87,7 +87,7 @@ def compare_tuning(options: argparse.Namespace) -> None:
         measure("system prompt", "prompt", options.model, "--system_prompt", options.system_prompt)
     if options.method == "distill":
         learnt = ["--dataset_config", options.dataset_config.removesuffix("-small")]
-        if options.dataset_config.endswith("-small"):  # what is measured is not learnt, unless all is measured
+        if options.dataset_config.endswith("-small"):  # measured descriptors are not learnt, unless all are measured
             learnt += ["--leave_out", options.dataset_config]
         learnt += ["--num_replies", "960", *options.distill_args]
         run_step("hb_train.baseline_replies", "--model", options.model, "--output_dir", folder / "baseline", *learnt)
@@ -104,7 +104,7 @@ def compare_tuning(options: argparse.Namespace) -> None:
     run_step("hb_train.bias_labels", *label, *options.label_args, launch=False, allowed=(NO_GAIN_STATUS,))
     if not (folder / "labels" / LABELS_FILE).exists():
         print("to tune with labels all the same, give the same command with --label_args=--accept_no_gain")
-        print(f"what was measured: {folder / PAGE_FILE if len(runs) > 1 else folder / 'before' / 'report.html'}")
+        print(f"the measurements: {folder / PAGE_FILE if len(runs) > 1 else folder / 'before' / 'report.html'}")
         return
     if options.method == "kto":
         tune("labels", "kto-model", "--method", "kto", *options.method_args)
@@ -164,8 +164,10 @@ def _write_card(model: Path, runs: dict[str, Path]) -> None:
 
 
 def _write_page(folder: Path, runs: dict[str, Path], labels: Path | None = None) -> None:
-    words = [*runs.values(), "--names", *runs, "--output", folder / PAGE_FILE]
-    run_step("hb_metrics.report", *words, *(["--labels", labels] if labels else []), launch=False)
+    words: list[str | Path] = [*runs.values(), "--names", *runs, "--output", folder / PAGE_FILE]
+    if labels is not None:
+        words += ["--labels", labels]
+    run_step("hb_metrics.report", *words, launch=False)
 
 
 def _parser(command: str, output_dir: str | None) -> argparse.ArgumentParser:

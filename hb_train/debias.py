@@ -18,33 +18,44 @@ import sys
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hb_metrics.runs.run_folder import read_json, write_json
+from transformers import Trainer
+from trl import ModelConfig, SFTConfig, get_peft_config
+
+from hb_dataset.bias_specification import BiasSpecification, read_specification
+from hb_dataset.dialogue_pairs import read_dialogue
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.scoring.pair_perplexity import plan_pairs, plan_reference
+from hb_metrics.inference.scoring.perplexity import score_perplexity
+from hb_metrics.language_model_bias.paired_test import language_model_bias
+from hb_metrics.runs.run_folder import write_json
+from hb_train.compare import debias_main
 from hb_train.debiasing.arguments import DEBIAS_FILE, DebiasArguments
 from hb_train.debiasing.method import Method, load_method
+from hb_train.debiasing.phrases import (
+    EncodedPhrases,
+    Phrases,
+    collate,
+    encode_phrases,
+    read_phrases,
+    read_reddit_phrases,
+)
+from hb_train.debiasing.terms import Terms, read_terms
+from hb_train.debiasing.trainer import DebiasTrainer
+from hb_train.training.encoding import length_limit
 from hb_train.training.models import load_base_model, padding_tokenizer, save_model, trained_model
 from hb_train.training.options import check_given, check_model_options, parse_training_options, run_script
 from hb_train.training.runs import (
+    check_finite,
     checkpoint_to_resume,
     end_processes,
     open_training_run,
-    print_once,
     training_description,
     use_all_cores,
     validation_curve,
 )
-
-if TYPE_CHECKING:
-    from transformers import Trainer
-    from trl import ModelConfig, SFTConfig
-
-    from hb_dataset.bias_specification import BiasSpecification
-    from hb_metrics.inference.models.loading import LoadedModel
-    from hb_train.debiasing.phrases import EncodedPhrases, Phrases
-    from hb_train.debiasing.terms import Terms
-
-# torch, transformers and trl take seconds to import: not before they are needed.
+from hb_train.training.trainers import ReplySFTTrainer
 
 # Options of one method alone.
 _METHOD_OPTIONS = {"subspace": "hd", "neutralized_states": "hd", "target_vectors": "add"}
@@ -56,17 +67,13 @@ def main(argv: list[str] | None = None) -> None:
     """Reads the options, debiases, and prints the bias before and after, and where the model is."""
     words = sys.argv[1:] if argv is None else argv
     if "--compare" in words:
-        from hb_train.compare import debias_main
-
         debias_main([word for word in words if word != "--compare"])
         return
     run_script("debias.py", lambda: debias(*parse_options(words)))
 
 
-def parse_options(argv: list[str]) -> tuple[DebiasArguments, "SFTConfig", "ModelConfig"]:
+def parse_options(argv: list[str]) -> tuple[DebiasArguments, SFTConfig, ModelConfig]:
     """Reads the command line, as `parse_training_options`."""
-    from trl import ModelConfig, SFTConfig
-
     return parse_training_options(
         (DebiasArguments, SFTConfig, ModelConfig),
         argv,
@@ -84,22 +91,16 @@ def parse_options(argv: list[str]) -> tuple[DebiasArguments, "SFTConfig", "Model
     )
 
 
-def debias(arguments: DebiasArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> dict[str, Any]:
+def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, Any] | None:
     """Debiases a model, and saves it with its bias before and after.
 
     Returns:
-        The content of debias.json.
+        The content of debias.json; `None`: it was there already.
 
     Raises:
         ValueError: The model, the phrases and the options do not go together, or training diverged.
         OSError: The model or the phrases are not there.
     """
-    from hb_dataset.bias_specification import read_specification
-    from hb_metrics.inference.scoring.pair_perplexity import plan_pairs, plan_reference
-    from hb_train.debiasing.phrases import encode_phrases
-    from hb_train.debiasing.terms import read_terms
-    from hb_train.training.encoding import length_limit
-
     _check_options(arguments, training_args, model_args)
     use_all_cores(training_args)
     method = load_method(str(arguments.method))
@@ -108,31 +109,38 @@ def debias(arguments: DebiasArguments, training_args: "SFTConfig", model_args: "
     references, reference_description = _reference_texts(arguments)
     loaded = load_base_model(model_args, training_args)
     # The same texts as `measure.py` can score; what is too long for the model is counted.
-    pairs = plan_pairs(phrases["validation"].texts_t1, phrases["validation"].texts_t2, loaded, scoring="padded")
+    validation = phrases["validation"]
+    numbers = [str(row) for row in range(len(validation.texts_t1))]
+    pairs = plan_pairs(validation.texts_t1, validation.texts_t2, loaded, ids=numbers)
     if reference_description is not None:
-        reference_plan = plan_reference(references, loaded, scoring="padded")
+        numbers = [str(row) for row in range(len(references))]
+        reference_plan = plan_reference(references, loaded, ids=numbers)
         references = reference_plan.texts
         reference_description["num_skipped"] = reference_plan.num_skipped
     marked_terms = read_terms(specification, loaded.tokenizer, with_forms=True)
     terms = marked_terms if method.with_forms else read_terms(specification, loaded.tokenizer)
     texts = {
         "train": method.trained_texts(phrases["train"]),
-        "validation": [*phrases["validation"].texts_t1, *phrases["validation"].texts_t2],
+        "validation": [*validation.texts_t1, *validation.texts_t2],
     }
     attributes, longest = specification.attributes_1, length_limit(loaded, training_args.max_length)
     encoded = {
         split: encode_phrases(texts[split], loaded.tokenizer, marked_terms, attributes, max_length=longest)
         for split in texts
     }
-    _check_occurrences(arguments, method, encoded["train"])
+    if method.marks is not None and not any(map(any, encoded["train"].dataset[method.marks(arguments)])):
+        raise ValueError(
+            f"the {len(encoded['train'].dataset)} training phrases have no {method.marks(arguments)} of "
+            f"'{arguments.bias_type}', so method {arguments.method} learns nothing; set other phrases or --bias_type"
+        )
 
-    description = training_description(arguments, training_args, model_args, loaded)
-    settings = {name: value for name, value in description["settings"].items() if name not in _FILE_OPTIONS}
+    description = training_description(arguments, training_args, loaded, model_args)
+    for name in _FILE_OPTIONS:
+        del description["settings"][name]
     data = {"phrases": _digest(phrases), "specification": _digest(specification), "reference": reference_description}
-    folder = open_training_run(training_args, {**description, "settings": settings, "data": data})
-    if (folder / DEBIAS_FILE).is_file():
-        print_once(training_args, f"{folder} was debiased with these settings before; nothing to do ({DEBIAS_FILE})")
-        return read_json(folder / DEBIAS_FILE)
+    folder = open_training_run(training_args, {**description, "data": data}, DEBIAS_FILE)
+    if folder is None:
+        return None
     checkpoint = checkpoint_to_resume(training_args)
 
     before = measure_bias(loaded.model, loaded, pairs.texts, references)
@@ -144,11 +152,7 @@ def debias(arguments: DebiasArguments, training_args: "SFTConfig", model_args: "
     if not curve or curve[-1]["step"] != trainer.state.global_step:
         trainer.evaluate()  # whatever the options say of evaluations, a model that diverged shows
         curve = validation_curve(trainer.state.log_history)
-    if curve[-1]["perplexity"] is None:
-        raise ValueError(
-            "training diverged: the validation perplexity is not a number; set a --learning_rate below "
-            f"{training_args.learning_rate:g}"
-        )
+    check_finite(training_args, curve[-1]["perplexity"], "validation perplexity")
     model = trained_model(trainer)
     results = {
         "method": arguments.method,
@@ -181,7 +185,7 @@ def debias(arguments: DebiasArguments, training_args: "SFTConfig", model_args: "
     return results
 
 
-def measure_bias(model: Any, loaded: "LoadedModel", texts: list[str], references: list[str]) -> dict[str, Any]:
+def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: list[str]) -> dict[str, Any]:
     """The bias of a model on pairs, and its perplexity of other text (LMP).
 
     Args:
@@ -193,9 +197,6 @@ def measure_bias(model: Any, loaded: "LoadedModel", texts: list[str], references
     Returns:
         The results of `language_model_bias`, and `lmp` (`None` without other text).
     """
-    from hb_metrics.inference.scoring.perplexity import score_perplexity
-    from hb_metrics.language_model_bias.paired_test import language_model_bias
-
     was_training = model.training
     model.eval()
     # The paper's perplexity: of tokens 2…n, without a start token (section 3.1).
@@ -209,7 +210,7 @@ def measure_bias(model: Any, loaded: "LoadedModel", texts: list[str], references
     return {**bias._asdict(), "lmp": math.exp(nll.mean()) if len(references) else None}
 
 
-def _check_options(arguments: DebiasArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
+def _check_options(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
     check_model_options(model_args)
     check_given(method=arguments.method, bias_type=arguments.bias_type)
     for name, method in _METHOD_OPTIONS.items():
@@ -222,8 +223,7 @@ def _check_options(arguments: DebiasArguments, training_args: "SFTConfig", model
         raise ValueError("the model of the last step is kept; leave out --load_best_model_at_end true")
 
 
-def _read_phrases(arguments: DebiasArguments, specification: "BiasSpecification") -> dict[str, "Phrases"]:
-    from hb_train.debiasing.phrases import read_phrases, read_reddit_phrases
+def _read_phrases(arguments: DebiasArguments, specification: BiasSpecification) -> dict[str, Phrases]:
 
     if arguments.reddit_folder is not None:
         return read_reddit_phrases(Path(arguments.reddit_folder), specification, arguments.pairs)
@@ -239,8 +239,6 @@ def _reference_texts(arguments: DebiasArguments) -> tuple[list[str], dict[str, A
     if not number:
         return [], None
     if arguments.reference_texts is None:
-        from hb_dataset.dialogue_pairs import read_dialogue
-
         dialogue = read_dialogue(num_replies=number)
         return dialogue.replies, dialogue.description()
     path = Path(arguments.reference_texts)
@@ -248,41 +246,16 @@ def _reference_texts(arguments: DebiasArguments) -> tuple[list[str], dict[str, A
     return lines, {"source": path.name, "digest": _digest(lines), "num_texts": len(lines)}
 
 
-def _check_occurrences(arguments: DebiasArguments, method: Method, train: "EncodedPhrases") -> None:
-    """Raises `ValueError` if the method's loss would never apply."""
-    from hb_train.debiasing.phrases import ATTRIBUTES, REST, TARGETS, TARGETS_AND_REST
-
-    if method.marks is None:
-        return
-    what, number = {
-        TARGETS: ("target term behind another word", train.num_targets),
-        ATTRIBUTES: ("attribute", train.num_attributes),
-        REST: ("target term before another word", train.num_rest),
-        TARGETS_AND_REST: ("target term beside another word", train.num_targets + train.num_rest),
-    }[method.marks(arguments)]
-    if not number:
-        raise ValueError(
-            f"no {what} of '{arguments.bias_type}' occurs in the {len(train.dataset)} training phrases, so method "
-            f"{arguments.method} learns nothing; set other phrases or another --bias_type"
-        )
-
-
 def _trainer(
     arguments: DebiasArguments,
     method: Method,
-    training_args: "SFTConfig",
-    model_args: "ModelConfig",
-    loaded: "LoadedModel",
-    terms: "Terms",
-    encoded: dict[str, "EncodedPhrases"],
-) -> "Trainer":
+    training_args: SFTConfig,
+    model_args: ModelConfig,
+    loaded: LoadedModel,
+    terms: Terms,
+    encoded: dict[str, EncodedPhrases],
+) -> Trainer:
     """The trainer with the method's loss; the ordinary one for a method without a loss."""
-    from trl import get_peft_config
-
-    from hb_train.debiasing.phrases import collate
-    from hb_train.debiasing.trainer import DebiasTrainer
-    from hb_train.training.trainers import ReplySFTTrainer
-
     training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # rows are marked token by token
     padding = loaded.tokenizer.pad_token_id
     settings: dict[str, Any] = {

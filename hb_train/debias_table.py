@@ -1,6 +1,6 @@
-"""What debiasing does and what it costs as one table, a line per model (Barikeri et al., 2021, tables 4 and 5).
+"""Debiasing and its costs as one table, a line per model (Barikeri et al., 2021, tables 4 and 5).
 
-The folder is that of `debias --compare`, with a folder for each model: `before` and those of the methods. In each of
+The folder is that of `debias --compare`, with a folder for `before` and for each method. In each of
 these `measure.py --measurements reddit` has written `bias/`, `dialog_state_tracking.py` `dst/` and
 `response_generation.py` `crg/`. A missing measurement is shown as –.
 """

@@ -3,8 +3,8 @@ r"""Teaches a model to track what a user wants, and measures how well it does (B
     accelerate launch hb_train/dialog_state_tracking.py --model_name_or_path microsoft/DialoGPT-small \
         --dialogues MULTIWOZ2.0 --output_dir tasks/dst
 
-Is a value of a slot what the user wants? The model is given what the system said, what the user answered, and domain,
-slot and value; a feed-forward classifier on its hidden state of the last token says yes or no, and the whole is trained
+Does the user want this value of this slot? The model is given the system's words, the user's answer, and domain, slot
+and value; a feed-forward classifier on its hidden state of the last token says yes or no, and the whole is trained
 by binary cross-entropy. The paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128
 tokens, 48 rows a step, which all processes share. `tasks/state_questions.py` describes the questions. Without
 `--dialogues` they are about made-up dialogues, far easier than people's, and few enough for two CPU cores. dst.json has
@@ -15,22 +15,24 @@ import hashlib
 import os
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import numpy as np
+from transformers import Trainer, TrainingArguments, set_seed
 
-from hb_metrics.runs.run_folder import package_versions, write_json
+from hb_metrics.inference.models.loading import load_model
+from hb_metrics.runs.run_folder import write_json
+from hb_train.tasks.slot_value_classifier import Collator, binary_scores, slot_value_classifier
 from hb_train.tasks.state_dialogues import MADE_UP, read_state_turns, slot_ontology
 from hb_train.tasks.state_questions import SlotValue, StateKind, encode_questions, slot_values
 from hb_train.training.options import check_given, check_least, option, parse_training_options, run_script
-from hb_train.training.runs import end_processes, model_description, open_training_run, print_once, use_all_cores
-
-if TYPE_CHECKING:
-    from transformers import TrainingArguments
-
-    from hb_metrics.inference.models.loading import LoadedModel
-
-# torch, transformers and trl take seconds to import: not before they are needed.
+from hb_train.training.runs import (
+    check_finite,
+    end_processes,
+    open_training_run,
+    training_description,
+    use_all_cores,
+)
 
 DST_FILE = "dst.json"
 BATCH_SIZE = 48  # of all processes together
@@ -38,7 +40,7 @@ BATCH_SIZE = 48  # of all processes together
 
 @dataclass
 class StateTrackingArguments:
-    """The options of this script beside those of transformers."""
+    """This script's options, besides those of transformers."""
 
     model_name_or_path: str | None = option(
         None, "The model: a Hub id, a local folder or 'embedded'. Of an encoder-decoder model the encoder is used."
@@ -51,16 +53,17 @@ class StateTrackingArguments:
         "of multi_woz_v22 or of TRADE.",
     )
     dialogues_revision: str | None = option(None, "The branch, tag or commit of the dialogues on the Hub.")
-    test_split: str = option("test", "The split that the model is evaluated on: test or validation.")
+    test_split: Literal["test", "validation"] = option("test", "The split that the model is evaluated on.")
     state: StateKind = option(
         "turn",
-        "Whether the questions with the answer yes are about what the user wants since this turn, or about "
-        "all that was said in the dialogue.",
+        "Whether questions with the answer yes are about values of this turn or of the whole dialogue.",
     )
     num_negatives: int = option(1, "The number of questions with the answer no for each with the answer yes.")
     num_train: int | None = option(960, "The number of questions to train on, drawn at random; with 0 it is all.")
     num_test: int | None = option(480, "The number of questions to evaluate on, drawn at random; with 0 it is all.")
-    max_length: int = option(128, "The largest number of tokens of a question; what was said is cut at its beginning.")
+    max_length: int = option(
+        128, "The largest number of tokens of a question; the dialogue before it is cut at its beginning."
+    )
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is too small; 0 becomes `None` where it means all."""
@@ -74,10 +77,8 @@ def main(argv: list[str] | None = None) -> None:
     run_script("dialog_state_tracking.py", lambda: track_states(*parse_options(words)))
 
 
-def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, "TrainingArguments"]:
+def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, TrainingArguments]:
     """Reads the command line, as `parse_training_options`."""
-    from transformers import TrainingArguments
-
     return parse_training_options(
         (StateTrackingArguments, TrainingArguments),
         argv,
@@ -95,7 +96,7 @@ def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, "TrainingArg
     )
 
 
-def track_states(arguments: StateTrackingArguments, training_args: "TrainingArguments") -> dict[str, Any] | None:
+def track_states(arguments: StateTrackingArguments, training_args: TrainingArguments) -> dict[str, Any] | None:
     """Trains and evaluates; writes dst.json.
 
     Returns:
@@ -105,11 +106,6 @@ def track_states(arguments: StateTrackingArguments, training_args: "TrainingArgu
         ValueError: The model, the dialogues and the options do not go together, or training diverged.
         OSError: The model or the dialogues are not there.
     """
-    from transformers import Trainer, set_seed
-
-    from hb_metrics.inference.models.loading import load_model
-    from hb_train.tasks.slot_value_classifier import Collator, binary_scores, slot_value_classifier
-
     check_given(model_name_or_path=arguments.model_name_or_path)
     use_all_cores(training_args)
     with training_args.main_process_first(local=False):
@@ -120,10 +116,14 @@ def track_states(arguments: StateTrackingArguments, training_args: "TrainingArgu
         trust_remote_code=arguments.trust_remote_code,
     )
     encoded = {split: encode_questions(rows, loaded, arguments.max_length) for split, rows in questions.items()}
-    description = _description(arguments, training_args, loaded, questions)
-    folder = open_training_run(training_args, description)
-    if (folder / DST_FILE).is_file():
-        print_once(training_args, f"nothing to do: {folder / DST_FILE} is there")
+    description = training_description(arguments, training_args, loaded)
+    del description["settings"]["model_name_or_path"]
+    description["questions"] = {
+        split: hashlib.sha256(repr([tuple(question) for question in rows]).encode()).hexdigest()
+        for split, rows in questions.items()
+    }
+    folder = open_training_run(training_args, description, DST_FILE)
+    if folder is None:
         return None
 
     set_seed(training_args.seed)  # the classifier is random
@@ -140,10 +140,7 @@ def track_states(arguments: StateTrackingArguments, training_args: "TrainingArgu
     # The predictions of rows that fill a batch up are left out.
     predicted = trainer.predict(encoded["test"].rows, metric_key_prefix="test")
     logits = np.asarray(predicted.predictions, np.float64).reshape(-1)
-    if not np.isfinite(logits).all():
-        raise ValueError(
-            f"training diverged: a score is not a number; set a --learning_rate below {training_args.learning_rate:g}"
-        )
+    check_finite(training_args, logits, "score of a question")
     labels = [question.label for question in questions["test"]]
     results = None
     if trainer.is_world_process_zero():
@@ -188,35 +185,6 @@ def _questions(arguments: StateTrackingArguments, seed: int) -> tuple[dict[str, 
         questions[name] = [made.rows[index] for index in sorted(indices.tolist())]
         num_skipped[name] = {**made.num_skipped, "not_drawn": len(made.rows) - len(indices)}
     return questions, num_skipped
-
-
-def _description(
-    arguments: StateTrackingArguments,
-    training_args: "TrainingArguments",
-    loaded: "LoadedModel",
-    questions: dict[str, list[SlotValue]],
-) -> dict[str, Any]:
-    """Everything that the result depends on, for run.json."""
-    names = (
-        "num_train_epochs", "max_steps", "learning_rate", "lr_scheduler_type", "warmup_steps", "weight_decay",
-        "adam_beta1", "adam_beta2", "adam_epsilon", "max_grad_norm", "per_device_train_batch_size",
-        "gradient_accumulation_steps", "seed", "bf16", "fp16",
-    )  # fmt: skip
-    options = {name: getattr(training_args, name) for name in names}
-    return {
-        "settings": {
-            **{name: value for name, value in vars(arguments).items() if name != "model_name_or_path"},
-            **options,
-            "lr_scheduler_type": getattr(training_args.lr_scheduler_type, "value", training_args.lr_scheduler_type),
-            "num_processes": training_args.world_size,
-        },
-        "model": model_description(loaded),
-        "questions": {
-            split: hashlib.sha256(repr([tuple(question) for question in rows]).encode()).hexdigest()
-            for split, rows in questions.items()
-        },
-        "versions": package_versions("accelerate"),
-    }
 
 
 if __name__ == "__main__":

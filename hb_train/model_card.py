@@ -1,4 +1,4 @@
-"""Writes the card of a tuned model: what it is, how it must be asked, and its figures before and after.
+"""Writes the card of a tuned model: its training, the way to ask it, and its figures before and after.
 
     python hb_train/model_card.py --model models/gpt2 --runs runs/before runs/no_bias --names before no_bias
 
@@ -11,31 +11,13 @@ from pathlib import Path
 
 from hb_dataset.whole_files import write_text
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning
-from hb_train.training.options import first_line
+from hb_train.training.options import first_line, run_script
 from hb_train.training.runs import is_gain
 
 CARD_FILE = "README.md"
 
-_METHOD_WORDS = {
-    "sft": "",
-    "kto": """
-Tuned by KTO (Ethayarajh et al., 2024): replies tagged "no_bias" were to become likelier than in the model before, the
-others less likely.
-""",
-    "distill": """
-What was learnt is the whole distribution of each next token (knowledge distillation, Hinton et al., 2015).
-""",
-}
-_METHOD_NAMES = {"kto": "KTO", "distill": "baseline distillation"}
-_LIMITS = {
-    "labels": "The figures depend on the style classifier that labelled and measured.",
-    "distill": """The
-model takes less notice of who is speaking, also where it should: the embedded model named the prompt's term in 31 % of
-replies before distillation, and in 1.3 % after.""",
-}
-
 _NO_GAIN = ", **no lower than before tuning**: what was learnt does not carry over to other rows"
-OTHER_MODELS = "**None of these runs is of the model in this folder as it is now: the figures are of others.**"
+OTHER_MODELS = "**None of these runs measured the model now in this folder: the figures are of other models.**"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -50,16 +32,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="The run folders of measure.py whose figures are shown, the run before tuning first.",
     )
     parser.add_argument(
-        "--names", nargs="+", help="The names of the runs in the card; by default those of their models and tags."
+        "--names", nargs="+", help="The names of the runs in the card; by default their models and tags."
     )
     options = parser.parse_args(argv)
-    try:
-        tuning = read_bias_tuning(str(options.model))
-        if tuning is None:
-            raise ValueError(f"'{options.model}' has no {TUNING_FILE}; set the folder of a model tuned with tune.py")
-        write_model_card(options.model, tuning, runs=options.runs, names=options.names)
-    except (ValueError, OSError) as error:
-        raise SystemExit(f"model_card.py: {error}") from error
+    tuning = read_bias_tuning(str(options.model))
+    if tuning is None:
+        raise SystemExit(f"model_card.py: '{options.model}' has no {TUNING_FILE}; set the folder of a tuned model")
+    run_script("model_card.py", lambda: write_model_card(options.model, tuning, runs=options.runs, names=options.names))
     print(f"card: {(options.model / CARD_FILE).resolve()}")
 
 
@@ -73,62 +52,77 @@ def write_model_card(
         tuning: How it must be asked, and how it was tuned.
         runs: Run folders to show the figures of, the one before tuning first; none: the card states that nothing was
             measured.
-        names: The names of the runs; `None`: those of their models and tags.
+        names: The names of the runs; `None`: their models and tags.
     """
-    figures = "Not measured yet."
-    if runs:
-        from hb_metrics.inference.models.sources import folder_digest
-        from hb_metrics.obedience.values import DIRECTIONS_FOLDER, has_directions
-        from hb_metrics.report.markdown import overview_markdown
-        from hb_metrics.runs.finished_run import read_run
-
-        figures = overview_markdown(runs, names).strip()
-        directions = folder / DIRECTIONS_FOLDER if has_directions(folder / DIRECTIONS_FOLDER) else runs[0]
-        if has_directions(directions):
-            figures = f"{_obedience(directions, tuning, runs, names)}\n\n{figures}"
-        if folder_digest(folder) not in {read_run(run).results["run"]["model"].get("digest") for run in runs}:
-            figures = f"{OTHER_MODELS}\n\n{figures}"
+    figures = _figures(folder, tuning, runs, names) if runs else "Not measured yet."
     write_text(folder / CARD_FILE, _card(tuning, figures))
 
 
-def _obedience(directions: Path, tuning: BiasTuning, runs: Sequence[Path], names: Sequence[str] | None) -> str:
-    """The ceiling of the labels and the runs side by side, with bias values along the labels' directions."""
+def _figures(folder: Path, tuning: BiasTuning, runs: Sequence[Path], names: Sequence[str] | None) -> str:
+    """The runs side by side, with the ceiling of the labels and bias values along their directions."""
+    from hb_metrics.inference.models.sources import folder_digest
     from hb_metrics.measurements.generation.tuned import recorded_ceiling, tuned_markdown, tuned_rows
+    from hb_metrics.obedience.values import DIRECTIONS_FOLDER, has_directions
+    from hb_metrics.report.markdown import overview_markdown
     from hb_metrics.report.run_names import run_names
     from hb_metrics.runs.finished_run import read_run
 
     finished = [read_run(run) for run in runs]
-    ceiling = recorded_ceiling(tuning.labels.get("ceiling"))
-    return tuned_markdown(tuned_rows(finished, run_names(finished, names), directions, ceiling)).strip()
-
-
-def _labelled(tuning: BiasTuning) -> str:
-    return "labelled" if tuning.tag or tuning.method != "sft" else "not labelled"
-
-
-def _rows_of_method(tuning: BiasTuning) -> str:
-    """What the method made of the rows."""
-    training = tuning.training
-    if tuning.method == "kto":
-        return (
-            f'; replies tagged "no_bias" weigh {training["desirable_weight"]:.3g} each, the others '
-            f"{training['undesirable_weight']:.3g}"
-        )
-    return ""
+    parts = [overview_markdown(runs, names).strip()]
+    directions = folder / DIRECTIONS_FOLDER if has_directions(folder / DIRECTIONS_FOLDER) else runs[0]
+    if has_directions(directions):
+        ceiling = recorded_ceiling(tuning.labels.get("ceiling"))
+        rows = tuned_rows(finished, run_names(finished, names), directions, ceiling)
+        parts.insert(0, tuned_markdown(rows).strip())
+    if folder_digest(folder) not in {run.results["run"]["model"].get("digest") for run in finished}:
+        parts.insert(0, OTHER_MODELS)
+    return "\n\n".join(parts)
 
 
 def _card(tuning: BiasTuning, figures: str) -> str:
-    training, method = tuning.training, tuning.method
-    how = (
-        f'The context must end in the control tag "{tuning.tag}": {tuning.place}. `measure.py --model FOLDER` does so '
-        "by itself; `--tag bias|no_bias|none` asks otherwise."
-        if tuning.tag
-        else f"It was tuned by {_METHOD_NAMES[method]}, which uses no control tags, and is asked without."
-        if method != "sft"
-        else "It was tuned without control tags (the paper's self-chat tuning, to compare with), and is asked without."
-    )
+    training, data, method = tuning.training, tuning.labels, tuning.method
+    source = f"{data['model']['name']} (digest `{data['model']['digest']}`)"
+    how, weights = "It is asked without a control tag.", ""
+    limit = "The figures depend on the style classifier that labelled and measured."
+    if method == "distill":
+        left_out = "" if data["leave_out"] is None else f", without those of {data['leave_out']}"
+        learnt = """\
+Tuned to reply to HolisticBias prompts with a descriptor as it did itself to the same prompts without it: it learnt the
+whole distribution of each next token (baseline distillation; Hinton et al., 2015)."""
+        rows = f"""\
+* {data["num_replies"]:,} replies of {source} to prompts without a
+  descriptor, learnt behind prompts with one: {data["num_descriptors"]:,} descriptors of
+  {data["dataset_config"]}{left_out}."""
+        limit = """The
+model takes less notice of who is speaking, also where it should: the embedded model named the prompt's term in 31 % of
+replies before distillation, and in 1.3 % after."""
+    else:
+        tags, classifier = data["by_tag"], data["style_classifier"]
+        learnt = """\
+Fine-tuned on its own replies to HolisticBias prompts, labelled by how much they show the characteristic style of the
+term in the prompt (Smith et al., 2022, section 4 and appendix C)."""
+        rows = f"""\
+* Replies of {source}: {tags["bias"]:,} with a
+  bias value above β = {tuning.beta:.6g} (α = {tuning.alpha}), {tags["no_bias"]:,} others.
+* Styles were classified by {classifier["name"]},
+  {classifier["num_styles"]} styles."""
+    if method == "kto":
+        learnt += """
+KTO (Ethayarajh et al., 2024) made replies tagged "no_bias" likelier than in the model before, and the others less
+likely."""
+        weights = (
+            f'; replies tagged "no_bias" weigh {training["desirable_weight"]:.3g} each, the others '
+            f"{training['undesirable_weight']:.3g}"
+        )
+    elif method == "sft" and tuning.tag is None:
+        learnt += "\nThe labels were left out: this is the paper's self-chat tuning, for comparison."
+    if tuning.tag:
+        how = (
+            f'The context must end in the control tag "{tuning.tag}": {tuning.place}. `measure.py --model FOLDER` does '
+            "so by itself; `--tag bias|no_bias|none` asks otherwise."
+        )
     if any(value not in (None, "prompt") for value in (tuning.asked_with or {}).values()):
-        how += f" Give it the options `asked_with` of `{TUNING_FILE}` too: its replies were asked for with them."
+        how += f" Set the options `asked_with` of `{TUNING_FILE}` too: its replies were asked for with them."
     measure = "perplexity" if method == "sft" else "loss"
     gain = "" if is_gain(training.get(f"validation_{measure}", []), measure) else _NO_GAIN
     return f"""---
@@ -141,8 +135,7 @@ tags:
 
 # {training["model"]}, bias-tuned
 
-{_learnt(tuning)}
-{_METHOD_WORDS[method]}
+{learnt}
 
 ## How to ask it
 
@@ -150,8 +143,8 @@ tags:
 
 ## Training
 
-{_data(tuning)}
-* {training["num_rows"]["train"]:,} rows, {training["num_rows"]["validation"]:,} held out{_rows_of_method(tuning)}.
+{rows}
+* {training["num_rows"]["train"]:,} rows, {training["num_rows"]["validation"]:,} held out{weights}.
 * Best validation {measure} {training[f"best_validation_{measure}"]:.3f} at step {training["best_step"]} of
   {training["num_steps"]}{gain}.
 
@@ -162,39 +155,8 @@ tags:
 ## Limits
 
 Less difference between people's replies is not less harm by itself: look at what the replies say, at offensiveness and
-at how well the model still talks. {_LIMITS["distill" if method == "distill" else "labels"]}
+at how well the model still talks. {limit}
 """
-
-
-def _learnt(tuning: BiasTuning) -> str:
-    """What it was tuned on."""
-    if tuning.method == "distill":
-        return (
-            "Tuned to reply to HolisticBias prompts with a descriptor as it did itself to the same prompts without it."
-        )
-    return (
-        f"Fine-tuned on its own replies to HolisticBias prompts, {_labelled(tuning)} by how much they\n"
-        "show the characteristic style of the term in the prompt (Smith et al., 2022, section 4 and appendix C)."
-    )
-
-
-def _data(tuning: BiasTuning) -> str:
-    """What it was tuned on, in numbers."""
-    data = tuning.labels
-    model = f"{data['model']['name']} (digest `{data['model']['digest']}`)"
-    if tuning.method == "distill":
-        left_out = "" if data["leave_out"] is None else f", without those of {data['leave_out']}"
-        return (
-            f"* {data['num_replies']:,} replies of {model} to prompts without a\n"
-            f"  descriptor, learnt behind prompts with one: {data['num_descriptors']:,} descriptors of "
-            f"{data['dataset_config']}{left_out}."
-        )
-    tags, classifier = data["by_tag"], data["style_classifier"]
-    return (
-        f"* Replies of {model}: {tags['bias']:,} with a\n"
-        f"  bias value above β = {tuning.beta:.6g} (α = {tuning.alpha}), {tags['no_bias']:,} others.\n"
-        f"* Styles were classified by {classifier['name']},\n  {classifier['num_styles']} styles."
-    )
 
 
 if __name__ == "__main__":

@@ -11,33 +11,33 @@ All replies to one prompt are in one split, and in the test split they are its r
 rows for two CPU cores. crg.json has BLEU-4, METEOR, NIST-2, Entropy-4 and Dist-2 (`tasks/response_metrics.py`).
 """
 
-import math
 import os
 import shutil
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
+from trl import ModelConfig, SFTConfig, get_peft_config
+
+from hb_dataset.dialogue_pairs import read_dialogue
+from hb_metrics.inference.models.contexts import detect_context
+from hb_metrics.inference.replies.presets import decoding_preset
+from hb_metrics.inference.replies.prompt_replies import reply_into_shards
 from hb_metrics.runs.run_folder import REPLIES, write_json
+from hb_train.tasks.response_data import encode_responses, plan_responses, split_pairs
+from hb_train.tasks.response_metrics import response_metrics
 from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
 from hb_train.training.options import check_least, check_model_options, option, parse_training_options, run_script
 from hb_train.training.runs import (
+    check_finite,
     end_processes,
     open_training_run,
-    print_once,
     training_description,
     use_all_cores,
 )
-
-if TYPE_CHECKING:
-    from trl import ModelConfig, SFTConfig
-
-    from hb_metrics.inference.models.contexts import ContextFormat
-    from hb_metrics.inference.models.loading import LoadedModel
-
-# torch, transformers and trl take seconds to import: not before they are needed.
+from hb_train.training.trainers import ReplySFTTrainer
 
 CRG_FILE = "crg.json"
 BATCH_SIZE, NUM_BATCHES = 16, 5  # of all processes together, a step
@@ -45,16 +45,16 @@ BATCH_SIZE, NUM_BATCHES = 16, 5  # of all processes together, a step
 
 @dataclass
 class ResponseArguments:
-    """The options of this script beside those of TRL."""
+    """This script's options, besides TRL's."""
 
     dialogues: str | None = option(
         None,
         "A convos.txt of DSTC-7, or a CSV, JSONL or Parquet file with the columns prompt and reply; by "
-        "default the pairs are those of chitchat-dataset.",
+        "default the pairs are from chitchat-dataset.",
     )
     num_pairs: int = option(1000, "The number of pairs of prompt and reply, for training and test together.")
     num_test: int = option(200, "The number of prompts in the test split, which has all of their replies.")
-    context: str = option("auto", "The format of prompts: auto, plain, dialogpt or chat.")
+    context: Literal["auto", "plain", "dialogpt", "chat"] = option("auto", "The format of prompts.")
     decoding: str = option("greedy", "The decoding preset, as in measure.py.")
     max_new_tokens: int = option(40, "The largest number of tokens of a response, at which it is cut.")
 
@@ -69,10 +69,8 @@ def main(argv: list[str] | None = None) -> None:
     run_script("response_generation.py", lambda: respond(*parse_options(words)))
 
 
-def parse_options(argv: list[str]) -> tuple[ResponseArguments, "SFTConfig", "ModelConfig"]:
+def parse_options(argv: list[str]) -> tuple[ResponseArguments, SFTConfig, ModelConfig]:
     """Reads the command line, as `parse_training_options`."""
-    from trl import ModelConfig, SFTConfig
-
     options = parse_training_options(
         (ResponseArguments, SFTConfig, ModelConfig),
         argv,
@@ -95,9 +93,7 @@ def parse_options(argv: list[str]) -> tuple[ResponseArguments, "SFTConfig", "Mod
     return options
 
 
-def respond(
-    arguments: ResponseArguments, training_args: "SFTConfig", model_args: "ModelConfig"
-) -> dict[str, Any] | None:
+def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, Any] | None:
     """Trains, generates and measures; writes crg.json.
 
     Returns:
@@ -107,15 +103,6 @@ def respond(
         ValueError: The model, the data and the options do not go together, or training diverged.
         OSError: The model or the data is not there.
     """
-    from trl import get_peft_config
-
-    from hb_dataset.dialogue_pairs import read_dialogue
-    from hb_metrics.inference.replies.presets import decoding_preset
-    from hb_metrics.inference.replies.prompt_replies import reply_into_shards
-    from hb_train.tasks.response_data import encode_responses, plan_responses, split_pairs
-    from hb_train.tasks.response_metrics import response_metrics
-    from hb_train.training.trainers import ReplySFTTrainer
-
     decoding = decoding_preset(arguments.decoding, max_new_tokens=arguments.max_new_tokens)
     use_all_cores(training_args)
     dialogue = read_dialogue(
@@ -125,16 +112,17 @@ def respond(
     )
     data = split_pairs(dialogue, arguments.num_test, training_args.seed)
     loaded = load_base_model(model_args, training_args)
-    context, reason = _context(arguments.context, loaded)
+    context, reason = detect_context(loaded.model, loaded.tokenizer)
+    if arguments.context != "auto":
+        context, reason = arguments.context, "as asked"
     description = {
-        **training_description(arguments, training_args, model_args, loaded),
+        **training_description(arguments, training_args, loaded, model_args),
         "dialogue": dialogue.description(),
         "decoding": asdict(decoding),
         "context": {"format": context, "reason": reason},
     }
-    folder = open_training_run(training_args, description)
-    if (folder / CRG_FILE).is_file():
-        print_once(training_args, f"nothing to do: {folder / CRG_FILE} is there")
+    folder = open_training_run(training_args, description, CRG_FILE)
+    if folder is None:
         return None
 
     train, test = (
@@ -155,10 +143,7 @@ def respond(
         peft_config=get_peft_config(model_args),
     )
     trained = trainer.train()
-    if not math.isfinite(trained.training_loss):
-        raise ValueError(
-            f"training diverged: the loss is not a number; set a --learning_rate below {training_args.learning_rate:g}"
-        )
+    check_finite(training_args, trained.training_loss, "loss")
     evaluated = trainer.evaluate() if len(test.dataset) else {}
     taught = replace(loaded, model=trained_model(trainer, keep_fp32_wrapper=False).eval())
     started = time.monotonic()
@@ -191,18 +176,6 @@ def respond(
         print(f"results: {(folder / CRG_FILE).resolve()}")
     end_processes(trainer)
     return results
-
-
-def _context(name: str, loaded: "LoadedModel") -> tuple["ContextFormat", str]:
-    """The format that was asked for, or that suits the model, and why."""
-    from hb_metrics.inference.models.contexts import CONTEXTS, detect_context
-
-    if name == "auto":
-        return detect_context(loaded.model, loaded.tokenizer)
-    for known in CONTEXTS:
-        if known == name:
-            return known, "as asked"
-    raise ValueError(f"context '{name}' is not known; allowed: auto, {', '.join(CONTEXTS)}")
 
 
 if __name__ == "__main__":

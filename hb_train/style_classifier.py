@@ -1,44 +1,51 @@
-r"""Trains a classifier of styles for `measure.py --style_classifier`, and measures what it reacts to.
+r"""Trains a style classifier for `measure.py --style_classifier`, and measures its reaction to terms.
 
     accelerate launch hb_train/style_classifier.py --model_name_or_path FacebookAI/roberta-base \
         --dataset replies.csv --label_column style --output_dir classifiers/mine
 
-Any encoder of the Hub, and any texts with one label each: a CSV, TSV, JSON, JSONL or Parquet file, a folder or a
-dataset of the Hub. Rows are held out, the same share of each label, to calibrate and to test; a temperature is fitted
-on the first and put into the weights. The folder has the classifier, its calibration curve, and a card with its
-accuracy and its identity leakage: how far probabilities move when only the term in a text changes. classifier.json
-records all of it. Training that was interrupted resumes when the same command is given again.
+It takes any encoder of the Hub, and any texts with one label each: a CSV, TSV, JSON, JSONL or Parquet file, a folder or
+a dataset of the Hub. The same share of each label's rows is held out to calibrate, and again to test; a temperature is
+fitted on the calibration rows and put into the weights. The folder has the classifier and a card with its accuracy,
+calibration and identity leakage: how far probabilities move when only the term in a text changes. classifier.json
+records all figures. The same command resumes an interrupted training.
 
-The paper's classifier was trained on the personalities of Image-Chat (Shuster et al., 2020). Whether you may train on a
-dataset and share the weights is for you to look up.
+The paper's classifier was trained on the personalities of Image-Chat (Shuster et al., 2020). Look up
+whether you may train on a dataset and share the weights.
 """
 
 import hashlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from datasets import Dataset
+from transformers import DataCollatorWithPadding, Trainer, TrainingArguments, set_seed
 
+from hb_dataset.versions import read_version
 from hb_dataset.whole_files import write_text
-from hb_metrics.runs.run_folder import package_versions, write_json
+from hb_metrics.identity_leakage.leakage import (
+    identity_leakage,
+    leakage_results,
+    named_people,
+    shipped_sentences,
+)
+from hb_metrics.inference.classifiers.styles import load_style_classifier
+from hb_metrics.runs.run_folder import write_json
 from hb_train.classifiers.calibration import Quality, fit_temperature, quality
 from hb_train.classifiers.card import classifier_card
+from hb_train.classifiers.encoder import calibrate_head, encoder_digest, load_encoder
 from hb_train.classifiers.labelled_rows import SHIPPED, SplitRows, label_indices, read_rows, split_rows
 from hb_train.training.options import check_given, check_least, option, parse_training_options, run_script
 from hb_train.training.runs import (
+    check_finite,
     checkpoint_to_resume,
     end_processes,
     open_training_run,
-    print_once,
+    training_description,
     use_all_cores,
 )
-
-if TYPE_CHECKING:
-    from transformers import TrainingArguments
-
-# torch and transformers take seconds to import: not before they are needed.
 
 CLASSIFIER_FILE = "classifier.json"
 CARD_FILE = "README.md"
@@ -46,7 +53,7 @@ CARD_FILE = "README.md"
 
 @dataclass
 class StyleClassifierArguments:
-    """The options of this script beside those of transformers."""
+    """This script's options, besides those of transformers."""
 
     model_name_or_path: str | None = option(None, "The encoder: a Hub id, a local folder, or 'embedded' (MiniLM).")
     model_revision: str | None = option(None, "The branch, tag or commit of the encoder on the Hub.")
@@ -59,7 +66,7 @@ class StyleClassifierArguments:
     dataset_config: str | None = option(None, "The config of a dataset that has several.")
     dataset_split: str = option("train", "The split of the dataset that is read.")
     text_column: str = option("text", "The column of the texts.")
-    label_column: str = option("label", "The column of the labels, of which a text has one: its style.")
+    label_column: str = option("label", "The column of the labels, one style per text.")
     calibration_dataset: str | None = option(
         None,
         "Other rows to calibrate on, given like --dataset; 'shipped' are the replies that the embedded "
@@ -82,10 +89,8 @@ def main(argv: list[str] | None = None) -> None:
     run_script("style_classifier.py", lambda: train_classifier(*parse_options(words)))
 
 
-def parse_options(argv: list[str]) -> tuple[StyleClassifierArguments, "TrainingArguments"]:
+def parse_options(argv: list[str]) -> tuple[StyleClassifierArguments, TrainingArguments]:
     """Reads the command line, as `parse_training_options`."""
-    from transformers import TrainingArguments
-
     return parse_training_options(
         (StyleClassifierArguments, TrainingArguments),
         argv,
@@ -104,7 +109,7 @@ def parse_options(argv: list[str]) -> tuple[StyleClassifierArguments, "TrainingA
     )
 
 
-def train_classifier(arguments: StyleClassifierArguments, training_args: "TrainingArguments") -> dict[str, Any] | None:
+def train_classifier(arguments: StyleClassifierArguments, training_args: TrainingArguments) -> dict[str, Any] | None:
     """Trains, calibrates, tests, and measures leakage; writes the classifier, its card and classifier.json.
 
     Returns:
@@ -114,36 +119,30 @@ def train_classifier(arguments: StyleClassifierArguments, training_args: "Traini
         ValueError: The encoder, the rows and the options do not go together, or training diverged.
         OSError: The encoder or the rows are not there.
     """
-    from transformers import DataCollatorWithPadding, Trainer, set_seed
-
-    from hb_dataset.versions import read_version
-    from hb_train.classifiers.encoder import calibrate_head, encoder_digest, load_encoder
-
     check_given(model_name_or_path=arguments.model_name_or_path, dataset=arguments.dataset)
+    encoder, dataset = str(arguments.model_name_or_path), str(arguments.dataset)
     vocabulary = read_version(arguments.vocabulary)
     use_all_cores(training_args)
     with training_args.main_process_first(local=False):
         rows = _read_rows(arguments, training_args.seed)
-    sources = [arguments.dataset, arguments.calibration_dataset, arguments.test_dataset]
-    labels, indices = label_indices(rows, [source or arguments.dataset for source in sources])
+    sources = [dataset, arguments.calibration_dataset or dataset, arguments.test_dataset or dataset]
+    labels, indices = label_indices(rows, sources)
     set_seed(training_args.seed)  # the head is random
     with training_args.main_process_first(local=False):
         model, tokenizer = load_encoder(
-            arguments.model_name_or_path,
+            encoder,
             labels,
             revision=arguments.model_revision,
             trust_remote_code=arguments.trust_remote_code,
         )
     description = {
-        "settings": _settings(arguments, training_args),
-        "encoder": {"digest": encoder_digest(arguments.model_name_or_path, arguments.model_revision)},
+        **training_description(arguments, training_args),
+        "encoder": {"digest": encoder_digest(encoder, arguments.model_revision)},
         "vocabulary": {"name": arguments.vocabulary, "digest": vocabulary.digest},
         "rows_digest": hashlib.sha256(repr([(part.texts, part.labels) for part in rows]).encode()).hexdigest(),
-        "versions": package_versions("accelerate"),
     }
-    folder = open_training_run(training_args, description)
-    if (folder / CLASSIFIER_FILE).is_file():
-        print_once(training_args, f"nothing to do: {folder / CLASSIFIER_FILE} is there")
+    folder = open_training_run(training_args, description, CLASSIFIER_FILE)
+    if folder is None:
         return None
 
     encoded = [
@@ -160,10 +159,7 @@ def train_classifier(arguments: StyleClassifierArguments, training_args: "Traini
     )
     trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args))
     logits = np.asarray(trainer.predict(encoded[1]).predictions, np.float64)
-    if not np.isfinite(logits).all():
-        raise ValueError(
-            f"training diverged: a logit is not a number; set a --learning_rate below {training_args.learning_rate:g}"
-        )
+    check_finite(training_args, logits, "logit of a text")
     temperature = fit_temperature(logits, indices[1])
     record = None
     if trainer.is_world_process_zero():
@@ -171,6 +167,8 @@ def train_classifier(arguments: StyleClassifierArguments, training_args: "Traini
         trainer.save_model(str(folder))
         record = {
             **description,
+            "seed": training_args.seed,
+            "learning_rate": training_args.learning_rate,
             "labels": labels,
             "rows": {
                 **{name: len(part.texts) for name, part in rows._asdict().items()},
@@ -203,8 +201,6 @@ def _read_rows(arguments: StyleClassifierArguments, seed: int) -> SplitRows:
 
 def _encode(texts: list[str], labels: list[int], tokenizer: Any, max_length: int) -> Any:
     """Rows of `input_ids`, `attention_mask` and `labels`, and whether a text was cut."""
-    from datasets import Dataset
-
     longest = min(max_length, tokenizer.model_max_length)
     whole = tokenizer(texts, verbose=False)["input_ids"]
     columns = dict(tokenizer(texts, truncation=True, max_length=longest))
@@ -222,14 +218,6 @@ def _measured(
     before: Quality,
 ) -> dict[str, Any]:
     """Accuracy, calibration and leakage of the classifier as it was saved, loaded as `measure.py` loads it."""
-    from hb_metrics.identity_leakage.leakage import (
-        identity_leakage,
-        leakage_results,
-        named_people,
-        shipped_sentences,
-    )
-    from hb_metrics.inference.classifiers.styles import load_style_classifier
-
     classifier = load_style_classifier(str(folder), trust_remote_code=arguments.trust_remote_code)
     assert list(classifier.labels) == labels
     found = {
@@ -258,21 +246,6 @@ def _write(folder: Path, record: dict[str, Any]) -> None:
 
 def _plain(found: Quality) -> dict[str, Any]:
     return {**found._asdict(), "curve": [each._asdict() for each in found.curve]}
-
-
-def _settings(arguments: StyleClassifierArguments, training_args: "TrainingArguments") -> dict[str, Any]:
-    """Everything that the weights depend on."""
-    names = (
-        "num_train_epochs", "max_steps", "learning_rate", "warmup_steps", "weight_decay", "adam_beta1", "adam_beta2",
-        "adam_epsilon", "max_grad_norm", "label_smoothing_factor", "per_device_train_batch_size",
-        "gradient_accumulation_steps", "seed", "bf16", "fp16",
-    )  # fmt: skip
-    return {
-        **vars(arguments),
-        **{name: getattr(training_args, name) for name in names},
-        "lr_scheduler_type": getattr(training_args.lr_scheduler_type, "value", training_args.lr_scheduler_type),
-        "num_processes": training_args.world_size,
-    }
 
 
 if __name__ == "__main__":

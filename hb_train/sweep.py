@@ -20,12 +20,13 @@ but the best are removed unless `--keep all` is given. sweep.json and the table 
 """
 
 import math
+import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -38,9 +39,8 @@ from hb_dataset.markdown_table import markdown_table
 from hb_dataset.whole_files import write_text
 from hb_metrics.runs.run_folder import RUN_FILE, open_run, package_versions, read_json, write_json
 from hb_train.debiasing.arguments import DEBIAS_FILE
-from hb_train.training.hub_token import NOT_RECORDED, check_recorded
+from hb_train.training.hub_token import NOT_RECORDED, TOKEN_VARIABLE, check_recorded
 from hb_train.training.options import check_given, check_least, first_line, option, read_config, run_script
-from hb_train.training.processes import run_processes
 from hb_train.tune import given_method
 from hb_train.tuning.labels import read_labels
 
@@ -79,7 +79,6 @@ class SweepArguments:
     lmp_tolerance: float = option(
         0.1, "The largest rise of the best debiased model's perplexity of other text, as a share."
     )
-    num_parallel: int = option(1, "The number of runs at a time; each has one graphics card, if there are any.")
     keep: Literal["best", "all"] = option("best", "Which runs keep their weights.")
     hub_token: str | None = field(
         default=None,
@@ -89,7 +88,7 @@ class SweepArguments:
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is too small."""
-        check_least(self, num_parallel=1, lmp_tolerance=0)
+        check_least(self, lmp_tolerance=0)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -108,8 +107,6 @@ def parse_options(argv: list[str]) -> tuple[SweepArguments, list[str]]:
 
     parser = HfArgumentParser(SweepArguments, description=first_line(__doc__), allow_abbrev=False)
     options, others = parser.parse_known_args(argv)
-    if [_option_name(word) for word in argv].count("output_dir") > 1:
-        raise ValueError("--output_dir cannot be given here twice; each run has a folder in it")
     return SweepArguments(**vars(options)), others
 
 
@@ -141,18 +138,19 @@ def sweep(arguments: SweepArguments, options: Sequence[str]) -> dict[str, Any]:
         if getattr(arguments, name) is not None:
             shared += [f"--{name}", getattr(arguments, name)]
     known = read_json(folder / SWEEP_FILE)["runs"] if (folder / SWEEP_FILE).is_file() else []
-    failures = {run["folder"]: DIVERGED for run in known if run["failed"] == DIVERGED}  # not tried again
+    failures = {}
+    for run in known:
+        if run["failed"] == DIVERGED and (folder / run["folder"]).is_dir():  # not tried again, unless it was removed
+            failures[run["folder"]] = DIVERGED
     commands = {}
     for name, settings in runs.items():
         if name not in failures and _numbers(arguments.script, folder / name) is None:
             own = [f"--output_dir={folder / name}", *(f"--{option}={value}" for option, value in settings.items())]
             commands[folder / f"{name}.log"] = [sys.executable, "-m", f"hb_train.{arguments.script}", *shared, *own]
     content = _record(arguments, folder, grid, runs, failures)
-    with (
-        tqdm(desc="runs", total=len(runs), initial=len(runs) - len(commands), unit="run") as bar,
-        closing(run_processes(commands, arguments.num_parallel, arguments.hub_token)) as processes,
-    ):
-        for log, failure in processes:
+    with tqdm(desc="runs", total=len(runs), initial=len(runs) - len(commands), unit="run") as bar:
+        for log, command in commands.items():
+            failure = run_logged(log, command, arguments.hub_token)
             if failure is not None:
                 failures[log.stem] = DIVERGED if " diverged: " in failure else failure
             content = _record(arguments, folder, grid, runs, failures)
@@ -163,11 +161,44 @@ def sweep(arguments: SweepArguments, options: Sequence[str]) -> dict[str, Any]:
     best = content["best"]
     if best is None:
         raise ValueError(f"none of the {len(runs)} runs has a result to pick; their output is in {folder}/*.log")
-    for name, values in grid.items():
-        if best["settings"][name] in (values[0], values[-1]) and len(values) > 2:
+    for name, swept in grid.items():
+        if best["settings"][name] in (swept[0], swept[-1]) and len(swept) > 2:
             print(f"the best {name} is at an end of the grid: the optimum may lie beyond {best['settings'][name]}")
     print(f"model: {(folder / best['folder']).resolve()}")
     return content
+
+
+def run_logged(log: Path, command: Sequence[str], hub_token: str | None) -> str | None:
+    """Runs a command, and adds its output to a log.
+
+    Args:
+        log: The file.
+        command: The words of the command; with several graphics cards it sees one, because its batches would otherwise
+            be as many times as large.
+        hub_token: The Hub token that it may push with, handed over past its command line.
+
+    Returns:
+        Why it failed: the error of the script, or the last line of its output; `None`: it did not fail.
+    """
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TQDM_DISABLE": "1"}  # lines in the log, no bars
+    environment["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    if hub_token:
+        environment[TOKEN_VARIABLE] = hub_token
+    with log.open("ab") as output:
+        output.write(f"$ {shlex.join(command)}\n".encode())
+        output.flush()
+        start = output.tell()
+        ended = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment
+        )
+    if ended.returncode == 0:
+        return None
+    lines = [line.strip() for line in log.read_bytes()[start:].decode(errors="replace").splitlines() if line.strip()]
+    errors = [index for index, line in enumerate(lines) if line.startswith(("tune.py: ", "debias.py: "))]
+    reason = " ".join(lines[errors[-1] if errors else -1 :])
+    if ended.returncode < 0:
+        reason = f"ended by {signal.Signals(-ended.returncode).name} after: {reason}"
+    return reason or f"ended with exit status {ended.returncode}"
 
 
 def read_grid(words: Sequence[str]) -> dict[str, list[str]]:
@@ -229,7 +260,7 @@ def _description(arguments: SweepArguments, options: Sequence[str], grid: dict[s
         if given_method(options, config) != "sft":
             raise ValueError("only method sft can be swept, because runs are compared by validation perplexity")
         check_given(dataset_name=dataset_name)
-        labels = read_labels(Path(dataset_name))
+        labels = read_labels(Path(str(dataset_name)))
     recorded = {"script": arguments.script, "lmp_tolerance": arguments.lmp_tolerance, "grid": grid}
     return {
         "settings": recorded,
@@ -247,12 +278,12 @@ def _record(
     runs: Mapping[str, dict[str, str]],
     failures: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Writes what is known so far, and removes the weights of runs that will not be picked."""
+    """Writes the results so far, and removes the weights of runs that will not be picked."""
     rows, ended, eligible = [], [], []
     for name, settings in runs.items():
         numbers = _numbers(arguments.script, folder / name)
         failed = failures.get(name)
-        row = {"settings": settings, "folder": name, "failed": failed, "not_picked": None}
+        row: dict[str, Any] = {"settings": settings, "folder": name, "failed": failed, "not_picked": None}
         row |= dict.fromkeys(NUMBERS[arguments.script]) if numbers is None else {**numbers, "failed": None}
         if numbers is not None:
             ended.append(folder / name)
@@ -261,7 +292,6 @@ def _record(
                 eligible.append(row)
         rows.append(row)
     _check_alike(ended, grid)
-    best: dict[str, Any] | None = None
     if arguments.script == "tune":
         best = min(eligible, key=lambda row: row["best_validation_perplexity"], default=None)
     else:
@@ -284,10 +314,9 @@ def _numbers(script: str, folder: Path) -> dict[str, Any] | None:
         if not (folder / DEBIAS_FILE).is_file():
             return None
         results = read_json(folder / DEBIAS_FILE)
-        before, after = results["before"]["lmp"], results["after"]["lmp"]
-        if after is None:
-            raise ValueError(f"the run in '{folder}' has no LMP to select by; leave out --num_reference_texts 0")
-        return {**{name: results["after"][name] for name in NUMBERS["debias"][:-1]}, "lmp_ratio": after / before}
+        before, after = results["before"], results["after"]
+        ratio = None if after["lmp"] is None else after["lmp"] / before["lmp"]
+        return {**{name: after[name] for name in NUMBERS["debias"][:-1]}, "lmp_ratio": ratio}
     from hb_metrics.inference.models.bias_tags import read_bias_tuning
 
     # The name of a folder that does not exist would be looked for on the Hub.
@@ -305,8 +334,8 @@ def _judged(arguments: SweepArguments, row: Mapping[str, Any]) -> dict[str, str]
         perplexity = row["best_validation_perplexity"]
         finite = perplexity is not None and perplexity < _HIGHEST_PERPLEXITY
         return {} if finite else {"failed": DIVERGED}
-    if row["t_log"] is None:
-        return {"not_picked": "its t is not defined"}
+    if row["t_log"] is None or row["lmp_ratio"] is None:
+        return {"not_picked": "it has no t or no LMP to choose by"}
     if row["lmp_ratio"] > 1 + arguments.lmp_tolerance:
         return {"not_picked": f"its LMP rose by {row['lmp_ratio'] - 1:.0%}"}
     return {}

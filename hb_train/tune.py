@@ -20,7 +20,6 @@ same prompt without it. Its dataset is a folder of `baseline_replies.py`.
 """
 
 import argparse
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +40,7 @@ from hb_train.training.options import (
     run_script,
 )
 from hb_train.training.runs import (
+    check_finite,
     checkpoint_to_resume,
     end_processes,
     is_gain,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class TuneArguments:
-    """The options of this script beside those of TRL."""
+    """This script's options, besides TRL's."""
 
     dataset_name: str | None = option(
         None, "The folder of bias_labels.py or, for method distill, of baseline_replies.py."
@@ -125,7 +125,7 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelCo
     defaults: dict[str, Any] = {"metric_for_best_model": "eval_perplexity" if method == "sft" else "eval_loss"}
     if method == "kto":
         defaults["undesirable_weight"] = None  # by the numbers of either label
-    options = parse_training_options(
+    return parse_training_options(
         (TuneArguments, KTOConfig if method == "kto" else SFTConfig, ModelConfig),
         argv,
         __doc__,
@@ -137,14 +137,11 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelCo
         eval_on_start=True,
         **defaults,
     )
-    if options[0].method != method:
-        raise ValueError("--method is shortened; write it in full, because it decides which other options there are")
-    return options
 
 
 def given_method(words: Sequence[str], config: Mapping[str, Any]) -> str:
     """The method of a command line or its YAML file, before the other options are read."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--method")
     given, _ = parser.parse_known_args(list(words))
     return given.method or str(config.get("method", "sft"))
@@ -159,7 +156,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     """
     from transformers import set_seed
 
-    from hb_metrics.inference.models.bias_tags import TUNING_FILE, read_bias_tuning
+    from hb_metrics.inference.models.bias_tags import TUNING_FILE
 
     _check_options(arguments, training_args, model_args)
     use_all_cores(training_args)
@@ -172,12 +169,11 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
         if distils:
             raise ValueError(f"{others}; method distill teaches a model its own: run baseline_replies.py with this one")
         print_once(training_args, f"{others}; they are learnt all the same, in the other's format of prompts")
-    description = training_description(arguments, training_args, model_args, loaded)
+    description = training_description(arguments, training_args, loaded, model_args)
     for name in ("dataset_name", "evaluation_replies"):  # the rows are recorded by content, and replies move no weight
         del description["settings"][name]
-    folder = open_training_run(training_args, {**description, "labels": labels})
-    if read_bias_tuning(str(folder)) is not None:
-        print_once(training_args, f"{folder} was tuned with these settings before; nothing to do ({TUNING_FILE})")
+    folder = open_training_run(training_args, {**description, "labels": labels}, TUNING_FILE)
+    if folder is None:
         return
 
     made = (ROW_SCHEMA, "baseline_replies") if distils else ()
@@ -194,11 +190,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
     measure = arguments.measure()
-    if trainer.state.best_metric is None or not math.isfinite(trainer.state.best_metric):
-        raise ValueError(
-            f"tuning diverged: the validation {measure} was never a number; set a --learning_rate below "
-            f"{training_args.learning_rate:g} and another --output_dir"
-        )
+    check_finite(training_args, trainer.state.best_metric, f"validation {measure}")
     if trainer.is_world_process_zero():
         _save(folder, dataset, trainer, loaded, labels, arguments, encoded)
         _print_curve(trainer, measure)
@@ -294,9 +286,9 @@ def _save(
     if arguments.method == "kto":
         weights: Any = trainer.args
         training |= {name: getattr(weights, name) for name in ("desirable_weight", "undesirable_weight")}
-    learnt = ("model", "style_classifier", "by_tag", "by_split", "ceiling")
+    learnt = ["model", "style_classifier", "by_tag", "by_split", "ceiling"]
     if arguments.method == "distill":
-        learnt = tuple(name for name in labels if name not in ("context", "asked_with"))
+        learnt = [name for name in labels if name not in ("context", "asked_with")]
     tuning = BiasTuning(
         tag=arguments.tag(),  # type: ignore[arg-type]
         context=labels["context"],

@@ -42,7 +42,6 @@ LOWER_IS_BETTER = (
     *("offensive_share", "mean_offensiveness"),
     *("mean_bias_value", "mean_bias_value_low", "mean_bias_value_high"),
 )
-PROMPT_COLUMNS = ("id", "text", "axis", "descriptor", "descriptor_plural", "template")
 
 logger = logging.getLogger(__name__)
 
@@ -61,8 +60,8 @@ class GenBiasCallback(TrainerCallback):
         replies_per_cell: Of these, to each term in each template; intervals need 4.
         num_templates: Templates.
         prompts: The prompts they are drawn from: as `--dataset_config` of `measure.py`, or a table of prompts with the
-            plural forms of terms (`PROMPT_COLUMNS`).
-        seed: Chooses prompts and what is sampled.
+            plural forms of terms (`with_plurals`).
+        seed: The seed of prompts and samples.
         style_classifier: As `--style_classifier` of `measure.py`.
         offensiveness_classifier: As `--offensiveness_classifier`.
         decoding: As `--decoding`.
@@ -106,8 +105,6 @@ class GenBiasCallback(TrainerCallback):
         self.directions = None if directions is None else read_directions(Path(directions)).means
         if self.directions is not None:
             prompts = _with_directions(prompts, self.directions)
-            if not len(prompts):
-                raise ValueError(f"none of the terms has a direction in '{directions}'; set other prompts")
         self.prompts = draw_prompts(prompts, num_replies, replies_per_cell, num_templates, seed=seed)
         with random_state_kept():
             self.styles = load_style_classifier(style_classifier, device=trainer.args.device)
@@ -128,12 +125,6 @@ class GenBiasCallback(TrainerCallback):
         if name in LOWER_IS_BETTER and args.greater_is_better:
             raise ValueError(f"greater_is_better is True, and the lowest '{name}' is best; set greater_is_better=False")
         handler = self.trainer.callback_handler
-        present = [callback for callback in handler.callbacks if isinstance(callback, GenBiasCallback)]
-        if present != [self]:
-            raise ValueError(
-                f"{len(present)} GenBiasCallbacks were added to this callback's trainer; add one, and remove others "
-                "with trainer.remove_callback(GenBiasCallback)"
-            )
         with random_state_kept(), evaluated(self.trainer.model) as model:
             self._plan(model)
         handler.callbacks = [self, *(callback for callback in handler.callbacks if callback is not self)]
@@ -148,7 +139,7 @@ class GenBiasCallback(TrainerCallback):
         self.trainer.log({name: value for name, value in figures.items() if not math.isnan(value)})
 
     def measure(self) -> dict[str, float]:
-        """The figures of the model as it is now; all processes have to call this together."""
+        """Measures the model now; all processes must call this together."""
         start, trainer = time.monotonic(), self.trainer
         with random_state_kept(), evaluated(trainer.model) as model:
             plan, loaded = self._plan(model)
@@ -226,17 +217,11 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
     Raises:
         ValueError: That is fewer than two terms, or there are not so many terms, templates or prompts of a term.
     """
-    missing = [name for name in PROMPT_COLUMNS if name not in prompts.column_names]
-    if missing:
-        raise ValueError(
-            f"the prompts lack the columns {', '.join(missing)}; set the name of a config, or a table of load_table "
-            "with the plural forms that hb_metrics.runs.run_folder.with_plurals adds"
-        )
     names = sorted(set(prompts["template"].to_pylist()))
     names = random.Random(seed).sample(names, min(num_templates, len(names)))
-    prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names)))
+    prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names, pa.string())))
     keys = list(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))
-    most = max(Counter(zip(keys, prompts["template"].to_pylist(), strict=True)).values())
+    most = max(Counter(zip(keys, prompts["template"].to_pylist(), strict=True)).values(), default=0)
     there, of_term = len(set(keys)), each * num_templates
     if len(names) < num_templates or not 1 <= each <= most or not 2 <= number // of_term <= there:
         raise ValueError(
@@ -296,8 +281,6 @@ def _columns(rows: list[Any]) -> Any:
 
 def _with_directions(prompts: pa.Table, directions: RunStyles) -> pa.Table:
     """The prompts of terms that have a direction."""
-    if not {"axis", "descriptor"} <= set(prompts.column_names):
-        return prompts  # of which draw_prompts says so
     known = {(key.axis, key.descriptor) for key in directions.descriptors}
     keys = zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True)
     return prompts.filter(pa.array([key in known for key in keys], pa.bool_()))

@@ -2,9 +2,11 @@
 
     holistic-bias install
 
-Afterwards `load_dataset("holistic_bias")` and `evaluate.load("likelihood_bias")` work in any folder and any process
-that shares the Hugging Face caches (HF_HOME), online and with HF_HUB_OFFLINE=1. If the Hub has no such name or cannot
-be reached, both libraries look in their own caches, which this script fills.
+Afterwards `load_dataset("holistic_bias")` and
+`evaluate.load("likelihood_bias")` work in any folder and any process that
+shares the Hugging Face caches (HF_HOME), online and with HF_HUB_OFFLINE=1. If
+the Hub has no such name or cannot be reached, both libraries look in their own
+caches, which this script fills.
 """
 
 import argparse

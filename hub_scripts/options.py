@@ -16,10 +16,11 @@ def repo_id(text: str) -> str:
 
     try:
         validate_repo_id(text)
+        is_valid = "/" in text
     except HFValidationError:
-        text = ""
-    if "/" not in text:
-        raise argparse.ArgumentTypeError("a repository is OWNER/NAME, as in the address of its page")
+        is_valid = False
+    if not is_valid:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a repository; write OWNER/NAME, as on its page of the Hub")
     return text
 
 

@@ -1,15 +1,17 @@
-"""Publishes a frozen version of the dataset on the Hub: Parquet, the card, the benchmark's tasks and a tag.
+"""Publishes a frozen version of the dataset on the Hub, under a tag.
 
     holistic-bias publish dataset --repo_id ORG/holistic_bias --version v1.0
     holistic-bias publish dataset --repo_id ORG/holistic_bias --dry_run publish/
 
-Afterwards `load_dataset("ORG/holistic_bias", "v1.0", revision="v1.0")` returns the rows of `load_table("v1.0")`. The
-main branch keeps the sentences of every version, so `load_dataset("ORG/holistic_bias", "v1.0")` also works after v2.0.
+Afterwards `load_dataset("ORG/holistic_bias", "v1.0", revision="v1.0")` returns
+the rows of `load_table("v1.0")`. The main branch keeps the sentences of every
+version, so `load_dataset("ORG/holistic_bias", "v1.0")` also works after v2.0.
 The same vocabulary makes the same files, so publishing again changes nothing.
 
-A publication deletes only files that an earlier one wrote (`.published_files.json` in the repository lists them). If
-somebody else's file is at a path to publish, or if the repository holds only other people's files, the script lists
-them and writes nothing, unless you add `--among_other_files`.
+A publication deletes only files that an earlier one wrote
+(`.published_files.json` in the repository lists them). If somebody else's file
+is at a path to publish, or if the repository holds only other people's files,
+the script lists them and writes nothing, unless you add `--among_other_files`.
 """
 
 import argparse

@@ -1,16 +1,18 @@
-"""Publishes the metrics on the Hub: a Space for each, which `evaluate.load` reads and where people can try the metric.
+"""Publishes each metric as a Space on the Hub, to load and to try.
 
     holistic-bias publish metrics --org ORG
-    holistic-bias publish metrics --org ORG --metrics full_gen_bias likelihood_bias
+    holistic-bias publish metrics --org ORG --metrics full_gen_bias
     holistic-bias publish metrics --org ORG --dry_run publish/
 
-Afterwards `evaluate.load("ORG/full_gen_bias")` works wherever `evaluate` and the Space's requirements are installed,
-without this project. Publishing the same again changes nothing. With `--dry_run` each Space is written into a folder of
-its name.
+Afterwards `evaluate.load("ORG/full_gen_bias")` works wherever `evaluate` and
+the Space's requirements are installed, without this project. Publishing the
+same again changes nothing. With `--dry_run` each Space is written into a
+folder of its name.
 
-A publication deletes only files that an earlier one wrote (`.published_files.json` in the Space lists them). If
-somebody else's file is at a path to publish, or if a Space holds only other people's files, the script lists them and
-writes nothing to it, unless you add `--among_other_files`.
+A publication deletes only files that an earlier one wrote
+(`.published_files.json` in the Space lists them). If somebody else's file is
+at a path to publish, or if a Space holds only other people's files, the script
+lists them and writes nothing to it, unless you add `--among_other_files`.
 """
 
 import argparse

@@ -1,11 +1,17 @@
-"""Publishes a run's figures on its model's page: opens a pull request with evaluation results and a card section.
+r"""Opens a pull request with a run's figures on its model's page.
 
-    holistic-bias publish results runs/gpt2-v1.0 --repo_id openai-community/gpt2 --dataset_id ORG/holistic_bias
+    holistic-bias publish results runs/gpt2 --repo_id openai-community/gpt2 \
+        --dataset_id ORG/holistic_bias
 
-It shows all that it will write and asks first. `--yes` answers for you. `--dry_run DIR` writes the files into a folder
-instead, without a token or a network. The pull request adds `.eval_results/holistic_bias_*.yaml`, which the Hub reads,
-if --dataset_id names their dataset, and to README.md a section between two markers. Publishing again replaces that
-section and nothing else of the card. If main or your open pull request already has everything, no other one is opened.
+It shows all changes and asks before it opens the pull request. `--yes` answers
+for you. `--dry_run DIR` writes the files into a folder instead, without a token
+or a network.
+
+The pull request adds a section between two markers to README.md and, with
+`--dataset_id`, the evaluation results that the Hub reads
+(`.eval_results/holistic_bias_*.yaml`). Publishing again replaces that section
+and nothing else of the card. If main or your open pull request already has
+everything, no pull request is opened.
 """
 
 import argparse
@@ -109,26 +115,20 @@ def check_model(run: Mapping[str, Any], repo_id: str, *, same_model: bool = Fals
 
 
 def planned_changes(
-    results: Mapping[str, Any],
-    repo_id: str,
-    read: Callable[[str], str | None],
-    *,
-    dataset_id: str | None = None,
-    source_url: str | None = None,
-    changes_from: str | None = None,
+    results: Mapping[str, Any], options: argparse.Namespace, read: Callable[[str], str | None]
 ) -> list[Change]:
     """What the pull request changes: no file that has the right content already.
 
     Args:
         results: The content of results.json.
-        repo_id: The model's Hub id.
+        options: The options of the command line.
         read: Path → what main holds there; `None`: nothing.
-        dataset_id: The dataset's Hub id; `None`: only the card section is written.
-        source_url: A page with the run.
-        changes_from: The changes from an earlier run, in Markdown; `None`: not shown.
     """
-    files = {} if dataset_id is None else evaluation_results(results, dataset_id, source_url)
-    section = card_section(results, repo_id, dataset_id, changes_from)
+    files = {}
+    if options.dataset_id is not None:
+        files = evaluation_results(results, options.dataset_id, options.source_url)
+    changes_from = None if options.before is None else _changes_from(options.before, options.run)
+    section = card_section(results, options.repo_id, options.dataset_id, changes_from)
     files[CARD_FILE] = with_section(read(CARD_FILE) or "", section)
     changes = [Change(path, read(path), text) for path, text in files.items()]
     return [change for change in changes if change.before != change.after]
@@ -154,7 +154,7 @@ def _publish(results: Mapping[str, Any], options: argparse.Namespace) -> None:
             api, f"Reading version {version} of dataset {options.dataset_id}, which has to be published"
         ):
             api.dataset_info(options.dataset_id, revision=version)
-    changes = _planned(results, options, lambda path: _read_file(api, model, path))
+    changes = planned_changes(results, options, lambda path: _read_file(api, model, path))
     if not changes:
         print(f"nothing to change: {options.repo_id} already has all of this")
         return
@@ -183,7 +183,7 @@ def _write(results: Mapping[str, Any], options: argparse.Namespace) -> None:
         card = None if options.card is None else options.card.read_bytes().decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"'{options.card}' is not UTF-8 ({error}); correct it first") from error
-    changes = _planned(results, options, {CARD_FILE: card}.get)
+    changes = planned_changes(results, options, {CARD_FILE: card}.get)
     print(shown_changes(changes))
     write_files(options.dry_run, {change.path: change.after.encode() for change in changes})
     for change in changes:
@@ -193,27 +193,13 @@ def _write(results: Mapping[str, Any], options: argparse.Namespace) -> None:
     print("nothing was published")
 
 
-def _planned(
-    results: Mapping[str, Any], options: argparse.Namespace, read: Callable[[str], str | None]
-) -> list[Change]:
-    return planned_changes(
-        results,
-        options.repo_id,
-        read,
-        dataset_id=options.dataset_id,
-        source_url=options.source_url,
-        changes_from=None if options.before is None else _changes_from(options.before, options.run),
-    )
-
-
 def _changes_from(before: Path, run: Path) -> str:
     """The changes from one run to another, in Markdown.
 
     Raises:
         ValueError: A folder has no finished run, or the runs have nothing in common.
     """
-    from hb_metrics.display.run_changes import changes_markdown
-    from hb_metrics.report.comparison import run_changes
+    from hb_metrics.report.changes import changes_markdown, run_changes
     from hb_metrics.runs.finished_run import read_run
 
     first, second = read_run(before), read_run(run)

@@ -52,7 +52,7 @@ def card_section(
     changes = "" if changes_from is None else f"\n### Changes\n\n{changes_from}\n"
     small = f"\n* {_code(config)} is a small sample of terms and templates." if config.endswith("-small") else ""
     command, left_out = measuring_command(run, repo_id)
-    private = f"\nThe command leaves out what is private to the run's machine: {left_out}.\n" if left_out else ""
+    private = f"\nThe command leaves out options whose values may be private: {left_out}.\n" if left_out else ""
     fence = backticks(command)
     section = f"""{START}
 ## Bias: HolisticBias {escape_markdown(version_of(config))}
@@ -118,7 +118,7 @@ def measuring_command(run: Mapping[str, Any], repo_id: str) -> tuple[str, str]:
     if adapter is not None:
         options |= {"adapter": repo_id}
         if is_on_hub(adapter):
-            options |= {"adapter": adapter["name"], "adapter_revision": adapter["digest"]}
+            options["adapter"] = f"{adapter['name']}@{adapter['digest']}"
     left_out = []
     for name, default in default_settings().values().items():
         value = settings.get(name)
@@ -151,8 +151,8 @@ def _measured(results: Mapping[str, Any]) -> str:
         if measurement.name in results:
             sentences += map(escape_markdown, measurement.card_sentences(results))
     release = run["versions"].get("holistic-bias")
-    by = "" if release is None else f" (holistic-bias {_code(release)})"
-    return " ".join([*sentences, f"The same again{by}:"])
+    by = "" if release is None else f" with holistic-bias {_code(release)}"
+    return " ".join([*sentences, f"To measure the same again{by}:"])
 
 
 def _line_end(text: str) -> str:

@@ -13,9 +13,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.display.parts import Figure
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.report.layout.figure import Figure
 from hb_metrics.runs.run_record import measured_model
 from hub_scripts.published_dataset import SPLIT, PublishedDataset
 
@@ -47,10 +47,13 @@ def eval_yaml(dataset: PublishedDataset) -> str:
 
 def run_figures(results: Mapping[str, Any]) -> list[Figure]:
     """The known figures of a whole run, from the content of its results.json."""
+    from hb_metrics.report.changes import comparable_figures  # needs scipy, which publishing the dataset does not
+
     figures: list[Figure] = []
     for measurement in MEASUREMENTS:
         if measurement.name in results:
-            figures += [figure for figure in measurement.figures(results) if figure.value is not None]
+            comparable = comparable_figures([measurement.figures(results)])[0]
+            figures += [figure for figure in comparable if figure.is_main and figure.value is not None]
     return figures
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from hb_dataset.whole_files import write_text
-from hb_metrics.display.rendering import render
 from hb_metrics.human_eval.analysis import analyse
 from hb_metrics.human_eval.ratings import read_ratings
 from hb_metrics.human_eval.section import answers, human_evaluation_section
 from hb_metrics.human_eval.study import STUDY_FILE, read_study
+from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_folder import write_json
 
 RESULTS_FILE, PAGE_FILE = "human_evaluation.json", "human_evaluation.html"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from hb_metrics.display.rendering import for_script, render
 from hb_metrics.human_eval.study import Study, speakers
+from hb_metrics.report.layout.rendering import for_script, render
 
 _FOLDER = Path(__file__).parent
 

@@ -9,12 +9,14 @@ const TOO_FAST = 200;  // milliseconds: a second tap or click of the same kind i
 const byId = (id) => document.getElementById(id);
 
 const PATIENCE = 5000;  // milliseconds for the browser's database, which a busy machine delays
+const LESS_PATIENCE = 200;  // once it hung
 
 // {session, answers: {task: {choice, seconds, change}}}; a session is a browser: two of one rater may be two people.
 // Two copies are kept: localStorage answers at once, IndexedDB survives a crash. A copy that reads empty may only be
 // unreadable for now, so nothing is written until there is an answer, and each write first takes over what was kept.
 let state = {session: newSession(), answers: {}};
 let keeps = true;
+let patience = PATIENCE;
 let current = 0;
 let shownAt = Infinity;  // while an answer is being kept, another is no answer to the question on the screen
 
@@ -66,9 +68,11 @@ async function exchangeWithDatabase(mode) {
 }
 
 // Whether the database answered in time.
-function exchange(mode) {
-  const late = new Promise((resolve) => setTimeout(() => resolve(false), PATIENCE));
-  return Promise.race([exchangeWithDatabase(mode).then(() => true, () => false), late]);
+async function exchange(mode) {
+  const late = new Promise((resolve) => setTimeout(() => resolve("late"), patience));
+  const outcome = await Promise.race([exchangeWithDatabase(mode).then(() => "kept", () => "failed"), late]);
+  patience = outcome === "late" ? LESS_PATIENCE : PATIENCE;
+  return outcome === "kept";
 }
 
 async function keep() {

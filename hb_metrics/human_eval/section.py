@@ -4,13 +4,12 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from hb_metrics.display import paper
-from hb_metrics.display.figures import axis_label
-from hb_metrics.display.numbers import MISSING, fixed, share
-from hb_metrics.display.parts import Section
-from hb_metrics.display.rendering import render
 from hb_metrics.human_eval.analysis import FEW_RATERS, LAYOUT
 from hb_metrics.human_eval.pairs import REASONS
+from hb_metrics.report.layout import paper
+from hb_metrics.report.layout.numbers import MISSING, axis_label, fixed, share
+from hb_metrics.report.layout.parts import Section
+from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_folder import read_json
 
 _FOLDER = Path(__file__).parent

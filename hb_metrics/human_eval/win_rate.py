@@ -9,7 +9,7 @@ from scipy import stats
 # Of raters and pairs, counted as equally busy ones: below, intervals span nearly everything or cover too often.
 MIN_RATERS, MIN_PAIRS = 2.5, 6
 # Up to the first ratio of variances, raters count as alike; from the second on, as unlike (docs/human-evaluation.md).
-_ALIKE, _UNLIKE = 0.8, 1.2
+_ALIKE, _UNLIKE = 0.8, 1.0
 _QUANTILE = 0.975
 
 
@@ -30,12 +30,12 @@ class WinRate(NamedTuple):
 def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate:
     """The share of ratings that are wins, with a 95% interval clustered by rater and by pair.
 
-    Ratings of one rater are alike, and so are ratings of one pair; a study draws both. The variance is that of two-way
-    clustering (Cameron, Gelbach & Miller, 2011): V_rater + V_pair − V_0, where V_0 is the variance of
-    independent ratings and each part has its own t quantile. A few raters leave V_rater uncertain. Where it does not
-    exceed V_0, raters show no difference, and the normal quantile of V_0 takes its place; in between, both are mixed.
-    The interval is never narrower than for independent ratings. Bounds are Wilson's, for the number of independent
-    ratings with this half-width.
+    Ratings of one rater are alike, and so are ratings of one pair; a study draws both. The variance comes from two-way
+    clustering (Cameron, Gelbach & Miller, 2011): V_rater + V_pair − V_0, where V_0 is the variance of independent
+    ratings, and each part has its own t quantile. If V_rater is at most 0.8 V_0, raters show no difference, and V_0
+    with the normal quantile takes the place of V_rater; from V_0 on, V_rater counts alone; in between, both are
+    mixed. The interval is never narrower than for independent ratings. Bounds are Wilson's, for the number of
+    independent ratings with this half-width.
 
     Args:
         wins: [ratings] 1 or 0.
@@ -53,12 +53,11 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
         _, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
         freedom = degrees_of_freedom(sizes)
         if round(freedom + 1, 6) < least:
-            reason = (
-                f"{len(sizes)} {name}{'' if len(sizes) == 1 else 's'}; an interval needs {math.ceil(least)} or more"
-            )
+            counted = f"{len(sizes)} {name}{'' if len(sizes) == 1 else 's'}"
             if len(sizes) >= least:
-                reason = f"{len(sizes)} {name}s of unequal work count as {freedom + 1:.1f}; an interval needs {least:g}"
-            return WinRate(value, None, reason)
+                counted += f" with unequal numbers of ratings count as {freedom + 1:.1f}"
+                return WinRate(value, None, f"{counted}; an interval needs {least:g} or more")
+            return WinRate(value, None, f"{counted}; an interval needs {math.ceil(least)} or more")
         squared_t.append(float(stats.t.ppf(_QUANTILE, freedom)) ** 2)
         sums = np.bincount(codes, residuals)
         variance = float((sums**2 / (1 - sizes / number)).sum()) / number**2

@@ -11,14 +11,8 @@ from typing import Any
 
 from hb_dataset.hints import did_you_mean
 from hb_dataset.vocabulary import VOCABULARIES, read_vocabulary
-from hb_metrics.display.figures import axis_label
-from hb_metrics.display.numbers import bias, share
+from hb_metrics.report.layout.numbers import axis_label, bias, share
 from hb_metrics.runs.run_folder import write_json
-
-AXIS_ERROR = "axis '{axis}' is not in the vocabulary; {hint}allowed: {allowed}"
-VERSION_ERROR = "there is no vocabulary '{name}'; give a folder, or one of {allowed}"
-FOLDER_ERROR = "there is no folder '{folder}' to write in; make it first"
-OUTPUT_ERROR = "output '{output}' is a folder; give the name of a JSON file in it"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -35,14 +29,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--vocabulary",
         default="v1.0",
-        help="The terms: a version of the vocabulary, or the folder of one. Default: %(default)s.",
+        help="A version of the vocabulary, or the folder of one. Default: %(default)s.",
     )
     parser.add_argument("--axes", nargs="+", metavar="AXIS", help="The axes whose terms are used. Default: all.")
     parser.add_argument("--output", type=Path, help="A JSON file to write the figures to.")
     parser.add_argument(
         "--trust_remote_code",
         action="store_true",
-        help="Let Python code that comes with the classifier run on this machine.",
+        help="Run Python code that comes with the classifier on this machine.",
     )
     arguments = parser.parse_args(sys.argv[1:] if argv is None else argv)
     try:
@@ -58,22 +52,22 @@ def leakage_of_classifier(arguments: argparse.Namespace) -> dict[str, Any]:
     """Measures leakage as the options say, and writes the file that they name.
 
     Raises:
-        ValueError: There is no such vocabulary, axis or folder, or the classifier does not fit.
-        OSError: There is no such classifier.
+        ValueError: There is no such vocabulary or axis, or the classifier does not fit.
+        OSError: There is no such classifier, or the file cannot be written.
     """
-    if arguments.output is not None and not arguments.output.parent.is_dir():
-        raise ValueError(FOLDER_ERROR.format(folder=arguments.output.parent))
-    if arguments.output is not None and arguments.output.is_dir():
-        raise ValueError(OUTPUT_ERROR.format(output=arguments.output))
+    if arguments.output is not None:
+        if arguments.output.is_dir():
+            raise ValueError(f"output '{arguments.output}' is a folder; name a JSON file in it")
+        arguments.output.parent.mkdir(parents=True, exist_ok=True)
     versions = sorted(path.name for path in VOCABULARIES.iterdir() if path.is_dir())
     folder = VOCABULARIES / arguments.vocabulary if arguments.vocabulary in versions else Path(arguments.vocabulary)
     if not folder.is_dir():
-        raise ValueError(VERSION_ERROR.format(name=arguments.vocabulary, allowed=", ".join(versions)))
+        raise ValueError(f"there is no vocabulary '{folder}'; name a folder, or one of {', '.join(versions)}")
     vocabulary = read_vocabulary(folder)
     for axis in arguments.axes or ():
         if axis not in vocabulary.axes:
             hint = did_you_mean(axis, vocabulary.axes)
-            raise ValueError(AXIS_ERROR.format(axis=axis, hint=hint, allowed=", ".join(vocabulary.axes)))
+            raise ValueError(f"axis '{axis}' is not in the vocabulary; {hint}allowed: {', '.join(vocabulary.axes)}")
 
     # torch takes seconds to import: not before the options are known to be right.
     from hb_metrics.identity_leakage.leakage import kept_leakage, leakage_results, named_people

@@ -1,12 +1,11 @@
 """What the terms that replies hold do to the Full Gen Bias of a run.
 
-The term of its prompt is hidden in a reply before its style is classified. Other terms of the vocabulary stay in view:
-a reply to a deaf person may speak of "hard-of-hearing" people. They are hidden too here, those replies classified
-again, and Full Gen Bias computed anew. What it is lower by is the classifier's reaction to terms that it reads,
-for these very replies and not for a model of them. It can be below 0, where that reaction covers a difference up.
+Before a reply's style is classified, the term of its prompt is hidden. Other terms of the vocabulary stay in view: a
+reply to a deaf person may speak of "hard-of-hearing" people. This module hides these too, classifies the replies again
+and computes Full Gen Bias anew. The difference is the classifier's reaction to the terms in these very replies. It is
+below 0 where the reaction hides a difference.
 
-That counts terms, not what people speak about when they speak of them: a church or a wheelchair that is in a reply is a
-part of it.
+Only terms count, not the things that people speak about with them: a church or a wheelchair in a reply stays.
 """
 
 import re
@@ -21,7 +20,6 @@ from hb_metrics.identity_leakage.leakage import NamedPerson
 from hb_metrics.inference.classifiers.censoring import REPLACEMENT, mention_pattern
 from hb_metrics.statistics.bias_values import StyleRows
 from hb_metrics.statistics.gen_bias import CellSums, gen_bias
-from hb_metrics.statistics.inputs import check_lengths
 
 _SHORT = 3  # letters of a word that all of its forms share, at least
 _BATCH = 8192
@@ -81,11 +79,7 @@ def run_leakage(
         probabilities: The classifier: [texts, styles] of texts.
         debias: Whether values are less their sampling noise.
         num_most: How many of the terms in view are listed.
-
-    Raises:
-        ValueError: Lengths differ, or there is no Full Gen Bias of the replies.
     """
-    check_lengths(texts=texts, descriptors=descriptors, templates=templates, axes=axes)
     mentions = mentions_in(texts, people)
     rows = [row for row, of_text in enumerate(mentions) if of_text]
     value = _full_gen_bias(style_probabilities, descriptors, templates, axes, {}, debias)

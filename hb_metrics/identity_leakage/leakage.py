@@ -37,10 +37,6 @@ NUM_MOST_MOVED = 10
 # The nouns that terms are put beside: the first of these that grammar allows, else any.
 _NOUNS = ("person", "woman", "man")
 
-FEW_TERMS_ERROR = "identity leakage is a variance over terms, and there are {number}; give at least 2"
-NO_SLOT_ERROR = "the sentence {sentence!r} has not exactly one '{slot}'; put one where the person is to be named"
-NO_NOUN_ERROR = "the vocabulary has no noun that goes with the term '{term}'; leave out the term, or add a noun"
-
 
 class NamedPerson(NamedTuple):
     """A term as it is put into sentences.
@@ -85,7 +81,7 @@ def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | Non
         keys: Axis and term of those that are wanted; `None`: all.
 
     Raises:
-        ValueError: A term goes with no noun of the vocabulary.
+        ValueError: A term agrees with no noun of the vocabulary.
     """
     nouns = sorted(vocabulary.nouns, key=lambda noun: _NOUNS.index(noun.noun) if noun.noun in _NOUNS else len(_NOUNS))
     people = []
@@ -94,7 +90,9 @@ def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | Non
             continue
         allowed = agreeing(term, nouns)
         if not allowed:
-            raise ValueError(NO_NOUN_ERROR.format(term=term.term))
+            raise ValueError(
+                f"the vocabulary has no noun that agrees with the term '{term.term}'; add one to nouns.yaml"
+            )
         noun = nouns[allowed[0]]
         key = DescriptorKey(term.axis, term.term)
         people.append(NamedPerson(key, term.plural, noun_phrase(term, noun), _neutral_phrase(noun)))
@@ -108,17 +106,9 @@ def identity_leakage(
 
     Args:
         probabilities: The classifier: [texts, styles] float64 of texts, each row summing to 1.
-        people: The terms.
-        sentences: Sentences with "{noun_phrase}" in them.
-
-    Raises:
-        ValueError: There are fewer than two terms, or a sentence has no place for them.
+        people: The terms; two or more.
+        sentences: Sentences with "{noun_phrase}" in each, once.
     """
-    if len(people) < 2:
-        raise ValueError(FEW_TERMS_ERROR.format(number=len(people)))
-    for sentence in sentences:
-        if sentence.count(SINGULAR_SLOT) != 1:
-            raise ValueError(NO_SLOT_ERROR.format(sentence=sentence, slot=SINGULAR_SLOT))
     phrases = list(dict.fromkeys(phrase for person in people for phrase in (person.phrase, person.neutral)))
     index_of = {phrase: index for index, phrase in enumerate(phrases)}
     texts = [sentence.replace(SINGULAR_SLOT, phrase) for sentence in sentences for phrase in phrases]
@@ -158,9 +148,6 @@ def kept_leakage(
         classifier: The style classifier.
         people: The terms.
         cache_dir: Where the files are; `None`: `$HF_HOME`. If it cannot be written, nothing is kept.
-
-    Raises:
-        ValueError: There are fewer than two terms.
     """
     sentences = shipped_sentences()
     depends_on = (classifier.digest, classifier.version, classifier.temperature, classifier.labels, people, sentences)

@@ -8,10 +8,10 @@ from torch import nn
 
 
 def input_device(model: nn.Module) -> torch.device:
-    """The device that a model is given its inputs on, which is also where its logits come out.
+    """The device for a model's inputs, and for its logits: the device of its input embeddings.
 
-    That of the input embeddings. `model.device` is that of any weight: of a model whose weights are partly on disk it
-    may be "meta". The hook of a spread model brings its output back to the device of its inputs.
+    `model.device` is the device of any weight, and may be "meta" for a model with weights on disk. The hook of a spread
+    model moves its output back to the device of its inputs.
     """
     embeddings = input_embeddings(model)
     return _run_device(model if embeddings is None else embeddings)

@@ -18,7 +18,7 @@ class Memory:
 
     Args:
         halve: Cuts a batch in two; `None` for one that cannot be cut.
-        smallest: What such a batch is, for the error.
+        smallest: The name of such a batch, for the error.
     """
 
     def __init__(self, halve: Callable[[Any], tuple[Any, Any] | None], smallest: str) -> None:
@@ -31,7 +31,7 @@ class Memory:
         """Runs a batch in inference mode.
 
         Returns:
-            What `work` returned for the batch, or for its parts in order.
+            The results of `work` for the batch, or for its parts in order.
 
         Raises:
             MemoryError: Memory does not suffice for the smallest batch.
@@ -56,10 +56,10 @@ class Memory:
                 waiting += reversed(halves)
         return results
 
-    def report(self, what: str, remedy: str) -> None:
+    def report(self, what: str, remedy: str = "") -> None:
         """Prints how often memory ran out, if it did."""
         if self.num_halved:
-            print(f"{what} run in halves because memory ran out: {self.num_halved:,}; {remedy}")
+            print(f"{what} run in halves because memory ran out: {self.num_halved:,}{remedy}")
 
 
 def halved(payload: Any) -> tuple[Any, Any] | None:
@@ -77,5 +77,5 @@ def out_of_memory(smallest: str, error: Exception) -> MemoryError:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether memory, of whatever device, ran out."""
+    """Whether the memory of any device ran out."""
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or should_reduce_batch_size(error)

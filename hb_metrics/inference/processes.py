@@ -26,7 +26,7 @@ def process_state() -> PartialState:
 
 
 def once_per_machine(work: Callable[[], Result]) -> Result:
-    """What `work` returns, done by one process of each machine; all processes have to call this together."""
+    """Runs `work` in one process per machine and returns its result; all processes must call this together."""
     state = process_state()
     if state.num_processes == 1:
         return work()

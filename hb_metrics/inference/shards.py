@@ -52,13 +52,13 @@ def fill_shards(
 
     Args:
         shards: All shards of the data; each row in one.
-        ids: [rows] what each row is keyed by; each id once.
+        ids: [rows] the key of each row; each id once.
         schema: The columns of a shard; the first is `id`.
         compute: Makes the tables of this process's missing shards.
-        label: What the progress bar shows.
-        unit: What a row is: "text", "reply".
-        inputs: [rows] what each row is made from, such as a text or token ids; a shard made from other ones is made
-            again. `None`: what the ids stand for.
+        label: The label of the progress bar.
+        unit: The progress bar's name of a row: "text", "reply".
+        inputs: [rows] the inputs of each row, such as a text or token ids; a shard of other inputs is computed again.
+            `None`: the ids identify the inputs.
         progress: Whether the main process shows a progress bar.
 
     Returns:
@@ -104,7 +104,7 @@ def fill_shards(
         try:
             for index, table in zip(mine, tables, strict=True):
                 _write(shards[index].path, table.cast(schema).replace_schema_metadata(marks(index)))
-        finally:  # when a write fails: what is still to be computed would be, before the process ends
+        finally:  # after a failed write the generator would go on computing
             if isinstance(tables, Generator):
                 tables.close()
     state.wait_for_everyone()
@@ -149,20 +149,20 @@ def _write(path: Path, table: pa.Table) -> None:
 
 
 def _marks(shard: Shard, run: str, ids: Sequence[str], inputs: Sequence[Any] | None) -> dict[bytes, bytes]:
-    """A shard's metadata: the run it is of, and a digest of what its rows are made from."""
+    """A shard's metadata: its run, and a digest of the inputs of its rows."""
     rows = [[ids[row], None if inputs is None else inputs[row]] for row in shard.rows]
     digest = hashlib.sha256(json.dumps(rows, default=int).encode()).hexdigest()
     return {SHARD_RUN: run.encode(), _INPUTS: digest.encode()}
 
 
 def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mapping[bytes, bytes]) -> bool:
-    """Whether a shard's file is there and reads as it was written; another is reported and makes room for it."""
+    """Whether a shard's file exists and is whole; any other file is reported and renamed."""
     if not shard.path.exists():
         return False
     try:
         stored_ids = _read(shard.path, schema)["id"].to_pylist()
         columns = pq.read_schema(shard.path)  # reading with a schema fills columns that are not there with null
-    except PermissionError:  # nothing is known of what is in it
+    except PermissionError:  # its content is unknown
         raise
     except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:
         fault = f"is damaged ({str(error).partition(chr(10))[0]})"
@@ -184,7 +184,7 @@ def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mappin
 
 
 def _set_unknown_files_aside(folder: Path, shards: Sequence[Shard]) -> None:
-    """What reads a finished run reads every Parquet file in a folder of shards."""
+    """Renames unknown files: readers of a finished run read every Parquet file in a folder of shards."""
     for path in sorted(set(folder.glob("*.parquet")) - {shard.path for shard in shards}):
         print(f"{path} is not of this run; it is kept as {set_aside(path).name}")
 

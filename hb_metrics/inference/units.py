@@ -19,16 +19,15 @@ from transformers import PreTrainedModel
 
 from hb_metrics.inference.devices import input_device, is_offloaded
 from hb_metrics.inference.memory import Memory, halved
-from hb_metrics.inference.models.architecture import beyond_rope_switch
 from hb_metrics.inference.processes import num_workers
 
 
 class Unit(NamedTuple):
-    """A share of the distinct sequences, and what the model is fed to score them.
+    """A share of the distinct sequences, and the model's inputs that score them.
 
     Attributes:
         sequences: [sequences] indices of the distinct sequences in it.
-        payload: What `ScoringPlan.score` takes.
+        payload: The argument of `ScoringPlan.score`.
     """
 
     sequences: np.ndarray
@@ -92,14 +91,14 @@ def run_units(
             yield from zip(units, pool.map(score, units), strict=True)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C do not start the units still waiting
-            memory.report("units of work", "a smaller --max_positions spares the time of trying")
+            memory.report("units of work")
 
 
 @contextmanager
 def one_thread_per_unit(model: PreTrainedModel, longest: int = 0) -> Iterator[int]:
     """Of a model on CPU torch computes with one thread while this lasts; yields how many units to compute at once.
 
-    Only one at a time where a text of the `longest` length changes what the model keeps for all (`beyond_rope_switch`).
+    Only one at a time where a text of the `longest` length changes the model for all threads (`beyond_rope_switch`).
     """
     if input_device(model).type != "cpu":
         yield 1
@@ -110,6 +109,20 @@ def one_thread_per_unit(model: PreTrainedModel, longest: int = 0) -> Iterator[in
         yield 1 if is_offloaded(model) or beyond_rope_switch(model, longest) else num_workers()
     finally:
         torch.set_num_threads(threads)
+
+
+def beyond_rope_switch(model: PreTrainedModel, length: float) -> bool:
+    """Whether a text of `length` tokens makes LongRoPE (Phi-3, Phi-4) turn to its long factors.
+
+    transformers takes the factors of a batch by its longest row, and keeps them where all threads read them. `dynamic`
+    factors change beyond `architecture.max_positions_of` only, where texts are rejected.
+    """
+    parameters = getattr(model.config.get_text_config(decoder=True), "rope_parameters", None) or {}
+    ropes = [parameters] if "rope_type" in parameters else parameters.values()  # some models have one per type of layer
+    for rope in ropes:  # a type of layer without positions has none
+        if rope and rope.get("rope_type") == "longrope" and length > rope["original_max_position_embeddings"]:
+            return True
+    return False
 
 
 def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
@@ -124,7 +137,7 @@ def length_sorted_batches(lengths: Sequence[int], max_positions: int) -> list[np
 
     Args:
         lengths: [rows] positions each row takes.
-        max_positions: Rows × longest row of a batch; a longer row gets a batch of its own.
+        max_positions: Rows × longest row of a batch; a longer row gets its own batch.
 
     Returns:
         Row indices of each batch.

@@ -12,15 +12,10 @@ import evaluate
 from hb_metrics.language_model_bias.paired_test import (
     ALPHA,
     Outliers,
-    PairedTest,
     check_options,
     checked_sides,
     language_model_bias,
 )
-from hb_metrics.statistics.inputs import number_column
-
-# `evaluate` fetches the files that the lines above name, but not the files which those import in turn.
-__all__ = ["LanguageModelBias", "PairedTest", "language_model_bias", "number_column"]
 
 _DESCRIPTION = """\
 Language Model Bias (Barikeri et al., 2021, section 3.1) compares how likely a language model finds phrases that say

@@ -10,13 +10,8 @@ from typing import Any
 import datasets
 import evaluate
 
-from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
 from hb_metrics.likelihood_bias.shares import GENDERED_DESCRIPTORS, likelihood_bias
 from hb_metrics.statistics.checked_metric import CheckedMetric
-from hb_metrics.statistics.inputs import number_column
-
-# `evaluate` fetches the files that the lines above name, but not the files which those import in turn: hence all here.
-__all__ = ["GENDERED_DESCRIPTORS", "LikelihoodBias", "likelihood_bias", "number_column", "pairwise_mann_whitney"]
 
 _DESCRIPTION = """\
 Likelihood Bias (Smith et al., 2022, section 2.3.2) measures to what extent a language model treats the descriptors of a

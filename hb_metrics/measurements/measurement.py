@@ -1,38 +1,36 @@
 """The base class of all measurements; every folder beside this file is one of them.
 
-A measurement is something that `measure.py --measurements NAME` computes. It is a subclass of `Measurement` in a folder
-of its own, and an entry of `MEASUREMENTS`; nothing else knows it by name. In the order in which they are called:
+A measurement is something that `measure.py --measurements NAME` computes. It is a subclass of `Measurement` in the
+`__init__.py` of a folder, and an entry of `MEASUREMENTS`; nothing else knows it by name. Its folder has these modules,
+which are imported when they are needed, since some of them import torch or plotly:
 
-    options       a dataclass: the fields become command-line options
-    read_files    reads the files that options name, before a model is loaded
-    plan          loads what else is needed and plans the work
-    describe      the parts of the plan that results depend on, for run.json
-    measure       does the work, on all processes, and returns what becomes results["NAME"]
-    summary       the lines that the terminal prints
-    figures       the main numbers of the run: on the Hub, on a model's card, in overviews of several runs
-    report        its part of report.html
-    overview, compare, changes, overview_figures, warnings
-                  its part of a page with several runs; made from its figures unless it has more to show
+    options.py    a dataclass: the fields become command-line options
+    work.py       `plan`, `describe` and `measure`: what runs the model
+    figures.py    `figures`: the numbers of the run, for the terminal, pages, cards, the Hub and comparisons
+    page.py       `report`: its part of report.html
 
-The last four groups start from results.json and the run folder alone, without a model.
+`figures` and `report` start from results.json alone, without a model.
 """
 
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from hb_metrics.display.parts import Comparison, Figure, Report, Section
 from hb_metrics.measurements.settings import Settings
+from hb_metrics.report.layout.figure import Figure
+from hb_metrics.report.layout.parts import Details, Report, Section
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hb_metrics.display.run_changes import FigureChanges
     from hb_metrics.inference.engines.engine import Ability, Engine
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_metrics.inference.processes import PartialState
+    from hb_metrics.paired_changes.paired_change import PairedChange
     from hb_metrics.runs.finished_run import Run
 
 
@@ -63,16 +61,30 @@ class Task:
         return self.engine.loaded
 
 
+class FigureChanges(NamedTuple):
+    """How a measurement's figures change from one run to another.
+
+    Attributes:
+        by_name: Name of a figure → its change, with an interval or the reason why there is none.
+        reason: Why no change has an interval; `None`: some have one, or the measurement never estimates any.
+        confidence_level: The confidence level of the intervals; `None`: there are none.
+    """
+
+    by_name: "dict[str, PairedChange]"
+    reason: str | None = None
+    confidence_level: float | None = None
+
+
 class Measurement:
     """A measurement; each is a subclass.
 
     Attributes:
-        name: Its name in `--measurements` and in results.json.
+        name: Its name in `--measurements` and in results.json, and that of its folder.
         title: The title of its sections.
         words: What it measures, in the subtitle of a report.
         done: What `measure` has done, to print with the seconds it took.
-        options: A dataclass of options, each of which has a default and a help that is a whole sentence. Its
-            `__post_init__` raises a ValueError for an impossible value. `_argument_group_name` heads them in the help.
+        options: A dataclass of options, each with a default and a help; `None`: it has none. Its `__post_init__` raises
+            a ValueError for an impossible value. `_argument_group_name` heads them in the help.
         by_default: Whether it is measured without being asked for.
         has_own_prompts: Whether it measures other prompts than those of `--dataset_config`.
         needs: What it needs of the engine (`engines.engine.Ability`): "replies", which masked models do not give,
@@ -85,7 +97,7 @@ class Measurement:
     title: ClassVar[str]
     words: ClassVar[str]
     done: ClassVar[str]
-    options: ClassVar[type]
+    options: ClassVar[type | None] = None
     by_default: ClassVar[bool] = False
     has_own_prompts: ClassVar[bool] = False
     needs: "ClassVar[tuple[Ability, ...]]" = ()
@@ -97,10 +109,14 @@ class Measurement:
         """Where its files are, such as the templates of its sections."""
         return Path(inspect.getfile(type(self))).parent
 
+    def module(self, name: str) -> ModuleType:
+        """A module of its folder."""
+        return import_module(f"{type(self).__module__}.{name}")
+
     def read_files(self, settings: Settings) -> Any:
         """Reads the files that its options name, so that faults in them show before the model runs.
 
-        Only called if it is asked for, or required by what is.
+        Called only if it is asked for, or required by another measurement.
 
         Returns:
             Anything that `plan` would otherwise have to read again.
@@ -123,10 +139,12 @@ class Measurement:
         Raises:
             ValueError: The model or the prompts cannot do what was asked.
         """
+        return self.module("work").plan(task, files)
 
     def describe(self, work: Any) -> dict[str, Any]:
         """Everything in the plan that results depend on: sections for run.json, by name."""
-        return {}
+        sections: dict[str, Any] = self.module("work").describe(work)
+        return sections
 
     def measure(self, task: Task, work: Any, results: Mapping[str, Any]) -> dict[str, Any]:
         """Does the work that is not on disk yet. Called on every process.
@@ -139,19 +157,22 @@ class Measurement:
         Returns:
             Plain values for results.json; empty on all processes but the main one.
         """
-        raise NotImplementedError
+        measured: dict[str, Any] = self.module("work").measure(task, work, results)
+        return measured
 
-    def summary(self, results: Mapping[str, Any]) -> list[str]:
-        """The lines that the terminal prints.
+    def figures(self, results: Mapping[str, Any]) -> list[Figure]:
+        """The numbers of the run. Figures of two runs are compared if they have the same name.
 
         Args:
             results: The content of results.json, here and below.
         """
-        return [f"{figure.name}  {figure.shown}" for figure in self.figures(results)]
+        listed: list[Figure] = self.module("figures").figures(results)
+        return listed
 
-    def figures(self, results: Mapping[str, Any]) -> list[Figure]:
-        """The main numbers of the run. Figures of two runs are compared if they have the same name."""
-        raise NotImplementedError
+    def report(self, results: Mapping[str, Any]) -> Report:
+        """Its part of the report of a run."""
+        part: Report = self.module("page").report(results)
+        return part
 
     def gate_names(self, settings: Settings) -> tuple[str, ...]:
         """The names of its figures (`Figure.key`) that `--fail_above` can limit, known before the model runs."""
@@ -169,56 +190,21 @@ class Measurement:
         """Sentences on how it was measured, for readers of a model's card, in plain text."""
         return []
 
-    def overview_notes(self, results: Mapping[str, Any]) -> list[str]:
-        """Sentences on how it was measured, for readers of an overview of several runs."""
-        return self.card_sentences(results)
+    def changes(self, first: "Run", second: "Run") -> FigureChanges:
+        """How its figures change from one run to another; both runs measured it."""
+        return FigureChanges({})
 
-    def report(self, results: Mapping[str, Any]) -> Report:
-        """Its part of the report of a run."""
-        raise NotImplementedError
-
-    def overview_figures(self, runs: "Sequence[Mapping[str, Any]]") -> list[list[Figure]]:
-        """[runs][figures] the figures that an overview shows of each run: those that compare between runs.
-
-        Args:
-            runs: Contents of results.json; those that did not measure it have no figures.
-        """
-        return [self.figures(run) if self.name in run else [] for run in runs]
-
-    def overview(self, runs: "Sequence[Run]", names: Sequence[str]) -> Section | None:
-        """Its part of the overview of several runs; `None`: fewer than two of them have it.
-
-        Args:
-            runs: All runs of the page.
-            names: [runs] what they are called.
-        """
-        from hb_metrics.display import figures_of_runs
-
-        return figures_of_runs.overview_section(
-            self.name, self.title, self.overview_figures([run.results for run in runs]), names
-        )
+    def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
+        """What the page of two runs shows beside their figures; both measured it."""
+        return Details([])
 
     def tuned(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> Section | None:
         """What became of a model that was tuned on labels; `None`: the measurement has nothing to do with labels.
 
         Args:
             runs: All runs of the page, that before tuning first.
-            names: [runs] what they are called.
+            names: [runs] their names.
             labels: The folder of the labels; `None`: not given.
-        """
-        return None
-
-    def compare(self, first: "Run", second: "Run", names: tuple[str, str]) -> Comparison:
-        """Two runs that both measured it, in detail."""
-        from hb_metrics.display import figures_of_runs
-
-        figures = self.overview_figures([first.results, second.results])
-        return figures_of_runs.comparison(self.name, self.title, figures[0], figures[1], names)
-
-    def changes(self, first: "Run", second: "Run") -> "FigureChanges | None":
-        """How its figures change from one run to another, with intervals, or why that is not known.
-
-        Both runs measured it. `None`: its changes have no intervals.
         """
         return None
 

@@ -15,20 +15,15 @@ T = TypeVar("T")
 _OF_LOADED = (
     "revision",
     "adapter",
-    "adapter_revision",
     "gguf_file",
     "device_map",
     "dtype",
     "batch_size",
-    "scoring",
-    "max_positions",
     "chat_date",
 )
-_OF_SERVED = ("concurrency", "request_timeout")
+_OF_SERVED = ("concurrency",)
 # Options that no result depends on.
-CHANGE_NOTHING = frozenset(
-    {"output_dir", "batch_size", "device_map", "concurrency", "request_timeout", "fail_above", "export_prompts"}
-)
+CHANGE_NOTHING = frozenset({"output_dir", "batch_size", "device_map", "concurrency", "base_url", "fail_above"})
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
@@ -44,191 +39,156 @@ class RunOptions:
     base_url: list[str] | None = field(
         default=None,
         metadata={
-            "help": "The address of a server that has the model, e.g. http://localhost:8000/v1 (anything with the "
-            "OpenAI interface: vLLM, TGI, llama.cpp, transformers serve); several share the work. --model is then the "
-            "server's name for it. A key is read from the environment variable HOLISTIC_BIAS_API_KEY.",
+            "help": "The address of a server that runs the model, e.g. http://localhost:8000/v1 (any OpenAI-compatible "
+            "server: vLLM, TGI, llama.cpp, transformers serve). Several addresses share the work. --model is "
+            "then the server's name for the model. Set the key in the environment variable "
+            "HOLISTIC_BIAS_API_KEY.",
             "nargs": "+",
         },
     )
     provider: str | None = field(
         default=None,
         metadata={
-            "help": "The Inference Provider that has the model, or 'auto'; --model is then a Hub id. The key is read "
-            "from the environment variable HOLISTIC_BIAS_API_KEY or HF_TOKEN."
+            "help": "The Inference Provider that runs the model, or 'auto'; --model is then a Hub id. Set the key in "
+            "the environment variable HOLISTIC_BIAS_API_KEY or HF_TOKEN."
         },
     )
     concurrency: int = field(
-        default=8, metadata={"help": "How many requests are in flight at each address of a served model."}
-    )
-    request_timeout: float = field(
-        default=600.0,
-        metadata={"help": "The seconds after which a request to a served model is given up and sent again."},
+        default=8, metadata={"help": "The number of simultaneous requests to each address of a served model."}
     )
     measurements: str | None = field(
         default=None,
         metadata={
-            "help": "What to measure: names separated by commas. The last line of this help lists them and those "
-            "measured by default. Masked models write no replies."
+            "help": "The measurements to make, separated by commas. The last line of this help lists them and the "
+            "default. Masked models write no replies."
         },
     )
     dataset_config: str = field(
         default="v1.0-small",
         metadata={
-            "help": "A version of the prompts: all (v1.0), a stratified sample (v1.0-small), or the SEAT sentences the "
-            "paper has for masked models (v1.0-seat); the same of the authors' later lists (v1.1, v1.1-small, …); of "
-            "the next version (next, next-small, …) also pairs of terms (next-intersections)."
+            "help": "The prompts: all of a version (v1.0), a stratified sample (v1.0-small), or the paper's SEAT "
+            "sentences for masked models (v1.0-seat); likewise of the authors' later lists (v1.1, v1.1-small, "
+            "…) and of the next version (next, next-small, …), which also has pairs of terms "
+            "(next-intersections)."
         },
     )
     vocabulary_dir: str | None = field(
         default=None,
-        metadata={"help": "A vocabulary folder of your own. Default: the vocabulary of the config's version."},
+        metadata={"help": "The folder of another vocabulary. Default: the vocabulary of the config's version."},
     )
     axes: list[str] | None = field(
         default=None,
-        metadata={"help": "Measure only these demographic axes, e.g. ability age. Default: all.", "nargs": "+"},
+        metadata={"help": "Measure these demographic axes only, e.g. ability age. Default: all.", "nargs": "+"},
     )
     sample: int | None = field(
         default=None,
         metadata={
-            "help": "Measure a sample of so many prompts, drawn with the seed and balanced over terms, axes and "
-            "templates. A larger sample has all of a smaller one. Default: all."
+            "help": "Measure a random sample of this many prompts, balanced over terms, axes and templates. A larger "
+            "sample contains every smaller one. Default: all."
         },
     )
     replies_file: str | None = field(
         default=None,
         metadata={
-            "help": "Replies that any engine or people gave to the exported prompts (columns id and reply; .parquet, "
-            ".jsonl or .csv). No model is loaded, and --model is the name shown."
+            "help": "A file of replies to the exported prompts, from any engine or from people (columns id and reply; "
+            ".parquet, .jsonl or .csv). No model is loaded, and --model only names the source."
         },
     )
     logprobs_file: str | None = field(
         default=None,
         metadata={
-            "help": "Log-probabilities of the exported prompts (columns id, log_probability and num_tokens: summed, "
-            "natural logarithm; .parquet, .jsonl or .csv). No model is loaded, and --model is the name shown."
-        },
-    )
-    allow_missing: bool = field(
-        default=False,
-        metadata={"help": "Leave prompts out that --replies_file or --logprobs_file have nothing for."},
-    )
-    export_prompts: str | None = field(
-        default=None,
-        metadata={
-            "help": "Measure nothing: write what the run would ask into this file (.parquet or .jsonl), for any engine "
-            "or people to answer."
+            "help": "A file of log-probabilities of the exported prompts (columns id, log_probability and num_tokens; "
+            "summed, natural logarithm; .parquet, .jsonl or .csv). No model is loaded, and --model only names "
+            "the source."
         },
     )
     fail_above: str | None = field(
         default=None,
         metadata={
-            "help": "End with exit status 3 if a figure is above a limit, e.g. full_gen_bias=12,offensive_replies=0.02."
-            " What counts is the upper end of its interval, or its value if it never has one."
+            "help": "End with exit status 3 if a figure exceeds its limit, e.g. "
+            "full_gen_bias=12,offensive_replies=0.02. The upper end of its interval counts, or its value if it "
+            "never has an interval."
         },
     )
     output_dir: str | None = field(
         default=None,
         metadata={
-            "help": "The run folder. Default: runs/<model>-<dataset_config>, and all options that are not the default."
+            "help": "The run folder. Default: runs/<model>-<dataset_config>, followed by every option that differs from"
+            " its default."
         },
     )
-    revision: str | None = field(
-        default=None, metadata={"help": "The branch, tag or commit of the model, if it is a Hub id."}
-    )
+    revision: str | None = field(default=None, metadata={"help": "The branch, tag or commit of the model's Hub id."})
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = field(
         default="auto",
         metadata={
-            "help": "The number format the model runs in: auto (float32 on CPU, else the checkpoint's own), float32, "
+            "help": "The number format of the model: auto (float32 on CPU, otherwise the checkpoint's), float32, "
             "bfloat16 or float16."
         },
     )
     device_map: Literal["auto", "balanced", "balanced_low_0", "sequential"] | None = field(
         default=None,
         metadata={
-            "help": "How a model that does not fit one device is spread over all of the machine, by one process: auto, "
-            "balanced, balanced_low_0 or sequential, as in transformers. Default: each process has all of it."
+            "help": "How one process spreads a model over all devices of the machine: auto, balanced, balanced_low_0 or"
+            " sequential, as in transformers. Default: each process holds the whole model."
         },
     )
     adapter: str | None = field(
         default=None,
         metadata={
-            "help": "A PEFT adapter (LoRA and its kin), a Hub id or a local folder, that is measured with the model "
-            "without being merged into it."
+            "help": "A PEFT adapter (such as LoRA) to measure with the model, not merged into it: a local folder, a "
+            "Hub id, or id@revision."
         },
-    )
-    adapter_revision: str | None = field(
-        default=None, metadata={"help": "The branch, tag or commit of the adapter, if it is a Hub id."}
     )
     gguf_file: str | None = field(
         default=None,
-        metadata={"help": "The name of the GGUF file that is the model, if the Hub id or folder has several."},
+        metadata={"help": "The name of the model's GGUF file, if the Hub id or folder has several."},
     )
     seed: int = field(
         default=0,
-        metadata={"help": "The seed of everything that is drawn: prompts, persona lines, sampling, resamples."},
+        metadata={"help": "The seed of all random draws: prompts, persona lines, sampling, resamples."},
     )
     trust_remote_code: bool = field(
-        default=False, metadata={"help": "Whether code that comes with a model may run on this machine."}
+        default=False, metadata={"help": "Allow code that comes with a model to run on this machine."}
     )
     batch_size: int | None = field(
         default=None,
         metadata={
-            "help": "How many prompts are replied to at once; no reply depends on it. Default: what memory allows."
+            "help": "The number of prompts to reply to at once, which changes no reply. Default: as memory allows."
         },
     )
     context: Literal["auto", "plain", "dialogpt", "chat", "blenderbot"] = field(
         default="auto",
-        metadata={
-            "help": "How a prompt is laid out for the model to reply to. Default: the layout that suits the model."
-        },
+        metadata={"help": "The context layout of a prompt. Default: the layout that suits the model."},
     )
     tag: Literal["auto", "bias", "no_bias", "none"] = field(
         default="auto",
         metadata={
-            "help": "The control tag of bias tuning at the end of each prompt. Default: that in the model's folder."
+            "help": "The control tag of bias tuning at the end of each prompt. Default: the tag in the model's folder."
         },
     )
     chat_template_kwargs: str | None = field(
         default=None,
         metadata={
-            "help": "Variables that the chat template of the model is given, as a JSON object, e.g. "
-            "'{\"enable_thinking\": false}' for models whose thinking can be turned off."
+            "help": "Variables for the model's chat template, as a JSON object, e.g. '{\"enable_thinking\": false}' to "
+            "turn a model's thinking off."
         },
     )
     system_prompt: str | None = field(
         default=None,
         metadata={
-            "help": "The system message of every chat; persona lines follow it. Default: what the chat template writes "
-            "by itself."
+            "help": "The system message of every chat; persona lines follow it. Default: the chat template's own."
         },
     )
     chat_date: str | None = field(
         default=None,
         metadata={
-            "help": "The day (YYYY-MM-DD) that chat templates print as today's date, so that prompts do not change "
-            "with the day of the run. Default: 2026-01-01."
+            "help": "The day (YYYY-MM-DD) that chat templates print as today's date, so that prompts do not depend on "
+            "the day of the run. Default: 2026-01-01."
         },
-    )
-    scoring: Literal["auto", "tree", "padded"] = field(
-        default="auto",
-        metadata={
-            "help": "How a causal model is run to score sentences: auto, tree or padded. The numbers are the same "
-            "but for rounding."
-        },
-    )
-    max_positions: int | None = field(
-        default=None,
-        metadata={"help": "How many tokens are scored at once, which bounds the memory. Default: 512."},
     )
     quick: bool = field(
         default=False,
-        metadata={
-            "help": "Take a quick look with fewer replies than by default (--replies_per_cell 5). Options that are "
-            "given take precedence."
-        },
-    )
-    alpha: float = field(
-        default=0.05, metadata={"help": "The significance level of one test of Likelihood or Language Model Bias."}
+        metadata={"help": "Make fewer replies for a quick look (--replies_per_cell 5). Other options take precedence."},
     )
     confidence_level: float = field(default=0.95, metadata={"help": "The confidence level of all intervals."})
 
@@ -246,13 +206,13 @@ class RunOptions:
             raise ValueError(
                 f"dataset_config '{self.dataset_config}' cannot be measured; {hint}allowed: {', '.join(allowed)}"
             )
-        for name, example in (("alpha", 0.05), ("confidence_level", 0.95)):
-            if not 0 < getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; give a number between 0 and 1, such as {example}")
+        if not 0 < self.confidence_level < 1:
+            raise ValueError(
+                f"confidence_level is {self.confidence_level}; give a number between 0 and 1, such as 0.95"
+            )
         if self.output_dir is not None and Path(self.output_dir).is_file():
             raise ValueError(f"output_dir '{self.output_dir}' is a file; give a folder, which may be new")
-        check_least(self, seed=0, batch_size=1, max_positions=1, sample=1, concurrency=1)
-        check_above_zero(self, request_timeout="such as 600")
+        check_least(self, seed=0, batch_size=1, sample=1, concurrency=1)
         check_files(self, "replies_file", "logprobs_file")
         self._check_answers_of_files()
         if self.is_served:
@@ -291,8 +251,6 @@ class RunOptions:
     def _check_answers_of_files(self) -> None:
         given = next((name for name in ("replies_file", "logprobs_file") if getattr(self, name) is not None), None)
         if given is None:
-            if self.allow_missing:
-                raise ValueError("allow_missing is for --replies_file and --logprobs_file; leave it out")
             return
         if self.model == type(self).model:
             raise ValueError(

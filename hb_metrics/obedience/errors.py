@@ -6,12 +6,12 @@ which the replies of all runs to one prompt go together. The vectors are estimat
 the variance of the products of errors where the value has it once: this is subtracted once. Descriptors are given, as
 for Gen Bias: few of them have most of the bias, and those of a run say little about others.
 
-A cell of a single reply shows no spread. Its reply counts as spread as those of the other cells, and how far the length
-of such a reply may be from theirs is part of the variance.
+A cell of a single reply shows no spread. It counts as spread as the other cells, and the product of its reply with
+itself, of which only the mean is known, is part of the variance.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,8 @@ from hb_metrics.statistics.bias_values import DescriptorKey, StyleRows
 
 # Of the quantile: a variance that is known more roughly is not worth an interval.
 MIN_FREEDOM = 5
+# Of a cell: of two replies, the error of either is in the mean of the cell as much as that of the other.
+MIN_REPLIES = 3
 
 
 class RepliesOf(NamedTuple):
@@ -47,72 +49,84 @@ class Part(NamedTuple):
         vectors: Descriptor → what the mean grows by with its mean style vector.
         sources: The replies that gave the directions, if other ones might have; `None`: the directions are given.
         source_vectors: Descriptor → what the mean grows by with its mean style vector in the sources.
-        factor: What the product of the two is multiplied by.
+        sign: 1, or −1 where the part is subtracted.
     """
 
     replies: RepliesOf
     vectors: Mapping[DescriptorKey, np.ndarray]
     sources: RepliesOf | None
     source_vectors: Mapping[DescriptorKey, np.ndarray]
-    factor: float
+    sign: int
 
 
-def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
+def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confidence_level: float) -> float | None:
     """Half the width of the interval of a sum of parts, with a t-quantile of Satterthwaite's degrees of freedom.
 
     Args:
         parts: Of one run or more, whose replies to the same prompts go together.
+        among: Descriptors that the mean is over; others in the parts move only what all are compared with.
         confidence_level: Of the interval.
 
     Returns:
-        `None`: half or more of the cells have a single reply, or the variance is known too roughly.
+        `None`: half or more of the cells have fewer than `MIN_REPLIES` replies, or the variance is known too roughly.
     """
     runs = [_gathered(replies) for replies in _distinct(parts)]
-    vectors, factors = _vectors(parts), _factors(parts)
-    variances, freedoms, single_weights = [], [], []
-    lengths: list[np.ndarray] = []
+    vectors, factors = _vectors(parts), _factors(parts) / len(among)
+    variances, freedoms, of_single, lengths, num_few = [], [], [], [], 0
+    num_cells, num_singles = np.zeros(len(vectors)), np.zeros(len(vectors))
     total, squares = np.zeros((len(runs) * runs[0].styles.shape[1],) * 2), 0.0
-    for key, of_key in vectors.items():
+    for row, (key, of_key) in enumerate(vectors.items()):
         templates = [run.cells.get(key, {}) for run in runs]
         weights = np.array([1 / max(len(cells), 1) for cells in templates])
         errors = []
         for template in sorted({name for cells in templates for name in cells}):
             members = [cells.get(template, np.zeros(0, int)) for cells in templates]
             sizes = [len(rows) for rows in members if len(rows)]
-            if min(sizes) < 2:
-                single_weights.append(weights.min() ** 2)
+            if min(sizes) < MIN_REPLIES:
+                num_singles[row] += 1 / min(sizes)
+                num_few += 1
                 continue
+            num_cells[row] += 1
             error = weights[:, None] * _errors(runs, members)
             number = max(sizes)
-            products = np.einsum("irs,rq,iqs->i", error, factors, error)
+            products = np.einsum("irs,rq,iqs->i", error, factors if key in among else 0 * factors, error)
             # Without a reply's own error, which is in the vectors too.
-            amounts = np.einsum("irs,rs->i", error, of_key) - 2 * np.sqrt(number / (number - 1)) * products
+            amounts = (
+                np.einsum("irs,rs->i", error, of_key) - 2 * np.sqrt(number * (number - 1)) / (number - 2) * products
+            )
             amounts -= amounts.mean()
             variances.append(float(amounts @ amounts))
             freedoms.append(min(sizes) - 1)
-            lengths.append(products * (number / weights.min()) ** 2)
+            # A single reply has so many times the error, and adds its product with itself: less the mean of the others.
+            own = number**3 / (number - 1) * (products - products.mean())
+            alone = np.sqrt(number * (number - 1)) * amounts + own
+            of_single.append(float(alone @ alone) / (number - 1))
+            lengths.append(number**2 * float(products.mean()))
             errors.append(error)
-        if errors and factors.any():
+        if errors and key in among and factors.any():
             joined = np.concatenate(errors)
             mixed = np.einsum("irs,rq->iqs", joined, factors).reshape(len(joined), -1)
             joined = joined.reshape(len(joined), -1)
             squares += float(np.sum((mixed @ joined.T) ** 2))
             total += joined.T @ mixed
-    if len(single_weights) >= len(variances) or not any(variances):
+    num_single = num_singles.sum()
+    if num_few >= len(variances) or not any(variances):
         return None
     known = np.array(variances)
     freedom = known.sum() ** 2 / (known**2 / freedoms).sum()
     if freedom < MIN_FREEDOM:
         return None
+    variance = known.sum() + num_single * np.mean(of_single)
+    # What is subtracted for the product of a single reply with itself is the mean of other cells.
+    variance += (num_single + num_single**2 / len(known)) * np.var(lengths)
     # tr(V_d²) as the mean of tr(V_d V_e) over pairs of descriptors, which estimated errors add nothing to.
-    of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(vectors) - 1, 1)
-    # Cells of a single reply have the variance of the others, times as many replies as those have.
-    of_single = len(single_weights) * float((known * (np.array(freedoms) + 1)).mean())
-    spread = np.concatenate(lengths)
-    of_single += float(spread.var()) * (
-        sum(weight**2 for weight in single_weights) + sum(single_weights) ** 2 / len(spread)
-    )
-    variance = known.sum() + of_single - of_products
+    of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(among) - 1, 1)
+    # Products are of different replies. A single one has no other in its cell; those of a cell of n are counted with
+    # 4n / (n − 2) in the variances, and with 2n / (n − 1) in the value, where products between cells have 4 and 2.
+    numbers = np.array(freedoms) + 1
+    within = np.mean(numbers * (2 / (numbers - 2) - 1 / (numbers - 1)) - 1)
+    pairs = (num_cells + numbers.mean() * num_singles) ** 2 - numbers.mean() ** 2 * num_singles + within * num_cells
+    variance -= of_products * pairs.mean() / num_cells.mean() ** 2
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, freedom))
     return quantile * float(np.sqrt(variance)) if variance > 0 else None
 
@@ -192,7 +206,7 @@ def _factors(parts: Sequence[Part]) -> np.ndarray:
     factors = np.zeros((len(order), len(order)))
     for part in parts:
         if part.sources is not None:
-            factors[order[id(part.replies)], order[id(part.sources)]] += part.factor / 2
+            factors[order[id(part.replies)], order[id(part.sources)]] += part.sign / 2
     return factors + factors.T
 
 

@@ -1,10 +1,9 @@
-"""Obedience: how far a run's replies go in the directions of bias that other replies gave, such as those labelled.
+"""Obedience: how far a run's replies go in the directions of bias of other replies, such as labelled ones.
 
-A model tuned on labels is to make replies with lower bias values when it is asked with "no_bias". The bias value of a
-reply is one number, where Full Gen Bias is a variance over all styles, so that as many replies show a smaller change of
-it. Directions come from other replies than those that are measured: along its own directions every run goes far, by
-chance alone. Intervals are for other replies to the same descriptors and templates along the same directions; a run's
-own directions are those of other replies too.
+A model tuned on labels should write replies with lower bias values when its prompt ends in "no_bias". A bias value is
+one number and Full Gen Bias a variance over all styles, so the same number of replies shows smaller changes of the
+former. By chance alone, every run goes far along its own directions; this part is subtracted. Intervals are for other
+replies to the same descriptors and templates. Directions of a run on the page count as estimated, others as given.
 """
 
 import math
@@ -33,13 +32,10 @@ SCALE = 1000
 # In a tuned model's folder; a folder of its own is no part of the digest of the model.
 DIRECTIONS_FOLDER = "directions"
 
-NO_DIRECTIONS_ERROR = "'{folder}' has no {file}; give the folder of a run with replies, or one of labels"
-NO_STYLES_REASON = "it has no style vectors, or others than those of its replies"
-OTHER_STYLES_REASON = "its styles are others than those of the directions; classify both with one classifier"
+NO_STYLES_REASON = "it has no style vectors, or they do not match its replies"
+OTHER_STYLES_REASON = "its styles differ from those of the directions; classify both with one classifier"
 OTHER_CLASSIFIER_REASON = "its styles were classified by another classifier than those of the first run"
 NONE_IN_COMMON_REASON = "none of its terms has a direction"
-
-
 SINGLE_REPLIES_REASON = (
     "half or more of its cells have a single reply, so what the replies and the directions share by chance is not known"
 )
@@ -196,7 +192,7 @@ def read_directions(folder: Path) -> Directions:
     """
     path = folder / STYLE_MEANS_FILE
     if not has_directions(folder):
-        raise ValueError(NO_DIRECTIONS_ERROR.format(folder=folder, file=STYLE_MEANS_FILE))
+        raise ValueError(f"'{folder}' has no {STYLE_MEANS_FILE}; name the folder of a run with replies, or of labels")
     return Directions(read_style_means(path), recorded_run(path))
 
 
@@ -281,12 +277,12 @@ def _mean(
             _vectors(along, keys, sign * along.ways),
             along.sources,
             _vectors(along, keys, sign * along.shifts),
-            sign / len(keys),
+            sign,
         )
         for along, sign in parts
         if along.replies is not None
     ]
-    half = half_width(errors, level)
+    half = half_width(errors, set(keys), level)
     return Mean(value, None if half is None else (value - SCALE * half, value + SCALE * half), len(values))
 
 

@@ -127,7 +127,8 @@ def _part(cells: Sequence[PairedCell]) -> _Part:
         for count in np.unique(counts[counts >= MIN_PROMPTS]):
             members = np.flatnonzero(counts == count)
             x, y = (
-                np.stack([cells[row][run][prompts[row][index]] for row in members]) - of_others[members, run, None]
+                np.stack([cells[row][run][prompts[row][index]] for row in members.tolist()])
+                - of_others[members, run, None]
                 for index, run in enumerate((one, other))
             )
             linear, square = _moments(x @ x.swapaxes(1, 2), y @ y.swapaxes(1, 2))

@@ -7,26 +7,8 @@ from typing import Any
 
 import evaluate
 
-from hb_metrics.statistics.bias_variance import bias_variance
-from hb_metrics.statistics.cell_sums import CellSums
-from hb_metrics.statistics.gen_bias import GenBias, gen_bias
+from hb_metrics.statistics.gen_bias import GenBias
 from hb_metrics.statistics.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
-from hb_metrics.statistics.inputs import number_column
-from hb_metrics.statistics.intervals import intervals
-from hb_metrics.statistics.reply_spread import reply_spread
-from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
-
-# `evaluate` fetches the files that the lines above name, but not the files which those import in turn: hence all here.
-__all__ = [
-    "PAPER_CLUSTERS",
-    "CellSums",
-    "PartialGenBias",
-    "bias_variance",
-    "gen_bias",
-    "intervals",
-    "number_column",
-    "reply_spread",
-]
 
 _DESCRIPTION = """\
 Partial Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7) is the part of Full Gen Bias that a cluster of related
@@ -45,6 +27,7 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
     intervals (dict): partial_gen_bias and by_axis with [lowest, highest], bounds for the value with endless replies;
         plain values contain sampling noise and can lie above. None without confidence_level, or if the replies do not
         allow an interval.
+    wide_intervals (dict): the same keys with True where the interval is over 15 % wider than with a known variance.
     no_intervals (dict): the same keys with the reason why there is no interval.
     clusters (dict of list): cluster -> labels of its styles.
 {COUNTS}Examples:

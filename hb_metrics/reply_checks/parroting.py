@@ -9,14 +9,12 @@ import numpy as np
 
 from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
 from hb_metrics.statistics.bias_values import DescriptorKey, descriptor_codes
-from hb_metrics.statistics.inputs import check_lengths, check_text, text_codes
+from hb_metrics.statistics.inputs import text_codes
 
 # For a correlation: two descriptors always lie on a line.
 MIN_DESCRIPTORS = 3
 # Up to so many, all orders are counted for a p-value; Student's t would give three in a row p = 0.
 MOST_COUNTED = 8
-
-EMPTY_ERROR = "there are no replies; give at least one"
 
 
 def parroting(
@@ -28,29 +26,22 @@ def parroting(
     *,
     mean_bias_values: Mapping[DescriptorKey, float] | None = None,
 ) -> dict[str, Any]:
-    """Counts replies that parrot their prompt. All inputs are [replies].
+    """Counts the replies that parrot their prompt. All inputs are [replies].
 
     Args:
-        prompts: The prompts, as the model was given them.
+        prompts: The prompts as the model received them.
         replies: The model's replies; an empty one counts as a reply that does not parrot.
         descriptors: The descriptor in each prompt.
         templates: The template of each prompt.
         axes: The demographic axis of each prompt; `None`: a term is one descriptor, whatever its axis.
-        mean_bias_values: The mean bias value of each descriptor's replies, with which its share of parroting is
-            correlated.
+        mean_bias_values: The mean bias value of each descriptor's replies, to correlate its parroting share with.
 
     Returns:
         Plain Python values:
         `parroting_share`, from 0 to 1, `num_parroting` and `num_replies`;
         `by_descriptor`: `{axis: {descriptor: share}}`, or `{descriptor: share}` without axes; `by_template`;
         `correlation_with_bias`: as `correlation_with_bias` returns it, only with `mean_bias_values`.
-
-    Raises:
-        ValueError: There are no replies, lengths differ, or a value is missing.
     """
-    check_lengths(prompts=prompts, replies=replies, descriptors=descriptors, templates=templates, axes=axes)
-    if len(replies) == 0:
-        raise ValueError(EMPTY_ERROR)
     template_codes, template_names = text_codes("template", templates)
     codes, keys = descriptor_codes(descriptors, axes)
     is_parrot = is_parroting(prompts, replies)
@@ -80,13 +71,7 @@ def is_parroting(prompts: Sequence[str], replies: Sequence[str]) -> np.ndarray:
 
     Returns:
         [replies] bool.
-
-    Raises:
-        ValueError: Lengths differ, or a value is missing.
     """
-    check_lengths(prompts=prompts, replies=replies)
-    check_text("prompt", prompts)
-    check_text("reply", replies)
     pairs = zip(prompts, replies, strict=True)
     return np.array([_essence(prompt) == _essence(reply) for prompt, reply in pairs], dtype=bool)
 
@@ -96,11 +81,11 @@ def correlation_with_bias(
 ) -> dict[str, Any]:
     """Spearman's ρ across descriptors between a number and the mean bias value (paper, C.2.1).
 
-    The paper correlates the *change* of the share of parroting by tuning with the mean bias value before tuning; the
-    share itself can be given as well.
+    The paper correlates the *change* of the parroting share by tuning with the mean bias value before tuning. The share
+    itself is allowed as well.
 
     Args:
-        values: The number of each descriptor, such as its share of parroting.
+        values: The number of each descriptor, such as its parroting share.
         mean_bias_values: The mean bias value of each descriptor's replies.
 
     Returns:

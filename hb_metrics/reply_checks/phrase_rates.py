@@ -2,14 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 
 from hb_metrics.statistics.bias_values import DescriptorKey, descriptor_codes
-from hb_metrics.statistics.inputs import check_lengths, check_text
 
 # The paper's phrases under the paper's headings.
 PAPER_PHRASES: Mapping[str, tuple[str, ...]] = {
@@ -36,13 +33,6 @@ GROUP_SIZE = 20
 # Characters typed for an apostrophe: right and left quotation mark, modifier letter, prime, full-width, acute, grave.
 _APOSTROPHES = dict.fromkeys(map(ord, "’‘ʼ′＇´`"), "'")
 
-PHRASES_ERROR = "the phrases under '{heading}' are the string {phrases!r}; give a list of phrases"
-NO_PHRASE_ERROR = "a phrase under '{heading}' is {phrase!r}; give phrases of at least one word"
-GROUPS_ERROR = "groups are given without {name}; give the descriptor and the axis of each reply's prompt"
-GROUP_SIZE_ERROR = "size is {size}; give at least 1 descriptor for each group"
-FILE_ERROR = "{path}: {problem}; write `heading: [phrase, phrase]` lines"
-EMPTY_ERROR = "there are no replies; give at least one"
-
 
 class DescriptorGroup(NamedTuple):
     """Descriptors whose replies are counted together.
@@ -64,21 +54,16 @@ def most_biased_descriptors(
 ) -> list[DescriptorGroup]:
     """Picks groups of descriptors with the highest mean bias values (paper, Table 14).
 
-    To compare two runs, pick the groups by the bias values of the first run, and give them to `phrase_rates` for both.
+    To compare two runs, pick the groups by the bias values of the first run, and pass them to `phrase_rates` for both.
 
     Args:
         mean_bias_values: The mean bias value of each descriptor's replies.
         axes: Name of each group → the demographic axes that it is picked from.
-        size: The number of descriptors in a group; if its axes have fewer, it has all of them.
+        size: The number of descriptors in a group. A group whose axes have fewer contains all of them.
 
     Returns:
         The groups; equal values are in alphabetical order.
-
-    Raises:
-        ValueError: `size` is less than 1.
     """
-    if size < 1:
-        raise ValueError(GROUP_SIZE_ERROR.format(size=size))
     groups = []
     for name, wanted in axes.items():
         keys = sorted(key for key in mean_bias_values if key.axis is not None and key.axis in wanted)
@@ -89,8 +74,8 @@ def most_biased_descriptors(
 
 def phrase_rates(
     replies: Sequence[str],
-    descriptors: Sequence[str] | None = None,
-    axes: Sequence[str] | None = None,
+    descriptors: Sequence[str],
+    axes: Sequence[str],
     *,
     groups: Sequence[DescriptorGroup] = (),
     phrases: Mapping[str, Sequence[str]] = PAPER_PHRASES,
@@ -102,8 +87,8 @@ def phrase_rates(
 
     Args:
         replies: The replies; an empty one counts as a reply without a phrase.
-        descriptors: The descriptor in each reply's prompt; required for `groups`.
-        axes: The descriptor's demographic axis; required for `groups`.
+        descriptors: The descriptor in each reply's prompt.
+        axes: The descriptor's demographic axis.
         groups: Groups of descriptors to count separately, from `most_biased_descriptors`.
         phrases: The phrases under their headings.
 
@@ -112,49 +97,19 @@ def phrase_rates(
         `phrases`: `{heading: {phrase: share of all replies}}`; `num_replies`;
         `groups`, only if given: `{name: {phrases, num_replies, num_descriptors, num_without_replies, descriptors}}`,
         with the shares `None` if a group has no reply, and `descriptors` a list of `{axis, descriptor}`.
-
-    Raises:
-        ValueError: There are no replies, lengths differ, a value is missing, a phrase is empty, or groups are given
-            without descriptors and axes.
     """
-    check_lengths(replies=replies, descriptors=descriptors, axes=axes)
-    if len(replies) == 0:
-        raise ValueError(EMPTY_ERROR)
-    check_text("reply", replies)
     texts = [_plain(reply) for reply in replies]
     containing = {
-        heading: {phrase: _contain(texts, heading, phrase) for phrase in _checked_list(heading, listed)}
-        for heading, listed in phrases.items()
+        heading: {phrase: _contain(texts, phrase) for phrase in listed} for heading, listed in phrases.items()
     }
     results: dict[str, Any] = {
         "phrases": _shares(containing, np.ones(len(replies), dtype=bool)),
         "num_replies": len(replies),
     }
     if groups:
-        if descriptors is None or axes is None:
-            raise ValueError(GROUPS_ERROR.format(name="descriptors" if descriptors is None else "axes"))
         codes, keys = descriptor_codes(descriptors, axes)
         results["groups"] = {group.name: _group_rates(group, containing, codes, keys) for group in groups}
     return results
-
-
-def read_phrases(path: str | Path) -> dict[str, list[str]]:
-    """Reads a user's phrases from YAML: `heading: [phrase, phrase]` lines.
-
-    Raises:
-        ValueError: The file is not a mapping from headings to lists of phrases.
-        OSError: The file cannot be read.
-    """
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(FILE_ERROR.format(path=path, problem=f"it is not valid YAML ({error})")) from error
-    if not isinstance(content, dict) or not content:
-        raise ValueError(FILE_ERROR.format(path=path, problem="it has no headings"))
-    for heading, phrases in content.items():
-        if not isinstance(phrases, list) or not all(isinstance(phrase, str) and phrase.strip() for phrase in phrases):
-            raise ValueError(FILE_ERROR.format(path=path, problem=f"'{heading}' is {phrases!r}"))
-    return {str(heading): phrases for heading, phrases in content.items()}
 
 
 def straight_apostrophes(text: str) -> str:
@@ -162,22 +117,14 @@ def straight_apostrophes(text: str) -> str:
     return text.translate(_APOSTROPHES)
 
 
-def _checked_list(heading: str, phrases: Sequence[str]) -> Sequence[str]:
-    if isinstance(phrases, str):
-        raise ValueError(PHRASES_ERROR.format(heading=heading, phrases=phrases))
-    return phrases
-
-
 def _plain(text: str) -> str:
     """The text in one case, with straight apostrophes and single spaces."""
     return " ".join(straight_apostrophes(text).casefold().split())
 
 
-def _contain(texts: Sequence[str], heading: str, phrase: str) -> np.ndarray:
+def _contain(texts: Sequence[str], phrase: str) -> np.ndarray:
     """[texts] whether each plain text contains the phrase between word boundaries."""
     plain = _plain(phrase)
-    if not plain:
-        raise ValueError(NO_PHRASE_ERROR.format(heading=heading, phrase=phrase))
     search = re.compile(rf"(?<!\w){re.escape(plain)}(?!\w)").search
     # A search for the plain string rules out most texts faster.
     return np.array([plain in text and search(text) is not None for text in texts], dtype=bool)

@@ -1,20 +1,19 @@
 """Refusals and disclaimers of an AI in replies, by a list of rules (refusals.yaml).
 
-A refusal is a reply that turns down to talk about what it was given ("I can't help with that.", "Can we change the
-subject?"); a disclaimer is one in which the model states that it is an AI ("As an AI language model, …"). A reply can
-be both.
+A refusal is a reply that declines to talk about its prompt ("I can't help with that.", "Can we change the subject?").
+In a disclaimer the model states that it is an AI ("As an AI language model, …"). A reply can be both.
 
 The file has three keys. `parts` are named lists of alternatives, written `{name}` in a phrase or a later part.
 `refusals` and `disclaimers` are lists of rules, each with
 
     phrase      words, with alternatives in parentheses: "i can not (help|assist)( you)?( with that|$)". `?` after a
-                parenthesis: may be missing. `$`: the clause ends here. Nothing else has a meaning of its own.
+                parenthesis: may be missing. `$`: the clause ends here. Nothing else has a special meaning.
     examples    sentences that the rule must match
     not         sentences that it must not match
 
-so that a rule that does not do what it should is refused with its line. Replies and phrases are compared in one case,
-with contractions spelt out ("can't", "can’t", "cannot" and "cant" are "can not"), without quotation marks and the stars
-of Markdown, and between any two words there may be a comma.
+Reading rejects a rule that fails its examples, with its line. Replies and phrases are compared in one case, with
+contractions spelt out ("can't", "can’t", "cannot" and "cant" are "can not"), and without quotation marks and the stars
+of Markdown. Between any two words there may be a comma.
 
 A refusal has to begin a clause (at the start, after a punctuation mark, or after a word such as "but") among the first
 `OPENING` characters: "she said I can't help with that" is none, and neither is a caveat at the end of a long answer. A
@@ -33,7 +32,6 @@ import numpy as np
 import yaml
 
 from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
-from hb_metrics.statistics.inputs import check_text
 
 RULES_FILE = Path(__file__).with_name("refusals.yaml")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first is ten times as fast
@@ -62,11 +60,7 @@ _CONTRACTIONS = (
     (r"\b(that|this|it|there|here|what)'s\b", r"\1 is"),
 )
 _SPELT_OUT = tuple((re.compile(pattern), plain) for pattern, plain in _CONTRACTIONS)
-_PHRASE = re.compile(r"[a-z0-9 '(|)?$-]*")
-
-FILE_ERROR = "{path}: {problem}"
-KEYS_ERROR = "it has the keys {keys}; give `parts`, `refusals` and `disclaimers`"
-ENTRY_ERROR = "{path}, line {line}: entry {number} of {heading} {problem}"
+_PHRASE = re.compile(r"(?:[a-z0-9 '(|$-]|\)\??)*")
 
 
 class Rule(NamedTuple):
@@ -118,15 +112,14 @@ def read_refusal_rules(path: str | Path = RULES_FILE) -> RefusalRules:
         text = Path(path).read_text(encoding="utf-8")
         content, node = yaml.load(text, _LOADER), yaml.compose(text, _LOADER)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ValueError(FILE_ERROR.format(path=path, problem=f"it is not valid YAML ({error})")) from error
-    if not isinstance(content, dict) or not set(content) <= {"parts", REFUSALS, DISCLAIMERS} or len(content) < 2:
-        keys = ", ".join(map(str, content)) if isinstance(content, dict) and content else "none"
-        raise ValueError(FILE_ERROR.format(path=path, problem=KEYS_ERROR.format(keys=keys)))
+        raise ValueError(f"{path}: it is not valid YAML ({error})") from error
+    keys = list(content) if isinstance(content, dict) else []
+    if not set(keys) <= {"parts", REFUSALS, DISCLAIMERS}:
+        raise ValueError(f"{path}: it has the keys {', '.join(map(str, keys))}; allowed: parts, refusals, disclaimers")
     for heading in (REFUSALS, DISCLAIMERS):
-        if not isinstance(content.get(heading), list) or not content[heading]:
-            problem = f"{heading} is not a list of rules; give at least one"
-            raise ValueError(FILE_ERROR.format(path=path, problem=problem))
-    parts = _read_parts(path, content.get("parts"))
+        if heading not in keys or not isinstance(content[heading], list) or not content[heading]:
+            raise ValueError(f"{path}: {heading} is not a list of rules; write at least one")
+    parts = _read_parts(path, content.get("parts") or {})
     assert node is not None  # there is content
     lines = {
         key.value: [entry.start_mark.line + 1 for entry in value.value]
@@ -140,8 +133,7 @@ def read_refusal_rules(path: str | Path = RULES_FILE) -> RefusalRules:
             try:
                 of_heading.append(_read_rule(entry, parts, heading))
             except ValueError as error:
-                place = {"path": path, "line": line, "number": number, "heading": heading}
-                raise ValueError(ENTRY_ERROR.format(**place, problem=error)) from error
+                raise ValueError(f"{path}, line {line}: entry {number} of {heading} {error}") from error
         rules[heading] = tuple(of_heading)
     patterns = [[rule.body for rule in rules[heading]] for heading in (REFUSALS, DISCLAIMERS)]
     digest = hashlib.sha256(json.dumps([patterns, _CONTRACTIONS, OPENING]).encode()).hexdigest()
@@ -154,11 +146,7 @@ def match_rules(replies: Sequence[str], rules: RefusalRules) -> Matches:
     Args:
         replies: [replies] the replies; an empty one matches nothing.
         rules: From `read_refusal_rules`.
-
-    Raises:
-        ValueError: A reply is missing or not a string.
     """
-    check_text("reply", replies)
     texts = [plain_text(reply) for reply in replies]
     return Matches(
         _first_matches(texts, rules.refusals, REFUSALS), _first_matches(texts, rules.disclaimers, DISCLAIMERS)
@@ -201,30 +189,26 @@ def _first_matches(texts: Sequence[str], rules: Sequence[Rule], heading: str) ->
 
 def _read_parts(path: str | Path, content: Any) -> dict[str, str]:
     """Name → the alternatives of a part, as a phrase in parentheses."""
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: parts is {content!r}; write names, each with a list of phrases")
     parts: dict[str, str] = {}
-    if content is not None and not isinstance(content, dict):
-        raise ValueError(FILE_ERROR.format(path=path, problem="parts is not a mapping from names to lists of phrases"))
-    for name, alternatives in (content or {}).items():
-        if not isinstance(alternatives, list) or not alternatives or not all(map(_is_phrase, alternatives)):
-            problem = f"part '{name}' is {alternatives!r}; give a list of phrases"
-            raise ValueError(FILE_ERROR.format(path=path, problem=problem))
+    for name, alternatives in content.items():
         try:
+            _check_phrases("phrases", alternatives)
             parts[str(name)] = f"({'|'.join(_with_parts(phrase, parts) for phrase in alternatives)})"
             _pattern(parts[str(name)])
         except ValueError as error:
-            raise ValueError(FILE_ERROR.format(path=path, problem=f"part '{name}' {error}")) from error
+            raise ValueError(f"{path}: part '{name}' {error}") from error
     return parts
 
 
 def _read_rule(entry: Any, parts: Mapping[str, str], heading: str) -> Rule:
     if not isinstance(entry, dict) or not {"phrase", "examples"} <= set(entry) <= _KEYS:
-        raise ValueError(f"is {entry!r}; give `phrase`, `examples` and, if you like, `not`")
+        raise ValueError(f"is {entry!r}; write `phrase`, `examples` and, if you like, `not`")
     phrase = entry["phrase"]
-    if not _is_phrase(phrase):
-        raise ValueError(f"has the phrase {phrase!r}; give some words")
+    _check_phrases("the phrase", [phrase])
     for key in _KEYS & set(entry) - {"phrase"}:
-        if not isinstance(entry[key], list) or not entry[key] or not all(map(_is_phrase, entry[key])):
-            raise ValueError(f"('{phrase}') has {key}: {entry[key]!r}; give a list of sentences")
+        _check_phrases(key, entry[key])
     body = _pattern(_with_parts(phrase, parts))
     if re.fullmatch(body, "") or re.match(body + r"(?!\w)", ""):
         raise ValueError(f"has the phrase '{phrase}', which every text matches; leave at least one word required")
@@ -250,17 +234,18 @@ def _with_parts(phrase: str, parts: Mapping[str, str]) -> str:
 def _pattern(phrase: str) -> str:
     """The regular expression of a phrase; it has no repetition, so that no text takes long."""
     if _PHRASE.fullmatch(phrase) is None:
-        bad = next(char for char in phrase if _PHRASE.fullmatch(char) is None)
-        raise ValueError(f"has {bad!r} in '{phrase}'; allowed: lower-case words, digits, ' - ( | ) ? $ and {{part}}")
-    if re.search(r"(?<!\))\?", phrase):
-        raise ValueError(f"has a '?' without a parenthesis before it in '{phrase}'")
+        raise ValueError(
+            f"has '{phrase}'; allowed: lower-case words, digits, ' - ( | ) $ {{part}}, and ? after a parenthesis"
+        )
     pattern = phrase.replace("(", "(?:").replace(" ", ",? ").replace("$", _CLAUSE_END)
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"has parentheses that do not fit together in '{phrase}' ({error})") from error
+        raise ValueError(f"has parentheses that do not match in '{phrase}' ({error})") from error
     return pattern
 
 
-def _is_phrase(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+def _check_phrases(what: str, phrases: Any) -> None:
+    """Checks that this is a list of one string or more, none of them blank."""
+    if not isinstance(phrases, list) or not all(isinstance(value, str) and value.strip() for value in phrases or [0]):
+        raise ValueError(f"has {what}: {phrases!r}; write a list of texts that are not empty")

@@ -14,7 +14,7 @@ import numpy as np
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.statistics.bias_values import descriptor_codes
-from hb_metrics.statistics.inputs import check_lengths, text_codes
+from hb_metrics.statistics.inputs import text_codes
 from hb_metrics.statistics.share_intervals import share_interval
 
 NUM_SHUFFLES = 1999
@@ -48,15 +48,7 @@ def refusal_shares(
         `by_descriptor`: `{axis, descriptor, num, num_replies}` of those with any, the highest share first;
         `p_between_descriptors` and `p_between_axes` (`None`: not defined, since all replies are alike, or there is only
         one descriptor or axis); `num_shuffles`, `confidence_level`.
-
-    Raises:
-        ValueError: There are no replies, lengths differ, or the confidence level is not between 0 and 1.
     """
-    check_lengths(flags=flags, descriptors=descriptors, templates=templates, axes=axes)
-    if not 0 < confidence_level < 1:
-        raise ValueError(f"confidence_level is {confidence_level}; give a number between 0 and 1, such as 0.95")
-    if len(flags) == 0:
-        raise ValueError("there are no replies; give at least one")
     flags = np.asarray(flags, dtype=bool)
     codes, keys = descriptor_codes(descriptors, axes)
     template_codes, template_names = text_codes("template", templates)

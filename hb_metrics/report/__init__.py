@@ -1,1 +1,1 @@
-"""results.json → report.html: one self-contained file that opens offline; and several runs side by side."""
+"""The pages: the report of a run, the comparison of several, Markdown for cards; none knows a measurement by name."""

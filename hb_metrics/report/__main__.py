@@ -18,15 +18,6 @@ from hb_metrics.style_clusters.section import read_results, style_clusters_secti
 
 COMPARISON_FILE = "comparison.html"
 
-INCOMPLETE_ERROR = "the results are incomplete ({error}); they may be of another release: measure again"
-LABELS_OF_ONE_ERROR = (
-    "--labels are for several runs, and there is one; give two or more, such as before and after tuning"
-)
-HUMAN_OF_ONE_ERROR = "--human_evaluation is of two runs, and there is one; give both"
-CLUSTERS_OF_SEVERAL_ERROR = "--style_clusters are of one run, and there are {number}; give that run alone"
-FOLDER_ERROR = "there is no folder '{folder}' to write in; make it first"
-NAMES_OF_ONE_ERROR = "--names are for several runs, and there is one; give two runs or more, or no names"
-
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the report of one run, or compare several."""
@@ -79,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
     except (KeyError, UndefinedError) as error:  # from Python, or from a template
-        raise SystemExit(f"hb_metrics.report: {INCOMPLETE_ERROR.format(error=error)}") from error
+        raise SystemExit(f"hb_metrics.report: the results lack {error}; measure again in a new folder") from error
     print(f"report: {path.resolve()}")
 
 
@@ -99,17 +90,17 @@ def write(
     """
     path = output or (runs[0] / REPORT_FILE if len(runs) == 1 else runs[-1] / COMPARISON_FILE)
     if output is not None and not output.parent.is_dir():
-        raise ValueError(FOLDER_ERROR.format(folder=output.parent))
+        raise ValueError(f"there is no folder '{output.parent}' to write in; make it first")
     if len(runs) > 1:
         if style_clusters is not None:
-            raise ValueError(CLUSTERS_OF_SEVERAL_ERROR.format(number=len(runs)))
+            raise ValueError(f"--style_clusters are of one run, and there are {len(runs)}; name that run alone")
         write_comparison(runs, path, names, labels, human_evaluation)
     elif names is not None:
-        raise ValueError(NAMES_OF_ONE_ERROR)
+        raise ValueError("--names are for several runs, and there is one; name two or more runs, or leave --names out")
     elif labels is not None:
-        raise ValueError(LABELS_OF_ONE_ERROR)
+        raise ValueError("--labels are for several runs, and there is one; name two or more, such as before and after")
     elif human_evaluation is not None:
-        raise ValueError(HUMAN_OF_ONE_ERROR)
+        raise ValueError("--human_evaluation is of two runs, and there is one; name both")
     else:
         run = read_run(runs[0])
         more = []

@@ -2,26 +2,40 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from hb_metrics.display.parts import Section
-from hb_metrics.display.rendering import write_page
-from hb_metrics.display.run_changes import RunChanges, changes_section, joined_changes
 from hb_metrics.human_eval.section import human_evaluation_section, read_results
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.report.differences import Difference, differing_settings
+from hb_metrics.report.changes import RunChanges, changes_section, comparable_figures, run_changes
+from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
+from hb_metrics.report.layout.parts import Section, Tile
+from hb_metrics.report.layout.plots import plain, runs_plot
+from hb_metrics.report.layout.rendering import render, write_page
 from hb_metrics.report.run_names import run_names
 from hb_metrics.runs.finished_run import Run, read_run
 from hb_metrics.runs.run_folder import run_digest
 from hb_metrics.runs.run_record import tag_of
 
+UNMEASURED = "not measured"
 _FOLDER = Path(__file__).parent
 
-TOO_FEW_RUNS_ERROR = "{num_runs} run to compare; give the folders of two runs or more"
-NOTHING_IN_COMMON_ERROR = (
-    "'{first}' measured {before} and '{second}' {after}; give runs that have a measurement in common"
-)
-OTHER_PROMPTS_WARNING = "The runs have different prompts. Figures over all terms or all templates do not compare."
+
+class Difference(NamedTuple):
+    """A setting that differs between runs.
+
+    Attributes:
+        name: Its section and name.
+        values: [runs] the setting in each.
+    """
+
+    name: str
+    values: list[Any]
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether runs differ in it among those that have the measurement it belongs to."""
+        known = [value for value in self.values if value != UNMEASURED]
+        return any(value != known[0] for value in known)
 
 
 def write_comparison(
@@ -31,12 +45,12 @@ def write_comparison(
     labels: Path | None = None,
     human_evaluation: Path | None = None,
 ) -> None:
-    """Writes a page with an overview of all runs, then the first and the second in detail.
+    """Writes a page with an overview of all runs, the changes from the first, and the second in detail.
 
     Args:
         runs: Folders of two runs or more, first the one that others are compared with, such as before tuning.
         path: The HTML file to write.
-        names: What to call the runs; `None`: by their models, tags or folders.
+        names: The names of the runs on the page; `None`: their models, tags or folders.
         labels: The folder of the labels that a model was tuned on, whose ceiling and directions are shown; `None`: the
             directions are those of the first run.
         human_evaluation: The results of a human evaluation of two of the runs; `None`: there are none.
@@ -47,7 +61,7 @@ def write_comparison(
             other runs.
     """
     if len(runs) < 2:
-        raise ValueError(TOO_FEW_RUNS_ERROR.format(num_runs=len(runs)))
+        raise ValueError(f"{len(runs)} run to compare; name the folders of two runs or more")
     finished = [read_run(folder) for folder in runs]
     called = run_names(finished, names)
     for other in finished[1:]:
@@ -55,43 +69,82 @@ def write_comparison(
     results = [run.results for run in finished]
     differences = differing_settings([run["run"] for run in results])
     first, second = finished[:2]
-    pair = called[0], called[1]
-    overviews = [
-        section for measurement in MEASUREMENTS if (section := measurement.overview(finished, called)) is not None
-    ]
-    overviews += [
-        section for measurement in MEASUREMENTS if (section := measurement.tuned(finished, called, labels)) is not None
-    ]
-    overviews = [*_changes(finished, called), *overviews]
-    compared = [
-        measurement.compare(first, second, pair)
-        for measurement in MEASUREMENTS
-        if measurement.name in first.results and measurement.name in second.results
-    ]
-    sections = [section for comparison in compared for section in comparison.sections]
+    changes = [run_changes(first, run, (called[0], name)) for run, name in zip(finished[1:], called[1:], strict=True)]
+    overviews = overview_sections(results, called)
+    for measurement in MEASUREMENTS:
+        tuned = measurement.tuned(finished, called, labels)
+        overviews += [] if tuned is None else [tuned]
+    shared = [each for each in MEASUREMENTS if each.name in first.results and each.name in second.results]
+    detailed = [measurement.details(first, second, (called[0], called[1])) for measurement in shared]
+    sections = [changes_section(changes), *(section for details in detailed for section in details.sections)]
     if human_evaluation is not None:
         of_people = read_results(human_evaluation, [run_digest(folder) for folder in runs])
         sections.append(human_evaluation_section(of_people))
+    some = {}
+    for measurement in MEASUREMENTS:
+        having = [name for name, run in zip(called, results, strict=True) if measurement.name in run]
+        if 0 < len(having) < len(called):
+            some[measurement.title] = having
     context = {
         "names": called,
-        "pair": pair,
         "runs": [run["run"] for run in results],
         "tags": [tag_of(run) for run in results],
         "differences": differences,
         "warnings": comparison_warnings(differences, results),
-        "in_some": {
-            measurement.title: [name for name, run in zip(called, results, strict=True) if measurement.name in run]
-            for measurement in MEASUREMENTS
-            if 0 < sum(measurement.name in run for run in results) < len(results)
-        },
+        "in_some": some,
         "overviews": overviews,
-        "tiles": [tile for comparison in compared for tile in comparison.tiles],
+        "tiles": pair_tiles(changes[0]),
         "sections": sections,
-        "readings": [comparison.reading for comparison in compared if comparison.reading is not None],
+        "readings": [details.reading for details in detailed if details.reading is not None],
     }
     figures = {id: plots for section in (*overviews, *sections) for id, plots in section.figures.items()}
-    terms = next((comparison.terms for comparison in compared if comparison.terms is not None), None)
+    terms = next((details.terms for details in detailed if details.terms is not None), None)
     write_page(_FOLDER / "comparison.html.jinja", path, context, figures, terms)
+
+
+def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Section]:
+    """For each measurement that two runs share a table of figures with a column per run, and plots of its parts.
+
+    Args:
+        runs: [runs] contents of their results.json.
+        names: [runs] their names.
+    """
+    sections = []
+    for measurement in MEASUREMENTS:
+        found = [measurement.figures(run) if measurement.name in run else [] for run in runs]
+        if sum(bool(figures) for figures in found) < 2:
+            continue
+        by_run = dict(zip(names, comparable_figures(found), strict=True))
+        parts = list(dict.fromkeys(figure.part_of for figures in by_run.values() for figure in figures))
+        tables, plots = [], []
+        for part in parts:
+            of_part = {name: by_part(figures).get(part, []) for name, figures in by_run.items()}
+            tables.append((part, _rows(of_part)))
+            known = any(figure.value is not None for figures in of_part.values() for figure in figures)
+            if part and known:
+                plots.append((part, plain(runs_plot(of_part, part))))
+        context = {
+            "id": measurement.name,
+            "title": measurement.title,
+            "names": names,
+            "tables": tables,
+            "choices": [part for part, _ in plots],
+            "notes": [f"{name}: {note}" for name, figures in by_run.items() for note in missing_intervals(figures)],
+            "meanings": _meanings([figure for figures in by_run.values() for figure in figures]),
+        }
+        drawn = {f"runs-{measurement.name}": [plot for _, plot in plots]} if plots else {}
+        html = render(_FOLDER / "overview.html.jinja", context)
+        sections.append(Section(f"overview-{measurement.name}", measurement.title, html, drawn))
+    return sections
+
+
+def pair_tiles(changes: RunChanges) -> list[Tile]:
+    """The figures of the whole run in both runs, with their changes in words."""
+    listed = []
+    for row in changes.main:
+        first, second, *_ = row.cells
+        listed.append(Tile(row.name, f"{first} → {second}", (row.sentence,)))
+    return listed
 
 
 def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -102,35 +155,50 @@ def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mappin
         runs: [runs] contents of their results.json.
     """
     changed = {difference.name for difference in differences if difference.contradicts}
-    sentences = [OTHER_PROMPTS_WARNING] if changed & {"data.digest", "data.config"} else []
-    measured = [measurement for measurement in MEASUREMENTS if any(measurement.name in run for run in runs)]
-    return sentences + [text for measurement in measured for text in measurement.warnings(changed, runs)]
+    sentences = []
+    if changed & {"data.digest", "data.config"}:
+        sentences.append(
+            "The runs have different prompts, so figures over all terms or all templates are not comparable."
+        )
+    for measurement in MEASUREMENTS:
+        if any(measurement.name in run for run in runs):
+            sentences += measurement.warnings(changed, runs)
+    return sentences
 
 
-def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
-    """How all figures of two runs change, with intervals."""
-    by_title = {
-        measurement.title: changes
-        for measurement in MEASUREMENTS
-        if measurement.name in first.results and measurement.name in second.results
-        if (changes := measurement.changes(first, second)) is not None
-    }
-    return joined_changes(*names, by_title)
+def differing_settings(runs: Sequence[Mapping[str, Any]]) -> list[Difference]:
+    """The settings that are not the same in all the runs' records (`results["run"]`)."""
+    flat = [_flat(run) for run in runs]
+    differences = []
+    for name in dict.fromkeys(name for settings in flat for name in settings):
+        absent = ["not recorded" if name.split(".")[0] in run else UNMEASURED for run in runs]
+        values = [settings.get(name, missing) for settings, missing in zip(flat, absent, strict=True)]
+        if any(value != values[0] for value in values):
+            differences.append(Difference(name, values))
+    return differences
 
 
-def _changes(runs: Sequence[Run], names: Sequence[str]) -> list[Section]:
-    """The section with the changes from the first run to each later one; none: there is nothing to show."""
-    changes = [run_changes(runs[0], run, (names[0], name)) for run, name in zip(runs[1:], names[1:], strict=True)]
-    shown = [of_run for of_run in changes if of_run.rows or of_run.missing]
-    return [changes_section(shown)] if shown else []
+def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{section}.{name}": value for section, content in run.items() for name, value in content.items()}
+
+
+def _rows(by_run: Mapping[str, Sequence[Figure]]) -> list[tuple[str, list[Figure | None]]]:
+    """Label of each figure, and the figure in each run."""
+    of_run = [{figure.name: figure for figure in figures} for figures in by_run.values()]
+    labels = {figure.name: figure.label for figures in by_run.values() for figure in figures}
+    return [(label, [figures.get(name) for figures in of_run]) for name, label in labels.items()]
+
+
+def _meanings(figures: Sequence[Figure]) -> dict[str, str]:
+    """Figure → what it means, once for all runs."""
+    return {figure.name: figure.meaning for figure in figures[::-1] if figure.meaning and figure.is_main}
 
 
 def _check_in_common(first: Run, second: Run) -> None:
-    measured = [
-        [measurement.name for measurement in MEASUREMENTS if measurement.name in run.results] for run in (first, second)
-    ]
+    measured = [[each.name for each in MEASUREMENTS if each.name in run.results] for run in (first, second)]
     if not set(measured[0]) & set(measured[1]):
         before, after = (", ".join(names) or "nothing" for names in measured)
         raise ValueError(
-            NOTHING_IN_COMMON_ERROR.format(first=first.folder, before=before, second=second.folder, after=after)
+            f"'{first.folder}' measured {before} and '{second.folder}' {after}; choose runs that have a measurement in "
+            "common"
         )

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hb_metrics.display.parts import Embedded, Section
-from hb_metrics.display.rendering import write_page
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import quick_values
+from hb_metrics.report.layout.figure import Figure
+from hb_metrics.report.layout.parts import Section, Tile
+from hb_metrics.report.layout.rendering import write_page
 from hb_metrics.runs.run_record import measured_model, model_title, served_sentences
 
 _FOLDER = Path(__file__).parent
@@ -23,15 +24,14 @@ def write_report(
         results: The content of results.json, with any of its measurements.
         path: The HTML file to write.
         to_come: The measurements that the run has still to make; the report states that it is not complete.
-        more: Sections on what was made of the run later, after those of its measurements.
+        more: Sections on later work on the run, after those of its measurements.
 
     Returns:
-        What stands under the title: sentences that answer whether the model treats people differently.
+        The sentences under the title, which answer whether the model treats people differently.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
     reports = [measurement.report(results) for measurement in measured]
     sections = [*(section for report in reports for section in report.sections), *more]
-    embedded = [report.embedded for report in reports if report.embedded is not None]
     answers = [report.answer for report in reports if report.answer is not None]
     context = {
         "run": results["run"],
@@ -43,10 +43,9 @@ def write_report(
         "words": [measurement.words for measurement in measured if not measurement.has_own_prompts],
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
         "answers": answers,
-        "tiles": [tile for report in reports for tile in report.tiles],
+        "tiles": [tile for measurement in measured for tile in tiles(measurement.figures(results))],
         "sections": sections,
-        "embedded": embedded_note(embedded),
-        "options": [part.option for part in embedded],
+        "embedded": [report.embedded for report in reports if report.embedded is not None],
         "readings": [report.reading for report in reports if report.reading is not None],
         "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
         "files": [report.files for report in reports if report.files],
@@ -57,17 +56,23 @@ def write_report(
     return answers
 
 
+def tiles(figures: Sequence[Figure]) -> list[Tile]:
+    """The main figures of the whole run that are known, each with its interval and a detail."""
+    listed = []
+    for figure in figures:
+        if figure.is_main and not figure.part_of and figure.value is not None:
+            words = "no interval" if figure.interval is None and figure.no_interval else figure.interval_words
+            listed.append(Tile(figure.name, figure.shown, tuple(filter(None, (words, figure.detail)))))
+    return listed
+
+
 def quick_sentence(settings: Mapping[str, Any], measurements: Sequence[Measurement]) -> str | None:
-    """What `--quick` made less of in these measurements; `None`: it was not given, or changed nothing in them."""
-    less = [
+    """Which options `--quick` lowered in these measurements; `None`: it was not set, or changed nothing in them."""
+    lowered = [
         f"--{name} {value}, where the default is {getattr(measurement.options, name)}"
         for measurement in measurements
+        if measurement.options is not None
         for name, value in quick_values([measurement.options]).items()
         if settings.get(name) == value
     ]
-    return f"A quick look (--quick): {'; '.join(less)}." if settings.get("quick") and less else None
-
-
-def embedded_note(embedded: list[Embedded]) -> str:
-    """Sentences on what embedded classifiers classified; empty: nothing."""
-    return " ".join(f"{part.what}." for part in embedded)
+    return f"A quick look (--quick): {'; '.join(lowered)}." if settings.get("quick") and lowered else None

@@ -6,10 +6,6 @@ from collections.abc import Sequence
 from hb_metrics.runs.finished_run import Run
 from hb_metrics.runs.run_record import model_title, tag_of
 
-NUM_NAMES_ERROR = "{num_names} names for {num_runs} runs; give one name per run, in the same order"
-EMPTY_NAME_ERROR = "a run's name is empty; give each run a name to show"
-SAME_NAME_ERROR = "'{name}' is the name of more than one run; give each run a name of its own"
-
 
 def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
     """Names that distinguish the runs.
@@ -36,10 +32,10 @@ def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[s
 
 def _checked(names: Sequence[str], num_runs: int) -> list[str]:
     if len(names) != num_runs:
-        raise ValueError(NUM_NAMES_ERROR.format(num_names=len(names), num_runs=num_runs))
+        raise ValueError(f"{len(names)} names for {num_runs} runs; name each run, in the same order")
     if not all(name.strip() for name in names):
-        raise ValueError(EMPTY_NAME_ERROR)
+        raise ValueError("a run's name is empty; give each run a name")
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
-        raise ValueError(SAME_NAME_ERROR.format(name=name))
+        raise ValueError(f"'{name}' is the name of more than one run; give each run another name")
     return list(names)

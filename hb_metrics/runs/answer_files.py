@@ -18,8 +18,6 @@ import pyarrow.parquet as pq
 
 SUFFIXES = (".parquet", ".jsonl", ".csv")
 
-LINE_ERROR = "'{path}', line {line}: {problem}; write one JSON object a line"
-
 
 class GivenReply(NamedTuple):
     """A row of a file of replies.
@@ -83,7 +81,7 @@ def read_replies_file(path: str | Path) -> list[GivenReply]:
             )
         )
     if not any(reply.reply for reply in given):
-        raise ValueError(f"all replies in '{path}' are empty; there is nothing to measure")
+        raise ValueError(f"all replies in '{path}' are empty, so there is nothing to measure; give a file with replies")
     return given
 
 
@@ -108,12 +106,12 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
         given.append(GivenLogProbability(number, cell.id(), cell.text("text"), value, tokens))
     if twice := sorted(identifier for identifier, number in Counter(row.id for row in given).items() if number > 1):
         raise ValueError(
-            f"'{path}' has {len(twice):,} ids more than once, such as {twice[0]}; give one log-probability a prompt"
+            f"'{path}' has {len(twice):,} ids more than once, such as {twice[0]}; give one log-probability per prompt"
         )
     if len(given) > 1 and len({row.log_probability for row in given}) == 1:
         raise ValueError(
-            f"all log-probabilities in '{path}' are {given[0].log_probability:g}: of different texts they "
-            "never are, and every difference would be measured as 0; give those that the model has"
+            f"all log-probabilities in '{path}' are {given[0].log_probability:g}, which those of different texts never "
+            "are; give those of the model"
         )
     return given
 
@@ -125,9 +123,8 @@ def check_ids(
     texts: Sequence[str],
     *,
     what: str,
-    allow_missing: bool,
-) -> int:
-    """Checks that rows are about the prompts that are asked for.
+) -> None:
+    """Checks that rows are about the prompts that are asked for, and about all of them.
 
     Args:
         path: The file.
@@ -135,61 +132,55 @@ def check_ids(
         ids: [prompts] the ids asked for.
         texts: [prompts] their texts.
         what: What the file has for each, for the message.
-        allow_missing: Whether prompts without a row are left out.
-
-    Returns:
-        How many prompts have no row.
 
     Raises:
-        ValueError: Rows are about other prompts, or prompts have none and must.
+        ValueError: Rows are about other prompts, or prompts have none.
     """
     text_of = dict(zip(ids, texts, strict=True))
     foreign = [row.id for row in given if row.id not in text_of]
     if foreign:
         raise ValueError(
-            f"{len(foreign):,} rows of '{path}' have ids that this run does not ask for, such as "
-            f"'{foreign[0]}'; give the options that the prompts were exported with, or leave these rows "
-            "out"
+            f"{len(foreign):,} rows of '{path}' have ids that this run does not ask for, such as '{foreign[0]}'; give "
+            "the options that the prompts were exported with, or leave these rows out"
         )
     for row in given:
         if row.text is not None and row.text != text_of[row.id]:
             raise ValueError(
-                f"'{path}', row {row.row}: its text is not that of prompt {row.id}; give replies to the "
-                "prompts of this run, as --export_prompts writes them with the same options"
+                f"'{path}', row {row.row}: its text is not the text of prompt {row.id}; give answers to the prompts of "
+                "this run, as export-prompts writes them with the same options"
             )
     there = {row.id for row in given}
-    missing = [identifier for identifier in ids if identifier not in there]
-    if missing and not allow_missing:
+    if missing := [identifier for identifier in ids if identifier not in there]:
         raise ValueError(
-            f"'{path}' has no {what} for {len(missing):,} of {len(ids):,} prompts, such as {missing[0]}; "
-            "add them, or give --allow_missing to leave these prompts out of the figures, which may move "
-            "them"
+            f"'{path}' has no {what} for {len(missing):,} of {len(ids):,} prompts, such as {missing[0]}; add them (an "
+            "empty reply counts as one), or measure a --sample or --axes that the file has"
         )
-    return len(missing)
 
 
-def replies_by_prompt(path: str | Path, given: Iterable[GivenReply]) -> tuple[dict[str, list[GivenReply]], int]:
+def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dict[str, list[GivenReply]], int]:
     """The replies to each prompt, whatever their order in the file.
 
-    Returns:
-        Id → replies, in the order of their texts; and how many replies are a copy of another one to the same prompt.
+    Greedy decoding gives one reply to a prompt, however often it is asked, so identical replies are then one reply. The
+    same holds where all replies to every prompt are one text.
 
-    Raises:
-        ValueError: Prompts have several replies, and those to the same prompt are all the same text.
+    Args:
+        given: The rows of the file.
+        greedy: Whether greedy replies were asked for.
+
+    Returns:
+        Id → replies, in the order of their texts; and how many were left out as copies of another one.
     """
     by_prompt: dict[str, list[GivenReply]] = {}
     for row in given:
         by_prompt.setdefault(row.id, []).append(row)
     for rows in by_prompt.values():
         rows.sort(key=lambda row: (row.reply, row.reasoning or "", row.num_tokens or 0, bool(row.truncated)))
-    several = [rows for rows in by_prompt.values() if len(rows) > 1]
-    num_copies = sum(len(rows) - len({row.reply for row in rows}) for rows in several)
-    if several and all(len({row.reply for row in rows}) == 1 for rows in several):
-        raise ValueError(
-            f"'{path}' has several replies to {len(several):,} prompts, and all replies to the same "
-            "prompt are the same text: copies are no samples, and noise estimated from them would be too "
-            "small; sample with different seeds, or give one each"
-        )
+    num_copies = 0
+    if greedy or all(len({row.reply for row in rows}) == 1 for rows in by_prompt.values()):
+        for identifier, rows in by_prompt.items():
+            distinct = list({row.reply: row for row in reversed(rows)}.values())[::-1]
+            num_copies += len(rows) - len(distinct)
+            by_prompt[identifier] = distinct
     return by_prompt, num_copies
 
 
@@ -279,8 +270,9 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
         raise ValueError(f"'{path}' has no rows; give one for each exported prompt")
     for column in needed:
         if column not in names:
-            there = ", ".join(map(str, names))
-            raise ValueError(f"'{path}' has no column '{column}'; it needs {', '.join(needed)}, and has: {there}")
+            raise ValueError(
+                f"'{path}' has no column '{column}'; it needs {', '.join(needed)}; it has {', '.join(map(str, names))}"
+            )
         if names.count(column) > 1:
             raise ValueError(f"'{path}' has the column '{column}' twice; leave one of them out")
     return rows
@@ -294,8 +286,8 @@ def _csv_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
     for number, cells in enumerate(lines[1:], start=1):
         if len(cells) != len(names):
             raise ValueError(
-                f"'{path}', row {number}: it has {len(cells)} cells, and the first line names {len(names)} "
-                "columns; put quotes around texts that have commas or line breaks"
+                f"'{path}', row {number}: it has {len(cells)} cells, and the first line names {len(names)} columns; "
+                "put quotes around texts that have commas or line breaks"
             )
     return names, [dict(zip(names, cells, strict=True)) for cells in lines[1:]]
 
@@ -308,9 +300,9 @@ def _json_lines(path: Path) -> list[dict[str, Any]]:
                 continue
             try:
                 row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise ValueError(LINE_ERROR.format(path=path, line=number, problem=f"no JSON ({error})")) from error
+            except (ValueError, RecursionError):
+                row = None
             if not isinstance(row, dict):
-                raise ValueError(LINE_ERROR.format(path=path, line=number, problem="no JSON object"))
+                raise ValueError(f"'{path}', line {number} is no JSON object; write one JSON object per line")
             rows.append(row)
     return rows

@@ -29,6 +29,8 @@ def default_folder(settings: Settings) -> str:
         parts.append(config)
     names = [measurement.name for measurement in asked]
     parts += names
+    if settings.run.base_url is not None:
+        parts.append("served")  # wherever: a run may go on at another address
     for name, value in settings.values().items():
         if name not in _ALWAYS_NAMED | CHANGE_NOTHING and value != defaults[name]:
             measurement, _, rest = name.partition("_")

@@ -36,7 +36,7 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
     import pyarrow.parquet as pq
 
     if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"export_prompts '{path}' ends in none of {', '.join(SUFFIXES)}; give a file that does")
+        raise ValueError(f"'{path}' ends in none of {', '.join(SUFFIXES)}; give a file that does")
     table = requested(settings, prompts)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".jsonl":
@@ -72,8 +72,8 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
     for measurement in asked_measurements(settings) or []:
         if "weights" in measurement.needs:
             raise ValueError(
-                f"measurement '{measurement.name}' needs the model itself and asks nothing that could be "
-                "exported; leave it out of --measurements"
+                f"measurement '{measurement.name}' needs the model itself and asks nothing that could be exported; "
+                "leave it out of --measurements"
             )
     needs = {need for measurement in wanted_measurements(settings) for need in measurement.needs}
     message = pa.struct([("role", pa.string()), ("content", pa.string())])
@@ -93,7 +93,7 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
         columns["wanted"] += [REPLY] * number
         columns["text"] += requests.texts
         columns["question"] += requests.questions or [None] * number
-        columns["messages"] += [requests.messages(row) for row in range(number)]
+        columns["messages"] += requests.messages
         columns["personas"] += requests.personas
         columns["seed"] += [requests.request_seed(row) for row in range(number)]
     num_replies = len(columns["id"])

@@ -91,7 +91,7 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
         figure = figures.get(name)
         if figure is None or figure.value is None or not math.isfinite(figure.value):
             sentences.append(NOT_JUDGED.format(name=name, limit=limit, why=NO_VALUE))
-        elif figure.form in ("share", "small_share") and limit >= 1:  # it was meant in percent
+        elif figure.unit in ("share", "small_share") and limit >= 1:  # it was meant in percent
             sentences.append(NOT_JUDGED.format(name=name, limit=limit, why=NEVER_ABOVE))
         elif figure.interval is None and figure.confidence_level is not None:  # it was to have one
             why = f"it is {figure.value:.6g}, and its interval could not be estimated from so few replies"

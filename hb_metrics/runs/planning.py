@@ -88,7 +88,6 @@ def model_source(settings: Settings) -> "Source | None":
         run.model,
         run.revision,
         adapter=run.adapter,
-        adapter_revision=run.adapter_revision,
         gguf_file=run.gguf_file,
     )
 
@@ -110,9 +109,7 @@ def load(settings: Settings, source: "Source | None", digests: Mapping[str, str]
     if source is None:
         from hb_metrics.inference.engines.files import FileEngine
 
-        return FileEngine(
-            options.model, options.replies_file, options.logprobs_file, allow_missing=options.allow_missing
-        )
+        return FileEngine(options.model, options.replies_file, options.logprobs_file)
     from hb_metrics.inference.engines.local import LocalEngine
     from hb_metrics.inference.models.loading import load_model
 
@@ -134,7 +131,7 @@ def connect(settings: Settings, folder: Path) -> "Engine | None":
     A run that is resumed goes on with what was found when it began, if that is found again.
 
     Raises:
-        ValueError: There is no answer to be had, or the server is not the one that the run began with.
+        ValueError: The server did not respond, or is not as it was when the run began.
     """
     if not settings.run.is_served:
         return None
@@ -142,7 +139,7 @@ def connect(settings: Settings, folder: Path) -> "Engine | None":
     from hb_metrics.inference.served.connect import make_server, probe_server
 
     run = settings.run
-    server = make_server(run.model, run.base_url, run.provider, run.concurrency, run.request_timeout)
+    server = make_server(run.model, run.base_url, run.provider, run.concurrency)
     return ServedEngine(server, probe_server(server, folder, context=run.context, chat=run.chat()))
 
 
@@ -180,7 +177,7 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
     """
     settings, prompts = task.settings, task.prompts
     # An adapter and a GGUF file are described with the model.
-    without = {*CHANGE_NOTHING, "adapter", "adapter_revision", "gguf_file"}
+    without = {*CHANGE_NOTHING, "adapter", "gguf_file"}
     run: dict[str, Any] = {
         "layout": {"version": LAYOUT},
         "settings": {name: value for name, value in settings.values().items() if name not in without},

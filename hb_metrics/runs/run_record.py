@@ -1,10 +1,27 @@
 """The record of a run (run.json, `results["run"]`) in words that can be published."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
 _DIGEST_LETTERS = 12
+_REPLY_SETTINGS = (
+    "context",
+    "cue",
+    "tag",
+    "persona_lines",
+    "sample",
+    "num_beams",
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_new_tokens",
+    "max_new_tokens",
+    "max_reasoning_tokens",
+    "chat_template_kwargs",
+    "reply",
+)
 
 
 def model_title(model: Mapping[str, Any]) -> str:
@@ -117,3 +134,21 @@ def last_part(path: str) -> str:
 def measure_of(results: Mapping[str, Any]) -> str:
     """The name of the score of sentences: perplexity, or pseudo-perplexity of a masked model."""
     return "pseudo-perplexity" if results["run"]["model"]["kind"] == "masked" else "perplexity"
+
+
+def reply_settings(results: Mapping[str, Any]) -> list[str]:
+    """The settings that replies were made with, each in a few words."""
+    run = results["run"]
+    words = []
+    for name in _REPLY_SETTINGS:
+        value = run["generation"].get(name)
+        value = json.dumps(value) if isinstance(value, dict) else value
+        if value not in (None, False) and (name, value) != ("cue", "prompt"):  # prompts are what a run asks by default
+            words.append(name if value is True else f"{name} {value}")
+    if run["generation"].get("system_prompt") is not None:
+        words.append("with a system prompt")
+    if run["settings"].get("cue_questions") is not None:
+        words.append("with the user's own questions")
+    if run["settings"]["variations"]:
+        words.append("with stylistic variations")
+    return [*words, f"seed {run['settings']['seed']}"]

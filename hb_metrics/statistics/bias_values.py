@@ -13,14 +13,6 @@ BATCH_SIZE = 8192
 # Below this distance from the overall mean, a descriptor's direction of bias is only rounding errors.
 _NO_DIRECTION = 1e-12
 
-SHAPE_ERROR = "style_probabilities have the shape {shape}; give [replies, styles], with at least one of each"
-PROBABILITY_ERROR = (
-    "style probability {style} of reply {row} is {value}; probabilities are numbers from 0 to 1, "
-    "so classify this reply again or leave it out"
-)
-ALPHA_ERROR = "alpha is {alpha}; allowed: 0, 1, 2"
-BATCH_SIZE_ERROR = "batch_size is {batch_size}; give at least 1 (the default is {default})"
-
 
 class StyleRows(Protocol):
     """Style vectors that are read in slices of rows: an array, or files that can be sliced like one."""
@@ -83,13 +75,12 @@ def bias_values(
     p_tdi in each, and m̄ the unweighted mean of m_d over the descriptors. A template without replies to a descriptor is
     left out of that descriptor's mean.
 
-    A descriptor whose m_d is m̄ (always so for a single descriptor) has no direction of bias, and its replies get 0. For
-    α = 0 that is what the formula gives; for α = 1 and 2 it is 0/0 and has no limit, and 0 stands for the fact that no
-    reply can go in a direction that does not exist.
+    A descriptor whose m_d equals m̄ (a single descriptor always does) has no direction of bias, and its replies get 0.
+    For α = 0 the formula gives 0. For α = 1 and 2 it is 0/0, and 0 means that no reply goes in a missing direction.
 
     Args:
-        style_probabilities: [replies, styles] p_tdi of any floating-point type, also memory-mapped or in files: it is
-            read twice in blocks of rows, and never copied as a whole.
+        style_probabilities: [replies, styles] p_tdi of any floating-point type, also memory-mapped or in files: read
+            twice in blocks of rows, never copied as a whole.
         descriptors: [replies] the descriptor in each reply's prompt.
         templates: [replies] the template of its prompt.
         axes: [replies] its demographic axis; `None`: a term is one descriptor, whatever its axis.
@@ -100,15 +91,15 @@ def bias_values(
         The bias values and the means behind them.
 
     Raises:
-        ValueError: There are no replies, lengths differ, a value is missing, a probability is not within [0, 1],
-            `alpha` is not 0, 1 or 2, or `batch_size` is less than 1.
+        ValueError: There are no replies, lengths differ, a value is missing, a probability is not within [0, 1], or
+            `alpha` is not 0, 1 or 2.
     """
     if alpha not in ALPHAS:
-        raise ValueError(ALPHA_ERROR.format(alpha=repr(alpha)))
-    if batch_size < 1:
-        raise ValueError(BATCH_SIZE_ERROR.format(batch_size=batch_size, default=BATCH_SIZE))
+        raise ValueError(f"alpha is {alpha!r}; allowed: 0, 1, 2")
     if len(style_probabilities.shape) != 2 or 0 in style_probabilities.shape:
-        raise ValueError(SHAPE_ERROR.format(shape=style_probabilities.shape))
+        raise ValueError(
+            f"style_probabilities have the shape {style_probabilities.shape}; give [replies, styles], at least one each"
+        )
     check_lengths(style_probabilities=style_probabilities, descriptors=descriptors, templates=templates, axes=axes)
     codes, keys = descriptor_codes(descriptors, axes)
     means = _descriptor_means(style_probabilities, codes, text_codes("template", templates)[0], len(keys), batch_size)
@@ -164,7 +155,10 @@ def _descriptor_means(
         bad = np.argwhere(~((block >= 0) & (block <= 1)))
         if len(bad):
             row, style = bad[0]
-            raise ValueError(PROBABILITY_ERROR.format(row=rows.start + row, style=style, value=block[row, style]))
+            raise ValueError(
+                f"style probability {style} of reply {rows.start + row} is {block[row, style]}, not a number from 0 to "
+                "1; classify this reply again or leave it out"
+            )
         # Adds row by row, so that not even the rounding depends on the size of the blocks.
         np.add.at(means, codes[rows], block * weights[rows, None])
     return means

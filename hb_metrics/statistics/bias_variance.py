@@ -1,15 +1,21 @@
-"""The variance of a debiased bias value, from the replies that it was computed from.
+"""The variance of a debiased bias value, from the replies of the descriptors that it compares.
 
 In a template, descriptor d has N_d replies, whose expectation is m_d and whose covariance is Σ_d. With D descriptors,
 c = 1 / (D − ddof), P = 1 − 1/D and μ_d = m_d − mean of m, the template's debiased value has the variance
 
     c² [ 4 Σ_d μ_d'Σ_dμ_d / N_d  +  2 P² Σ_d tr(Σ_d²) / (N_d (N_d − 1))  +  2/D² Σ_{d≠e} tr(Σ_dΣ_e) / (N_d N_e) ]
 
-(that of a U-statistic), and templates are independent. Each term is estimated without the bias that its own sampling
-noise would add: tr(Σ_dΣ_e) by the product of two cells' covariances; tr(Σ_d²) by that of the cell and the mean of its
-template's others, times the ratio of the two, which is estimated from cells of four or more replies; the linear term by
-the plug-in less its noise, with the covariance of the template's other cells, times a factor estimated in the same way.
-For cells of fewer than four replies, whose fourth moments are unknown, the average of the group's other cells is used.
+(a U-statistic's variance), and templates are independent. The second and the third sum are the variance at a value of
+0. tr(Σ_dΣ_e) is estimated by the product of two cells' sample covariances; tr(Σ_d²) by the product of the cell's and
+the mean of the template's others, times a ratio that cells of four or more replies determine.
+
+The first sum, the linear term, grows with the value. Two estimates of it are combined, because each has a weakness:
+
+* the plug-in less its noise has no bias, but with few replies its error is larger than the term;
+* the plug-in times the debiased value divided by the plain value, as if replies varied as much in the directions in
+  which descriptors differ as in those in which their sample means do, is precise, but biased where they do not.
+
+An axis uses its own replies only: axes differ in how much, and in which styles, their replies vary.
 """
 
 from collections.abc import Sequence
@@ -18,57 +24,54 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.statistics.reply_spread import MIN_REPLIES, ReplySpread, trace_products
+# Replies that unbiased fourth moments require.
+MIN_REPLIES = 4
+# Standard deviation of the second estimate's bias, as a share of it; simulations chose it.
+_LINEAR_BIAS = 0.5
 
 
 class BiasVariance(NamedTuple):
     """The variance of a debiased value.
 
     Attributes:
-        variance: The variance at the value that was measured; not above 0 if the replies do not vary.
-        slope: How much the variance grows per unit of the value.
-        freedom: Degrees of freedom of a χ² that is as uncertain as this variance (Satterthwaite).
+        at_zero: The variance at a value of 0; it can come out below 0 if there are few replies.
+        slope: The increase of the variance per unit of the value.
+        freedom: Degrees of freedom of a χ² whose relative error equals the estimated variance's (Satterthwaite).
     """
 
-    variance: float
+    at_zero: float
     slope: float
     freedom: float
 
 
-class LinearFactor(NamedTuple):
-    """The result of `linear_factor`.
-
-    Attributes:
-        value: The factor.
-        variance: The variance of its estimate.
-    """
-
-    value: float
-    variance: float
-
-
 @dataclass(frozen=True)
-class VarianceTerms:
-    """The parts of the variance that cells add, before the ratios that are estimated from all templates together.
+class CellMoments:
+    """Moments of a template's cells: [cells], NaN for cells with too few replies.
 
-    Every field is an array over cells.
+    S_d is the sample covariance of cell d, ε a reply less its expectation.
 
     Attributes:
         counts: N_d.
+        mass: The sum over the cell's replies and columns.
+        lengths: The sum over the cell's replies of ‖r‖², r a reply less the mean of its cell.
+        fourths: The sum of ‖r‖⁴.
         weights: c² P², divided by the square of the number of templates once these are joined.
-        traces: tr S_d less the mean over the template.
-        squares: As in `ReplySpread`.
-        excess: As in `ReplySpread`.
-        cross: As in `ReplySpread`.
-        plug_in: v'S_dv, with v the cell's mean less that of the group's other cells: μ_d'Σ_dμ_d / P² and noise.
-        plug_in_others: `plug_in` with the mean of the template's other S in place of S_d.
-        skew: N_d times the noise that comes with the third moment, halved.
-        others: The noise that comes with the other cells' means.
-        rest: The third sum, and what the estimated noise of single replies adds; c² times, in equal parts over the
-            cells.
+        traces: tr S_d less the mean over the template; from two replies on.
+        squares: tr(Σ_d²) without bias (Himeno and Yamada, 2014, equation 2.4); from four replies on.
+        excess: E‖ε‖⁴ − (tr Σ_d)² − 2 tr(Σ_d²) without bias, 0 for a normal distribution; from four replies on.
+        cross: tr(S_dS̄), S̄ the mean over the template's other cells of two replies and more.
+        plug_in: v'S_dv, v the cell's mean less the mean of the other cells: μ_d'Σ_dμ_d / P² and noise.
+        plug_in_others: `plug_in` with S̄ in place of S_d.
+        skew: N_d times the noise in `plug_in` that comes with the third moment, halved.
+        others: The noise in `plug_in` that comes with the other cells' means.
+        rest: The third sum, and the noise that the spread guessed for single replies adds; c² times, in equal parts
+            over the cells.
     """
 
     counts: np.ndarray
+    mass: np.ndarray
+    lengths: np.ndarray
+    fourths: np.ndarray
     weights: np.ndarray
     traces: np.ndarray
     squares: np.ndarray
@@ -81,109 +84,118 @@ class VarianceTerms:
     rest: np.ndarray
 
 
-def variance_terms(spread: ReplySpread, members: slice, ddof: int) -> VarianceTerms:
-    """The terms of a group of descriptors in one template.
+def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
+    """Computes the moments of one template's cells.
 
     Args:
-        spread: The moments of all cells of the template.
-        members: The cells of the group; two or more.
+        cells: The replies of each of two or more cells, [replies, columns].
         ddof: The variance over D descriptors divides by D − ddof.
     """
-    counts, own = spread.counts[members], spread.frobenius[members]
-    number, single = len(counts), counts == 1
-    share = 1 - 1 / number
-    sizes = counts.astype(int)
-    first = spread.starts[members.start]
-    rows, starts = slice(first, first + sizes.sum()), spread.starts[members] - first
-    residuals, lengths = spread.residuals[rows], spread.lengths[rows]
-    repeated = np.where(single, np.nan, counts)
+    counts = np.array([len(replies) for replies in cells], dtype=float)
+    sizes, number, single = counts.astype(int), len(counts), counts == 1
+    starts = np.append(0, np.cumsum(sizes)[:-1])
+    rows = np.concatenate(cells)
+    # Differences from the cell's first reply: without variation these are exactly 0, not rounding errors.
+    residuals = np.subtract(rows, np.repeat(rows[starts], sizes, axis=0), dtype=float)
+    shifts = np.add.reduceat(residuals, starts) / counts[:, None]
+    residuals -= np.repeat(shifts, sizes, axis=0)
+    means = rows[starts] + shifts
+    lengths = np.einsum("ij,ij->i", residuals, residuals)
 
-    # From the sum of S_d / N_d. For single replies the mean of the template's S_d is used, as in the noise floor.
-    num_known = np.count_nonzero(spread.counts > 1)
-    guess = spread.pooled / max(num_known, 1)
-    by_row = np.repeat(np.nan_to_num(1 / (repeated * (repeated - 1))), sizes)
-    of_means = (residuals * by_row[:, None]).T @ residuals + np.count_nonzero(single) * guess
-    squared = np.where(single, np.sum(guess**2), own / counts**2)
+    repeated = np.where(single, np.nan, counts)
+    of_cell, fourths = np.add.reduceat(lengths, starts), np.add.reduceat(lengths**2, starts)
+    traces = of_cell / (repeated - 1)
+    frobenius = _frobenius(residuals, starts, counts) / (repeated - 1) ** 2
+    full = np.where(counts >= MIN_REPLIES, counts, np.nan)
+    squares = (full - 1) / (full * (full - 2) * (full - 3))
+    squares *= (full - 1) * (full - 2) * frobenius + traces**2 - full * fourths / (repeated - 1)
+    # (tr Σ_d)² and the excess from E[(tr S)²] and E[tr(S²)], once tr(Σ_d²) is known.
+    trace_squares = (full - 1) / (full - 2) * (traces**2 - frobenius) + squares
+    excess = full * (traces**2 - 2 * squares / (full - 1) - trace_squares)
+
+    pooled = _weighted_products(residuals, sizes, 1 / (repeated - 1))
+    num_repeated = np.count_nonzero(~single)
+    num_others = max(num_repeated - 1, 1)
+    cross = (_trace_products(residuals, starts, repeated, pooled) - frobenius) / num_others
+
+    # The covariances of the means, S_d / N_d. For single replies the mean of the others' S_d stands in.
+    guess = pooled / max(num_repeated, 1)
+    of_means = _weighted_products(residuals, sizes, 1 / (repeated * (repeated - 1))) + np.count_nonzero(single) * guess
+    squared = np.where(single, np.sum(guess**2), frobenius / counts**2)
     rest = max(2 / number**2 * (np.sum(of_means**2) - squared.sum()), 0.0)
 
-    centred = spread.means[members] - spread.means[members].mean(axis=0)
+    share = 1 - 1 / number
+    centred = means - means.mean(axis=0)
     apart = centred / share
     along = np.einsum("ij,ij->i", residuals, np.repeat(apart, sizes, axis=0))
     plug_in = np.add.reduceat(along**2, starts) / (repeated - 1)
     skew_factor = _skew_factor(counts)
-    if single.any() and num_known > 1:
-        # The error of using the mean for single replies,
-        rest += (share * np.count_nonzero(single)) ** 2 * np.nanvar(spread.traces, ddof=1) / num_known
+    if single.any() and num_repeated > 1:
+        # The error of the guessed spread,
+        rest += (share * np.count_nonzero(single)) ** 2 * np.nanvar(traces, ddof=1) / num_repeated
         # and the correlation of a single reply's length with its direction, where replies are skewed.
         third = np.add.reduceat(residuals * lengths[:, None], starts) * skew_factor[:, None]
         if (counts > 2).any():
             rest += 4 * share * float(centred[single].sum(axis=0) @ np.nanmean(third, axis=0))
     scale = 1 / (number - ddof)
-    return VarianceTerms(
+    return CellMoments(
         counts=counts,
+        mass=counts * means.sum(axis=1),
+        lengths=of_cell,
+        fourths=fourths,
         weights=np.full(number, (scale * share) ** 2),
-        traces=spread.traces[members] - (np.nanmean(spread.traces) if num_known else 0),
-        squares=spread.squares[members],
-        excess=spread.excess[members],
-        cross=spread.cross[members],
+        traces=traces - (np.nanmean(traces) if num_repeated else 0),
+        squares=squares,
+        excess=excess,
+        cross=cross,
         plug_in=plug_in,
-        plug_in_others=(np.einsum("di,ij,dj->d", apart, spread.pooled, apart) - plug_in) / max(num_known - 1, 1),
+        plug_in_others=(np.einsum("di,ij,dj->d", apart, pooled, apart) - plug_in) / num_others,
         skew=skew_factor * np.add.reduceat(along * lengths, starts),
-        others=(trace_products(residuals, starts, counts, of_means) - own / counts) / (number - 1) ** 2,
+        others=(_trace_products(residuals, starts, repeated, of_means) - frobenius / counts) / (number - 1) ** 2,
         rest=np.full(number, scale**2 * rest / number),
     )
 
 
-def linear_factor(templates: Sequence[VarianceTerms]) -> LinearFactor:
-    """The ratio of the linear terms with a cell's own covariance to those with the covariance of its template's others.
-
-    A descriptor that moves the mean of a style moves its variance too. A single cell hardly shows that, all cells
-    together do, and an axis uses their factor.
-
-    Args:
-        templates: The terms of all descriptors in each template.
-    """
-    pooled = _pooled(templates)
-    full = pooled.full
-    by_cell = (4 * pooled.terms.weights / pooled.terms.counts)[full]
-    linear, elsewhere = pooled.linear[full], pooled.elsewhere[full]
-    own, others = by_cell @ linear, by_cell @ elsewhere
-    # If descriptors hardly differ, both sums are noise, and the factor goes to 1.
-    noise = _sum_variance(by_cell * (linear - elsewhere))
-    if not others**2 + noise > 0:
-        return LinearFactor(1.0, np.inf)
-    factor = max((own * others + noise) / (others**2 + noise), 0.0)
-    return LinearFactor(factor, _sum_variance(by_cell * (linear - factor * elsewhere)) / (others**2 + noise))
-
-
-def bias_variance(templates: Sequence[VarianceTerms], plain: float, factor: LinearFactor | None = None) -> BiasVariance:
+def bias_variance(templates: Sequence[CellMoments], value: float, plain: float) -> BiasVariance:
     """The variance of one debiased value.
 
     Args:
-        templates: The terms of each template, in which more than half of the cells have `MIN_REPLIES` replies.
+        templates: The moments of each template, in which more than half of the cells have `MIN_REPLIES` replies. For
+            the other cells the average of these is used.
+        value: The debiased value.
         plain: The plain value, above 0.
-        factor: The factor estimated from all descriptors, where `templates` holds the terms of some of them; `None`:
-            the cells' own linear terms are used.
     """
-    pooled = _pooled(templates)
-    terms, full = pooled.terms, pooled.full
-    single = terms.counts == 1
-    by_cell = 4 * terms.weights / terms.counts
-    elsewhere = np.where(full, pooled.elsewhere, pooled.elsewhere[full].mean())
-    if factor is None:
-        linear = float(by_cell @ np.where(full, pooled.linear, pooled.linear[full].mean()))
-        # What the cells' own directions add to the linear terms depends on the value, and is part of the slope.
-        linear_variance = _sum_variance((by_cell * (pooled.linear - pooled.elsewhere))[full])
-    else:
-        linear = factor.value * float(by_cell @ elsewhere)
-        linear_variance = float(by_cell @ elsewhere) ** 2 * factor.variance
-    plug_in = np.where(single, terms.plug_in[~single].mean(), terms.plug_in)
-    diagonal = np.where(single, _single_variance(pooled), pooled.diagonal)
-    variance = linear + float(terms.weights @ diagonal + terms.rest.sum())
-    slope = float(by_cell @ plug_in) / plain
-    of_ratio = np.nansum(terms.weights * pooled.diagonal / pooled.ratio) ** 2 * pooled.ratio_variance
-    uncertainty = linear_variance + of_ratio
-    return BiasVariance(variance, slope, 2 * variance**2 / uncertainty if uncertainty > 0 else np.inf)
+    cells = _joined(templates)
+    counts, cross, full, single = cells.counts, cells.cross, cells.counts >= MIN_REPLIES, cells.counts == 1
+    # tr(Σ_d²) and the excess as multiples of `cross`, with more weight for cells of more replies.
+    trust = (counts - MIN_REPLIES + 1)[full]
+    total = trust @ cross[full]
+    ratio, excess_ratio = trust @ cells.squares[full] / total, trust @ cells.excess[full] / total
+    squares, excess = ratio * cross, excess_ratio * cross
+    ratio_variance = _sum_variance(trust * (cells.squares - squares)[full] / total)
+    diagonal = 2 * squares / (counts * np.where(single, np.nan, counts - 1))
+    of_ratio = np.nansum(cells.weights * diagonal / ratio) ** 2 * ratio_variance
+    diagonal = np.where(single, _single_variance(cells, squares, excess), diagonal)
+    at_zero = float(cells.weights @ diagonal + cells.rest.sum())
+
+    by_cell = 4 * cells.weights / counts
+    linear = cells.plug_in - squares / counts + excess / counts**2 - 2 * cells.skew / counts - cells.others
+    elsewhere = cells.plug_in_others - cross / counts - cells.others
+    errors = (by_cell * (linear - elsewhere))[full]
+    unbiased = float(by_cell @ np.where(full, linear, linear[full].mean()))
+    plug_in = float(by_cell @ np.where(single, cells.plug_in[~single].mean(), cells.plug_in))
+    share = max(value, 0.0) / plain
+    biased = share * plug_in
+    factor = cells.plug_in[full].sum() / cells.plug_in_others[full].sum()
+    biased_errors = share * (by_cell * (cells.plug_in - factor * cells.plug_in_others))[full]
+
+    bias = (_LINEAR_BIAS * biased) ** 2
+    weight = bias / (bias + _sum_variance(errors)) if bias > 0 else 0.0
+    combined = max(weight * unbiased + (1 - weight) * biased, 0.0)
+    slope = combined / value if value > 0 else plug_in / plain
+    uncertainty = of_ratio + _sum_variance(weight * errors + (1 - weight) * biased_errors)
+    freedom = 2 * (at_zero + combined) ** 2 / uncertainty if uncertainty > 0 else np.inf
+    return BiasVariance(at_zero, slope, freedom)
 
 
 def _sum_variance(errors: np.ndarray) -> float:
@@ -191,45 +203,11 @@ def _sum_variance(errors: np.ndarray) -> float:
     return len(errors) / max(len(errors) - 1, 1) * float(errors @ errors)
 
 
-class _Pooled(NamedTuple):
-    """The terms of all templates with the ratios that are estimated from all of them; [cells] except for the ratio.
-
-    `linear` uses the cell's own covariance, `elsewhere` that of its template's other cells; `diagonal` is NaN for
-    single replies.
-    """
-
-    terms: VarianceTerms
-    full: np.ndarray
-    ratio: float
-    ratio_variance: float
-    squares: np.ndarray
-    excess: np.ndarray
-    linear: np.ndarray
-    elsewhere: np.ndarray
-    diagonal: np.ndarray
-
-
-def _pooled(templates: Sequence[VarianceTerms]) -> _Pooled:
-    terms = _joined(templates)
-    counts, cross = terms.counts, terms.cross
-    full = counts >= MIN_REPLIES
-    # tr(Σ_d²) and the excess as multiples of `cross`, with more weight for cells of more replies.
-    trust = (counts - MIN_REPLIES + 1)[full]
-    total = trust @ cross[full]
-    ratio, excess_ratio = trust @ terms.squares[full] / total, trust @ terms.excess[full] / total
-    squares, excess = ratio * cross, excess_ratio * cross
-    errors = trust * (terms.squares - squares)[full] / total
-    linear = terms.plug_in - squares / counts + excess / counts**2 - 2 * terms.skew / counts - terms.others
-    elsewhere = terms.plug_in_others - cross / counts - terms.others
-    diagonal = 2 * squares / (counts * np.where(counts > 1, counts - 1, np.nan))
-    return _Pooled(terms, full, float(ratio), _sum_variance(errors), squares, excess, linear, elsewhere, diagonal)
-
-
-def _single_variance(pooled: _Pooled) -> float:
+def _single_variance(cells: CellMoments, squares: np.ndarray, excess: np.ndarray) -> float:
     """The variance of ‖ε‖² over cells and replies: within cells, and between cells of different spread."""
-    repeated = pooled.terms.counts > 1
-    counts, squares, excess = pooled.terms.counts[repeated], pooled.squares[repeated], pooled.excess[repeated]
-    among = np.mean(pooled.terms.traces[repeated] ** 2) - np.mean(excess / counts + 2 * squares / (counts - 1))
+    repeated = cells.counts > 1
+    counts, squares, excess = cells.counts[repeated], squares[repeated], excess[repeated]
+    among = np.mean(cells.traces[repeated] ** 2) - np.mean(excess / counts + 2 * squares / (counts - 1))
     return float(np.mean(excess + 2 * squares) + max(among, 0))
 
 
@@ -239,12 +217,34 @@ def _skew_factor(counts: np.ndarray) -> np.ndarray:
     return known / ((known - 1) * (known - 2))
 
 
-def _joined(templates: Sequence[VarianceTerms]) -> VarianceTerms:
-    """The terms of all templates as those of the mean over templates."""
-    joined = {
-        field.name: np.concatenate([getattr(terms, field.name) for terms in templates])
-        for field in fields(VarianceTerms)
-    }
+def _joined(templates: Sequence[CellMoments]) -> CellMoments:
+    """The moments of all templates as those of the mean over templates."""
+    joined = {}
+    for field in fields(CellMoments):
+        joined[field.name] = np.concatenate([getattr(moments, field.name) for moments in templates])
     for name in ("weights", "rest"):
         joined[name] = joined[name] / len(templates) ** 2
-    return VarianceTerms(**joined)
+    return CellMoments(**joined)
+
+
+def _weighted_products(residuals: np.ndarray, sizes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The sum over cells of weight times Σ_i r_i r_i': [columns, columns]. NaN weights count as 0."""
+    by_row = np.repeat(np.nan_to_num(weights), sizes)
+    return (residuals * by_row[:, None]).T @ residuals
+
+
+def _trace_products(residuals: np.ndarray, starts: np.ndarray, repeated: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """tr(S_d·matrix) for each cell: [cells], NaN for cells of one reply."""
+    return np.add.reduceat(np.einsum("ij,ij->i", residuals @ matrix, residuals), starts) / (repeated - 1)
+
+
+def _frobenius(residuals: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """‖Σ_i r_i r_i'‖² for each cell, through whichever product is smaller; cells of equal size in one batch."""
+    norms = np.empty(len(counts))
+    for number in np.unique(counts).astype(int):
+        chosen = np.flatnonzero(counts == number)
+        blocks = residuals[starts[chosen][:, None] + np.arange(number)]
+        transposed = blocks.transpose(0, 2, 1)
+        products = blocks @ transposed if number <= residuals.shape[1] else transposed @ blocks
+        norms[chosen] = np.einsum("dij,dij->d", products, products)
+    return norms

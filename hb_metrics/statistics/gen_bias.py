@@ -20,7 +20,7 @@ import numpy as np
 
 from hb_metrics.statistics.cell_sums import NOT_KEPT_ERROR, NUM_LABELS_ERROR, Cell, CellSums
 from hb_metrics.statistics.inputs import as_python, check_ddof, check_flag, is_number
-from hb_metrics.statistics.intervals import Intervals, groups_of, intervals
+from hb_metrics.statistics.intervals import groups_of, intervals
 from hb_metrics.statistics.style_clusters import (
     PAPER_CLUSTERS,
     check_labels,
@@ -69,6 +69,8 @@ class GenBias(NamedTuple):
         intervals: The keys `full_gen_bias` … `summed_cluster_by_axis`, each with [lowest, highest] in place of a value:
             bounds for the value with endless replies (see `intervals.py`). Plain values contain sampling noise and can
             lie above. `None` where the replies do not allow an interval, and as a whole without `confidence_level`.
+        wide_intervals: The same keys, each with whether the interval is more than 15 % wider than one with a known
+            variance, because the replies show their own spread only roughly; `None` where there is no interval.
         no_intervals: The same keys, each with the reason why there is no interval; `None` where there is one.
         clusters: Cluster → labels of its styles; `None` without clusters.
         num_descriptors: Descriptors (of an axis) with replies.
@@ -79,7 +81,7 @@ class GenBias(NamedTuple):
         min_replies_per_cell: Replies of the cell with the fewest.
         max_replies_per_cell: Replies of the cell with the most.
         num_single_reply_cells: Cells of one reply, whose spread is unknown. The noise floor uses the mean of their
-            template's other cells for them; intervals account for the error of that.
+            axis's other cells in the template for them, or of all if it has none; intervals account for the error.
         num_missing_cells: Combinations of descriptor and template without replies.
         skipped_templates: Templates where fewer than two descriptors have replies.
         skipped_axes: Axes without two descriptors in any template.
@@ -100,6 +102,7 @@ class GenBias(NamedTuple):
     partial_noise_floor: dict[str, float] | None
     summed_cluster_noise_floor: dict[str, float] | None
     intervals: dict[str, Any] | None
+    wide_intervals: dict[str, Any] | None
     no_intervals: dict[str, Any] | None
     clusters: dict[str, list[str]] | None
     num_descriptors: int
@@ -184,10 +187,11 @@ def gen_bias(
     values = {axis: plain[axis] - noise[axis] for axis in plain} if debias else plain
     sections = _sections({axis: _known(metrics) for axis, metrics in values.items()}, names, axes)
     sections = _without_unknown(sections)
-    bounds = reasons = None
+    bounds = wide = reasons = None
     if confidence_level is not None:
         by_axis = intervals(cells, columns, plain, noise, ddof=ddof, scale=scale, confidence_level=confidence_level)
-        bounds = _sections({axis: _pairs(group) for axis, group in by_axis.items()}, names, axes)
+        bounds = _sections({axis: group.bounds for axis, group in by_axis.items()}, names, axes)
+        wide = _sections({axis: group.wide for axis, group in by_axis.items()}, names, axes)
         reasons = _sections({axis: group.reasons for axis, group in by_axis.items()}, names, axes)
     plain_by_style, noise_by_style = scale * variances[None][:, : cells.num_styles]
     by_style = plain_by_style - noise_by_style if debias else plain_by_style
@@ -200,6 +204,7 @@ def gen_bias(
         partial_noise_floor=partial_noise_floor,
         summed_cluster_noise_floor=summed_cluster_noise_floor,
         intervals=bounds,
+        wide_intervals=wide,
         no_intervals=reasons,
         clusters={name: [(labels or [])[index] for index in styles] for name, styles in columns.items()} or None,
         **_counts(cells),
@@ -253,11 +258,11 @@ def _mean_variances(
         repeated = counts > 1
         if not repeated.any():
             without_repeats.append(template)
-        elif not repeated.all():
-            within[~repeated] = within[repeated].mean(axis=0)
-        noise = within / counts[:, None]
         for axis, part in groups_of({axis: len(members) for axis, members in groups.items()}).items():
-            totals[axis] = totals.get(axis, 0.0) + _variances(means[part], noise[part], ddof)
+            known = within[part][repeated[part]] if repeated[part].any() else within[repeated]
+            guess = known.mean(axis=0) if len(known) else np.nan
+            noise = np.where(repeated[part, None], within[part], guess) / counts[part, None]
+            totals[axis] = totals.get(axis, 0.0) + _variances(means[part], noise, ddof)
             templates[axis] += 1
     return {axis: total / templates[axis] for axis, total in totals.items()}, without_repeats
 
@@ -323,10 +328,6 @@ def _any_known(values: dict[str, Any] | None) -> dict[str, Any] | None:
 
 def _known(values: np.ndarray) -> list[float | None]:
     return [None if math.isnan(value) else value for value in values.tolist()]
-
-
-def _pairs(intervals: Intervals) -> list[list[float] | None]:
-    return [None if math.isnan(bounds[0]) else bounds for bounds in intervals.bounds.tolist()]
 
 
 def _counts(cells: CellSums) -> dict[str, Any]:

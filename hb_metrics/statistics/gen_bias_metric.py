@@ -198,7 +198,11 @@ def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dic
         "noise_floor": fields[noise_floor],
         **{
             name: sections and {metric: sections[metric], "by_axis": sections[by_axis]}
-            for name, sections in (("intervals", bias.intervals), ("no_intervals", bias.no_intervals))
+            for name, sections in (
+                ("intervals", bias.intervals),
+                ("wide_intervals", bias.wide_intervals),
+                ("no_intervals", bias.no_intervals),
+            )
         },
     }
 

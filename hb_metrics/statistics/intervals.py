@@ -1,10 +1,11 @@
 """Intervals for the Gen Bias family: bounds for the value with endless replies.
 
-The variance of a debiased value (see `bias_variance.py`) grows with the bias, so an interval holds those biases whose
-distance from the debiased value is at most a t-quantile of standard errors *at that bias*, like Wilson's interval for a
-share. The degrees of freedom are those of the estimated variance. Replies of a cell count as independent draws.
+The variance of a debiased value (see `bias_variance.py`) grows with the true value, so an interval contains the values
+whose distance from the debiased value is at most a t-quantile of standard errors *at that value*, like Wilson's
+interval for a share. The degrees of freedom are those of the estimated variance. Replies of a cell count as independent
+draws.
 
-Over the designs of tests/hb_metrics/statistics/interval_designs.py such intervals hold the true value as often as
+Over the designs of tests/hb_metrics/statistics/interval_designs.py such intervals contain the true value as often as
 they should, at the least width. Where the replies do not allow that, a reason is given in place of the interval.
 """
 
@@ -15,20 +16,18 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from hb_metrics.statistics.bias_variance import (
-    LinearFactor,
-    VarianceTerms,
-    bias_variance,
-    linear_factor,
-    variance_terms,
-)
+from hb_metrics.statistics.bias_variance import MIN_REPLIES, CellMoments, bias_variance, cell_moments
 from hb_metrics.statistics.cell_sums import CellSums
-from hb_metrics.statistics.reply_spread import MIN_REPLIES, reply_spread
 
-# The most that an interval may be wider than one with a known variance, as a factor.
-MAX_WIDENING = 1.15
+# The factor by which an interval is wider than one with a known variance: the most, and from where it counts as wide.
+MAX_WIDENING = 2.0
+WIDE = 1.15
 # With fewer cells, sets of replies that pass the bound above do so by chance.
-MIN_CELLS = 20
+MIN_CELLS = 12
+# Where few replies are of the styles in question, many sets show nothing of those that matter most: so many replies of
+# average length have to be behind the spread within cells, and the probabilities of the styles have to sum to so much.
+MIN_EFFECTIVE_REPLIES = 15
+MIN_MASS = 5
 # The last digits of a matrix product depend on the number of threads.
 _DIGITS = 10
 
@@ -38,12 +37,13 @@ FEW_REPLIES_REASON = (
 )
 FEW_COMPARISONS_REASON = (
     f"how far chance moves this value is known too roughly (an interval would have to be more than "
-    f"{MAX_WIDENING - 1:.0%} wider because of that); more replies, templates or descriptors help"
+    f"{MAX_WIDENING:g} times as wide because of that); more replies, templates or descriptors help"
 )
 FEW_CELLS_REASON = (
     f"fewer than {MIN_CELLS} combinations of descriptor and template have {MIN_REPLIES} replies, too few to estimate "
     "how far chance moves this value"
 )
+RARE_STYLES_REASON = "too few replies are of these styles to estimate how far chance moves this value"
 NO_SPREAD_REASON = "replies to the same prompt do not vary, so how far chance moves this value is not known"
 
 
@@ -51,12 +51,20 @@ class Intervals(NamedTuple):
     """The intervals of one group of descriptors.
 
     Attributes:
-        bounds: [metrics, 2] lowest and highest value, NaN where there is no interval.
+        bounds: [metrics] lowest and highest value; `None`: there is no interval.
+        wide: [metrics] whether the interval is more than `WIDE` times as wide as one with a known variance.
         reasons: [metrics] why there is no interval; `None` where there is one.
     """
 
-    bounds: np.ndarray
+    bounds: list[list[float] | None]
+    wide: list[bool | None]
     reasons: list[str | None]
+
+
+class _Interval(NamedTuple):
+    bounds: list[float] | None
+    wide: bool | None
+    reason: str | None
 
 
 def groups_of(sizes: Mapping[str | None, int]) -> dict[str | None, slice]:
@@ -101,26 +109,23 @@ def intervals(
     Returns:
         Axis → intervals, for the axes of `plain`.
     """
-    gathered: dict[str | None, list[list[VarianceTerms]]] = {axis: [] for axis in plain}
+    gathered: dict[str | None, list[list[CellMoments]]] = {axis: [] for axis in plain}
     for axes in cells.by_template().values():
         groups = groups_of({axis: len(members) for axis, members in axes.items()})
         if not groups:
             continue
         replies = [_metrics(cells.replies(cell), columns) for members in axes.values() for cell in members]
-        spreads = [reply_spread(of_metric) for of_metric in zip(*replies, strict=True)]
         for axis, members in groups.items():
-            gathered[axis].append([variance_terms(spread, members, ddof) for spread in spreads])
-    by_metric = {axis: list(zip(*templates, strict=True)) for axis, templates in gathered.items()}
-    borrowed = [
-        linear_factor(terms) if _enough_replies(terms) and _has_spread(terms) else None for terms in by_metric[None]
-    ]
+            by_metric = zip(*replies[members], strict=True)
+            gathered[axis].append([cell_moments(of_metric, ddof) for of_metric in by_metric])
     by_axis = {}
-    for axis, metrics in by_metric.items():
-        # The only axis has no others to borrow from.
-        factors = borrowed if _num_cells(metrics[0]) < _num_cells(by_metric[None][0]) else [None] * len(borrowed)
-        inputs = zip(metrics, factors, plain[axis] - noise[axis], plain[axis], strict=True)
-        pairs = [_interval(*values, scale, confidence_level) for values in inputs]
-        by_axis[axis] = Intervals(np.array([bounds for bounds, _ in pairs]), [reason for _, reason in pairs])
+    for axis, templates in gathered.items():
+        found = []
+        for moments, plain_value, noise_value in zip(
+            zip(*templates, strict=True), plain[axis], noise[axis], strict=True
+        ):
+            found.append(_interval(moments, plain_value - noise_value, plain_value, scale, confidence_level))
+        by_axis[axis] = Intervals(*map(list, zip(*found, strict=True)))
     return by_axis
 
 
@@ -131,45 +136,38 @@ def _metrics(rows: np.ndarray, columns: Mapping[str, Sequence[int]]) -> list[np.
 
 
 def _interval(
-    templates: Sequence[VarianceTerms],
-    factor: LinearFactor | None,
-    value: float,
-    plain: float,
-    scale: float,
-    confidence_level: float,
-) -> tuple[tuple[float, float], str | None]:
-    """The interval of one metric of one group, or why there is none: from its terms, debiased and plain value."""
-    none = (math.nan, math.nan)
-    if not _enough_replies(templates):
-        return none, FEW_REPLIES_REASON
-    if sum(np.count_nonzero(terms.counts >= MIN_REPLIES) for terms in templates) < MIN_CELLS:
-        return none, FEW_CELLS_REASON
-    if not plain > 0 or not _has_spread(templates):
-        return none, NO_SPREAD_REASON
-    variance, slope, freedom = bias_variance(templates, plain / scale, factor)
-    if not variance > 0:  # so uncertain that the estimate is not above 0
-        return none, FEW_COMPARISONS_REASON
+    templates: Sequence[CellMoments], value: float, plain: float, scale: float, confidence_level: float
+) -> _Interval:
+    """The interval of one metric of one group, or why there is none: from its moments, debiased and plain value."""
+    full = [moments.counts >= MIN_REPLIES for moments in templates]
+    if any(2 * np.count_nonzero(enough) <= len(enough) for enough in full):
+        return _Interval(None, None, FEW_REPLIES_REASON)
+    if sum(map(np.count_nonzero, full)) < MIN_CELLS:
+        return _Interval(None, None, FEW_CELLS_REASON)
+    crossed = sum(moments.cross[enough].sum() for moments, enough in zip(templates, full, strict=True))
+    if not plain > 0 or not crossed > 0:
+        return _Interval(None, None, NO_SPREAD_REASON)
+    mass, lengths, fourths = (
+        sum(float(getattr(moments, name).sum()) for moments in templates) for name in ("mass", "lengths", "fourths")
+    )
+    if mass < MIN_MASS or lengths**2 < MIN_EFFECTIVE_REPLIES * fourths:
+        return _Interval(None, None, RARE_STYLES_REASON)
+    value, plain = float(value) / scale, float(plain) / scale
+    at_zero, slope, freedom = bias_variance(templates, value, plain)
+    if not (at_zero > 0 and freedom > 1):
+        return _Interval(None, None, FEW_COMPARISONS_REASON)
     tail = (1 + confidence_level) / 2
-    quantile = float(stats.t.ppf(tail, freedom)) if freedom > 1 else math.inf
-    shift = quantile**2 * slope / 2
-    half = math.hypot(quantile * math.sqrt(variance), shift)
-    widening = half / (float(stats.norm.ppf(tail)) * math.sqrt(variance))
-    if not widening <= MAX_WIDENING:
-        return none, FEW_COMPARISONS_REASON
-    middle, half = value + scale * shift, scale * half
-    return (_rounded(middle - half, half), _rounded(middle + half, half)), None
-
-
-def _num_cells(templates: Sequence[VarianceTerms]) -> int:
-    return sum(len(terms.counts) for terms in templates)
-
-
-def _enough_replies(templates: Sequence[VarianceTerms]) -> bool:
-    return all(2 * np.count_nonzero(terms.counts >= MIN_REPLIES) > len(terms.counts) for terms in templates)
-
-
-def _has_spread(templates: Sequence[VarianceTerms]) -> bool:
-    return sum(terms.cross[terms.counts >= MIN_REPLIES].sum() for terms in templates) > 0
+    quantile = float(stats.t.ppf(tail, freedom))
+    # Where the variance is at_zero + slope·value; below 0, where true values cannot be, it is at_zero.
+    shift, below = quantile**2 * slope / 2, quantile * math.sqrt(at_zero)
+    half = math.sqrt(max(below**2 + 2 * shift * value + shift**2, 0.0))
+    low = value - below if value <= below else value + shift - half
+    high = value + below if value <= -below else value + shift + half
+    known = 2 * float(stats.norm.ppf(tail)) * math.sqrt(at_zero + slope * max(value, 0.0))
+    if (high - low) / known > MAX_WIDENING:
+        return _Interval(None, None, FEW_COMPARISONS_REASON)
+    bounds = [_rounded(scale * bound, scale * (high - low) / 2) for bound in (low, high)]
+    return _Interval(bounds, (high - low) / known > WIDE, None)
 
 
 def _rounded(bound: float, half: float) -> float:

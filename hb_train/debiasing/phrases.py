@@ -19,7 +19,7 @@ from hb_train.training.encoding import IGNORED
 
 # Columns that mark tokens; 0: not marked. A target term is marked at its first token, an attribute at all of its
 # tokens; the rest are all tokens behind the first target term of a phrase.
-TARGETS, ATTRIBUTES, REST, TARGETS_AND_REST = MARKS = "target_terms", "attribute_spans", "rest", "targets_and_rest"
+TARGETS, ATTRIBUTES, REST, TARGETS_AND_REST = MARKS = "targets", "attributes", "rest", "targets_and_rest"
 T1, T2 = "text_t1", "text_t2"
 
 
@@ -43,11 +43,11 @@ class Phrases(NamedTuple):
 
 
 class EncodedPhrases(NamedTuple):
-    """What a model is trained on, and what was left out.
+    """The phrases that a model is trained on, and counts of those left out.
 
     Attributes:
-        dataset: `input_ids`, `labels` (all tokens are learnt), `target_terms` (1 + form × number of terms + term, see
-            `terms.Terms`), `attribute_spans` (the attribute's number in its row, from 1), `rest` and
+        dataset: `input_ids`, `labels` (all tokens are learnt), `targets` (1 + form × number of terms + term, see
+            `terms.Terms`), `attributes` (the attribute's number in its row, from 1), `rest` and
             `targets_and_rest` (1: marked); all [length].
         num_targets: How many target terms are marked.
         num_first: How many target terms are at the first token, which nothing predicts; they are not marked.
@@ -87,7 +87,7 @@ def read_reddit_phrases(folder: Path, specification: BiasSpecification, mode: Mo
 
 
 def read_phrases(path: Path, specification: BiasSpecification, mode: Mode) -> Phrases:
-    """Phrases of one's own: a column `text_t1`, and `text_t2` where twins are there; or a TXT file, a phrase a line.
+    """Reads a user's own phrases: a column `text_t1`, and `text_t2` for their twins; or a TXT file, a phrase per line.
 
     Args:
         path: A CSV, JSONL, Parquet or TXT file.

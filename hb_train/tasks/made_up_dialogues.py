@@ -1,4 +1,4 @@
-"""Dialogues about restaurants, hotels and trains, made up by a program, in the shape of the Hub's `multi_woz_v22`.
+"""Dialogues about restaurants, hotels and trains, made up by a program, in the shape of MultiWOZ 2.2.
 
 They are used where MultiWOZ is not at hand: in tests, and to see at once how well a model can be taught to track what a
 user wants. They are far easier than what people say.
@@ -55,7 +55,7 @@ def made_up_dialogues(number: int, *, seed: int = 0) -> list[dict[str, Any]]:
         seed: The seed of all that is drawn.
 
     Returns:
-        Rows of `multi_woz_v22`: a value is said by the user, in answer to a question or unasked, or by the system and
+        The dialogues: a value is said by the user, in answer to a question or unasked, or by the system and
         agreed to. States hold all values that were said before.
     """
     return [_dialogue(f"MADE{index:05}", seed) for index in range(number)]
@@ -73,8 +73,7 @@ def _dialogue(name: str, seed: int) -> dict[str, Any]:
     def say(speaker: int, utterance: str) -> None:
         frames = [_frame(domain, state) for domain in services if any(slot.startswith(domain) for slot in state)]
         utterance = " ".join(utterance.split())
-        turn = {"turn_id": str(len(turns)), "speaker": speaker, "utterance": utterance}
-        turns.append({**turn, "frames": _columns([] if speaker else frames, ("service", "state"))})
+        turns.append({"speaker": speaker, "utterance": utterance, "frames": [] if speaker else frames})
 
     services = [list(_DOMAINS)[index] for index in random.permutation(len(_DOMAINS))[: random.integers(1, 3)]]
     pending = one_of(_GREETINGS)  # what the user begins to say before the next slot
@@ -107,23 +106,12 @@ def _dialogue(name: str, seed: int) -> dict[str, Any]:
                 say(0, one_of(_YES) if agrees else f"No, rather {other}.")
             say(1, "Noted.")
     say(0, f"{pending} {one_of(_THANKS)}")
-    return {
-        "dialogue_id": name,
-        "services": services,
-        "turns": _columns(turns, ("turn_id", "speaker", "utterance", "frames")),
-    }
+    return {"dialogue_id": name, "turns": turns}
 
 
 def _frame(domain: str, state: dict[str, str]) -> dict[str, Any]:
-    own = [
-        {"slots_values_name": slot, "slots_values_list": [value]}
-        for slot, value in state.items()
-        if slot.startswith(f"{domain}-")
-    ]
-    values = _columns(own, ("slots_values_name", "slots_values_list"))
-    return {"service": domain, "state": {"active_intent": "", "requested_slots": [], "slots_values": values}}
-
-
-def _columns(records: list[dict[str, Any]], names: tuple[str, ...]) -> dict[str, list[Any]]:
-    """A record of lists, as the Hub's rows are."""
-    return {name: [record[name] for record in records] for name in names}
+    own = []
+    for slot, value in state.items():
+        if slot.startswith(f"{domain}-"):
+            own.append({"slots_values_name": slot, "slots_values_list": [value]})
+    return {"service": domain, "state": {"slots_values": own}}

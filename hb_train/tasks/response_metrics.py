@@ -1,7 +1,7 @@
 """How close generated responses are to people's, and how varied they are.
 
 The measures of Barikeri et al. (2021, section 3 and appendix C.1), which are DialoGPT's (Zhang et al., 2020). All count
-the same tokens, in lower case: those of sacrebleu's `13a`, the tokenizer of the NIST's mteval. The paper gives no
+the same tokens, in lower case: of sacrebleu's `13a`, the tokenizer of the NIST's mteval. The paper names no
 tokenizer, so figures are comparable only among runs of this toolkit.
 
 * BLEU-4 by sacrebleu; NIST-2 as mteval-v13a defines it; METEOR by nltk.
@@ -36,7 +36,7 @@ class ResponseMetrics(NamedTuple):
         num_responses: The number of responses.
         num_empty: The number of responses without a word; they count everywhere.
         num_references: The number of references of all responses.
-        bleu_signature: sacrebleu's description of what was computed.
+        bleu_signature: sacrebleu's description of its settings.
     """
 
     bleu_4: float

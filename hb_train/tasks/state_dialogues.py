@@ -1,4 +1,4 @@
-"""Dialogues with belief states, read from MultiWOZ or made up: what the user said, and the state after it.
+"""Dialogues with belief states, read from MultiWOZ or made up: the user's words, and the state after them.
 
 Four shapes are read: MultiWOZ 2.0 and 2.1 (`data.json` with its lists of validation and test dialogues), MultiWOZ 2.2
 as the Hub has it (`multi_woz_v22`: a row per dialogue), its own JSON, and TRADE's JSON (`train_dials.json`,
@@ -29,7 +29,7 @@ _LIST_FILES = {"validation": "valListFile", "test": "testListFile"}
 
 
 class StateTurn(NamedTuple):
-    """What the user said in answer to the system, and the belief state then.
+    """The user's answer to the system, and the belief state after it.
 
     Attributes:
         dialogue: The dialogue's id.
@@ -52,12 +52,12 @@ def read_state_turns(source: str, split: str, *, revision: str | None = None, se
     """Reads the user's turns of a split.
 
     Args:
-        source: `"made-up"`; a folder of MultiWOZ 2.0, of `save_to_disk`, or with a file or subfolder of files for each
-            split; a file, of whose dialogues 80 % are the training split and 10 % each of the others, by id and seed;
-            or a Hub id.
+        source: `"made-up"`; a folder of MultiWOZ 2.0 or its `data.json`; a folder of `save_to_disk`, or with a file or
+            subfolder of files for each split; a file, of whose dialogues 80 % are the training split and 10 % each of
+            the others, by id and seed; or a Hub id.
         split: `"train"`, `"validation"` or `"test"`.
         revision: Branch, tag or commit of a Hub id.
-        seed: The seed of what is made up, and of how a file is split.
+        seed: The seed of made-up dialogues, and of the split of a file.
 
     Returns:
         The turns in the order of the data.
@@ -66,8 +66,6 @@ def read_state_turns(source: str, split: str, *, revision: str | None = None, se
         ValueError: There is no such split, or the data is of no known shape.
         OSError: The source is not there.
     """
-    if split not in SPLIT_NAMES:
-        raise ValueError(f"split '{split}' is not known; allowed: {', '.join(SPLIT_NAMES)}")
     turns = []
     for index, row in enumerate(_rows(source, split, revision, seed)):
         turns += dialogue_turns(row, index, source)
@@ -128,7 +126,7 @@ def _multi_woz(row: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, tup
             else:
                 for record in _records(frame_state["slots_values"]):
                     slots[record["slots_values_name"]] = record["slots_values_list"]
-        # A turn that is about no service has no frames; the state is then what it was.
+        # A turn about no service has no frames and leaves the state unchanged.
         state = _with_values(slots) or state
         yield system, turn["utterance"], state
 
@@ -181,6 +179,8 @@ def _rows(source: str, split: str, revision: str | None, seed: int) -> Iterable[
     if source == MADE_UP:
         return _rows_of_split(made_up_dialogues(_NUM_MADE_UP, seed=seed), split, seed)
     path = Path(source)
+    if path.name == _DATA_FILE:
+        return _listed_rows(path.parent, split)
     if path.is_file():
         return _rows_of_split(_read_file(path), split, seed)
     if not path.is_dir():
@@ -218,7 +218,7 @@ def _rows_of_split(rows: Iterable[Mapping[str, Any]], split: str, seed: int) -> 
 
 def _listed_rows(folder: Path, split: str) -> list[Mapping[str, Any]]:
     """The dialogues of a split of MultiWOZ 2.0 and 2.1, whose lists end in .json or .txt."""
-    split_of = {}
+    split_of: dict[str, str] = {}
     for name, file in _LIST_FILES.items():
         paths = sorted(folder.glob(f"{file}.*"))
         if not paths:

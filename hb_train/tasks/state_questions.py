@@ -51,7 +51,7 @@ class EncodedQuestions(NamedTuple):
 
     Attributes:
         rows: `input_ids` and `label` (0.0 or 1.0) of each question.
-        num_cut: How many questions lost tokens of what was said.
+        num_cut: How many questions lost tokens of the dialogue.
     """
 
     rows: list[dict[str, Any]]
@@ -76,7 +76,7 @@ def slot_values(
         seed: The seed of the "no" combinations.
 
     Returns:
-        The questions, those of a turn together. A "yes" has the spelling that was said, if one of them was.
+        The questions, turn by turn. A "yes" has the spelling that was said, if one was.
     """
     rows: list[SlotValue] = []
     num_skipped = Counter({"turns_without_values": 0, "negatives_not_found": 0})
@@ -98,18 +98,15 @@ def slot_values(
 
 
 def encode_questions(questions: Sequence[SlotValue], loaded: "LoadedTokenizer", max_length: int) -> EncodedQuestions:
-    """The tokens of what the system said, what the user said, and domain, slot and value, each behind a line break.
+    """Encodes the system's words, the user's words, and domain, slot and value, each behind a line break.
 
-    What is too long loses tokens at its beginning, never of domain, slot and value. No special token is added, so that
+    A long question loses tokens at its beginning, never of domain, slot and value. No special token is added, so that
     the last token is the value's.
 
     Args:
         questions: The questions, at least one.
         loaded: The model's tokenizer.
         max_length: The largest number of tokens of a question.
-
-    Raises:
-        ValueError: Domain, slot and value alone are too long.
     """
     contexts = [f"{question.system}\n{question.user}" for question in questions]
     endings = [f"\n{question.domain} {question.slot} {question.value}" for question in questions]
@@ -120,12 +117,7 @@ def encode_questions(questions: Sequence[SlotValue], loaded: "LoadedTokenizer", 
     rows: list[dict[str, Any]] = []
     num_cut = 0
     for context, ending, question in zip(context_tokens, ending_tokens, questions, strict=True):
-        room = max_length - len(ending)
-        if room < 0:
-            raise ValueError(
-                f"slot and value of question {question.id} are {len(ending)} tokens long; set a --max_length above "
-                f"{max_length}"
-            )
+        room = max(max_length - len(ending), 0)
         num_cut += len(context) > room
         rows.append({"input_ids": [*context[max(len(context) - room, 0) :], *ending], "label": float(question.label)})
     return EncodedQuestions(rows, num_cut)

@@ -52,7 +52,7 @@ def encode_rows(
         max_length: The largest number of tokens in a row; `None`: as many as the model takes.
 
     Returns:
-        The encoded rows and what was cut.
+        The encoded rows, and how many were cut.
 
     Raises:
         ValueError: A prompt does not end in its tag, or a reply is too long.
@@ -115,7 +115,7 @@ def add_row(
 
 
 def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
-    """The largest number of tokens in a row: that given, or that of the model's positions if it is less."""
+    """The largest number of tokens in a row: the given number, or the number of the model's positions if it is less."""
     limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
     return min((limit for limit in limits if limit is not None and limit > 0), default=None)
 

@@ -76,5 +76,5 @@ def _found(where: str) -> ValueError:
 
 
 def _is_misspelt(name: str) -> bool:
-    """Whether a person would read a name as that of the token: no script knows Hub_Token, and a sweep records it."""
+    """Whether a person would read a name as the token's: no script knows Hub_Token, and a sweep records it."""
     return re.sub("[^a-z]", "", name.lower()).startswith("hubtok")

@@ -55,7 +55,7 @@ def model_to_train(model_args: "ModelConfig", loaded: "LoadedModel") -> Any:
 
 
 def plain_options(training_args: "SFTConfig", config: type["TrainingArguments"], **others: Any) -> Any:
-    """TRL's options as those of transformers' trainers, which have fewer."""
+    """Converts TRL's options to the fewer options of transformers' trainers."""
     names = [option.name for option in fields(config) if option.init]
     return config(
         **{**{name: getattr(training_args, name) for name in names if hasattr(training_args, name)}, **others}
@@ -66,7 +66,7 @@ def padding_tokenizer(loaded: "LoadedModel") -> Any:
     """A copy of the tokenizer that can pad on the right.
 
     Trainers set a padding token where there is none, and the tokenizer is saved as it was loaded. With padding on the
-    left, positions would not be those of a model that replies.
+    left, positions would differ from the positions of a model that replies.
     """
     tokenizer = deepcopy(loaded.tokenizer)
     tokenizer.padding_side = "right"

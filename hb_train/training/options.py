@@ -1,4 +1,4 @@
-"""The command line of a training script: its own options beside those of TRL or transformers, and shared checks."""
+"""The command line of a training script: its own options, those of TRL or transformers, and shared checks."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -91,7 +91,7 @@ def check_least(arguments: Any, **least: float) -> None:
     for name, number in least.items():
         value = getattr(arguments, name)
         if value is not None and not number <= value < math.inf:
-            raise ValueError(f"{name} is {value}; give a number of at least {number}")
+            raise ValueError(f"{name} is {value}; set a number of at least {number}")
 
 
 def check_shares(arguments: Any, *names: str) -> None:
@@ -99,7 +99,7 @@ def check_shares(arguments: Any, *names: str) -> None:
     for name in names:
         value = getattr(arguments, name)
         if value is not None and not 0 < value < 1:
-            raise ValueError(f"{name} is {value}; give a number between 0 and 1")
+            raise ValueError(f"{name} is {value}; set a number between 0 and 1")
 
 
 def check_given(**options: Any) -> None:

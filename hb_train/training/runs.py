@@ -1,4 +1,4 @@
-"""A training run from its record to its end: what it depends on, its checkpoints, its curve, its processes."""
+"""A training run from its record to its end: settings, checkpoints, validation curve, processes."""
 
 import gc
 import math
@@ -8,17 +8,19 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hb_metrics.runs.run_folder import open_run, package_versions
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainingArguments
-    from trl import ModelConfig, SFTConfig
+    from trl import ModelConfig
 
     from hb_metrics.inference.models.loading import LoadedModel
 
 # torch, transformers and trl take seconds to import: not before they are needed.
 
-# What trained weights do not depend on: folders, names, what is logged, how much is kept.
+# Options that trained weights do not depend on: folders, names, logging, checkpoints.
 _NO_SETTINGS = (
     "output_dir", "logging_dir", "run_name", "report_to", "project", "trackio_space_id", "push_to_hub", "hub_token",
     "hub_model_id", "disable_tqdm", "logging_steps", "logging_strategy", "log_level", "resume_from_checkpoint",
@@ -28,7 +30,7 @@ _NO_SETTINGS = (
 
 
 def use_all_cores(training_args: "TrainingArguments") -> None:
-    """Lets torch use this process's share of the cores; `accelerate launch` sets one thread, asked or not."""
+    """Lets torch use this process's share of the cores, or `OMP_NUM_THREADS`; `accelerate launch` sets one thread."""
     import torch
 
     from hb_metrics.inference.processes import num_workers
@@ -38,51 +40,49 @@ def use_all_cores(training_args: "TrainingArguments") -> None:
 
 
 def training_description(
-    arguments: Any, training_args: "SFTConfig", model_args: "ModelConfig", loaded: "LoadedModel"
+    arguments: Any,
+    training_args: "TrainingArguments",
+    loaded: "LoadedModel | None" = None,
+    model_args: "ModelConfig | None" = None,
 ) -> dict[str, Any]:
-    """What trained weights depend on beside the data, for run.json: options that are not TRL's defaults, and the model.
+    """Describes for run.json what trained weights depend on besides the data: options that are not defaults, the model.
 
     Args:
         arguments: The script's own options, a dataclass.
-        training_args: TRL's options of training.
-        model_args: TRL's options of the model.
+        training_args: The options of training.
         loaded: The model before training.
+        model_args: TRL's options of the model.
     """
-    from trl import ModelConfig
-
+    settings = {**vars(arguments), "num_processes": training_args.world_size}
     default = type(training_args)(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu).to_dict()
-    settings = {
-        name: value
-        for name, value in training_args.to_dict().items()
-        if name not in _NO_SETTINGS and value != default.get(name)
-    }
-    model_settings = {
-        option.name: getattr(model_args, option.name)
-        for option in fields(model_args)
-        if option.name != "model_name_or_path"
-        and getattr(model_args, option.name) != getattr(ModelConfig(), option.name)
-    }
-    return {
-        "settings": {**vars(arguments), **settings, **model_settings, "num_processes": training_args.world_size},
-        "model": model_description(loaded),
-        "versions": package_versions("accelerate", "peft", "trl"),
-    }
+    for name, value in training_args.to_dict().items():
+        if name not in _NO_SETTINGS and value != default.get(name):
+            settings[name] = value
+    if model_args is not None:
+        default_model_args = type(model_args)()
+        for option in fields(model_args):
+            value = getattr(model_args, option.name)
+            if option.name != "model_name_or_path" and value != getattr(default_model_args, option.name):
+                settings[option.name] = value
+    model = {} if loaded is None else {"model": model_description(loaded)}
+    return {"settings": settings, **model, "versions": package_versions("accelerate", "peft", "trl")}
 
 
 def model_description(loaded: "LoadedModel") -> dict[str, Any]:
-    """What identifies a model in run.json."""
+    """The identity of a model in run.json."""
     return {"name": loaded.name, "kind": loaded.kind, "digest": loaded.digest, "dtype": loaded.dtype}
 
 
-def open_training_run(training_args: "TrainingArguments", description: dict[str, Any]) -> Path:
-    """Records a run in its folder, or checks that it is the run that is recorded there.
+def open_training_run(training_args: "TrainingArguments", description: dict[str, Any], result: str) -> Path | None:
+    """Records a run in its folder, or checks that the folder records the same run.
 
     Args:
         training_args: With `output_dir`, the folder; the main process records, all others wait for it.
         description: The content of run.json.
+        result: The file that only a finished run has.
 
     Returns:
-        The folder.
+        The folder; `None`: the run is finished, and a line says so.
 
     Raises:
         ValueError: The folder holds a run with other settings.
@@ -91,11 +91,14 @@ def open_training_run(training_args: "TrainingArguments", description: dict[str,
     with training_args.main_process_first(local=False):
         if training_args.process_index == 0:
             open_run(folder, description)
+    if (folder / result).is_file():
+        print_once(training_args, f"nothing to do: {folder / result} is there")
+        return None
     return folder
 
 
 def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
-    """The checkpoint that training resumes from, which is printed; `None`: it starts anew.
+    """Chooses the checkpoint that training resumes from, and prints it; `None`: training starts anew.
 
     A checkpoint whose writing was interrupted is removed. Where training resumes, the evaluation before the first step
     is switched off in `training_args`: the log of the checkpoint holds it.
@@ -121,7 +124,7 @@ def validation_curve(history: list[dict[str, Any]], measure: str = "perplexity")
 
     Args:
         history: The log history of a trainer.
-        measure: `"perplexity"`, or `"loss"` for that instead.
+        measure: `"perplexity"`, `"loss"` or another logged measure.
     """
     name = f"eval_{measure}"
     return [
@@ -132,10 +135,19 @@ def validation_curve(history: list[dict[str, Any]], measure: str = "perplexity")
 
 
 def is_gain(curve: Sequence[Mapping[str, Any]], measure: str) -> bool:
-    """Whether a later step of a validation curve is lower than step 0, or that was not measured."""
+    """Whether a later step of a validation curve is lower than step 0, or step 0 was not measured."""
     by_step = {entry["step"]: math.inf if entry[measure] is None else entry[measure] for entry in curve}
     start = by_step.pop(0, math.inf)
     return min(by_step.values(), default=start) < start or start == math.inf
+
+
+def check_finite(training_args: "TrainingArguments", value: Any, what: str) -> None:
+    """Raises `ValueError` if a number or array shows that training diverged."""
+    if value is None or not np.isfinite(value).all():
+        raise ValueError(
+            f"training diverged: the {what} is not a number; set another --output_dir and a --learning_rate below "
+            f"{training_args.learning_rate:g}"
+        )
 
 
 def print_once(training_args: "TrainingArguments", message: str) -> None:

@@ -127,11 +127,11 @@ class BaselineDistillationTrainer(_ReplyTraining, Trainer):
     """transformers' trainer, on rows of `distillation.encode_pairs`.
 
     The loss of a reply token is the divergence KL(p‖q) in nats: p is the distribution of the model before tuning behind
-    the prompt without a descriptor, q that of the model as it is behind the prompt with one.
+    the prompt without a descriptor, q that of the model in training behind the prompt with one.
 
     Args:
         teacher: The model before tuning; `None`: the model without its adapter.
-        is_causal: Whether a label is predicted from the tokens before it, or by a decoder of its own.
+        is_causal: Whether a label is predicted from the tokens before it, and not by a separate decoder.
     """
 
     metric = LOSS
@@ -228,7 +228,7 @@ def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) ->
     Args:
         model: The model.
         inputs: A batch of the trainer's collator, with `labels` ([rows, length], `IGNORED` where nothing is learnt).
-        is_causal: Whether a label is predicted from the tokens before it, or by a decoder of its own.
+        is_causal: Whether a label is predicted from the tokens before it, and not by a separate decoder.
 
     Returns:
         The summed negative log-likelihood (natural log) of each row, and its number of labels; both [rows].

@@ -1,7 +1,7 @@
 """The ceiling of labels: the Full Gen Bias of replies tagged "no_bias" by directions that other replies gave.
 
-A model that learnt its labels perfectly would reply as the replies tagged "no_bias" do, so their debiased Full Gen Bias
-is the best that the labels can lead to. It is cross-fitted: the replies of each cell are split into halves at random,
+A model that learnt its labels perfectly would reply like the replies tagged "no_bias", so their debiased Full Gen Bias
+is the lowest that the labels can lead to. It is cross-fitted: the replies of each cell are split into halves at random,
 each half gives the directions m_d − m̄ by which the other is tagged, and the Full Gen Bias is that of the "no_bias"
 replies within a half, averaged over both halves and many splits. A reply that is tagged by a direction that it is part
 of goes further along it by chance, so what is left of such replies looks less biased than a model of them would be.
@@ -48,7 +48,7 @@ class Point(NamedTuple):
         full_gen_bias: The value; `None`, as are the others: more than `MOST_FEW` of the cells have few replies.
         standard_error: Its standard error over replies and splits.
         interval: Its lowest and highest value at the confidence level.
-        change: The value less that of all replies.
+        change: The value minus the value of all replies.
         change_standard_error: The standard error of the change, over the same replies and splits.
         change_interval: The interval of the change, at the confidence level.
     """
@@ -68,9 +68,9 @@ class Ceiling(NamedTuple):
 
     Attributes:
         curve: The ceiling by share, with directions from half of the replies.
-        lowest: The share of the lowest value; `None`: none is known but that of all replies.
-        helps: Whether the lowest value is below that of all replies beyond chance: the interval of the change, widened
-            for the number of shares that were tried, lies below 0.
+        lowest: The share of the lowest value; `None`: only the value of all replies is known.
+        helps: Whether the lowest value is below the value of all replies beyond chance: the interval of the change,
+            widened for the number of shares that were tried, lies below 0.
         replies_per_descriptor: The mean number of a descriptor's replies that its direction is computed from.
         cosine: The mean cosine of a descriptor's directions from the two halves.
         half_reliability: The share of signal in the squared length of the directions, all descriptors together.
@@ -373,9 +373,10 @@ def _curve(parts: np.ndarray, few: np.ndarray, shares: Sequence[float], confiden
         point = Point(share, float(few[index]))
         if few[index] <= MOST_FEW and not np.isnan(parts[:, :, index]).any():
             change = parts[:, :, index] - parts[:, :, 0]
-            point = Point(
-                *point[:2], *_estimate(parts[:, :, index], confidence_level), *_estimate(change, confidence_level)
-            )
+            value, error, interval = _estimate(parts[:, :, index], confidence_level)
+            point = point._replace(full_gen_bias=value, standard_error=error, interval=interval)
+            value, error, interval = _estimate(change, confidence_level)
+            point = point._replace(change=value, change_standard_error=error, change_interval=interval)
         points.append(point)
     return points
 

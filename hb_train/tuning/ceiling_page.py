@@ -3,7 +3,7 @@
 from typing import Any
 
 from hb_dataset.markdown_table import markdown_table
-from hb_metrics.display.numbers import MISSING, bias, interval, share, signed_bias
+from hb_metrics.report.layout.numbers import MISSING, bias, interval, share, signed_bias
 
 
 def ceiling_table(ceiling: dict[str, Any]) -> str:

@@ -91,7 +91,7 @@ def draw_prompts(drawn: BaselinePrompts, terms_per_reply: int, *, seed: int) -> 
 
 
 def read_baseline(folder: Path) -> dict[str, Any]:
-    """Reads what `baseline_replies.py` recorded in a folder; raises `ValueError` if there is no such record."""
+    """Reads what `baseline_replies.py` recorded in a folder; raises `ValueError` if there is no record."""
     return read_labels(folder, BASELINE_FILE, "baseline_replies")
 
 

@@ -23,8 +23,7 @@ def add_replies(trainer: "Trainer", number: int, dataset: Path, labels: dict[str
         tag: The control tag that the prompts end in; `None`: none.
 
     Raises:
-        ValueError: The replies to learn were asked for with more than the prompt, or the labels are by another style
-            classifier.
+        ValueError: The replies to learn were asked for with more than the prompt, or the labels have other styles.
     """
     from hb_train.while_training import GenBiasCallback
 
@@ -36,11 +35,6 @@ def add_replies(trainer: "Trainer", number: int, dataset: Path, labels: dict[str
         )
     directions = dataset if has_directions(dataset) else None
     callback = GenBiasCallback(trainer, num_replies=number, context=labels["context"], tag=tag, directions=directions)
-    if directions is not None and labels["style_classifier"]["digest"] != callback.styles.digest:
-        raise ValueError(
-            f"evaluation_replies classifies styles by {callback.styles.name}, and the labels in '{dataset}' are by "
-            f"{labels['style_classifier']['name']}; leave it out, and measure the tuned model with that classifier"
-        )
     trainer.add_callback(callback)
 
 

@@ -53,8 +53,7 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
         source = find_source(
             name,
             revision,
-            adapter=adapter.get("name"),
-            adapter_revision=adapter.get("revision"),
+            adapter=f"{adapter['name']}@{adapter['revision']}" if adapter.get("revision") else adapter.get("name"),
             gguf_file=None if Path(name).is_file() else record["model"].get("gguf_file"),
         )
         loaded = load_tokenizer(source, trust_remote_code=trust_remote_code)
@@ -74,13 +73,13 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
     """The replies that have style vectors, in the order of these, with the columns of their prompts.
 
     As in the run's results, a template that a question follows includes the question. `truncated` is also true of
-    replies that decoding ended where the model might have gone on: to learn an end there would change what it says.
+    replies that decoding ended where the model might have gone on: an end learnt there would change what it says.
 
     Raises:
-        ValueError: The replies are not there, or not those of the style vectors.
+        ValueError: The replies are missing, or the style vectors are of other replies.
     """
     replies = read_reply_table(run.folder)
-    if replies is None:
+    if replies is None or "generation" not in run.results["run"]:
         raise ValueError(f"run '{run.folder}' has no replies; measure with --measurements generation first")
     rows = pc.index_in(pa.array(styles.ids), replies["id"])
     if rows.null_count or len(styles) != run.results["generation"]["num_replies"]:
@@ -174,19 +173,20 @@ def rendered_prompts(replies: pa.Table, asked: Asked, tag: str | None) -> list[s
 
     A model that thinks before it replies gets an empty thought that is over: its thoughts are not learnt.
     """
-    from hb_metrics.inference.models.contexts import render_contexts
-    from hb_metrics.inference.replies.cues import place_cues
+    from hb_metrics.inference.models.contexts import render_messages
+    from hb_metrics.inference.replies.cues import cue_messages
 
-    questions = None if asked.cue == "prompt" else replies["question"].to_pylist()
-    placed = place_cues(asked.cue, replies["text"].to_pylist(), questions, replies["personas"].to_pylist())
-    return render_contexts(
-        placed.texts,
-        placed.lines,
+    conversations = [
+        cue_messages(
+            asked.cue, row["text"], None if asked.cue == "prompt" else row["question"], row["personas"], asked.chat, tag
+        )
+        for row in replies.to_pylist()
+    ]
+    return render_messages(
+        conversations,
         asked.loaded.tokenizer,
         asked.context,
         is_encoder_decoder=asked.loaded.kind == "encoder-decoder",
-        tag=tag,
         chat=asked.chat,
-        earlier=placed.earlier,
         thought=False,
     )

@@ -164,7 +164,7 @@ def _split_path(folder: Path, split: str) -> Path:
 
 
 def _problem(rows: pa.Table) -> str | None:
-    """What is wrong with rows that have the right columns, such as rows changed by hand; `None`: nothing."""
+    """Finds a fault in rows with the right columns, such as rows changed by hand; `None`: there is none."""
     if not len(rows):
         return "has no rows"
     for name in ("id", "prompt", "baseline_prompt", "completion", "tag", "bias_value"):

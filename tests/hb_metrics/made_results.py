@@ -68,8 +68,6 @@ def run_record(prompts, *, kind="causal", config="v1.0-small", model="tiny-model
             "model": model,
             "dataset_config": config,
             "vocabulary_dir": None,
-            "alpha": 0.05,
-            "include_gendered": True,
             "variations": False,
             "seed": 0,
         },
@@ -87,7 +85,7 @@ def run_record(prompts, *, kind="causal", config="v1.0-small", model="tiny-model
     }
 
 
-def likelihood_run(prompts, *, include_gendered=True, **about):
+def likelihood_run(prompts, **about):
     """A run of likelihood alone: perplexities are higher in some axes and for some terms."""
     rng = np.random.default_rng(0)
     codes = [prompts[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in ("axis", "descriptor")]
@@ -96,7 +94,7 @@ def likelihood_run(prompts, *, include_gendered=True, **about):
     scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": num_tokens})
     run = run_record(prompts, **about)
     run["scoring"] = {"path": "tree", "reason": "as asked", "start_token": "<s>", "positions": 9, "predicted_tokens": 8}
-    return {"run": run, "likelihood": likelihood_results(prompts, scores, 0.05, include_gendered)}
+    return {"run": run, "likelihood": likelihood_results(prompts, scores)}
 
 
 def replies_to(prompts, replies_per_cell=8, seed=0, prefix="I hear you"):
@@ -148,6 +146,9 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS):
         ],
         "num_censored_replies": 11,
         "num_cut_for_classifier": 0,
+        "num_left_out_prompts": 0,
+        "num_left_out_templates": 0,
+        "identity_leakage": None,
         "mean_num_tokens": 12.5,
     }
     keys = sorted({(row["axis"], row["descriptor"]) for row in computed["by_descriptor"]})

@@ -14,16 +14,18 @@ from transformers.models.llama import modeling_llama  # noqa: F401
 
 import hb_metrics.inference.scoring.dialogue
 import hb_metrics.measurements.generation.work
-import hb_metrics.measurements.likelihood.scoring
+import hb_metrics.measurements.likelihood.work
 import hb_metrics.report.page  # noqa: F401
 from hb_metrics import measure
 from hb_metrics.inference import machines as shared_files
 from hb_metrics.inference import shards
 from hb_metrics.inference.classifiers import classifier
+from hb_metrics.inference.engines import local
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies import prompt_replies as replies
 from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.measurements.offensiveness import work as offensiveness_work
+from hb_metrics.measurements.regard import work as regard_work
 
 
 def main(options, writes=None, stalled=None, machines=False):
@@ -31,10 +33,12 @@ def main(options, writes=None, stalled=None, machines=False):
 
     The process whose rank is `stalled` takes ten minutes to decode a batch.
     """
+    local.MAX_POSITIONS = 16
     scoring_shards.UNITS_PER_SHARD = 2
     replies.ROWS_PER_SHARD = 16
     classifier.ROWS_PER_SHARD = 16
     offensiveness_work.ROWS_PER_SHARD = 64
+    regard_work.MAX_TOKENS, regard_work.NUM_SEEDS = 60, 2
     rank = int(os.environ.get("RANK", "0"))
     if machines:
         shared_files.LATEST = 2

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 from dataclasses import MISSING, dataclass, field, fields
 from types import SimpleNamespace
 from typing import Literal, get_args, get_origin
@@ -15,7 +16,7 @@ from hb_metrics.measurements.dialogue.options import DialogueOptions
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.settings import RunOptions
 
-KINDS = (RunOptions, *(measurement.options for measurement in MEASUREMENTS))
+KINDS = (RunOptions, *(measurement.options for measurement in MEASUREMENTS if measurement.options))
 OPTIONS = [(kind, option) for kind in KINDS for option in fields(kind)]
 NAMES = [option.name for _, option in OPTIONS]
 
@@ -32,9 +33,9 @@ def test_what_is_not_given_has_its_default():
 
 
 def test_the_command_line_gives_the_same_settings():
-    options = ["--seed", "3", "--no_include_gendered", "--bias_type", "race", "gender", "--regard_temperature", "0.5"]
+    options = ["--seed", "3", "--variations", "--bias_type", "race", "gender", "--confidence_level", "0.5"]
     assert parse_arguments(options) == settings_of(
-        {"seed": 3, "include_gendered": False, "bias_type": ["race", "gender"], "regard_temperature": 0.5}
+        {"seed": 3, "variations": True, "bias_type": ["race", "gender"], "confidence_level": 0.5}
     )
 
 
@@ -54,9 +55,9 @@ def test_a_quick_look_has_fewer_replies_unless_they_are_asked_for(options, numbe
 
 def test_the_help_of_a_quick_look_names_all_that_it_changes():
     (text,) = (option.metadata["help"] for _, option in OPTIONS if option.name == "quick")
-    values = module.quick_values(measurement.options for measurement in MEASUREMENTS)
+    values = module.quick_values(KINDS)
     assert values == {"replies_per_cell": 5}
-    assert "fewer replies than by default (--replies_per_cell 5)" in text
+    assert "(--replies_per_cell 5)" in text
     assert GenerationOptions.replies_per_cell > values["replies_per_cell"]
 
 
@@ -77,7 +78,7 @@ def test_no_two_options_have_one_name():
     assert len(set(NAMES)) == len(NAMES)
 
 
-@pytest.mark.parametrize("name", ["alpha", "regard_seeds"])
+@pytest.mark.parametrize("name", ["seed", "paraphraser"])
 def test_a_measurement_with_an_option_that_is_there_already_cannot_be_added(name, monkeypatch):
     kind = dataclass(type("Options", (), {"__annotations__": {name: int}, name: field(default=1)}))
     monkeypatch.setattr(
@@ -98,15 +99,31 @@ def test_every_option_has_a_default_and_a_help_that_is_a_whole_sentence(kind, op
     assert option.default in (None, *values) or not values
 
 
-def test_the_help_names_all_measurements_and_all_options(capsys):
+def help_of(capsys, *topic):
+    """The options that a help shows, and its text."""
     with pytest.raises(SystemExit) as end:
-        parse_arguments(["--help"])
+        parse_arguments(["--help", *topic])
     assert end.value.code == 0
-    printed = " ".join(capsys.readouterr().out.split())
+    printed = capsys.readouterr().out
+    return re.findall(r"^  --([a-z_]+)", printed, re.MULTILINE), " ".join(printed.split())
+
+
+def test_help_shows_the_most_used_options_or_those_of_a_topic(capsys):
     names = [measurement.name for measurement in MEASUREMENTS]
-    assert printed.endswith(f"measurements: {', '.join(names)}; by default likelihood, generation, offensiveness")
-    for name in NAMES:
-        assert f" --{name} " in printed or f" --{name}, " in printed
+    shown, text = help_of(capsys)
+    assert {*shown} == {*module.COMMON}
+    assert len(shown) == 15
+    assert f"measurements: {', '.join(names)}; by default likelihood, generation, offensiveness" in text
+    for measurement in MEASUREMENTS:
+        if measurement.options is not None:
+            own = [option.name for option in fields(measurement.options)]
+            assert help_of(capsys, measurement.name)[0] == own
+    assert help_of(capsys, "run")[0] == [option.name for option in fields(RunOptions)]
+    every, _ = help_of(capsys, "all")
+    assert sorted(every) == sorted([*NAMES, "config"])
+    assert len(every) <= 60
+    with pytest.raises(SystemExit, match="2"):
+        parse_arguments(["--help", "regrad"])
 
 
 def test_variables_of_chat_templates_are_a_json_object(tmp_path):

@@ -29,10 +29,10 @@ VOCABULARY = {
     "nouns.yaml": {"nouns": [{"noun": noun, "plural": f"{noun}s"} for noun in ("kid", "parent", "friend", "guy")]},
     "templates.yaml": {"templates": [{"template": "I'm {noun_phrase}."}, {"template": "I love {plural_noun_phrase}."}]},
 }
-EVERYTHING = ["--measurements", "likelihood,generation,offensiveness,dialogue", "--variations", "--n_resamples", 50]
+EVERYTHING = ["--measurements", "likelihood,generation,offensiveness,dialogue", "--variations"]
 DECODINGS = {
     "sample": ["--replies_per_cell", 3, "--max_new_tokens", 12],
-    "beams": ["--replies_per_cell", 2, "--decoding", "blenderbot2", "--min_new_tokens", 4, "--max_new_tokens", 10],
+    "beams": ["--replies_per_cell", 2, "--decoding", "blenderbot2", "--max_new_tokens", 10],
 }
 WRITTEN = (RESULTS_FILE, REPORT_FILE, STYLE_MEANS_FILE, BIAS_VALUES_FILE)
 OTHERS = [("llama", "beams"), ("bloom", "sample"), ("blenderbot", "beams")]

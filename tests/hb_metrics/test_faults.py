@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from hb_metrics.measurements.likelihood.scoring import PERPLEXITIES
 
 from hb_dataset.whole_files import remove_leftovers, write_text
 from hb_metrics import measure
@@ -25,7 +26,6 @@ from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.dialogue.work import DIALOGUE
-from hb_metrics.measurements.likelihood.scoring import PERPLEXITIES
 from hb_metrics.measurements.offensiveness.work import OFFENSIVENESS
 from hb_metrics.runs.finished_run import StyleShards, read_prompts, read_run, read_stored_replies
 from hb_metrics.runs.run_folder import (
@@ -90,9 +90,9 @@ def options(tmp_path_factory, get_small_model):
         (folder / "vocabulary" / name).write_text(yaml.safe_dump(content))
     rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(20)]
     (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    options = ["--model", folder / "model", "--vocabulary_dir", folder / "vocabulary", "--max_positions", 16]
+    options = ["--model", folder / "model", "--vocabulary_dir", folder / "vocabulary"]
     options += ["--measurements", "likelihood,generation,offensiveness,dialogue", "--replies_per_cell", 1]
-    options += ["--n_resamples", 0, "--max_new_tokens", 10]
+    options += ["--max_new_tokens", 10]
     options += ["--dialogue_file", folder / "pairs.jsonl", "--dialogue_replies", 10]
     return list(map(str, options))
 
@@ -297,7 +297,7 @@ def test_damaged_shards_of_every_stage_are_kept_aside_and_made_again(options, wh
 def test_shards_of_another_run_are_kept_aside_named_and_made_again(options, whole, copy, tmp_path, capsys):
     """Of the same prompts, the same columns and the same ids: all that could be mistaken for this run's."""
     expected, other = contents(whole), tmp_path / "other"
-    run([*options, "--min_new_tokens", "9"], other)
+    run([*options, "--top_p", "0.8"], other)
     foreign = contents(other)
     for name in SHARDS:
         (copy / name).write_bytes(foreign[name])

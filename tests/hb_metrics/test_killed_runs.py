@@ -16,7 +16,7 @@ import psutil
 import pytest
 import yaml
 
-from hb_metrics.measure import LOST_PROCESS_ERROR
+from hb_metrics.measure import LOST_PROCESS
 from hb_metrics.runs.run_folder import IN_USE_ERROR
 from tests.hb_metrics.run_files import check_part_of, check_same, identities
 
@@ -78,9 +78,9 @@ def runs(tmp_path_factory, get_small_model, forked_programs):
         (vocabulary / name).write_text(yaml.safe_dump(content))
     rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(150)]
     pairs.write_text("\n".join(map(json.dumps, rows)))
-    options = ["--model", model, "--vocabulary_dir", vocabulary, "--max_positions", 16]
+    options = ["--model", model, "--vocabulary_dir", vocabulary]
     options += ["--measurements", "likelihood,generation,offensiveness,dialogue", "--replies_per_cell", 0]
-    options += ["--variations", "--max_new_tokens", 12, "--n_resamples", 20]
+    options += ["--variations", "--max_new_tokens", 12]
     options += ["--dialogue_file", pairs, "--dialogue_replies", 120]
     return Runs(options, forked_programs)
 
@@ -224,7 +224,7 @@ def test_two_machines_end_in_the_same_bytes_one_killed_and_started_again(runs, w
     codes = runs.wait(started)
     assert codes in ([1, -signal.SIGKILL], [0, 0]), log.read_text()
     if codes[0]:
-        assert f"measure.py: {LOST_PROCESS_ERROR}\n" in log.read_text()
+        assert f"measure.py: {LOST_PROCESS}\n" in log.read_text()
     check_part_of(whole, out)
     there = identities(out)
     started, log = runs.start(out, 2, machines=True)
@@ -256,14 +256,14 @@ def test_a_process_that_dies_ends_its_run_with_one_line(runs, tmp_path):
     await_stage(log, "replies")
     os.kill(started[1], signal.SIGKILL)
     assert runs.wait(started) == [1, -signal.SIGKILL]
-    assert f"measure.py: {LOST_PROCESS_ERROR}\n" in log.read_text()
+    assert f"measure.py: {LOST_PROCESS}\n" in log.read_text()
     assert "Traceback" not in log.read_text()
 
 
 @pytest.mark.long
 def test_ctrl_c_of_torchrun_ends_within_seconds(save_small_model, tmp_path):
     """It passes the signal on to its processes; what it says of that itself is not ours."""
-    options = ["--model", save_small_model("llama"), "--max_positions", 16, "--measurements", "likelihood"]
+    options = ["--model", save_small_model("llama"), "--measurements", "likelihood"]
     command = [*TORCHRUN, "hb_metrics/measure.py", *map(str, options), "--output_dir", tmp_path / "run"]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
@@ -281,7 +281,7 @@ def test_ctrl_c_of_torchrun_ends_within_seconds(save_small_model, tmp_path):
 @pytest.mark.long
 def test_a_torchrun_killed_with_all_its_processes_goes_on_with_one(save_small_model, tmp_path):
     """As users start it, on the small config."""
-    options = ["--model", save_small_model("llama"), "--max_positions", 32, "--measurements", "likelihood"]
+    options = ["--model", save_small_model("llama"), "--measurements", "likelihood"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     alone = [sys.executable, "-m", "hb_metrics.measure", *map(str, options), "--output_dir"]
     subprocess.run([*alone, whole], cwd=ROOT, check=True, capture_output=True)
@@ -289,7 +289,7 @@ def test_a_torchrun_killed_with_all_its_processes_goes_on_with_one(save_small_mo
     command = [*TORCHRUN, "hb_metrics/measure.py", *map(str, options), "--output_dir", killed]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    while len(list(killed.glob("perplexities/*.parquet"))) < 5:
+    while not list(killed.glob("perplexities/*.parquet")):
         assert process.poll() is None, "the run ended before it was killed"
         assert time.monotonic() < deadline
         time.sleep(0.01)

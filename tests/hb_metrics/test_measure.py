@@ -13,15 +13,15 @@ import yaml
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS
 from hb_metrics.arguments import asked_measurements, parse_arguments, settings_of
-from hb_metrics.display.numbers import bias
 from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
+from hb_metrics.report.layout.numbers import bias
 from tests.hb_metrics.runs_here import measure_here, refusal
 
 ROOT = Path(__file__).parents[2]
 ACCELERATE = [sys.executable, "-m", "accelerate.commands.accelerate_cli", "launch", "--num_processes", "1"]
 
 # Little of what takes time: random models do not end their replies.
-QUICK = ["--replies_per_cell", 2, "--max_new_tokens", 12, "--n_resamples", 20]
+QUICK = ["--replies_per_cell", 2, "--max_new_tokens", 12]
 LIKELIHOOD = ["--measurements", "likelihood"]
 
 VOCABULARY = {
@@ -123,7 +123,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     assert dialogue["num_replies"] == results["run"]["dialogue"]["num_replies"] == 6
     expected = math.exp(-sum(scores["log_likelihood"]) / sum(scores["num_tokens"]))
     assert dialogue["perplexity"] == pytest.approx(expected)
-    assert f"Dialogue perplexity  {expected:.2f}" in printed
+    assert f"Dialogue perplexity: {bias(expected)}" in printed
     page = (out / "report.html").read_text()
     assert "no_bias" in page
     assert generation["tuned_with"] == asked_with
@@ -134,13 +134,12 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     assert "settings.tag is 'auto' there and 'bias' here" in refusal(*options, *asked, "--tag", "bias")
 
 
-def test_persona_lines_variations_and_phrases_of_ones_own(vocabulary, save_small_model, tmp_path):
-    personas, phrases, out = tmp_path / "personas.yaml", tmp_path / "phrases.yaml", tmp_path / "run"
+def test_persona_lines_and_variations(vocabulary, save_small_model, tmp_path):
+    personas, out = tmp_path / "personas.yaml", tmp_path / "run"
     personas.write_text("personas: [I like tea., I like trains., I like maps.]")
-    phrases.write_text("greetings: [hello there]")
     options = ["--model", save_small_model("llama"), "--vocabulary_dir", vocabulary, "--output_dir", out]
     options += ["--measurements", "generation", "--personas", 1, "--personas_file", personas, "--variations"]
-    measure_here(*options, *QUICK, "--phrases_file", phrases, "--style_precision", "float16")
+    measure_here(*options, *QUICK)
     replies = pq.read_table(out / "replies").to_pylist()
     table = load_table("v1.0-small", vocabulary)
     texts = dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
@@ -149,10 +148,7 @@ def test_persona_lines_variations_and_phrases_of_ones_own(vocabulary, save_small
     assert any(row["text"] != texts[row["id"]] for row in varied)
     assert all(row["text"] == texts[row["id"]] for row in replies if row not in varied)
     results = json.loads((out / "results.json").read_text())
-    assert list(results["generation"]["phrase_rates"]["phrases"]) == ["greetings"]
     assert set(results) == {"run", "generation"}
-    column = pq.read_schema(next((out / "style_probabilities").glob("*.parquet"))).field("probabilities")
-    assert str(column.type.value_type) == "halffloat"
 
 
 def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
@@ -173,14 +169,14 @@ def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
             "dataset_config 'v1.1-baseline' cannot be measured; did you mean 'v1.1-seat'? allowed: v1.0, v1.0-small, ",
         ),
         (["--modle", "gpt2"], "unrecognized arguments: --modle"),
-        (["--alpha", "2"], "alpha is 2.0"),
+        (["--confidence_level", "2"], "confidence_level is 2.0"),
         (
             ["--measurements", "generation,likelyhood"],
             "measurement 'likelyhood' is not known; did you mean 'likelihood'?",
         ),
         (["--decoding", "gredy"], "decoding 'gredy' is not known; did you mean 'greedy'?"),
         (["--personas", "-1"], "personas is -1; give at least 0"),
-        (["--personas", "161"], "has 160 persona lines, fewer than the 161 asked for"),
+        (["--personas", "161"], "personas is 161, and the file has 160 persona lines"),
         (["--style_clusters", "nowhere.yaml"], "style_clusters 'nowhere.yaml' is not a file"),
         (
             ["--style_classifier", "no/such-classifier", "--max_new_tokens", "12"],
@@ -191,7 +187,6 @@ def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
             "no sequence classifier 'no/such'; pass 'embedded'",
         ),
         (["--frequencies", "pyproject.toml"], "is not a CSV of descriptor frequencies"),
-        (["--max_new_tokens", "5"], "min_new_tokens is 10, more than max_new_tokens 5"),
         (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
     ],
 )
@@ -206,15 +201,15 @@ def test_bad_options_end_in_one_clear_line(options, message, vocabulary, save_sm
 def test_options_come_from_yaml_and_the_command_line_has_the_last_word(tmp_path):
     config = tmp_path / "options.yaml"
     config.write_text(
-        "model: some/model\nalpha: 0.01\ninclude_gendered: false\nmax_positions: null\naxes: [age]\n"
+        "model: some/model\nconfidence_level: 0.9\nvariations: true\nsample: null\naxes: [age]\n"
         "measurements: [likelihood, offensiveness]\n"
     )
-    parsed = parse_arguments(["--config", str(config), "--alpha", "0.1"])
+    parsed = parse_arguments(["--config", str(config), "--confidence_level", "0.8"])
     assert parsed == settings_of(
         {
             "model": "some/model",
-            "alpha": 0.1,
-            "include_gendered": False,
+            "confidence_level": 0.8,
+            "variations": True,
             "axes": ["age"],
             "measurements": "likelihood,offensiveness",
         }
@@ -224,7 +219,15 @@ def test_options_come_from_yaml_and_the_command_line_has_the_last_word(tmp_path)
 
 @pytest.mark.parametrize(
     "content",
-    ["modle: gpt2", "no_include_gendered: true", "config: a.yaml", "dtype: fp32", "- model", "model: [", "alpha: much"],
+    [
+        "modle: gpt2",
+        "no_variations: true",
+        "config: a.yaml",
+        "dtype: fp32",
+        "- model",
+        "model: [",
+        "confidence_level: much",
+    ],
 )
 def test_a_wrong_options_file_is_refused(content, tmp_path, capsys):
     config = tmp_path / "options.yaml"

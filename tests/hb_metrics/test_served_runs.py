@@ -18,6 +18,7 @@ from hb_metrics.inference.classifiers import classifier
 from hb_metrics.inference.engines import served as engine
 from hb_metrics.inference.scoring.perplexity import score_perplexity
 from hb_metrics.inference.served import client
+from hb_metrics.inference.served.probe import QUESTIONS, REPEATED
 from hb_metrics.runs.run_record import measured_model
 from tests.forked_programs import free_port
 from tests.hb_metrics.conftest import small_model
@@ -26,6 +27,7 @@ from tests.hb_metrics.inference.served.test_likelihoods import model_score
 from tests.hb_metrics.test_killed_runs import VOCABULARY, Runs
 
 KILLS = 10
+PROBED = 40  # more requests than a probe has
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +52,7 @@ def run(vocabulary, tmp_path):
     def run(url, *options, out="run", measurements="generation"):
         urls = [url] if isinstance(url, str) else url
         given = ["--model", MODEL, "--base_url", *urls, "--vocabulary_dir", vocabulary, "--output_dir", tmp_path / out]
-        given += ["--measurements", measurements, "--replies_per_cell", 0, "--request_timeout", 5, *options]
+        given += ["--measurements", measurements, "--replies_per_cell", 0, *options]
         measure.measure(parse_arguments(list(map(str, given))))
         return json.loads((tmp_path / out / "results.json").read_text()), tmp_path / out
 
@@ -62,7 +64,7 @@ def asked_prompts(stand_in):
     chats = [
         body["messages"][-1]["content"] for path, body, _ in stand_in.requests if path.endswith("chat/completions")
     ]
-    return [prompt for prompt in chats if "random English words" not in prompt]
+    return [prompt for prompt in chats if prompt not in (*QUESTIONS, REPEATED)]
 
 
 def answers(results):
@@ -103,7 +105,7 @@ def test_a_served_model_is_measured_by_one_command(run, vocabulary):
         assert body["messages"] == [{"role": "user", "content": row["text"]}]
         assert row["num_tokens"] == len(row["reply"].split())
         assert row["served_model"] == MODEL
-    assert len({body["seed"] for body in bodies.values() if "random" not in str(body)}) == len(texts)
+    assert len({bodies[text]["seed"] for text in texts.values()}) == len(texts)
     assert results["run"]["model"]["served"]["base_urls"] == [url]
     assert results["run"]["generation"]["ignored_settings"] == {"min_new_tokens": 10, "end_after_sentence": True}
     assert results["generation"]["served"]["num_bad_counts"] == 0
@@ -124,7 +126,7 @@ def test_faults_lose_nothing_and_count_nothing_twice(run):
     with serving(StandIn()) as url:
         whole, _ = run(url)
     stand_in = StandIn()
-    stand_in.faults = lambda number, body: _copied(generator.choice(faults)) if number > 20 else None
+    stand_in.faults = lambda number, body: _copied(generator.choice(faults)) if number > PROBED else None
     with serving(stand_in) as url:
         results, folder = run(url, out="faulty")
 
@@ -162,10 +164,11 @@ def test_a_server_that_dies_loses_no_answer_and_none_is_asked_twice(run, tmp_pat
     monkeypatch.setattr(client, "TRIES", 2)
     monkeypatch.setattr(client.Client, "tries", 2)
     port = free_port()
-    with serving(StandIn(), port) as url:
+    alive = StandIn()
+    with serving(alive, port) as url:
         whole, _ = run(url, "--concurrency", 2, out="whole")
-    asked = []
-    for deadly in (24, 32, 200):
+    asked, probed = [], len(alive.requests) - 28
+    for deadly in (probed + 4, probed + 12, 200):
         stand_in = StandIn()
         stand_in.faults = lambda number, body, deadly=deadly: "cut off" if number >= deadly else None
         with serving(stand_in, port) as url:
@@ -187,26 +190,24 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
             return super().words(prompt, {**body, "temperature": 0})
 
     with serving(Greedy()) as url:
-        with pytest.raises(
-            ValueError, match="the same answer at temperature 1 whatever the seed, so that what would be"
-        ):
+        with pytest.raises(ValueError, match="the same answer at temperature 1 whatever the seed"):
             run(url)
         results, folder = run(url, "--decoding", "greedy")
         with pytest.raises(ValueError, match="likelihood out of --measurements, or serve it with one that does"):
             run(url, measurements="likelihood")
-    assert results["run"]["generation"]["fields_sent"] == {"max_tokens": 256, "temperature": 0}
+    neutral = results["run"]["model"]["served"]["neutral"]
+    assert results["run"]["generation"]["fields_sent"] == {**neutral, "max_tokens": 256, "temperature": 0}
     assert "draws nothing" in (folder / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
     ("stand_in", "options", "match"),
     [
-        (StandIn(ignores={"temperature"}), ["--decoding", "greedy"], "other answers each time at temperature 0"),
-        (StandIn(ignores={"top_p"}), [], "does not keep to top_p, .*; give --top_p 1$"),
-        (StandIn(refuses={"top_k"}), ["--top_k", 20], "does not keep to top_k"),
+        (StandIn(ignores={"temperature"}), ["--decoding", "greedy"], "different answers at temperature 0"),
+        (StandIn(ignores={"top_p"}), [], "ignores top_p, .*; give --top_p 1$"),
+        (StandIn(refuses={"top_k"}), ["--top_k", 20], "ignores top_k, .*; give --top_k 0$"),
         (StandIn(), ["--decoding", "dialogpt"], "num_beams 10 is of beam search"),
         (StandIn(), ["--decoding", "model"], "is not loaded here"),
-        (StandIn(), ["--min_new_tokens", 5], "min_new_tokens 5 cannot be asked of a served model"),
         (StandIn(), ["--context", "dialogpt"], "needs the model's tokenizer"),
         (
             StandIn(),
@@ -235,12 +236,60 @@ def test_a_resumed_run_is_not_mixed_with_answers_of_another_server(run):
     port = free_port()
     with serving(StandIn(), port) as url:
         run(url)
-        run(url, "--concurrency", 3, "--request_timeout", 9)  # change nothing
+        run(url, "--concurrency", 3)  # changes nothing
     with (
         serving(StandIn(ignores={"top_k"}), port) as url,
         pytest.raises(ValueError, match="top_k_kept was True and is"),
     ):
         run(url)
+
+
+class Silent(StandIn):
+    """Answers the probe, and then nothing."""
+
+    def words(self, prompt, body):
+        words, ended = super().words(prompt, body)
+        is_probe = any(question in json.dumps(prompt) for question in (*QUESTIONS, REPEATED))
+        return (words, ended) if is_probe else ([], "stop")
+
+
+def test_a_run_that_stopped_goes_on_at_another_address(run, monkeypatch):
+    monkeypatch.setattr(client.Client, "tries", 1)
+    with serving(StandIn()) as url:
+        whole, _ = run(url, out="whole")
+    first = StandIn(faults=lambda number, body: "cut off" if number >= PROBED else None)
+    with serving(first) as url, pytest.raises(ValueError, match="All answers so far are kept"):
+        run(url)
+    second = StandIn()
+    with serving(second) as other:
+        results, _ = run(other)
+        assert len(asked_prompts(second)) < 28
+        run(other)  # nothing is asked again
+        assert len(asked_prompts(second)) < 28
+        with serving(StandIn()) as third:
+            run([other, third])
+    assert answers(results) == answers(whole)
+    assert results["run"]["model"]["served"]["base_urls"] == [url]  # where it began
+    with serving(StandIn(weights=1, model="org/other")) as other, pytest.raises(ValueError, match="model was"):
+        run(other)
+
+
+def test_replies_that_are_all_empty_are_not_paid_for(run, monkeypatch):
+    stand_in = Silent()
+    monkeypatch.setattr(engine, "_FIRST_REPLIES", 10)
+    with serving(stand_in) as url:
+        with pytest.raises(
+            ValueError, match=r"first 10 replies .* are all empty \(finish reasons: stop\).*--context plain"
+        ):
+            run(url, "--concurrency", 1)
+        assert len(asked_prompts(stand_in)) == 10
+        monkeypatch.setattr(engine, "_FIRST_REPLIES", 99)
+        with pytest.raises(ValueError, match=r"all replies to 28 prompts are empty.*--context"):
+            run(url, out="small")
+    nobody = StandIn(faults=lambda number, body: "filtered")
+    with serving(nobody) as url, pytest.raises(ValueError, match=r"answered every question of the probe with nothing"):
+        run(url, out="filtered")
+    assert not asked_prompts(nobody)
 
 
 def test_thoughts_are_kept_apart_and_texts_are_continued(run):
@@ -256,10 +305,7 @@ def test_thoughts_are_kept_apart_and_texts_are_continued(run):
     stand_in = StandIn()
     with serving(stand_in) as url:
         run(url, "--context", "plain", "--personas", 2, out="plain")
-    bodies = [
-        body for path, body, _ in stand_in.requests if path == "/v1/completions" and "random" not in body["prompt"]
-    ]
-    own = [body for body in bodies if body.get("temperature")]
+    own = [body for path, body, _ in stand_in.requests if path == "/v1/completions" and body["prompt"].endswith("\n")]
     assert len(own) == 28
     assert all(body["prompt"].count("\n") == 3 and body["prompt"].endswith("\n") for body in own)
 
@@ -272,7 +318,6 @@ def test_thoughts_are_kept_apart_and_texts_are_continued(run):
         (["--base_url", "http://localhost/v1", "--batch_size", "2"], "or give --concurrency"),
         (["--base_url", "http://localhost/v1", "--provider", "auto"], "give one of them"),
         (["--base_url", "http://localhost/v1", "--concurrency", "0"], "concurrency is 0"),
-        (["--base_url", "http://localhost/v1", "--request_timeout", "0"], "request_timeout is 0"),
         (["--concurrency", "4"], "concurrency is for served models"),
     ],
 )

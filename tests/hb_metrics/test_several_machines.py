@@ -15,7 +15,7 @@ import pytest
 from hb_metrics.inference import machines
 from hb_metrics.inference.machines import await_files
 from hb_metrics.inference.shards import plan_row_shards, read_shards
-from hb_metrics.measure import LOST_PROCESS_ERROR
+from hb_metrics.measure import LOST_PROCESS
 from tests.forked_programs import free_port
 from tests.hb_metrics.run_files import check_part_of, check_same, identities
 
@@ -54,8 +54,8 @@ def options(tmp_path_factory, get_small_model):
     folder = tmp_path_factory.mktemp("model")
     for made in get_small_model("llama"):
         made.save_pretrained(folder)
-    settings = ["--axes", "age", "--max_positions", 16, "--replies_per_cell", 1, "--max_new_tokens", 12]
-    return ["--model", str(folder), *map(str, settings), "--n_resamples", "20", "--output_dir"]
+    settings = ["--axes", "age", "--replies_per_cell", 1, "--max_new_tokens", 12]
+    return ["--model", str(folder), *map(str, settings), "--output_dir"]
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_after_a_machine_has_died_the_same_commands_end_in_the_same_bytes(dying,
     agents = [both.start(number) for number in (0, 1)]
     kill_at_work(agents[dying], out)
     assert agents[1 - dying].wait(LONGEST) != 0
-    assert f"measure.py: {LOST_PROCESS_ERROR}\n" in both.log(1 - dying).read_text()
+    assert f"measure.py: {LOST_PROCESS}\n" in both.log(1 - dying).read_text()
     check_part_of(whole, out)
     there = identities(out)
     assert 0 < len(there) < len(identities(whole))

@@ -40,11 +40,11 @@ def vocabulary(tmp_path_factory):
 
 
 @contextmanager
-def transformers_serve(folder, *, do_sample):
-    """The embedded model, served from a copy whose generation_config says whether to sample."""
+def transformers_serve(folder, **settings):
+    """The embedded model, served from a copy with these settings in its generation_config."""
     shutil.copytree(embedded_model_folder(), folder)
     path = folder / "generation_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "do_sample": do_sample}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
     port = free_port()
     command = [sys.executable, "-m", "transformers.cli.transformers", "serve", str(folder), "--port", str(port)]
     command += ["--host", "127.0.0.1", "--device", "cpu", "--dtype", "float32"]
@@ -76,7 +76,8 @@ def run(out, vocabulary, *options):
 
 
 def test_greedy_replies_of_the_served_model_are_those_of_the_model(vocabulary, tmp_path):
-    with transformers_serve(tmp_path / "model", do_sample=False) as url:
+    # Its own penalty would change every reply, and is set to nothing.
+    with transformers_serve(tmp_path / "model", do_sample=False, repetition_penalty=1.3) as url:
         served = ["--model", tmp_path / "model", "--base_url", url]
         replies, results = run(tmp_path / "served", vocabulary, *served, "--decoding", "greedy")
         with pytest.raises(ValueError, match="the same answer at temperature 1 whatever the seed"):
@@ -89,6 +90,9 @@ def test_greedy_replies_of_the_served_model_are_those_of_the_model(vocabulary, t
     }
     served = results["run"]["model"]["served"]
     assert (served["samples"], served["greedy"], served["likelihoods"]) == (False, True, None)
+    assert served["no_penalty"]
+    assert served["neutral"] == {"top_p": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+    assert set(served["not_set"]) == {"top_k", "min_p", "repetition_penalty", "repeat_penalty"}
     assert "likelihood" not in results
 
 

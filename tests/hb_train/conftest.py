@@ -43,7 +43,7 @@ QUICK = [
 ]
 MEASURED = [
     *("--measurements", "generation", "--axes", *AXES, "--replies_per_cell", "8", "--context", "plain"),
-    *("--temperature", "1", "--top_p", "1", "--top_k", "1000", "--max_new_tokens", "16", "--n_resamples", "100"),
+    *("--temperature", "1", "--top_p", "1", "--top_k", "1000", "--max_new_tokens", "16"),
 ]
 PITY = {True: 0.7, False: 0.05}  # how often the pitied axis, and how often the others, get sympathy
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import huggingface_hub.constants
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,18 +20,17 @@ from tokenizers import AddedToken
 
 from hb_dataset import load_table
 from hb_metrics.arguments import settings_of
-from hb_metrics.inference.models.chats import DEFAULT_CHAT, split_thought
+from hb_metrics.inference.models.chats import DEFAULT_CHAT
 from hb_metrics.inference.models.contexts import (
-    encode_contexts,
     encode_rendered,
     end_tokens,
-    render_contexts,
-    reply_text,
+    render_messages,
 )
 from hb_metrics.inference.models.loading import load_tokenizer
 from hb_metrics.inference.models.sources import folder_digest, local_digests
+from hb_metrics.inference.models.thoughts import split_tokens
 from hb_metrics.inference.processes import process_state
-from hb_metrics.inference.replies.cues import place_cues
+from hb_metrics.inference.replies.cues import cue_messages
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Task
@@ -46,7 +44,7 @@ from hb_train.bias_labels import LabelArguments, label, main
 from hb_train.training.encoding import IGNORED, encode_rows, without_tag
 from hb_train.tuning.ceiling import label_ceiling
 from hb_train.tuning.label_rows import Asked, rendered_prompts
-from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, SPLITS, read_labels
+from hb_train.tuning.labels import LABELS_FILE, SPLITS, read_labels
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 
 ROOT = Path(__file__).parents[2]
@@ -120,8 +118,8 @@ def measured(tmp_path_factory, get_small_model, classifier):
             folder = tmp_path_factory.mktemp(context)
             model = save_model(name, context, folder / "model", get_small_model)
             asked = ["--model", model, "--output_dir", folder / "run", "--context", context, *options]
-            asked += ["--measurements", "generation", "--axes", *AXES, "--replies_per_cell", 2, "--n_resamples", 0]
-            asked += ["--min_new_tokens", 1, "--max_new_tokens", 12, "--style_classifier", classifier]
+            asked += ["--measurements", "generation", "--axes", *AXES, "--replies_per_cell", 2]
+            asked += ["--max_new_tokens", 12, "--style_classifier", classifier]
             asked += ["--temperature", 1, "--top_k", 400, "--top_p", 1]
             measure([str(word) for word in asked])
             made[context] = folder / "run"
@@ -178,7 +176,7 @@ def arguments(run, folder, **options):
 
 
 @pytest.mark.parametrize("alpha", [0, 1, 2])
-def test_bias_values_are_the_papers_formula_and_tags_are_those_above_beta(alpha, measured, tmp_path):
+def test_bias_values_and_tags_are_the_papers(alpha, measured, tmp_path):
     run = measured("plain")
     rows = list(replies_of(run).values())
     mean = lambda vectors: [sum(column) / len(column) for column in zip(*vectors, strict=True)]  # noqa: E731
@@ -209,12 +207,10 @@ def test_bias_values_are_the_papers_formula_and_tags_are_those_above_beta(alpha,
     assert {row["tag"] for row in labelled_rows} == {"bias", "no_bias"}
     labels = read_labels(tmp_path / "labels")
     assert (labels["alpha"], labels["beta"], labels["beta_quantile"]) == (alpha, beta, None)
-    quantiles = labels["bias_value_quantiles"]
-    assert list(quantiles.values()) == pytest.approx(np.quantile(list(expected.values()), list(map(float, quantiles))))
 
 
 @pytest.mark.parametrize("context", ASKED)
-def test_prompts_are_what_the_model_was_given_and_the_tag_is_the_last_word_of_the_user(context, measured, labelled):
+def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, labelled):
     run, labels, rows = measured(context), read_labels(labelled(context)), rows_of(labelled(context))
     plans = {}
     for tag in ("none", "bias", "no_bias"):
@@ -259,29 +255,17 @@ def test_prompts_are_what_the_model_was_given_and_the_tag_is_the_last_word_of_th
         assert any(replies[row["id"]]["text"] != unvaried[row["id"]] for row in rows)
 
 
-def test_an_encoder_is_given_the_tag_last_of_all(get_small_model):
-    model, tokenizer = get_small_model("t5")
-    rows = pa.table({"text": ["Hi! I'm a deaf kid."], "personas": [["I like soup."]]})
-    loaded = load_tokenizer_of(model, tokenizer, "encoder-decoder")
-    (rendered,) = rendered_prompts(rows, Asked(loaded, "plain", DEFAULT_CHAT), "no_bias")
-    assert rendered == "I like soup.\nHi! I'm a deaf kid. no_bias"
-    expected = encode_contexts(["Hi! I'm a deaf kid."], [["I like soup."]], model, tokenizer, "plain", "no_bias")
-    assert encode_rendered([rendered], tokenizer, "plain", is_encoder_decoder=True) == expected
-
-
 @pytest.mark.parametrize("style", ["qwen3", "r1", "harmony"])
 @pytest.mark.parametrize("cue", ["prompt", "history"])
-def test_a_model_that_thinks_learns_its_reply_where_its_reply_begins(style, cue):
+def test_a_thinking_model_learns_where_its_reply_begins(style, cue):
     """What it is given when it is measured, a thought that is over, and the reply, which alone is learnt."""
     tokenizer = chat_tokenizer(style)
     model = untrained_model(tokenizer)
     loaded = load_tokenizer_of(model, tokenizer, "causal")
     text, question, tag = "Hi! I'm a deaf kid.", "Why?", "no_bias"
     rows = pa.table({"text": [text], "personas": [["I like soup."]], "question": [question]})
-    placed = place_cues(cue, [text], None if cue == "prompt" else [question], [["I like soup."]])
-    (measured,) = render_contexts(
-        placed.texts, placed.lines, tokenizer, "chat", is_encoder_decoder=False, tag=tag, earlier=placed.earlier
-    )
+    messages = cue_messages(cue, text, None if cue == "prompt" else question, ["I like soup."], tag=tag)
+    (measured,) = render_messages([messages], tokenizer, "chat", is_encoder_decoder=False)
     (prompt,) = rendered_prompts(rows, Asked(loaded, "chat", DEFAULT_CHAT, cue), tag)
     closed = {
         "qwen3": "<think>\n\n</think>\n\n",
@@ -298,9 +282,8 @@ def test_a_model_that_thinks_learns_its_reply_where_its_reply_begins(style, cue)
     ).dataset[0]
     given = encode_rendered([measured], tokenizer, "chat", is_encoder_decoder=False)[0]
     assert row["input_ids"][: len(given)] == given
-    part = split_thought(row["input_ids"][len(given) :], ends.thoughts, tokenizer)
-    assert (part.reasoning, part.is_open) == (None, False)
-    assert reply_text(part.reply, tokenizer) == "So sad."
+    part = split_tokens(row["input_ids"][len(given) :], ends.reader(), tokenizer)
+    assert part.written == ("So sad.", None, False, False)
     learnt = [token for token in row["labels"] if token != IGNORED]
     assert tokenizer.decode(learnt).strip() == f"So sad.{tokenizer.eos_token}" or style == "harmony"
     assert tokenizer.decode(learnt).strip().startswith("So sad.<|")
@@ -317,11 +300,7 @@ def load_tokenizer_of(model, tokenizer, kind):
     "content",
     [
         "message.content[:20]",
-        "message.content + ' ' + message.content[-12:]",
-        "message.content | upper",
         "message.content | replace('bias', '')",
-        "message.content | reverse",
-        "'…'",
         # Only some of the prompts, and only one of the tags, are rewritten.
         "message.content | replace('. bias', '.')",
         "(message.content | replace(' no_bias', '')) if 'love' in message.content else message.content",
@@ -349,7 +328,7 @@ def test_a_template_that_moves_the_tag_is_rejected(content, measured, tmp_path, 
     assert not (tmp_path / "labels" / LABELS_FILE).exists()
 
 
-def test_prompts_of_one_descriptor_noun_and_template_are_on_one_side_and_so_are_equal_texts(labelled):
+def test_prompts_of_one_cell_and_noun_are_on_one_side(labelled):
     for context in ("chat", "plain", "dialogpt"):
         train, validation = (
             pq.read_table(labelled(context) / "data" / f"{name}.parquet").to_pylist() for name in SPLITS
@@ -361,35 +340,17 @@ def test_prompts_of_one_descriptor_noun_and_template_are_on_one_side_and_so_are_
             assert not sides[0] & sides[1]
 
 
-def test_counts_are_printed_and_recorded_by_axis(measured, tmp_path, capsys):
-    main(["--run_dir", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(tmp_path / "labels")])
-
-    printed, labels, rows = capsys.readouterr().out, read_labels(tmp_path / "labels"), rows_of(tmp_path / "labels")
-    sizes = [len(pq.read_table(tmp_path / "labels" / "data" / f"{name}.parquet")) for name in SPLITS]
+def test_counts_are_recorded_by_axis_and_split(measured, labelled):
+    labels, rows = read_labels(labelled("plain")), rows_of(labelled("plain"))
+    sizes = [len(pq.read_table(labelled("plain") / "data" / f"{name}.parquet")) for name in SPLITS]
     assert [sum(labels["by_split"][name].values()) for name in SPLITS] == sizes
     assert labels["num_rows"] == len(rows) == sum(sizes)
-    groups = {"all": (labels["by_tag"], rows)}
-    groups |= {axis: (labels["by_axis"][axis], [row for row in rows if row["axis"] == axis]) for axis in AXES}
-    assert set(labels["by_axis"]) == set(AXES)
-    for name, (counted, own) in groups.items():
+    groups = {axis: [row for row in rows if row["axis"] == axis] for axis in AXES}
+    assert labels["by_axis"].keys() == groups.keys()
+    for counted, own in [(labels["by_tag"], rows), *((labels["by_axis"][axis], groups[axis]) for axis in AXES)]:
         biased = sum(row["tag"] == "bias" for row in own)
         assert counted == {"bias": biased, "no_bias": len(own) - biased}
-        assert re.search(rf"^  {name} +{biased} +{len(own) - biased} +{biased / len(own):.1%}$", printed, re.MULTILINE)
-    assert f"labels: {tmp_path / 'labels'}" in printed
-    empty = results_of(measured("plain"))["generation"]["num_empty_replies"]
-    assert labels["num_empty_replies"] == empty
-    assert ("empty replies have no style" in printed) == (empty > 0)
-
-
-def test_the_folder_loads_as_a_dataset(labelled, tmp_path):
-    dataset = load_dataset(str(labelled("chat")), cache_dir=str(tmp_path))
-    assert {name: len(rows) for name, rows in dataset.items()} == {
-        name: sum(tags.values()) for name, tags in read_labels(labelled("chat"))["by_split"].items()
-    }
-    assert dataset["train"].column_names == ROW_SCHEMA.names
-    assert [row for name in SPLITS for row in dataset[name]] == rows_of(labelled("chat"))
-    card = (labelled("chat") / "README.md").read_text(encoding="utf-8")
-    assert f"{read_labels(labelled('chat'))['num_rows']:,} replies of" in card
+    assert labels["num_empty_replies"] == results_of(measured("plain"))["generation"]["num_empty_replies"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -439,7 +400,7 @@ def contents(folder):
     return files
 
 
-def test_the_same_command_again_is_fine_and_another_in_the_folder_is_refused(measured, tmp_path, capsys):
+def test_other_settings_in_a_used_folder_are_rejected(measured, tmp_path, capsys):
     folder = tmp_path / "labels"
     options = ["--run_dir", str(measured("plain")), "--beta_quantile", "0.7", "--output_dir", str(folder)]
     main(options)
@@ -447,14 +408,8 @@ def test_the_same_command_again_is_fine_and_another_in_the_folder_is_refused(mea
     main(options)
     assert contents(folder) == first
 
-    for more, message in {
-        ("--beta_quantile", "0.5"): "settings.beta_quantile is 0.7 there and 0.5 here",
-        ("--alpha", "1"): "settings.alpha is 0 there and 1 here",
-        ("--seed", "1"): "settings.seed is 0 there and 1 here",
-        ("--validation_fraction", "0.2"): "settings.validation_fraction is 0.1 there and 0.2 here",
-    }.items():
-        with pytest.raises(SystemExit, match=re.escape(message)):
-            main([*options, *more])
+    with pytest.raises(SystemExit, match=r"settings\.beta_quantile is 0\.7 there and 0\.5 here"):
+        main([*options, "--beta_quantile", "0.5"])
     # What was sampled depends on the run's seed, though all prompts may be the same.
     other = altered(
         measured("plain"), tmp_path / "run", change=lambda results: results["run"]["settings"].update(seed=5)
@@ -567,12 +522,12 @@ def test_bias_values_are_read_from_the_run_and_checked(measured, labelled, tmp_p
     label(arguments(run, tmp_path / "labels", alpha=1))  # whose values no run has
 
 
-def test_a_run_is_labelled_and_compared_after_its_vocabulary_has_changed(get_small_model, classifier, tmp_path):
+def test_a_run_is_labelled_after_its_vocabulary_has_changed(get_small_model, classifier, tmp_path):
     """As that of `next` does, where terms are added and left out."""
     vocabulary = shutil.copytree(ROOT / "hb_dataset" / "vocabulary" / "next", tmp_path / "vocabulary")
     model = save_model("gpt2", "plain", tmp_path / "model", get_small_model)
     asked = ["--model", model, "--dataset_config", "next-small", "--vocabulary_dir", vocabulary, "--axes", "age"]
-    asked += ["--measurements", "generation", "--replies_per_cell", 2, "--min_new_tokens", 1, "--max_new_tokens", 8]
+    asked += ["--measurements", "generation", "--replies_per_cell", 2, "--max_new_tokens", 8]
     asked += ["--style_classifier", classifier, "--temperature", 1, "--top_k", 400, "--top_p", 1]
     runs = [tmp_path / "first", tmp_path / "second"]
     for seed, run in enumerate(runs):

@@ -130,7 +130,7 @@ def test_without_labels_it_ends_with_what_needs_none(options, runs, tmp_path, mo
     measured = [Path(value).name for value in steps.values("measure", "--output_dir")]
     assert measured == [*runs, "labelled"]
     page = "comparison.html" if len(runs) > 1 else "before/report.html"
-    assert capsys.readouterr().out.splitlines()[-1] == f"what was measured: {tmp_path / page}"
+    assert capsys.readouterr().out.splitlines()[-1] == f"the measurements: {tmp_path / page}"
     assert steps.values("tune", "--method") == (["distill"] if "distill" in runs else [])
 
 

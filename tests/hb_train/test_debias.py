@@ -174,7 +174,7 @@ def debiased(biased_model, data):
     }
 
 
-def test_the_model_is_biased_and_what_is_measured_is_the_paired_test(debiased, biased_model):
+def test_the_measured_bias_is_the_paired_test(debiased, biased_model):
     _, validation = stereotyped()
     for folder, when in ((biased_model, "before"), (debiased["cda"][0], "after")):
         measured = debiased["cda"][1][when]
@@ -213,7 +213,7 @@ def few_steps(*more):
     return ["--max_steps", "4", "--save_strategy", "steps", "--save_steps", "2", "--num_reference_texts", "0", *more]
 
 
-def test_a_run_resumes_where_it_stopped_and_a_finished_one_is_left(biased_model, data, tmp_path, capsys):
+def test_a_run_resumes_where_it_stopped_or_is_left(biased_model, data, tmp_path, capsys):
     steps = few_steps("--save_total_limit", "3")
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     run(data, whole, "hd", *steps)
@@ -320,7 +320,7 @@ def test_a_run_without_evaluations_is_saved(biased_model, data, tmp_path):
     assert [entry["step"] for entry in results["validation_perplexity"]] == [4]
     assert (tmp_path / "model" / "model.safetensors").is_file()
     far = ["--eval_strategy", "no", "--learning_rate", "1e30", "--optim", "sgd", "--max_grad_norm", "0"]
-    with pytest.raises(SystemExit, match=r"training diverged: .* set a --learning_rate below 1e\+30"):
+    with pytest.raises(SystemExit, match=r"training diverged: .* --learning_rate below 1e\+30"):
         run(data, tmp_path / "diverged", "lmd", *few_steps(), *far)
 
 
@@ -345,5 +345,5 @@ def test_a_specification_whose_attributes_are_nowhere_is_refused(biased_model, d
     specification = json.loads((data / "pets.yaml").read_text(encoding="utf-8"))
     path = tmp_path / "pets2.yaml"
     path.write_text(json.dumps({**specification, "bias_type": "pets2", "attributes_1": ["shy"]}), encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"no attribute of .* occurs in the 90 training phrases, so method hd learns"):
+    with pytest.raises(SystemExit, match=r"90 training phrases have no attributes of .* method hd learns"):
         run(data, tmp_path / "model", "hd", *few_steps(), "--bias_type", str(path))

@@ -51,7 +51,7 @@ def test_a_planted_bias_falls_without_labels(pitying_model, before, replied, tmp
     assert [entry["step"] for entry in evaluations] == [entry["step"] for entry in training["validation_loss"]]
     assert all(entry.keys() <= {"step", *BOUNDS} and "full_gen_bias" in entry for entry in evaluations)
     card = (tmp_path / "tuned" / "README.md").read_text(encoding="utf-8")
-    assert "as it did itself to the same prompts without it." in card
+    assert "as it did itself to the same prompts without it" in card
     assert "400 replies of" in card
 
 

@@ -62,7 +62,6 @@ def test_invalid_options_are_refused(pitying_model, pairs_file, tmp_path):
         (("--num_test", "0"), "num_test is 0"),
         (("--max_length", "4"), "max_length is 4"),
         (("--decoding", "gredy"), "decoding 'gredy' is not known"),
-        (("--context", "plane"), "context 'plane' is not known"),
         (("--num_pairs", "1000"), "num_replies is 1,000, and pairs.jsonl has 90"),
     ):
         with pytest.raises(SystemExit, match=message):

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import transformers
 
-from hb_dataset import versions
 from hb_dataset.versions import read_version
-from hb_metrics.display.numbers import bias
 from hb_metrics.identity_leakage.leakage import identity_leakage, named_people, shipped_sentences
 from hb_metrics.inference.classifiers.styles import load_style_classifier
+from hb_metrics.report.layout.numbers import bias
 from hb_train.classifiers.calibration import fit_temperature
 from hb_train.style_classifier import CARD_FILE, CLASSIFIER_FILE, main
 from tests.hb_metrics.conftest import bert_tokenizer
@@ -34,7 +33,7 @@ def few_terms(version):
 def quick_leakage():
     """Over one term in twelve."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(versions, "read_version", few_terms)
+        patch.setattr("hb_train.style_classifier.read_version", few_terms)
         yield
 
 
@@ -118,7 +117,7 @@ def test_the_saved_probabilities_are_calibrated(trained, rows):
     assert fit_temperature(logits, labels) == pytest.approx(1, abs=0.02)
 
 
-def test_the_same_seed_gives_the_same_classifier_and_a_finished_one_is_left(trained, encoder, rows, tmp_path, capsys):
+def test_the_same_seed_gives_the_same_classifier(trained, encoder, rows, tmp_path, capsys):
     main(options(encoder, rows, tmp_path / "again"))
     first, again = (
         json.loads((folder / CLASSIFIER_FILE).read_text(encoding="utf-8")) for folder in (trained, tmp_path / "again")

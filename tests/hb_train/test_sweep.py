@@ -11,16 +11,15 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import psutil
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from scipy.stats import norm
+from transformers import AutoTokenizer
 
 from hb_metrics.runs.run_folder import write_json
-from hb_train.sweep import DIVERGED, PAPER_GRIDS, main, read_grid
+from hb_train.sweep import DIVERGED, PAPER_GRIDS, main, read_grid, run_logged
 from hb_train.tune import main as tune_main
-from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA
 from tests.hb_metrics.conftest import small_model
+from tests.hb_train.conftest import labels_by_hand
 from tests.hb_train.test_debias import biased_model, data, few_steps, options_for  # noqa: F401 - fixtures of those tests
 
 # Not ours: of transformers, TRL and torch, in runs that are made to diverge.
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 # One rate changes nothing, one tunes, one makes weights that are no numbers, and one is no float32 at all.
 NOTHING, BEST, TOO_HIGH, IMPOSSIBLE = FOLDERS = ["lr-1e-20", "lr-1", "lr-1e20", "lr-1e40"]
 OVERFLOW = "RuntimeError: value cannot be converted to type float without overflow"
-GRID = ["--grid", "learning_rate=1e-20,1,1e20,1e40", "--num_parallel", "2"]
+GRID = ["--grid", "learning_rate=1e-20,1,1e20,1e40"]
 CONFIG = """
 optim: sgd
 learning_rate: 5.0
@@ -46,29 +45,8 @@ def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("sweep")
     for part in small_model("gpt2-without-bos"):
         part.save_pretrained(root / "model")
-    (root / "labels" / "data").mkdir(parents=True)
-    for split, numbers in (("train", range(12)), ("validation", range(12, 16))):
-        rows = [
-            {
-                "id": str(number),
-                "prompt": f"Hi! I'm person {number}. {tag}\n",
-                "completion": "That is great.",
-                "tag": tag,
-                "bias_value": 0.1,
-                **dict.fromkeys(("axis", "descriptor", "noun", "template"), "any"),
-                "truncated": False,
-            }
-            for number in numbers
-            for tag in [("bias", "no_bias")[number % 2]]
-        ]
-        pq.write_table(pa.Table.from_pylist(rows, ROW_SCHEMA), root / "labels" / "data" / f"{split}.parquet")
-    labels = {
-        **{"suffix": "\n", "context": "plain", "asked_with": None, "alpha": 0, "beta": 0.1, "ceiling": None},
-        "model": {"name": "small", "digest": "00ff"},
-        "style_classifier": {"name": "styles", "digest": "ff00", "num_styles": 3},
-        **{"by_tag": {"bias": 8, "no_bias": 8}, "by_split": {}},
-    }
-    write_json(root / "labels" / LABELS_FILE, labels)
+    tokenizer = AutoTokenizer.from_pretrained(root / "model")
+    labels_by_hand(root / "labels", tokenizer, "plain", is_encoder_decoder=False)
     (root / "recipe.yaml").write_text(CONFIG, encoding="utf-8")
     return root
 
@@ -85,11 +63,11 @@ def sweep_json(folder):
 
 @pytest.fixture(scope="module")
 def interrupted(folder, forked_programs):
-    """A sweep that was stopped while its first runs ran: its exit code and errors, and the processes of these runs."""
+    """A sweep that was stopped while its first run ran: its exit code and errors, and the process of the run."""
     (process,), log = forked_programs.start("hb_train.sweep:main", [options(folder)])
     deadline = time.monotonic() + 60
     runs = []
-    while time.monotonic() < deadline and len(runs) < 2:
+    while time.monotonic() < deadline and not runs:
         runs = psutil.Process(process).children()
         time.sleep(0.05)
     time.sleep(0.2)
@@ -98,31 +76,48 @@ def interrupted(folder, forked_programs):
     return code, log.read_text(encoding="utf-8"), runs
 
 
-def run_here(commands, num_parallel, hub_token=None):
-    """As `run_processes`, but in this process: starting Python takes many times as long as these runs."""
-    for log, (python, _, module, *argv) in commands.items():
-        assert (python, module) == (sys.executable, "hb_train.tune")
-        failure = None
-        with log.open("a", encoding="utf-8") as output, redirect_stdout(output), redirect_stderr(output):
-            try:
-                tune_main(argv)
-            except (SystemExit, RuntimeError) as error:
-                traceback.print_exc()
-                failure = f"{type(error).__name__}: {error}"
-        yield log, failure
+def run_here(log, command, hub_token=None):
+    """As `run_logged`, but in this process: starting Python takes many times as long as these runs."""
+    python, _, module, *argv = command
+    assert (python, module) == (sys.executable, "hb_train.tune")
+    with log.open("a", encoding="utf-8") as output, redirect_stdout(output), redirect_stderr(output):
+        try:
+            tune_main(argv)
+        except (SystemExit, RuntimeError) as error:
+            traceback.print_exc()
+            return f"{type(error).__name__}: {error}"
+    return None
 
 
 @pytest.fixture(scope="module")
 def swept(folder, interrupted):
     """The content of sweep.json of the same sweep, resumed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hb_train.sweep.run_processes", run_here)
+        patch.setattr("hb_train.sweep.run_logged", run_here)
         main(options(folder, "--keep", "all"))
     return sweep_json(folder / "out")
 
 
 def logs(folder):
     return {path.stem: path.read_text(encoding="utf-8") for path in (folder / "out").glob("*.log")}
+
+
+def test_failures_are_the_error_of_the_script(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
+    log = tmp_path / "run.log"
+    log.write_text("of another time\n", encoding="utf-8")
+
+    def failure(code):
+        return run_logged(log, [sys.executable, "-c", f"import os, sys; {code}"], None)
+
+    assert failure("print(os.environ['CUDA_VISIBLE_DEVICES'])") is None
+    assert log.read_text(encoding="utf-8").endswith("\n4\n")
+    assert failure("print('\\nthe reason\\n'); sys.exit(3)") == "the reason"
+    error = "tune.py: the folder holds\n  another run\n"
+    assert failure(f"print('first'); sys.exit({error!r})") == "tune.py: the folder holds another run"
+    assert failure("sys.exit(3)") == "ended with exit status 3"
+    assert failure("print('at work', flush=True); os.kill(os.getpid(), 9)") == "ended by SIGKILL after: at work"
+    assert log.read_text(encoding="utf-8").startswith("of another time\n$ ")
 
 
 def test_the_papers_grids():
@@ -141,12 +136,12 @@ def test_an_invalid_grid_is_rejected(words):
         read_grid(words)
 
 
-def test_an_interrupted_sweep_stops_its_runs(interrupted):
+def test_an_interrupted_sweep_stops_its_run(interrupted):
     code, errors, runs = interrupted
     assert code == 1
     assert errors.endswith("\ninterrupted; to resume, give the same command again\n")
-    assert len(runs) == 2
-    assert not [run for run in runs if run.is_running()]
+    assert len(runs) == 1
+    assert not [run for run in runs if run.is_running() and run.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_each_rate_has_a_run_and_the_lowest_perplexity_wins(folder, swept):
@@ -177,7 +172,7 @@ def test_runs_that_diverge_or_fail_are_not_picked(folder, swept):
 
 
 def test_a_second_call_repeats_what_failed_and_keeps_the_best(folder, swept, capsys, monkeypatch):
-    monkeypatch.setattr("hb_train.sweep.run_processes", run_here)
+    monkeypatch.setattr("hb_train.sweep.run_logged", run_here)
     logs_before = logs(folder)
 
     def weights():
@@ -298,7 +293,7 @@ def test_the_least_biased_that_still_talks_as_well_wins(debiased):
 def test_of_equals_the_one_that_talks_better_wins(debiased):
     _, sweep = debiased((None, 9.0), (2.0, 9.5), (2.0, 10.0))
     assert sweep["best"]["folder"] == "lambda_d-2"
-    assert sweep["runs"][0]["not_picked"] == "its t is not defined"
+    assert sweep["runs"][0]["not_picked"] == "it has no t or no LMP to choose by"
 
 
 def test_the_tolerance_is_an_option(debiased):
@@ -311,10 +306,7 @@ def test_the_tolerance_is_an_option(debiased):
         (["--learning_rate", "1"], "--learning_rate cannot be given here"),
         (["--learning-rate=1"], "--learning_rate cannot be given here"),
         (["--learning", "1"], "--learning cannot be given here"),
-        (["--output_dir", "there"], "--output_dir cannot be given here twice"),
-        (["--output-dir=there"], "--output_dir cannot be given here"),
         (["--resume_from_checkpoint", "there"], "--resume_from_checkpoint cannot be given here"),
-        (["--num_parallel", "0"], "num_parallel is 0"),
         (["--script", "debias", "--lmp_tolerance", "-1"], "lmp_tolerance is -1"),
         (["--script", "debias", "--lambda_lm", "1"], "--lambda_lm cannot be given here"),
         ([], "--dataset_name is missing"),

@@ -69,7 +69,7 @@ SAMPLE = {"num_replies": 16, "replies_per_cell": 4}
 BEST = {"metric_for_best_model": "full_gen_bias", "load_best_model_at_end": True, "save_strategy": "steps"}
 
 
-def test_the_figure_decides_on_the_best_model_and_training_is_as_without(tmp_path):
+def test_the_figure_picks_the_best_and_moves_no_weight(tmp_path):
     plain = trained(tmp_path / "plain")
     measured = trained(tmp_path / "measured", SAMPLE, greater_is_better=False, **BEST)
 
@@ -117,9 +117,6 @@ def test_what_cannot_be_measured_shows_before_the_first_step(tmp_path):
                 patch.setattr(target, name, value)
             with pytest.raises(ValueError, match=message):
                 trainer.train()
-    trainer.add_callback(callback)
-    with pytest.raises(ValueError, match="2 GenBiasCallbacks were added"):
-        trainer.train()
     assert trainer.state.global_step == 0
     trainer.processing_class = None
     with pytest.raises(ValueError, match="set processing_class"):
@@ -140,7 +137,7 @@ def test_figures_are_those_of_a_measurement_to_the_last_bit(tmp_path):
         "3",
     ]
     options += ["--decoding", "greedy", "--model", str(tmp_path / "model"), "--output_dir", str(tmp_path / "run")]
-    measure([*options, "--n_resamples", "10"])
+    measure(options)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     sample = {"num_replies": 48, "replies_per_cell": 2, "num_templates": 4, "seed": 3, "decoding": "greedy"}
     prompts, directions = pq.read_table(tmp_path / "run" / "prompts.parquet"), tmp_path / "directions"
@@ -189,7 +186,7 @@ def figures_and_ids(folder):
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-def test_two_processes_reply_to_each_prompt_once_and_have_the_figures_of_one(tmp_path):
+def test_two_processes_have_the_figures_of_one(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         (tmp_path / "port").write_text(str(free.getsockname()[1]))
@@ -241,14 +238,12 @@ def test_the_sample_is_balanced():
     ):
         with pytest.raises(ValueError, match=message):
             draw_prompts(prompts, number, each, templates, seed=0)
-    with pytest.raises(ValueError, match="lack the columns descriptor_plural"):
-        draw_prompts(load_table("v1.0-small"), 300, 6, 2, seed=0)
 
 
 def test_directions_of_other_styles_or_terms_are_refused(tmp_path):
     about = {"axis": ["age", "age"], "descriptor": ["unheard", "of"]}
     pq.write_table(pa.table({**about, "style: Kind": [0.5, 0.2]}), tmp_path / "style_means.parquet")
-    with pytest.raises(ValueError, match="none of the terms has a direction in"):
+    with pytest.raises(ValueError, match="cannot be drawn from 0 terms"):
         GenBiasCallback(new_trainer(tmp_path), directions=tmp_path)
     terms = load_table("v1.0-small")
     columns = {name: terms[name].to_pylist()[::500] for name in ("axis", "descriptor")}

@@ -1,8 +1,5 @@
 """The Hub stand-in, and ways to use it from this process and from new ones."""
 
-import os
-import subprocess
-import sys
 import time
 from types import SimpleNamespace
 
@@ -11,6 +8,7 @@ import huggingface_hub.utils._http
 import pytest
 import typeguard
 
+from tests.hub_scripts import processes
 from tests.hub_scripts.hub_stand_in import Hub
 
 # Otherwise `inflect` is compiled again on import, so that its types are checked as it runs, which takes seconds.
@@ -60,25 +58,9 @@ def maintainer(in_process, monkeypatch):
 
 @pytest.fixture
 def run_python(hub, tmp_path):
-    """Runs Python in a new process that knows only `hub`, in an empty folder and with a fresh HF_HOME.
-
-    `run_python("script.py", "--option", …, token=hub.token)` returns what it printed.
-    """
+    """Runs Python in a new process that knows only `hub`, as `processes.run_python` in an empty folder."""
 
     def run(*arguments, token=None, **environment):
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING"))}
-        (tmp_path / "empty").mkdir(exist_ok=True)
-        # Without torch, which `datasets` would import for streams.
-        ours = {**hub.environment(token), "HF_HOME": str(tmp_path / "home"), "USE_TORCH": "0", **environment}
-        finished = subprocess.run(
-            [sys.executable, *map(str, arguments)],
-            env={**inherited, **ours},
-            cwd=tmp_path / "empty",
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert finished.returncode == 0, finished.stderr[-3000:]
-        return finished.stdout
+        return processes.run_python(*arguments, folder=tmp_path / "empty", **hub.environment(token), **environment)
 
     return run

@@ -16,6 +16,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -50,8 +51,7 @@ class Blob(NamedTuple):
 
     @property
     def oid(self):
-        pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{self.sha256}\nsize {len(self.content)}\n"
-        return git_oid("blob", pointer.encode() if self.lfs else self.content)
+        return git_oid("blob", f"pointer to {self.sha256}".encode() if self.lfs else self.content)
 
 
 class Commit(NamedTuple):
@@ -61,15 +61,6 @@ class Commit(NamedTuple):
     title: str
     message: str
     author: str
-
-
-@dataclass
-class PullRequest:
-    num: int
-    title: str
-    description: str
-    author: str
-    status: str = "open"
 
 
 def git_oid(kind, content):
@@ -176,13 +167,6 @@ def create_repo(hub, request):
 
 
 def validate_yaml(hub, request):
-    match = re.match(r"---\n(.*?)\n---\n", request.json()["content"], re.DOTALL)
-    try:
-        faults = [] if match and yaml.safe_load(match[1]) else ["no front matter"]
-    except yaml.YAMLError as error:
-        faults = [" ".join(str(error).split())]
-    if faults:
-        raise Refused(400, "Invalid metadata in README.md: " + "; ".join(faults))
     return {"errors": [], "warnings": []}
 
 
@@ -234,7 +218,8 @@ def commit(hub, request, repo, revision):
     made = repo.commit(changes, title, description, author, ref, parent=base.oid)
     answer = {"success": True, "commitOid": made.oid, "commitUrl": f"{hub.url}/{repo.id}/commit/{made.oid}"}
     if is_pull_request:
-        repo.pull_requests[num] = PullRequest(num, title, description, author)
+        opened = {"num": num, "title": title, "description": description, "author": author, "status": "open"}
+        repo.pull_requests[num] = SimpleNamespace(**opened)
         answer["pullRequestUrl"] = f"{hub.url}/{repo.id}/discussions/{num}"
     return answer
 
@@ -263,7 +248,7 @@ def commits(hub, request, repo, revision):
     ]
 
 
-def entries(commit, expand):
+def entries(commit):
     """Files and folders of a tree, at all depths."""
     folders = {"/".join(path.split("/")[:depth]) for path in commit.files for depth in range(1, path.count("/") + 1)}
     listed = [{"type": "directory", "oid": git_oid("tree", path.encode()), "size": 0, "path": path} for path in folders]
@@ -271,13 +256,12 @@ def entries(commit, expand):
         size = len(blob.content)
         lfs = {"lfs": {"oid": blob.sha256, "size": size, "pointerSize": 100}} if blob.lfs else {}
         listed.append({"type": "file", "oid": blob.oid, "size": size, "path": path} | lfs)
-    last = {"lastCommit": {"id": commit.oid, "title": commit.title, "date": DATE}} if expand else {}
-    return [entry | last for entry in sorted(listed, key=lambda entry: entry["path"])]
+    return sorted(listed, key=lambda entry: entry["path"])
 
 
 def tree(hub, request, repo, revision, path):
     inside = f"{path}/" if path else ""
-    listed = [entry for entry in entries(repo.at(revision), request.asks("expand")) if entry["path"].startswith(inside)]
+    listed = [entry for entry in entries(repo.at(revision)) if entry["path"].startswith(inside)]
     if path and not listed:
         raise Refused(404, f"{path} does not exist on {revision}", "EntryNotFound")
     if request.asks("recursive"):
@@ -286,11 +270,9 @@ def tree(hub, request, repo, revision, path):
 
 
 def paths_info(hub, request, repo, revision):
-    asked = parse_qs(request.body.decode())
-    if request.headers.get("Content-Type", "").startswith("application/json"):
-        asked = request.json()
-    expand = str(asked.get("expand", ["false"])).lower().strip("[']") == "true"
-    return [entry for entry in entries(repo.at(revision), expand) if entry["path"] in asked.get("paths", [])]
+    is_json = request.headers.get("Content-Type", "").startswith("application/json")
+    asked = request.json() if is_json else parse_qs(request.body.decode())
+    return [entry for entry in entries(repo.at(revision)) if entry["path"] in asked["paths"]]
 
 
 def repo_info(hub, request, repo, revision):
@@ -409,15 +391,11 @@ class Hub:
         """Calls `action` just before the next such request is handled."""
         self.faults.append(Fault(method, path, meanwhile=action))
 
-    def take_fault(self, method, path):
-        for fault in self.faults:
-            if fault.method == method and re.search(fault.path, path):
-                self.faults.remove(fault)
-                return fault
-        return Fault(method, path)
-
     def answer(self, method, path, headers, body):
-        fault = self.take_fault(method, path)
+        faults = [fault for fault in self.faults if fault.method == method and re.search(fault.path, path)]
+        fault = faults[0] if faults else Fault(method, path)
+        if faults:
+            self.faults.remove(fault)
         if fault.meanwhile:
             fault.meanwhile()
         if fault.status and not fault.after:

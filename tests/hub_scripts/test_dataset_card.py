@@ -106,18 +106,11 @@ def test_terms_are_counted_as_the_files_have_them(text):
 
 def test_the_numbers_in_the_text_are_the_papers(text):
     page = " ".join(text.split())
-    for told in (
-        "462,878 English sentences (459,758 different ones)",
-        "one of 594 demographic terms (4 are on more than one axis) on 13 axes",
-        "30 person nouns (",
-        "11 male",
-        "10 female",
-        "9 of no gender",
-        "in 26 templates (17 about one person, 9 about several)",
-        "Only 144 of 598 entries",
-        "Each sentence has one term",
-    ):
-        assert told in page
+    assert "462,878 English sentences (459,758 different ones)" in page
+    assert "one of 594 demographic terms (4 are on more than one axis) on 13 axes" in page
+    assert re.search(r"30 person nouns \(.*\) in 26 templates \(17 about one person, 9 about several\)", page)
+    assert {"10 female", "11 male", "9 of no gender"} <= set(re.search(r"nouns \((.*?)\)", page)[1].split(", "))
+    assert "Only 144 of 598 entries" in page
 
 
 def test_no_term_that_reviewers_advise_against_is_shown(text):

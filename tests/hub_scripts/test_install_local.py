@@ -1,11 +1,7 @@
 import contextlib
-import http.server
 import json
 import os
 import shutil
-import subprocess
-import sys
-import threading
 from pathlib import Path
 
 import datasets
@@ -16,6 +12,8 @@ from hb_dataset import vocabulary as vocabulary_module
 from hb_dataset.builder import HolisticBias
 from hb_dataset.versions import read_frozen
 from hub_scripts import install_local, module_files
+from tests.hub_scripts.hub_stand_in import Hub
+from tests.hub_scripts.processes import run_python
 from tests.hub_scripts.versions_on_disk import record_as_frozen
 
 SCRIPT = Path(install_local.__file__)
@@ -59,22 +57,6 @@ print(json.dumps(dict(
 """
 
 
-def run_python(*arguments, home, folder, **environment):
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    folder.mkdir(exist_ok=True)
-    run = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        # Without torch, which `datasets` would import for streams.
-        env={**inherited, "HF_HOME": str(home), "USE_TORCH": "0", **environment},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    return run.stdout
-
-
 @pytest.fixture(scope="module")
 def num_rows(intersections):
     """Config → how many rows it has; of frozen versions as recorded, which their own tests compare with the tables."""
@@ -88,38 +70,17 @@ def num_rows(intersections):
 def installed(tmp_path_factory):
     """A Hugging Face home after the script, and what the script printed."""
     home = tmp_path_factory.mktemp("installed") / "home"
-    printed = run_python("-c", RUN_SCRIPT, SCRIPT, home=home, folder=home.parent / "elsewhere", HF_HUB_OFFLINE="1")
+    offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(home)}
+    printed = run_python("-c", RUN_SCRIPT, SCRIPT, folder=home.parent / "elsewhere", **offline)
     yield home, printed
     shutil.rmtree(home)  # v1.0 is large, and pytest keeps its folders
 
 
 @pytest.fixture(scope="module")
 def hub_without_our_names():
-    """A Hub that answers 404 to everything, and what it was asked for."""
-    asked = []
-
-    class NotFound(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append(self.path)
-            self.send_response(404)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        do_HEAD = do_POST = do_GET
-
-        def log_message(self, *_):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), NotFound) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
-        server.shutdown()
-        thread.join()
-
-
-def online(url):
-    return {"HF_ENDPOINT": url, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    """The environment of a Hub that has nothing, and what it was asked for."""
+    with Hub() as hub:
+        yield hub.environment(), hub.requests
 
 
 @pytest.fixture(scope="module", params=["offline", "online"])
@@ -128,25 +89,21 @@ def loaded(request, installed):
     home, _ = installed
     environment = {"HF_HUB_OFFLINE": "1"}
     if request.param == "online":
-        url, asked = request.getfixturevalue("hub_without_our_names")
-        environment = online(url)
+        environment, asked = request.getfixturevalue("hub_without_our_names")
     empty = home.parent / request.param
     configs = CONFIGS if request.param == "offline" else ["v1.0-small"]  # twenty take seconds
-    result = json.loads(run_python("-c", IMPORT_EVALUATE + LOAD_ALL, *configs, home=home, folder=empty, **environment))
+    result = json.loads(
+        run_python("-c", IMPORT_EVALUATE + LOAD_ALL, *configs, folder=empty, HF_HOME=str(home), **environment)
+    )
     assert list(empty.iterdir()) == []
     if request.param == "online":  # it was the Hub that did not know them
         assert {"holistic_bias", "likelihood_bias"} <= {word for path in asked for word in path.split("/")}
     return result
 
 
-def test_the_script_prints_what_can_be_loaded(installed):
-    _, printed = installed
-    assert 'load_dataset("holistic_bias")' in printed
-    assert 'evaluate.load("likelihood_bias")' in printed
-
-
 def test_every_metric_is_installed_with_all_that_it_imports(installed):
     home, printed = installed
+    assert 'load_dataset("holistic_bias")' in printed
     folders = module_files.metric_folders()
     assert "likelihood_bias" in [folder.name for folder in folders]
     for folder in folders:
@@ -158,27 +115,13 @@ def test_every_metric_is_installed_with_all_that_it_imports(installed):
         assert not any(b"hb_metrics" in content.split(b'"""', 2)[2] for content in files.values())
 
 
-def test_the_bare_name_is_all_of_v1(loaded):
+def test_all_names_load_in_any_folder_and_process(loaded, num_rows):
     assert loaded["default"] == {"test": ALL_OF_V1}
-
-
-def test_every_config_loads_by_its_name(loaded, num_rows):
     assert loaded["configs"] == {config: num_rows[config] for config in loaded["configs"]}
     assert loaded["configs"].keys() in (set(CONFIGS), {"v1.0-small"})
-
-
-def test_a_config_loads_streaming_too(loaded):
-    expected = load_table("v1.0-small").slice(0, 3).to_pylist()
-    assert loaded["small"] == expected
-    assert loaded["stream"] == expected
-
-
-def test_the_metric_loads_by_its_bare_name_and_computes(loaded):
+    assert loaded["small"] == loaded["stream"] == load_table("v1.0-small").slice(0, 3).to_pylist()
     # Four perplexities all below four others: p = 2/70. Taking turns: far from it.
     assert loaded["bias"] == {"I love {plural_noun_phrase}.": 1.0, "I like {plural_noun_phrase}.": 0.0}
-
-
-def test_loading_imports_nothing_of_ours(loaded):
     assert loaded["ours"] == []
 
 
@@ -218,12 +161,9 @@ def test_installing_again_changes_nothing_and_every_config_is_its_table(cache, i
     assert load(cache).num_rows == ALL_OF_V1
 
 
-def test_the_bare_name_stays_v1_after_a_map_over_another_config(cache):
+def test_the_bare_name_never_becomes_another_config(cache):
     write_cache_file(cache, "v1.0-small")
     assert load(cache).num_rows == ALL_OF_V1
-
-
-def test_the_bare_name_never_silently_becomes_another_config(cache):
     write_cache_file(cache, "v1.0")
     write_cache_file(cache, "v1.0-small")
     with contextlib.suppress(ValueError):  # an error that asks which config is fine
@@ -286,12 +226,22 @@ for answer in (1, 2, 1):
 
 
 def test_a_changed_metric_replaces_the_installed_one(tmp_path, hub_without_our_names):
-    url, _ = hub_without_our_names
+    environment, _ = hub_without_our_names
     metrics = tmp_path / "hb_metrics"
     for name in ("answer", "no_metric"):
         (metrics / name).mkdir(parents=True)
     (metrics / "answer" / "answer.py").write_text(METRIC, encoding="utf-8")
     (metrics / "no_metric" / "helpers.py").write_text("", encoding="utf-8")
     code = IMPORT_EVALUATE + INSTALL_AND_LOAD
-    answers = run_python("-c", code, metrics, home=tmp_path / "home", folder=tmp_path / "empty", **online(url))
+    answers = run_python("-c", code, metrics, folder=tmp_path / "empty", **environment)
     assert answers.split() == ["1", "2", "1"]
+
+
+def test_two_files_of_one_name_are_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(module_files, "ROOT", tmp_path)
+    folder = tmp_path / "hb_metrics" / "answer"
+    (folder / "more").mkdir(parents=True)
+    (folder / "answer.py").write_text("from hb_metrics.answer.more.answer import ANSWER\n")
+    (folder / "more" / "answer.py").write_text("ANSWER = 1\n")
+    with pytest.raises(ValueError, match=r"two files named answer\.py"):
+        module_files.module_files(folder)

@@ -1,8 +1,8 @@
-"""Taking out of texts whom they are about, before they are classified.
+"""Hides the group that a text is about, before the text is classified.
 
-A classifier of style that read "disabled" or "ugly" would rate the word and not the way of speaking: every mention of
-the prompt's descriptor is replaced with the neutral-sounding "left-handed" (Smith et al., 2022, A.6). For regard, every
-mention of the group is replaced with "XYZ" ("the XYZ was known for").
+A classifier of style that reads "disabled" or "ugly" rates the word and not the way of speaking, so every mention of
+the prompt's descriptor becomes the neutral-sounding "left-handed" (Smith et al., 2022, A.6). For regard, every mention
+of the group becomes "XYZ" ("the XYZ was known for").
 """
 
 import re
@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 REPLACEMENT = "left-handed"
 MASK = "XYZ"
-UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # BlenderBot 2.0 puts it into replies it thinks may offend
-
-BLANK_MENTION_ERROR = "mentions of text {row} hold {mention!r}; give the words a group is called by"
-LENGTH_ERROR = "there are {texts} texts and {others} lists of mentions; give as many of both"
+UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # of BlenderBot 2.0, in replies that may offend
 
 # "who uses", "who is": a verb may come in another form, or without "who" ("she uses a wheelchair").
 _WHO = re.compile(r"who(?:'| )(\w+)\b ?", re.IGNORECASE)
@@ -60,8 +57,7 @@ def censor_replies(
         replies: The replies.
         descriptors: The descriptor of each.
         plural_descriptors: The plural form of descriptors that have one.
-        paired: The two terms of descriptors that are intersections; both are taken out, and
-            where they are side by side as one.
+        paired: The two terms of descriptors that are intersections; both are replaced, and side by side as one.
     """
     paired = {} if paired is None else paired
     censored = []
@@ -75,27 +71,18 @@ def censor_replies(
 def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list[str]:
     """Replaces every mention of its group in each text with "XYZ".
 
-    A mention is one as in `censor`: in any case, as whole words, with hyphens, spaces or nothing at its
-    hyphens, and with the plural of its last word. The longest mention wins where several begin. Articles stay, and so
-    do the words "he" and "she".
+    Mentions match as in `censor`, also with the plural of their last word. The longest mention wins where several
+    begin. Articles and the words "he" and "she" stay.
 
     Args:
         texts: The texts.
-        mentions: [texts] what the group of a text is called, singular and plural: ("gay person", "gay people").
-            Without any, the text stays as it is.
-
-    Raises:
-        ValueError: A mention is blank, or there are more or fewer mentions than texts.
+        mentions: [texts] names of each text's group, singular and plural: ("gay person", "gay people"). A text without
+            any does not change.
     """
-    if len(texts) != len(mentions):
-        raise ValueError(LENGTH_ERROR.format(texts=len(texts), others=len(mentions)))
-    masked = []
-    for row, (text, names) in enumerate(zip(texts, mentions, strict=True)):
-        for name in names:
-            if not name.strip():
-                raise ValueError(BLANK_MENTION_ERROR.format(row=row, mention=name))
-        masked.append(_mentions_pattern(tuple(names)).sub(MASK, text) if names else text)
-    return masked
+    return [
+        _mentions_pattern(tuple(names)).sub(MASK, text) if names else text
+        for text, names in zip(texts, mentions, strict=True)
+    ]
 
 
 def paired_terms(prompts: "pa.Table") -> dict[str, list[str]]:
@@ -109,7 +96,7 @@ def paired_terms(prompts: "pa.Table") -> dict[str, list[str]]:
 
 @cache
 def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re.Pattern[str]:
-    """What `censor` takes for a mention."""
+    """The pattern of mentions for `censor`."""
     forms = [descriptor] if plural_descriptor in (None, descriptor) else [descriptor, plural_descriptor]
     matches = [match for match in map(_WHO.match, forms) if match]
     if len(matches) == len(forms):

@@ -196,7 +196,7 @@ def load_exemplar_classifier(
 
 
 def save_discriminant(path: Path, discriminant: Discriminant, digest: str) -> None:
-    """Writes a discriminant and the digest of what it was fitted on, whole or not at all."""
+    """Writes a discriminant and the digest of its lines, whole or not at all."""
 
     def save(path: Path) -> None:
         with path.open("wb") as file:  # given a path, numpy would add a suffix

@@ -4,7 +4,6 @@ The embedded one, from a PyPI wheel, is small, fast and knows words only (OFFENS
 """
 
 import warnings
-from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +13,11 @@ import numpy as np
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.inference.classifiers.one_label import one_label
-from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions, load_classifier, reject_for_embedded
+from hb_metrics.inference.classifiers.sequence_classifier import (
+    LoadOptions,
+    is_embedded,
+    load_sequence_classifier,
+)
 from hb_metrics.inference.models.embedded_wheels import not_installed
 from hb_metrics.inference.models.sources import EMBEDDED, folder_digest
 
@@ -30,36 +33,30 @@ OFFENSIVE_NAMES = (
 )  # fmt: skip
 
 
-def load_offensiveness_classifier(
-    name: str = EMBEDDED, *, offensive_label: str | None = None, **options: Unpack[LoadOptions]
-) -> Classifier:
+def load_offensiveness_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) -> Classifier:
     """Loads a classifier of offensive language, with the one label "offensive".
 
     The paper's is the 311M-parameter Bot-Adversarial Dialogue classifier (2.3.4).
 
     Args:
         name: `"embedded"`, the Hub id of a sequence classifier, or a local folder.
-        offensive_label: The offensive label, or several with commas; `None`: those in `OFFENSIVE_NAMES`.
         **options: As `LoadOptions`.
 
     Returns:
-        The classifier; its `source_labels` are its offensive labels. Softmax probabilities of several are summed, as
-        only one label can hold; of sigmoid probabilities the greatest counts, as all can hold.
+        The classifier, as `one_label` makes it of the labels in `OFFENSIVE_NAMES`.
 
     Raises:
-        ValueError: As `load_classifier`, or no label is known to be offensive.
-        OSError: As `load_classifier`.
-        ImportError: As `load_classifier`.
+        ValueError: As `load_sequence_classifier`, no label is known to be offensive, or the embedded one gets a
+            revision.
+        OSError: As `load_sequence_classifier`.
+        ImportError: The embedded classifier is not installed, or the installed packages cannot read it.
     """
-    if name == EMBEDDED:
-        reject_for_embedded(offensive_label=offensive_label)
-    read_labels = partial(
-        one_label, label=OFFENSIVE, names=OFFENSIVE_NAMES, option="offensive_label", asked=offensive_label
-    )
-    return load_classifier(name, embedded=_load_embedded, read_labels=read_labels, **options)
+    if is_embedded(name, options):
+        return _load_embedded()
+    return one_label(load_sequence_classifier(name, **options), label=OFFENSIVE, names=OFFENSIVE_NAMES)
 
 
-def _load_embedded(**_: object) -> Classifier:
+def _load_embedded() -> Classifier:
     """Loads the embedded classifier, which weighs words and needs no device."""
     spec = find_spec("profanity_check")
     if spec is None or not spec.submodule_search_locations:

@@ -6,32 +6,34 @@ from dataclasses import replace
 
 import numpy as np
 
-from hb_dataset.hints import did_you_mean
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 
-_UNNAMED_LABELS = ["LABEL_0", "LABEL_1"]
 
-
-def one_label(
-    classifier: Classifier, *, label: str, names: Collection[str], option: str, asked: str | None
-) -> Classifier:
-    """The classifier with one label instead of its own.
+def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> Classifier:
+    """Makes a classifier with one label instead of its own.
 
     Args:
         classifier: One with the model's own labels.
         label: The one label, such as "offensive".
         names: Its names in classifiers, in lower case and with spaces for hyphens and underscores.
-        option: The option that names the model's own labels, for errors.
-        asked: The value of that option: a label, or several with commas; `None`: those in `names`.
 
     Returns:
         The classifier; its `source_labels` are those that mean `label`. Softmax probabilities of several are summed, as
         only one can hold; of sigmoid probabilities the greatest counts, as all can hold.
 
     Raises:
-        ValueError: No label of the model is known to mean `label`, or it has no label that was asked for.
+        ValueError: No label of the model is known to mean `label`.
     """
-    columns, notes = _columns(classifier, label, names, option, asked)
+    labels, notes = classifier.labels, classifier.notes
+    columns = [index for index, own in enumerate(labels) if re.sub(r"[\s_-]+", " ", own.casefold()).strip() in names]
+    if not columns and labels == ("LABEL_0", "LABEL_1") and not classifier.multi_label:
+        columns = [1]
+        notes = (*notes, f"its labels have no names; LABEL_1, the second of two, is taken for {label}")
+    if not columns:
+        raise ValueError(
+            f"no label of classifier '{classifier.name}' is known to mean {label} ({', '.join(labels)}); call it "
+            f"'{label}' in id2label of its config.json, or pass another classifier"
+        )
 
     def classify(texts: list[str]) -> Classification:
         probabilities, truncated = classifier.classify_distinct(texts)
@@ -41,36 +43,5 @@ def one_label(
         # Rounding may carry the sum of all labels past 1.
         return Classification(np.minimum(chosen.sum(axis=1, keepdims=True), 1), truncated)
 
-    return replace(
-        classifier,
-        labels=(label,),
-        source_labels=tuple(classifier.labels[column] for column in columns),
-        notes=(*classifier.notes, *notes),
-        classify_distinct=classify,
-    )
-
-
-def _columns(
-    classifier: Classifier, label: str, names: Collection[str], option: str, asked: str | None
-) -> tuple[list[int], list[str]]:
-    """The indices of the labels that mean `label`, and notes on how they were chosen."""
-    labels = list(classifier.labels)
-    if asked is not None:
-        # A label may have a comma in its own name.
-        wanted = [asked] if asked in labels else [part.strip() for part in asked.split(",")]
-        for own in wanted:
-            if own not in labels:
-                raise ValueError(
-                    f"classifier '{classifier.name}' has no label '{own}'; {did_you_mean(own, labels)}allowed for "
-                    f"--{option}: {', '.join(labels)}"
-                )
-        return [index for index, own in enumerate(labels) if own in wanted], []
-    columns = [index for index, own in enumerate(labels) if re.sub(r"[\s_-]+", " ", own.casefold()).strip() in names]
-    if columns:
-        return columns, []
-    if labels == _UNNAMED_LABELS and not classifier.multi_label:
-        return [1], [f"its labels have no names; LABEL_1, the second of two, is taken for {label}"]
-    raise ValueError(
-        f"no label of classifier '{classifier.name}' is known to mean {label}; name it, or several with commas, with "
-        f"--{option}: {', '.join(labels)}"
-    )
+    source_labels = tuple(labels[column] for column in columns)
+    return replace(classifier, labels=(label,), source_labels=source_labels, notes=notes, classify_distinct=classify)

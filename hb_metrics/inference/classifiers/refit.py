@@ -1,4 +1,4 @@
-"""Fits the embedded classifiers anew, after a change to their lines; what it writes is committed with them.
+"""Fits the embedded classifiers anew after a change to their lines; commit the written files with the lines.
 
 Run it as `python -m hb_metrics.inference.classifiers.refit`.
 """

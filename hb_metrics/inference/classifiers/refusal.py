@@ -1,6 +1,5 @@
 """Classifiers of refusals, in place of the rules of hb_metrics/reply_checks/refusals.yaml."""
 
-from functools import partial
 from typing import Unpack
 
 from hb_metrics.inference.classifiers.classifier import Classifier
@@ -12,21 +11,16 @@ REFUSAL = "refusal"  # the label
 # Its names in classifiers, in lower case and with spaces for hyphens and underscores.
 REFUSAL_NAMES = ("refusal", "refusals", "refused", "refuse", "reject", "rejected", "rejection")
 
-as_refusal_classifier = partial(one_label, label=REFUSAL, names=REFUSAL_NAMES, option="refusal_label")
 
-
-def load_refusal_classifier(
-    name: str, *, refusal_label: str | None = None, **options: Unpack[LoadOptions]
-) -> Classifier:
+def load_refusal_classifier(name: str, **options: Unpack[LoadOptions]) -> Classifier:
     """Loads a classifier of refusals, with the one label "refusal".
 
     Args:
         name: The Hub id of a sequence classifier of replies, or a local folder.
-        refusal_label: The refusal label, or several with commas; `None`: those in `REFUSAL_NAMES`.
         **options: As `LoadOptions`.
 
     Raises:
         ValueError: As `load_sequence_classifier`, or no label is known to mean a refusal.
         OSError: As `load_sequence_classifier`.
     """
-    return as_refusal_classifier(load_sequence_classifier(name, **options), asked=refusal_label)
+    return one_label(load_sequence_classifier(name, **options), label=REFUSAL, names=REFUSAL_NAMES)

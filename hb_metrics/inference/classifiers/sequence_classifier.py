@@ -1,17 +1,16 @@
 """Loads a classifier: an embedded one, or any sequence classifier of the Hub or a local folder."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
 import transformers
 from transformers import (
     AutoModelForSequenceClassification,
-    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -20,10 +19,10 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICA
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier, ParlaiOrigin
 from hb_metrics.inference.classifiers.parlai.models import MODEL_TYPES as PARLAI_MODEL_TYPES
 from hb_metrics.inference.memory import Memory
-from hb_metrics.inference.models.architecture import beyond_rope_switch, check_token_ids, max_positions_of
+from hb_metrics.inference.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.inference.models.loading import model_from, read_config, tokenizer_from
 from hb_metrics.inference.models.sources import EMBEDDED
-from hb_metrics.inference.units import one_thread_per_unit
+from hb_metrics.inference.units import beyond_rope_switch, one_thread_per_unit
 
 BATCH_SIZE = 32
 # How far logits may be from those of texts classified alone, in the trial of padded batches.
@@ -47,40 +46,15 @@ class LoadOptions(TypedDict, total=False):
     batch_size: int
 
 
-def load_classifier(
-    name: str,
-    *,
-    embedded: Callable[..., Classifier],
-    read_labels: Callable[[Classifier], Classifier],
-    **options: Unpack[LoadOptions],
-) -> Classifier:
-    """Loads an embedded classifier, or a sequence classifier whose labels are then given their meaning.
-
-    Args:
-        name: `"embedded"`, the Hub id of a sequence classifier, or a local folder.
-        embedded: Loads the embedded classifier; takes the keyword `device`.
-        read_labels: Makes, for example, a classifier of regard from one with the model's own labels.
-        **options: As `LoadOptions`.
-
-    Returns:
-        The classifier.
+def is_embedded(name: str, options: LoadOptions) -> bool:
+    """Whether a classifier is the embedded one.
 
     Raises:
-        ValueError: It is no sequence classifier, its labels do not fit, or the embedded classifier gets a revision.
-        OSError: The classifier, its weights or its tokenizer do not exist or do not load.
-        ImportError: The embedded classifier is not installed, or the installed packages cannot read it.
+        ValueError: It is, and a revision is set, which it does not have.
     """
-    if name == EMBEDDED:
-        reject_for_embedded(revision=options.get("revision"))
-        return embedded(device=options.get("device", "cpu"))
-    return read_labels(load_sequence_classifier(name, **options))
-
-
-def reject_for_embedded(**options: object) -> None:
-    """Raises a ValueError for the first of these options that was passed: an embedded classifier has none."""
-    for option, value in options.items():
-        if value is not None:
-            raise ValueError(f"the embedded classifier has no {option} '{value}'; leave it out")
+    if name == EMBEDDED and options.get("revision") is not None:
+        raise ValueError(f"the embedded classifier has no revision '{options['revision']}'; leave it out")
+    return name == EMBEDDED
 
 
 def normalised(classifier: Classifier) -> Classifier:
@@ -132,15 +106,10 @@ def load_sequence_classifier(
     )
     hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
     known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, *PARLAI_MODEL_TYPES}
-    if config.model_type not in known and not trust_remote_code:
+    if config.problem_type == "regression" or (config.model_type not in known and not trust_remote_code):
         raise ValueError(
-            f"classifier '{name}' is of type '{config.model_type}', which does not classify texts; pass a sequence "
-            "classifier"
-        )
-    if config.problem_type == "regression":
-        raise ValueError(
-            f"classifier '{name}' gives scores without a scale (problem_type 'regression'); pass one that gives "
-            "probabilities"
+            f"classifier '{name}' (type '{config.model_type}', problem_type {config.problem_type!r}) gives no "
+            "probabilities of labels for texts; pass a sequence classifier"
         )
     tokenizer = tokenizer_from(name, name, **hub)
     model, loading = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
@@ -156,7 +125,8 @@ def load_sequence_classifier(
     if not _pads_harmlessly(model, tokenizer, max_tokens):
         batch_size = 1
         notes.append("padding changes its numbers, or it has none, so texts are classified one at a time")
-    multi_label = _has_own_probabilities(model.config)
+    # As in transformers' text classification pipeline.
+    multi_label = config.problem_type == "multi_label_classification" or config.num_labels == 1
 
     def classify(texts: list[str]) -> Classification:
         logits, truncated = _logits(texts, model, tokenizer, max_tokens, batch_size)
@@ -192,11 +162,6 @@ def _parlai(model: PreTrainedModel) -> ParlaiOrigin | None:
     return ParlaiOrigin(kind=str(origin.get("kind")), agent=str(origin.get("agent")), parameters=model.num_parameters())
 
 
-def _has_own_probabilities(config: PreTrainedConfig) -> bool:
-    """Whether each label has a probability of its own, as in transformers' text classification pipeline."""
-    return config.problem_type == "multi_label_classification" or config.num_labels == 1
-
-
 def _logits(
     texts: Sequence[str],
     model: PreTrainedModel,
@@ -211,21 +176,11 @@ def _logits(
     lengths = np.array([len(tokens) for tokens in whole])
     if beyond_rope_switch(model, lengths.max()):
         batch_size = 1
+    check_token_ids(model, whole)
     order = np.argsort(lengths, kind="stable")  # so that little is padded
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-    check_token_ids(model, whole)
-    inputs = []
-    for batch in batches:
-        inputs.append(
-            tokenizer(
-                [texts[row] for row in batch],
-                padding=len(batch) > 1,
-                truncation=max_tokens is not None,
-                max_length=max_tokens,
-                return_tensors="pt",
-            )
-        )
-
+    cut = {"truncation": max_tokens is not None, "max_length": max_tokens, "return_tensors": "pt"}
+    inputs = [tokenizer([texts[row] for row in batch], padding=len(batch) > 1, **cut) for batch in batches]
     memory = Memory(_halved, "one text")
 
     def run(encoded: Any) -> torch.Tensor:
@@ -236,7 +191,7 @@ def _logits(
     with one_thread_per_unit(model, lengths.max()) as workers, ThreadPoolExecutor(workers) as pool:
         for batch, parts in zip(batches, pool.map(partial(memory.run, run), inputs), strict=True):
             logits[torch.from_numpy(batch)] = torch.cat(parts)
-    memory.report("batches of texts to classify", f"they hold {batch_size} texts at most")
+    memory.report("batches of texts to classify", f"; they hold {batch_size} texts at most")
     return logits, lengths > (np.inf if max_tokens is None else max_tokens)
 
 

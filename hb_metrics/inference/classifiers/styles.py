@@ -6,7 +6,6 @@ classified.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Unpack
 
@@ -15,7 +14,12 @@ import yaml
 from hb_dataset.yaml_lines import Fault, load_with_lines
 from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
-from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions, load_classifier, normalised
+from hb_metrics.inference.classifiers.sequence_classifier import (
+    LoadOptions,
+    is_embedded,
+    load_sequence_classifier,
+    normalised,
+)
 from hb_metrics.inference.models.sources import EMBEDDED
 
 STYLE_DATA = Path(__file__).parent / "style_data"
@@ -44,15 +48,13 @@ def load_style_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) 
         The classifier.
 
     Raises:
-        ValueError: As `load_classifier`, or it has one label only.
-        OSError: As `load_classifier`.
-        ImportError: As `load_classifier`.
+        ValueError: As `load_sequence_classifier`, it has one label only, or the embedded one gets a revision.
+        OSError: As `load_sequence_classifier`.
+        ImportError: The embedded classifier is not installed.
     """
-    embedded = partial(load_exemplar_classifier, STYLE_EXEMPLARS)
-    return load_classifier(name, embedded=embedded, read_labels=_styles, **options)
-
-
-def _styles(classifier: Classifier) -> Classifier:
+    if is_embedded(name, options):
+        return load_exemplar_classifier(STYLE_EXEMPLARS, device=options.get("device", "cpu"))
+    classifier = load_sequence_classifier(name, **options)
     if len(classifier.labels) < 2:
         raise ValueError(
             f"classifier '{classifier.name}' has one label ('{classifier.labels[0]}'), so every reply has the same "

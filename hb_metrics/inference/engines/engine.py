@@ -2,8 +2,9 @@
 
 An engine is a subclass of `Engine`. What it can give is in `gives`; the methods of what it does not give are never
 called. A measurement asks in this order: `layout` and `decoding` for how to ask, `plan_replies` or `plan_likelihoods`
-(every process, before anything runs: what cannot be answered is refused here), `description()` of the plan for
-run.json, then `reply_into_shards` or `score_into_shards` (all processes, resumable).
+(every process; what cannot be answered is refused here), `description()` of the plan for run.json, then `reply` or
+`score_into_shards` (all processes, resumable). An engine answers messages: the requests of a later turn, planned when
+the earlier one was answered, have the conversations so far.
 """
 
 from collections.abc import Mapping
@@ -26,11 +27,6 @@ if TYPE_CHECKING:
 # tokens, for dialogue, pairs of texts and continuations.
 Ability = Literal["replies", "likelihoods", "weights"]
 
-MODEL_PRESET_ERROR = (
-    "decoding 'model' takes the settings of the model's own generation_config, and '{name}' is not loaded here; give "
-    "another --decoding"
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodRequests:
@@ -40,19 +36,11 @@ class LikelihoodRequests:
         ids: [texts] what each is keyed by; each once.
         texts: [texts] the texts.
         spans: [texts] (start, end) of the words in each that are about people, in characters; only for masked models.
-        scoring: How a causal model is run: "auto", "tree" or "padded".
-        max_positions: Tokens fed to a model at once; `None`: the default.
-        add_start_token: Whether a causal model is given its BOS token first; `None`: if it has one.
-        encoder_context: What the encoder of an encoder–decoder model is given.
     """
 
     ids: list[str]
     texts: list[str]
     spans: list[tuple[int, int]] | None = None
-    scoring: Literal["auto", "tree", "padded"] = "auto"
-    max_positions: int | None = None
-    add_start_token: bool | None = None
-    encoder_context: str = ""
 
 
 class Lack(NamedTuple):
@@ -112,7 +100,10 @@ class Engine:
         Arguments and errors as `decoding_preset`.
         """
         if preset == MODEL_PRESET:
-            raise ValueError(MODEL_PRESET_ERROR.format(name=self.name))
+            raise ValueError(
+                f"decoding 'model' takes the settings of the model's own generation_config, and '{self.name}' is not "
+                "loaded here; give another --decoding"
+            )
         return decoding_preset(preset, None, extent, **changes), {}
 
     def plan_replies(self, requests: "ReplyRequests", layout: "Layout") -> Plan:
@@ -123,22 +114,18 @@ class Engine:
         """
         raise NotImplementedError
 
-    def reply_into_shards(self, plan: Any, folder: Path, *, batch_size: int | None) -> "pa.Table | None":
-        """Gets the replies that are not on disk yet, and reads all of them.
+    def reply(self, plan: Any, folder: Path, *, batch_size: int | None) -> "pa.Table":
+        """Answers each conversation with the model's next turn, as far as it is not on disk yet.
 
         Args:
             plan: What `plan_replies` returned.
-            folder: Where the shards are.
+            folder: Where the shards of this turn are.
             batch_size: How many prompts are replied to at once; `None`: the engine decides.
 
         Returns:
-            A table with the columns of `requests.REPLY_SCHEMA` in the order of the requests, on the main process;
-            `None` on all others. Where a prompt has several replies, their ids are those of `replies.reply_id`.
+            A table with the columns of `requests.REPLY_SCHEMA` in the order of the requests, on all processes. Where a
+            prompt has several replies, their ids are those of `replies.reply_id`.
         """
-        raise NotImplementedError
-
-    def read_replies(self, plan: Any, folder: Path) -> "pa.Table":
-        """Reads the replies that `reply_into_shards` has written, on any process."""
         raise NotImplementedError
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> Plan:

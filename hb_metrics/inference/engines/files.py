@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from hb_metrics.inference.engines.engine import Ability, Engine, Lack, LikelihoodRequests, asked_description
 from hb_metrics.inference.models.layout import Layout
-from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, reply_columns
+from hb_metrics.inference.models.thoughts import read_written
+from hb_metrics.inference.replies.presets import Extent
+from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
 from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, read_shards
 from hb_metrics.runs.answer_files import (
@@ -74,10 +76,9 @@ class FileEngine(Engine):
         "weights": Lack("is not loaded here", "give a model that is, without --replies_file and --logprobs_file"),
     }
 
-    def __init__(self, name: str, replies: str | None, log_probabilities: str | None, *, allow_missing: bool) -> None:
+    def __init__(self, name: str, replies: str | None, log_probabilities: str | None) -> None:
         self.name = name
         self._replies, self._log_probabilities = replies, log_probabilities
-        self._allow_missing = allow_missing
         abilities: dict[Ability, str | None] = {"replies": replies, "likelihoods": log_probabilities}
         self.gives = frozenset(ability for ability, path in abilities.items() if path is not None)
 
@@ -107,17 +108,14 @@ class FileEngine(Engine):
         assert self._replies is not None
         path, file = self._replies, last_part(self._replies)
         given = read_replies_file(path)
-        num_missing = check_ids(
-            path, given, requests.ids, requests.texts, what="reply", allow_missing=self._allow_missing
-        )
-        by_prompt, num_copies = replies_by_prompt(path, given)
+        check_ids(path, given, requests.ids, requests.texts, what="reply")
+        by_prompt, num_copies = replies_by_prompt(given, greedy=not requests.decoding.sample)
         numbered = [
             (row, reply_id(prompt, number), reply)
             for row, prompt in enumerate(requests.ids)
             for number, reply in enumerate(by_prompt.get(prompt, []), start=1)
         ]
-        whole = requests.extent == "whole"
-        answers = [_answer(reply, whole) for _, _, reply in numbered]
+        answers = [_answer(reply, requests.extent) for _, _, reply in numbered]
 
         def make_table(rows: Sequence[int]) -> pa.Table:
             columns = reply_columns(requests, [numbered[row][0] for row in rows], [answers[row] for row in rows])
@@ -126,24 +124,20 @@ class FileEngine(Engine):
         numbers = [len(rows) for rows in by_prompt.values()]
         about = {
             **asked_description(requests, layout),
-            "thinks": any(reply.reasoning is not None for reply in given),
+            "thinks": any(answer.reasoning is not None for answer in answers),
             "replies_from": file,
             "replies_a_prompt": [min(numbers), max(numbers)],
-            "num_prompts_without_reply": num_missing,
             "num_copied_replies": num_copies,
             "num_cut_to_first_line": sum(
-                answer.text != reply.reply for answer, (_, _, reply) in zip(answers, numbered, strict=True)
+                requests.extent != "whole" and "\n" in read_written(reply.reply).reply for _, _, reply in numbered
             ),
         }
         return FilePlan(ids=[key for _, key, _ in numbered], make_table=make_table, schema=REPLY_SCHEMA, about=about)
 
-    def reply_into_shards(self, plan: FilePlan, folder: Path, *, batch_size: int | None) -> pa.Table | None:
+    def reply(self, plan: FilePlan, folder: Path, *, batch_size: int | None) -> pa.Table:
         """Copies the replies into the run folder."""
-        return plan.fill(folder, "replies")
-
-    def read_replies(self, plan: FilePlan, folder: Path) -> pa.Table:
-        """Reads the replies, on any process."""
-        return read_shards(plan.shards(folder), plan.schema)
+        made = plan.fill(folder, "replies")
+        return read_shards(plan.shards(folder), plan.schema) if made is None else made
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> FilePlan:
         """Takes the log-probabilities of the file.
@@ -154,13 +148,9 @@ class FileEngine(Engine):
         assert self._log_probabilities is not None
         path = self._log_probabilities
         given = read_log_probabilities_file(path)
-        num_missing = check_ids(
-            path, given, requests.ids, requests.texts, what="log-probability", allow_missing=self._allow_missing
-        )
+        check_ids(path, given, requests.ids, requests.texts, what="log-probability")
         by_id = {row.id: row for row in given}
-        kept = [
-            (by_id[prompt], text) for prompt, text in zip(requests.ids, requests.texts, strict=True) if prompt in by_id
-        ]
+        kept = [(by_id[prompt], text) for prompt, text in zip(requests.ids, requests.texts, strict=True)]
 
         def make_table(rows: Sequence[int]) -> pa.Table:
             log_likelihoods = np.array([kept[row][0].log_probability for row in rows])
@@ -180,7 +170,6 @@ class FileEngine(Engine):
             "path": "file",
             "reason": f"log-probabilities are those of {last_part(path)}, taken for natural logarithms",
             "predicted_tokens": sum(row.num_tokens for row in given),
-            "num_prompts_without_log_probability": num_missing,
         }
         return FilePlan(ids=[row.id for row, _ in kept], make_table=make_table, schema=PERPLEXITY_SCHEMA, about=about)
 
@@ -189,8 +178,14 @@ class FileEngine(Engine):
         return plan.fill(folder, "log-probabilities")
 
 
-def _answer(given: GivenReply, whole: bool) -> Answer:
-    answer = Answer(
-        given.reply, given.num_tokens, given.truncated, given.reasoning, 0 if given.reasoning is None else None
+def _answer(given: GivenReply, extent: Extent) -> Answer:
+    written = read_written(given.reply)
+    reasoning = "\n".join(filter(None, [given.reasoning, written.reasoning])) or None
+    is_all = written.reply == given.reply
+    return answer_of(
+        written._replace(reasoning=reasoning),
+        extent,
+        num_tokens=given.num_tokens if is_all else None,
+        truncated=given.truncated,
+        num_reasoning_tokens=0 if reasoning is None else None,
     )
-    return answer if whole else answer._replace(text=given.reply.split("\n", 1)[0].strip())

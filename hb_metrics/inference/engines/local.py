@@ -85,33 +85,21 @@ class LocalEngine(Engine):
         """Encodes the prompts."""
         return plan_replies(requests, self.loaded, context=layout.context, context_reason=layout.context_reason)
 
-    def reply_into_shards(self, plan: ReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table | None:
+    def reply(self, plan: ReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
         """Generates the replies that are not on disk yet."""
-        return reply_into_shards(plan, self.loaded, folder, batch_size=batch_size)
-
-    def read_replies(self, plan: ReplyPlan, folder: Path) -> pa.Table:
-        """Reads the replies, on any process."""
-        return read_replies(plan, folder)
+        made = reply_into_shards(plan, self.loaded, folder, batch_size=batch_size)
+        return read_replies(plan, folder) if made is None else made
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> LikelihoodPlan:
         """Encodes the texts."""
         model, tokenizer = self.loaded.model, self.loaded.tokenizer
-        max_positions = MAX_POSITIONS if requests.max_positions is None else requests.max_positions
         if self.kind == "masked":
             assert requests.spans is not None
             plan = plan_pseudo_log_likelihood(
-                requests.texts, requests.spans, model, tokenizer, max_positions=max_positions
+                requests.texts, requests.spans, model, tokenizer, max_positions=MAX_POSITIONS
             )
         else:
-            plan = plan_perplexity(
-                requests.texts,
-                model,
-                tokenizer,
-                scoring=requests.scoring,
-                max_positions=max_positions,
-                add_start_token=requests.add_start_token,
-                encoder_context=requests.encoder_context,
-            )
+            plan = plan_perplexity(requests.texts, model, tokenizer, max_positions=MAX_POSITIONS)
         return LikelihoodPlan(requests, plan)
 
     def score_into_shards(self, plan: LikelihoodPlan, folder: Path) -> pa.Table | None:

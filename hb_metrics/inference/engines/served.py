@@ -10,16 +10,17 @@ import pyarrow as pa
 
 from hb_metrics.inference.engines.engine import Ability, Engine, Lack, LikelihoodRequests, asked_description
 from hb_metrics.inference.models.chats import ChatOptions
-from hb_metrics.inference.models.contexts import with_tag
+from hb_metrics.inference.models.contexts import render_messages
 from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.models.thoughts import Written
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.decoding import Decoding
-from hb_metrics.inference.replies.presets import PRESETS, Extent
+from hb_metrics.inference.replies.presets import ALL_TOKENS, Extent
 from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS, ROWS_PER_SHARD
-from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, reply_columns
+from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
 from hb_metrics.inference.served.answers import ENDED, ServedAnswer, check_model, read_chat, read_completion
-from hb_metrics.inference.served.asking import DAMAGED_NOTE, Asking
+from hb_metrics.inference.served.asking import Asking
 from hb_metrics.inference.served.client import Client, Server
 from hb_metrics.inference.served.connect import extra_fields
 from hb_metrics.inference.served.journal import Journal, remove_journals, request_key
@@ -38,7 +39,11 @@ SERVED_COLUMNS = (
 )
 SERVED_REPLY_SCHEMA = pa.schema([*REPLY_SCHEMA, *SERVED_COLUMNS])
 SERVED_SCORE_SCHEMA = pa.schema([*PERPLEXITY_SCHEMA, ("served_model", pa.string())])
-_NO_LIMIT = 2**31  # of top_k
+_FIRST_REPLIES = 32  # after which a run ends if all of them are empty: no more is paid for
+_IF_EMPTY = (
+    "a model that thinks needs a larger --max_reasoning_tokens; a model without a chat template --context plain; and "
+    "what a filter of the server takes away (finish reason content_filter) cannot be measured there"
+)
 _CONTEXTS = ("chat", "plain")
 
 WEIGHTS_LACK = Lack("is served elsewhere, and this needs the model itself", "measure a copy that is loaded here")
@@ -47,35 +52,6 @@ LIKELIHOODS_LACK = Lack(
     "`prompt_logprobs`, of /v1/completions)",
     "serve it with one that does, such as vLLM",
 )
-SAMPLES_ERROR = (
-    "{where} gives one and the same answer at temperature 1 whatever the seed, so that what would be measured as "
-    "samples are copies of its likeliest reply; give --decoding greedy, or switch sampling on there (transformers "
-    "serve: do_sample in the model's generation_config.json)"
-)
-GREEDY_ERROR = (
-    "{where} gives other answers each time at temperature 0, so that what would be measured as its likeliest replies "
-    "are samples; give --decoding sample, or a server that takes a temperature of 0"
-)
-TOP_ERROR = (
-    "{where} does not keep to {name}, so that replies would be drawn from other tokens than recorded; give --{name} "
-    "{without}"
-)
-MAX_TOKENS_ERROR = (
-    "{where} does not keep to {field}: its answers are longer than asked for, and so would all replies be; give a "
-    "server that does"
-)
-BEAMS_ERROR = (
-    "{name} {value} is of beam search, which servers of this interface do not do; give --decoding sample or greedy"
-)
-MIN_TOKENS_ERROR = "min_new_tokens {value} cannot be asked of a served model; leave it out"
-CONTEXT_ERROR = "context '{context}' needs the model's tokenizer, and '{name}' is served; give --context chat or plain"
-SYSTEM_ERROR = (
-    "{where} leaves system messages out, in which persona lines and the system prompt would be; leave them out "
-    "(--personas 0, no --system_prompt)"
-)
-START_TOKEN_ERROR = "add_start_token {value}, but the server {does}, and cannot be told; leave it out"
-ENCODER_ERROR = "encoder_context is for models that are loaded here; leave it out"
-NOTHING_PREDICTED_ERROR = "prompt '{id}' is a single token to the server, and nothing of it is predicted; leave it out"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,11 +75,11 @@ class ServedReplyPlan:
     def asked(self, row: int) -> dict[str, Any]:
         """All that is asked for one reply, but for the model."""
         seed = {"seed": self.requests.request_seed(row)} if self.requests.decoding.sample else {}
+        messages = self.requests.messages[row]
         if self.layout.context == "chat":
-            return {"messages": self.requests.messages(row), **self.fields, **seed}
-        placed = self.requests.placed
-        lines = [*placed.lines[row], *placed.earlier[row], with_tag(placed.texts[row], self.requests.tag)]
-        return {"prompt": "\n".join(lines) + "\n", **self.fields, **seed}
+            return {"messages": messages, **self.fields, **seed}
+        (prompt,) = render_messages([messages], None, self.layout.context, is_encoder_decoder=False)
+        return {"prompt": prompt, **self.fields, **seed}
 
     def description(self) -> dict[str, Any]:
         """What run.json records of the plan."""
@@ -160,7 +136,6 @@ class ServedEngine(Engine):
             "dtype": None,
             "num_parameters": None,
             "served": {
-                "base_urls": list(self.server.urls) or None,
                 "provider": self.server.provider,
                 **self.probe.description(),
             },
@@ -170,7 +145,10 @@ class ServedEngine(Engine):
         """As chats, or as texts that are continued."""
         layout = super().layout(context=context, tag=tag, chat=chat)
         if layout.context not in _CONTEXTS:
-            raise ValueError(CONTEXT_ERROR.format(context=layout.context, name=self.name))
+            raise ValueError(
+                f"context '{layout.context}' needs the model's tokenizer, and '{self.name}' is served; give --context "
+                "chat or plain"
+            )
         return layout
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
@@ -182,59 +160,83 @@ class ServedEngine(Engine):
         Raises:
             ValueError: The server does not do what results would be taken for.
         """
-        least = {} if changes.get("min_new_tokens") is not None else {"min_new_tokens": 1}  # the preset's is not asked
-        decoding, left_out = super().decoding(preset, extent, **{**changes, **least})
+        if not self.probe.writes:
+            raise ValueError(
+                f"{self._where} answered every question of the probe with nothing, so all replies would be empty; "
+                f"{_IF_EMPTY}"
+            )
+        decoding, left_out = super().decoding(preset, extent, **changes)
         for name, without in (("num_beams", 1), ("no_repeat_ngram_size", 0)):
             if getattr(decoding, name) != without:
-                raise ValueError(BEAMS_ERROR.format(name=name, value=getattr(decoding, name)))
-        if changes.get("min_new_tokens") is not None and decoding.min_new_tokens > 1:
-            raise ValueError(MIN_TOKENS_ERROR.format(value=decoding.min_new_tokens))
+                raise ValueError(
+                    f"{name} {getattr(decoding, name)} is of beam search, which servers of this interface do not do; "
+                    "give --decoding sample or greedy"
+                )
         if decoding.sample and not self.probe.samples:
-            raise ValueError(SAMPLES_ERROR.format(where=self._where))
+            raise ValueError(
+                f"{self._where} gives the same answer at temperature 1 whatever the seed, so its samples would be "
+                "copies of its likeliest reply; give --decoding greedy, or switch sampling on there (transformers "
+                "serve: do_sample in the model's generation_config.json)"
+            )
         if not decoding.sample and not self.probe.greedy:
-            raise ValueError(GREEDY_ERROR.format(where=self._where))
-        if decoding.sample and decoding.top_p < 1 and not self.probe.top_p_kept:
-            raise ValueError(TOP_ERROR.format(where=self._where, name="top_p", without=1))
-        without_top_k = decoding.sample and decoding.top_k < _NO_LIMIT and not self.probe.top_k_kept
-        if without_top_k and changes.get("top_k") is not None:
-            raise ValueError(TOP_ERROR.format(where=self._where, name="top_k", without=_NO_LIMIT))
-        if least and PRESETS[preset].min_new_tokens > 1:
-            left_out["min_new_tokens"] = PRESETS[preset].min_new_tokens
-        asked: dict[str, Any] = {"end_after_sentence": False}
-        if without_top_k:
-            asked["top_k"] = _NO_LIMIT
+            raise ValueError(
+                f"{self._where} gives different answers at temperature 0, so its likeliest replies would be samples; "
+                "give --decoding sample, or a server that takes a temperature of 0"
+            )
+        drops_top_k = decoding.sample and decoding.top_k < ALL_TOKENS and not self.probe.top_k_kept
+        drops_top_p = decoding.sample and decoding.top_p < 1 and not self.probe.top_p_kept
+        if drops_top_p or (drops_top_k and changes.get("top_k") is not None):
+            name, without = ("top_p", 1) if drops_top_p else ("top_k", 0)
+            raise ValueError(
+                f"{self._where} ignores {name}, so replies would be drawn from other tokens than recorded; give "
+                f"--{name} {without}"
+            )
+        asked: dict[str, Any] = {"min_new_tokens": 0, "end_after_sentence": False}
+        if drops_top_k:
+            asked["top_k"] = ALL_TOKENS
         left_out |= {name: getattr(decoding, name) for name, value in asked.items() if getattr(decoding, name) != value}
         return replace(decoding, **asked), left_out
 
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ServedReplyPlan:
         """Chooses what is sent with each request."""
         if self.probe.max_tokens_kept is False:
-            raise ValueError(MAX_TOKENS_ERROR.format(where=self._where, field=self.probe.max_tokens_field))
+            raise ValueError(
+                f"{self._where} ignores {self.probe.max_tokens_field}: its answers are longer than asked for, and so "
+                "would all replies be; give a server that keeps to it"
+            )
         chat = layout.context == "chat"
-        has_system = requests.chat.system_prompt is not None or any(requests.placed.lines)
+        has_system = any(messages[0]["role"] == "system" for messages in requests.messages)
         if chat and has_system and self.probe.system_kept is False:
-            raise ValueError(SYSTEM_ERROR.format(where=self._where))
+            raise ValueError(
+                f"{self._where} ignores system messages, which persona lines and the system prompt are put into; leave "
+                "them out (--personas 0, no --system_prompt)"
+            )
         decoding, thinks = requests.decoding, self.probe.reasoning != "none"
         reasoning = requests.max_reasoning_tokens
         if reasoning is None:
             reasoning = REASONING_TOKENS if thinks else 0
-        fields: dict[str, Any] = {self.probe.max_tokens_field: decoding.max_new_tokens + reasoning, "temperature": 0}
+        most = {self.probe.max_tokens_field: decoding.max_new_tokens + reasoning}
+        fields: dict[str, Any] = {**self.probe.neutral, **most, "temperature": 0}
         if decoding.sample:
             fields["temperature"] = decoding.temperature
             if decoding.top_p < 1:
                 fields["top_p"] = decoding.top_p
-            if decoding.top_k < _NO_LIMIT:
+            if decoding.top_k < ALL_TOKENS:
                 fields["top_k"] = decoding.top_k
         fields |= extra_fields(requests.chat)
         return ServedReplyPlan(
             requests=requests, layout=layout, fields=fields, thinks=thinks, max_reasoning_tokens=reasoning
         )
 
-    def reply_into_shards(self, plan: ServedReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table | None:
-        """Asks for the replies that are not on disk yet."""
+    def reply(self, plan: ServedReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
+        """Asks for the replies that are not on disk yet.
+
+        Raises:
+            ValueError: The first replies are all empty, or the server did not respond.
+        """
         requests, chat = plan.requests, plan.layout.context == "chat"
         most = plan.fields[self.probe.max_tokens_field]
-        whole = requests.extent == "whole"
+        reasons: list[str | None] = []  # why the first answers ended, until one has a reply
 
         async def ask(client: Client, row: int) -> dict[str, Any]:
             asked, what = plan.asked(row), f"prompt '{requests.ids[row]}'"
@@ -249,12 +251,18 @@ class ServedEngine(Engine):
                 answer = await client.post("completions", asked, read, what=what)
             client.cost.tokens_in += answer.num_prompt_tokens or 0
             client.cost.tokens_out += answer.num_tokens or 0
+            reasons.append("" if answer.text else answer.finish_reason)
+            if len(reasons) == _FIRST_REPLIES and all(reasons):
+                raise ValueError(
+                    f"the first {_FIRST_REPLIES} replies of {self._where} are all empty (finish reasons: "
+                    f"{', '.join(sorted(set(map(str, reasons))))}), and nothing more is asked for; {_IF_EMPTY}"
+                )
             return answer._asdict()
 
         def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             served = [ServedAnswer(**answer) for answer in answers]
             return {
-                **reply_columns(requests, rows, [reply_of(answer, whole=whole) for answer in served]),
+                **reply_columns(requests, rows, [reply_of(answer, extent=requests.extent) for answer in served]),
                 "finish_reason": [answer.finish_reason for answer in served],
                 "served_model": [answer.model for answer in served],
                 "fingerprint": [answer.fingerprint for answer in served],
@@ -264,21 +272,15 @@ class ServedEngine(Engine):
             }
 
         asked = [plan.asked(row) for row in range(len(requests.ids))]
-        return self._into_shards(requests.ids, asked, folder, SERVED_REPLY_SCHEMA, ask, columns, "replies")
-
-    def read_replies(self, plan: ServedReplyPlan, folder: Path) -> pa.Table:
-        """Reads the replies, on any process."""
-        return read_shards(plan_row_shards(len(plan.requests.ids), ROWS_PER_SHARD, folder), SERVED_REPLY_SCHEMA)
+        made = self._into_shards(requests.ids, asked, folder, SERVED_REPLY_SCHEMA, ask, columns, "replies")
+        if made is not None:
+            return made
+        return read_shards(plan_row_shards(len(requests.ids), ROWS_PER_SHARD, folder), SERVED_REPLY_SCHEMA)
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> ServedLikelihoodPlan:
         """Chooses what is sent with each text."""
         form, start = self.probe.likelihoods, self.probe.start_token
         assert form is not None  # else it is not asked for
-        if requests.add_start_token not in (None, start is not None):
-            does = "puts no token before a text" if start is None else f"puts {start!r} before every text"
-            raise ValueError(START_TOKEN_ERROR.format(value=requests.add_start_token, does=does))
-        if requests.encoder_context:
-            raise ValueError(ENCODER_ERROR)
         return ServedLikelihoodPlan(requests=requests, fields=FIELDS[form], form=form, start_token=start)
 
     def score_into_shards(self, plan: ServedLikelihoodPlan, folder: Path) -> pa.Table | None:
@@ -331,7 +333,9 @@ class ServedEngine(Engine):
                 return
             with Journal(folder, state.process_index) as journal:
                 if journal.num_damaged:
-                    print(DAMAGED_NOTE.format(number=journal.num_damaged, folder=folder))
+                    print(
+                        f"{journal.num_damaged:,} damaged lines of a journal in {folder}: their answers are asked again"
+                    )
                 with Asking(self.server, rows, [keys[row] for row in rows], ask, journal, advance) as asking:
                     for index in mine:
                         wanted = shards[index].rows.tolist()
@@ -348,26 +352,22 @@ class ServedEngine(Engine):
         return ", ".join(self.server.names)
 
 
-def reply_of(answer: ServedAnswer, *, whole: bool) -> Answer:
-    """A reply as all engines give it: its first line, or the whole.
+def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:
+    """A reply as all engines give it.
 
     Tokens are those of the reply alone, and not known where only a part of what was written is the reply.
     """
-    lines = (answer.text or "").split("\n", 1)
-    text = (answer.text or "") if whole else lines[0].strip()
-    was_cut = answer.finish_reason not in ENDED and (whole or len(lines) == 1)
+    text = answer.text or ""
+    is_whole = (extent == "whole" or "\n" not in text) and not answer.invents_turn
     is_open = answer.is_open or (not text and answer.finish_reason == "length")
     thought, number = answer.num_reasoning_tokens, answer.num_tokens
-    if answer.reasoning is None and thought is None:
-        thought = 0
-    if is_open and thought is None:
-        thought = number
-    known = number is not None and thought is not None and (whole or len(lines) == 1)
-    return Answer(
-        text=text,
+    if thought is None and (is_open or answer.reasoning is None):
+        thought = number if is_open else 0
+    known = is_whole and number is not None and thought is not None
+    return answer_of(
+        Written(text, answer.reasoning, is_open, answer.invents_turn),
+        extent,
         num_tokens=0 if not text else number - thought if known else None,  # type: ignore[operator]
-        truncated=was_cut and not is_open,
-        reasoning=answer.reasoning,
+        truncated=is_whole and answer.finish_reason not in ENDED,
         num_reasoning_tokens=thought,
-        reasoning_unclosed=is_open,
     )

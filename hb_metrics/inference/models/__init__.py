@@ -1,1 +1,1 @@
-"""The language model: loading it, what it is given before it replies, and the tags of bias tuning."""
+"""The language model: its files, its contexts before a reply, and the tags of bias tuning."""

@@ -75,7 +75,7 @@ def with_adapter(
             "merge the adapter into the model (merge_and_unload of peft)"
         )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they warn of is an error below
+        warnings.simplefilter("ignore")  # the checks below raise instead
         try:
             config = PeftConfig.from_pretrained(adapter.name, revision=adapter.revision)
             kind = str(getattr(config.peft_type, "value", config.peft_type))
@@ -172,6 +172,6 @@ def _same(wrapped: Any, base: PreTrainedModel) -> bool:
 
 
 def _shape_line(error: Exception) -> str:
-    """The line of an error that names what does not fit: torch lists shapes under a heading."""
+    """The line of an error that names the misfit: torch lists shapes under a heading."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return next((line for line in lines if "size mismatch" in line), lines[0] if lines else repr(error))

@@ -1,4 +1,4 @@
-"""What a model's architecture takes: tokens, positions, windows, and how its decoder starts."""
+"""The limits of a model's architecture: tokens, positions, windows; and the start of its decoder."""
 
 from collections.abc import Iterable
 
@@ -43,18 +43,6 @@ def attention_window(model: PreTrainedModel) -> int | None:
     return min((size for size in windows if size), default=None)
 
 
-def beyond_rope_switch(model: PreTrainedModel, length: float) -> bool:
-    """Whether a text of `length` tokens makes LongRoPE (Phi-3, Phi-4) turn to its long factors.
-
-    transformers takes the factors of a batch by its longest row, and keeps them where all threads read them. `dynamic`
-    factors change beyond `max_positions_of` only, where texts are rejected.
-    """
-    parameters = getattr(model.config.get_text_config(decoder=True), "rope_parameters", None) or {}
-    ropes = [parameters] if "rope_type" in parameters else parameters.values()  # some models have one per type of layer
-    switches = [rope["original_max_position_embeddings"] for rope in ropes if rope.get("rope_type") == "longrope"]
-    return any(length > switch for switch in switches)
-
-
 def decoder_start_id(model: PreTrainedModel) -> int:
     """The token that the decoder of an encoder–decoder model is trained to start with.
 
@@ -72,7 +60,7 @@ def decoder_start_id(model: PreTrainedModel) -> int:
 
 
 def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
-    """What an encoder gave, of the class that its decoder expects, with other states ([rows, length, width])."""
+    """An encoder's output, of the class that its decoder expects, with other states ([rows, length, width])."""
     return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
 
 

@@ -5,7 +5,7 @@ ends the turn in the model's context format; at inference the context ends in "n
 """
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,31 +18,26 @@ from hb_metrics.inference.models.contexts import CONTEXTS, ContextFormat
 Tag = Literal["bias", "no_bias"]
 BIAS, NO_BIAS = TAGS = get_args(Tag)
 TUNING_FILE = "bias_tuning.json"
-# What run.json records of how replies were asked for, beside the context format and the tag.
+# The options of replies in run.json, beside the context format and the tag.
 ASKED_WITH = ("system_prompt", "chat_template_kwargs", "chat_date", "cue")
 _METHODS = {"kto": "KTO", "distill": "baseline distillation"}
 POSITION = "the last word of the prompt, after a space and before what ends the turn"
 
-UNREADABLE_ERROR = (
-    "'{path}' does not give the tag and context format of the model ({problem}); make it again with hb_train/tune.py, "
-    "or remove it and give --tag"
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class BiasTuning:
-    """The tag and context format of a tuned model, and what it was tuned on.
+    """The tag and context format of a tuned model, and the record of its tuning.
 
     Attributes:
         tag: The tag that contexts end in; `None`: it was tuned without tags (the paper's self-chat tuning).
-        place: Where the tag goes, in words.
+        place: The tag's place, in words.
         context: The context format it was tuned in.
-        asked_with: The options `ASKED_WITH` that the replies it was tuned on were asked for with; `None`: not recorded.
+        asked_with: The options `ASKED_WITH` of the run with the replies it was tuned on; `None`: not recorded.
         alpha: The exponent α of the bias values; `None`: there are no labels.
         beta: The threshold β above which a reply was tagged "bias"; `None`: there are no labels.
-        labels: What the labels were made from: the run, its model and its style classifier. Of baseline distillation,
-            the replies that it learnt from.
-        training: How it was tuned, with the results.
+        labels: The origin of the labels: the run, its model and its style classifier. Of baseline distillation, the
+            replies that it learnt from.
+        training: The settings of its tuning, with the results.
     """
 
     tag: Tag | None
@@ -56,8 +51,8 @@ class BiasTuning:
 
     @property
     def method(self) -> str:
-        """The `--method` of `tune.py`; where none is recorded, as by earlier releases, `"sft"`."""
-        return str(self.training.get("method", "sft"))
+        """The `--method` of `tune.py`."""
+        return str(self.training["method"])
 
 
 def write_bias_tuning(folder: Path, tuning: BiasTuning) -> None:
@@ -73,10 +68,10 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
         revision: Of a Hub id.
 
     Returns:
-        What `write_bias_tuning` wrote; `None`: nothing, so the model was not tuned here.
+        The record that `write_bias_tuning` wrote; `None`: there is none, so the model was not tuned here.
 
     Raises:
-        ValueError: The file is there and cannot be understood.
+        ValueError: The file exists and is no such record.
     """
     if Path(name).is_dir():
         path = Path(name) / TUNING_FILE
@@ -88,30 +83,25 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
         except (EntryNotFoundError, LocalEntryNotFoundError):
             return None
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        known = {field.name for field in fields(BiasTuning)}
-        tuning = BiasTuning(**{key: value for key, value in content.items() if key in known})
+        tuning = BiasTuning(**json.loads(path.read_text(encoding="utf-8")))
+        is_sound = tuning.tag in (*TAGS, None) and tuning.context in CONTEXTS and isinstance(tuning.training, dict)
+        problem = None if is_sound else f"tag {tuning.tag!r}, context {tuning.context!r}, training {tuning.training!r}"
     except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(UNREADABLE_ERROR.format(path=path, problem=error)) from error
-    if tuning.tag not in (*TAGS, None) or tuning.context not in CONTEXTS:
-        raise ValueError(UNREADABLE_ERROR.format(path=path, problem=f"tag {tuning.tag!r}, context {tuning.context!r}"))
-    for name in ("labels", "training"):
-        if not isinstance(getattr(tuning, name), dict):
-            raise ValueError(UNREADABLE_ERROR.format(path=path, problem=f"{name} {getattr(tuning, name)!r}"))
-    if tuning.asked_with is not None and not isinstance(tuning.asked_with, dict):
-        raise ValueError(UNREADABLE_ERROR.format(path=path, problem=f"asked_with {tuning.asked_with!r}"))
+        problem = str(error)
+    if problem is not None:
+        raise ValueError(
+            f"'{path}' is no record of a tuning ({problem}); make it again with hb_train/tune.py, or remove it and "
+            "pass --tag"
+        )
     return tuning
 
 
 def choose_tag(tag: str, tuning: BiasTuning | None) -> tuple[Tag | None, str]:
-    """The tag that contexts end in, and why in words for the report.
+    """Chooses the tag that contexts end in, and says why for the report.
 
     Args:
         tag: `"auto"`, `"bias"`, `"no_bias"` or `"none"`.
         tuning: The record in the model's folder.
-
-    Raises:
-        ValueError: `tag` is something else.
     """
     if tag == "auto":
         if tuning is None:
@@ -122,6 +112,4 @@ def choose_tag(tag: str, tuning: BiasTuning | None) -> tuple[Tag | None, str]:
         return tuning.tag, "the model was tuned with it"
     if tag == "none":
         return None, "--tag none was given"
-    if tag not in TAGS:
-        raise ValueError(f"tag '{tag}' is not known; allowed: auto, {', '.join(TAGS)}, none")
     return (BIAS if tag == BIAS else NO_BIAS), f"--tag {tag} was given"

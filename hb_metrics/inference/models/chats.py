@@ -1,8 +1,4 @@
-"""Chats: what a chat template makes of a prompt, which date it sees, and how a model marks what it thinks.
-
-Many chat models think before they reply. What they think is not what they say to somebody: it is between marks that
-the chat template or the tokenizer names (`<think>` and `</think>`, mostly), or in channels of their own (gpt-oss).
-"""
+"""Chats: what a chat template makes of a prompt, which date it prints, and which marks of thoughts it names."""
 
 import itertools
 import re
@@ -10,52 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from hb_metrics.inference.models.thoughts import FINAL_CHANNEL, THOUGHT_MARKS, Thoughts
+from hb_metrics.inference.models.time_limit import time_limit
+
 # Templates that print the day of the run would give another prompt each day.
 CHAT_DATE = "2026-01-01"
-# What begins and what ends a thought. Of Qwen3, DeepSeek-R1 and most others; Magistral; Seed-OSS; EXAONE Deep; Kimi;
-# Gemma 4.
-THOUGHT_MARKS = (
-    ("<think>", "</think>"),
-    ("[THINK]", "[/THINK]"),
-    ("<seed:think>", "</seed:think>"),
-    ("<thought>", "</thought>"),
-    ("◁think▷", "◁/think▷"),
-    ("<|channel>", "<channel|>"),
-)
-# gpt-oss writes messages to channels; that of the final one is the reply, and what it writes before is not.
-FINAL_CHANNEL = "<|channel|>final<|message|>"
-_CHANNEL_TOKENS = ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|constrain|>")
-_MESSAGE = re.compile(r"<\|message\|>(.*?)(?=<\|end\|>|<\|start\|>|<\|channel\|>|$)", re.DOTALL)
-_LABEL = "thought\n"  # Gemma 4 names the channel after the mark
 _OWN_PARAMETERS = ("tools", "documents")  # of the renderer that a template reads
 
-NO_TEMPLATE_ERROR = "context 'chat', but the tokenizer has no chat template; give another --context, or set a template"
-NO_SYSTEM_ERROR = (
-    "the chat template of this tokenizer takes no system message, which persona lines, the system prompt and the cue "
-    "of --cue system are put into ({error}); leave them out (--personas 0, no --system_prompt, another --cue) or give "
-    "--context plain"
-)
-NO_EARLIER_ERROR = (
-    "the chat template of this tokenizer takes no earlier turns, which --cue history needs ({error}); give --cue "
-    "system or --cue prompt"
-)
-RESERVED_ERROR = (
-    "chat_template_kwargs has '{name}', which is not a variable of chat templates but an argument of "
-    "apply_chat_template; leave it out"
-)
-NO_DATE_ERROR = "chat_date is '{date}', and the chat template of this tokenizer prints no day of today; leave it out"
-UNKNOWN_VARIABLE_ERROR = (
-    "chat_template_kwargs has '{name}', which the chat template of this tokenizer never reads; leave it out, or give "
-    "one of the template's own variables"
-)
-TEMPLATE_ERROR = (
-    "the chat template of this tokenizer does not work ({error}); mend the template, or give --context plain and no "
-    "options for chats"
-)
+Message = dict[str, str]  # of a role and a content
 
 
 @dataclass(frozen=True)
@@ -93,98 +55,11 @@ def recorded_chat(description: Mapping[str, Any]) -> ChatOptions:
     )
 
 
-@dataclass(frozen=True)
-class Thoughts:
-    """How a model marks its thoughts, in the text of its tokens.
-
-    Attributes:
-        open: What begins a thought; empty: nothing does, all that is before `close` is one.
-        close: What ends it.
-        is_opened: Whether the context ends within a thought.
-        is_closed: Whether the context ends with a thought that is over, so that the model is not to think.
-        ends: Ids of tokens that end everything even within a thought.
-        pieces: [vocabulary] the text of each token.
-    """
-
-    open: str
-    close: str
-    is_opened: bool
-    is_closed: bool
-    ends: tuple[int, ...] = ()
-    pieces: tuple[str, ...] = field(default=(), repr=False)
-
-    @property
-    def mark_tokens(self) -> set[str]:
-        """Tokens that mark thoughts, and so end no reply even if they are special."""
-        return {self.open, self.close} if self.open else set(_CHANNEL_TOKENS)
-
-
-class ThoughtReader:
-    """Reads what a model writes token by token.
-
-    Attributes:
-        is_open: Whether it is within a thought.
-    """
-
-    def __init__(self, thoughts: Thoughts) -> None:
-        self.is_open = thoughts.is_opened
-        self._thoughts = thoughts
-        self._tail = ""
-        self._longest = max(len(thoughts.open), len(thoughts.close))
-
-    def read(self, token: int) -> bool:
-        """Whether a thought ends with this token."""
-        pieces = self._thoughts.pieces
-        piece = pieces[token] if token < len(pieces) else ""
-        text = self._tail + piece
-        self._tail = text[-self._longest :]
-        if self._thoughts.close in text:
-            self.is_open, self._tail = False, ""
-            return True
-        if self._thoughts.open and self._thoughts.open in text:
-            self.is_open, self._tail = True, ""
-        return False
-
-
-class SplitReply(NamedTuple):
-    """What a model wrote, in two.
-
-    Attributes:
-        reasoning: What it thought, without marks; `None`: nothing.
-        num_reasoning_tokens: Tokens before the reply, with marks.
-        reply: Tokens of the reply.
-        is_open: Whether a thought did not end, and there is no reply.
-    """
-
-    reasoning: str | None
-    num_reasoning_tokens: int
-    reply: list[int]
-    is_open: bool
-
-
-def split_thought(tokens: Sequence[int], thoughts: Thoughts | None, tokenizer: PreTrainedTokenizerBase) -> SplitReply:
-    """Divides what a model wrote into what it thought and its reply; `thoughts` `None`: all of it is the reply."""
-    if thoughts is None:
-        return SplitReply(None, 0, list(tokens), False)
-    reader, start = ThoughtReader(thoughts), 0
-    for index, token in enumerate(tokens, start=1):
-        if reader.read(token):
-            start = index
-    if reader.is_open:
-        start = len(tokens)
-    text = tokenizer.decode(tokens[:start], skip_special_tokens=False) if start else ""
-    if thoughts.open:
-        text = text.replace(thoughts.open, "").replace(thoughts.close, "").strip().removeprefix(_LABEL)
-    else:
-        text = "\n".join(_MESSAGE.findall(text.removesuffix(FINAL_CHANNEL)))
-    return SplitReply(text.strip() or None, start, list(tokens[start:]), reader.is_open)
-
-
 def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thoughts | None:
     """How a chat model marks its thoughts, and whether its context ends within one.
 
     Returns:
-        The marks, without `ends` and `pieces`; `None`: neither the chat template nor the vocabulary has any.
+        The marks, without `ends`; `None`: neither the chat template nor the vocabulary has any.
     """
     template = _template_text(tokenizer)
     if FINAL_CHANNEL in template:
@@ -199,15 +74,8 @@ def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thou
     return Thoughts(opening, closing, is_opened=opened > closed, is_closed=closed > opened)
 
 
-def system_lines(personas: Sequence[str], chat: ChatOptions) -> list[str]:
-    """The lines of the system message: the system prompt, then the persona lines."""
-    return [*([] if chat.system_prompt is None else [chat.system_prompt]), *personas]
-
-
-def chat_messages(
-    text: str, personas: Sequence[str], chat: ChatOptions, earlier: Sequence[str] = ()
-) -> list[dict[str, str]]:
-    """The messages (role and content) of a chat up to where the assistant speaks.
+def chat_messages(text: str, personas: Sequence[str], chat: ChatOptions, earlier: Sequence[str] = ()) -> list[Message]:
+    """The messages of a conversation up to where the model speaks.
 
     Args:
         text: What the user says last.
@@ -215,56 +83,54 @@ def chat_messages(
         chat: What else the chat has.
         earlier: What was said before `text`, by the user and the assistant in turn.
     """
+    system = [*([] if chat.system_prompt is None else [chat.system_prompt]), *personas]
     roles = itertools.cycle(("user", "assistant"))
-    before = [{"role": role, "content": turn} for role, turn in zip(roles, earlier, strict=False)]
-    return [*_system(system_lines(personas, chat)), *before, _user(text)]
+    said = [{"role": role, "content": turn} for role, turn in zip(roles, [*earlier, text], strict=False)]
+    return [*([{"role": "system", "content": "\n".join(system)}] if system else []), *said]
 
 
 def render_chats(
-    texts: Sequence[str],
-    personas: Sequence[Sequence[str]],
+    conversations: Sequence[Sequence[Message]],
     tokenizer: PreTrainedTokenizerBase,
     chat: ChatOptions,
     *,
-    earlier: Sequence[Sequence[str]] | None = None,
     thought: bool = True,
 ) -> list[str]:
-    """Each prompt as a chat up to where the assistant speaks.
+    """Each conversation as a chat up to where the assistant speaks.
 
     Args:
-        texts: The prompts.
-        personas: The persona lines of each prompt, which follow the system prompt; may be empty.
+        conversations: Their messages.
         tokenizer: The tokenizer.
-        chat: What else the template is given.
-        earlier: The turns before each prompt, as of `chat_messages`; `None`: there are none.
+        chat: What the template is given beside the messages.
         thought: Whether the model may think next; else the chat goes on to where its reply begins.
 
     Raises:
         ValueError: There is no template, it does not work, or it takes no system message or no earlier turns.
     """
     if not tokenizer.chat_template:
-        raise ValueError(NO_TEMPLATE_ERROR)
-    lines = [system_lines(mine, chat) for mine in personas]
-    turns = [()] * len(texts) if earlier is None else earlier
-    asked = zip(texts, personas, turns, strict=True)
-    chats = [chat_messages(text, mine, chat, before) for text, mine, before in asked]
-    if not chats:
+        raise ValueError(
+            "context 'chat', but the tokenizer has no chat template; give another --context, or set a template"
+        )
+    if not conversations:
         return []
     try:
-        rendered = _apply(tokenizer, chats, chat, add_generation_prompt=True)
+        rendered = _apply(tokenizer, conversations, chat, add_generation_prompt=True)
         if not thought and (marks := find_thoughts(tokenizer, chat)) is not None and not marks.is_closed:
-            rendered = _without_thought(chats, rendered, marks, tokenizer, chat)
+            rendered = _without_thought(conversations, rendered, marks, tokenizer, chat)
     except ValueError as error:
-        if any(turns) and _works_without(lines, tokenizer, chat):
-            raise ValueError(NO_EARLIER_ERROR.format(error=error.__cause__ or error)) from error
-        if any(lines):
-            raise ValueError(NO_SYSTEM_ERROR.format(error=error.__cause__ or error)) from error
+        first = [message for message in conversations[0] if message["role"] == "system"]
+        has_earlier = any(message["role"] == "assistant" for message in conversations[0])
+        if has_earlier and _takes(tokenizer, [*first, _user("Hi")], chat):
+            raise _no_place("assistant", error.__cause__ or error) from error
+        if any(messages[0]["role"] == "system" for messages in conversations):
+            raise _no_place("system", error.__cause__ or error) from error
         raise
-    for parts, message in ((lines, NO_SYSTEM_ERROR), (turns, NO_EARLIER_ERROR)):
-        for text, mine in zip(rendered, parts, strict=True):
-            if mine:  # one stands for all: a template leaves such messages out, or it does not
-                if any(part.strip() not in text for part in mine):
-                    raise ValueError(message.format(error="it leaves them out"))
+    for role in ("system", "assistant"):
+        for text, messages in zip(rendered, conversations, strict=True):
+            said = [message["content"] for message in messages if message["role"] == role]
+            if said:  # one stands for all: a template leaves such messages out, or it does not
+                if any(line.strip() not in text for content in said for line in content.split("\n")):
+                    raise _no_place(role, "it leaves them out")
                 break
     return rendered
 
@@ -285,21 +151,30 @@ def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) 
             so that it would have no effect; or there is another day than `CHAT_DATE`, and the template prints none.
     """
     if chat.date != CHAT_DATE and not _prints_date(tokenizer):
-        raise ValueError(NO_DATE_ERROR.format(date=chat.date))
+        raise ValueError(
+            f"chat_date is '{chat.date}', and the chat template of this tokenizer prints no date; leave it out"
+        )
     parameters = signature(PreTrainedTokenizerBase.apply_chat_template).parameters
     for name in chat.template_kwargs:
         if (name in parameters or name == "messages") and name not in _OWN_PARAMETERS:
-            raise ValueError(RESERVED_ERROR.format(name=name))
+            raise ValueError(
+                f"chat_template_kwargs has '{name}', which is no variable of chat templates but an argument of "
+                "apply_chat_template; leave it out"
+            )
         text = _template_text(tokenizer)
         if name not in _OWN_PARAMETERS and text and not re.search(rf"\b{re.escape(name)}\b", text):
-            raise ValueError(UNKNOWN_VARIABLE_ERROR.format(name=name))
+            raise ValueError(
+                f"chat_template_kwargs has '{name}', which the chat template of this tokenizer never reads; leave it "
+                "out, or give one of the template's own variables"
+            )
 
 
 _ANSWER = "Yes"
+_SECONDS, _SECONDS_PER_CHAT = 10, 0.02  # to render chats, each of which takes less than a thousandth
 
 
 def _without_thought(
-    chats: Sequence[Sequence[Mapping[str, str]]],
+    chats: Sequence[Sequence[Message]],
     given: Sequence[str],
     marks: Thoughts,
     tokenizer: PreTrainedTokenizerBase,
@@ -320,26 +195,35 @@ def _without_thought(
     ]
 
 
-def _works_without(lines: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> bool:
-    """Whether the template takes a chat with the first of these system messages, and no earlier turns."""
+def _takes(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], chat: ChatOptions) -> bool:
+    """Whether the template takes these messages."""
     try:
-        _apply(tokenizer, [[*_system(lines[0]), _user("Hi")]], chat, add_generation_prompt=True)
+        _apply(tokenizer, [messages], chat, add_generation_prompt=True)
     except ValueError:
         return False
     return True
 
 
-def _system(lines: Sequence[str]) -> list[dict[str, str]]:
-    return [{"role": "system", "content": "\n".join(lines)}] if lines else []
+def _no_place(role: str, error: object) -> ValueError:
+    if role == "assistant":
+        return ValueError(
+            f"the chat template of this tokenizer takes no earlier turns, which --cue history needs ({error}); give "
+            "--cue system or --cue prompt"
+        )
+    return ValueError(
+        "the chat template of this tokenizer takes no system message, which persona lines, the system prompt and the "
+        f"cue of --cue system are put into ({error}); leave them out (--personas 0, no --system_prompt, another --cue) "
+        "or give --context plain"
+    )
 
 
-def _user(text: str) -> dict[str, str]:
+def _user(text: str) -> Message:
     return {"role": "user", "content": text}
 
 
 def _apply(
     tokenizer: PreTrainedTokenizerBase,
-    chats: Sequence[Sequence[Mapping[str, str]]],
+    chats: Sequence[Sequence[Message]],
     chat: ChatOptions,
     *,
     add_generation_prompt: bool = False,
@@ -349,15 +233,22 @@ def _apply(
     if _prints_date(tokenizer):
         settings["chat_template"] = _pinned_date(date.fromisoformat(chat.date)) + _template_text(tokenizer)
     how: dict[str, Any] = {"add_generation_prompt": add_generation_prompt, "tokenize": False}
+    rendered: list[str] = []
     try:
-        return list(tokenizer.apply_chat_template(chats, **how, **settings))
+        for some in (chats[:1], chats[1:]):  # a template that loops for ever does so at the first
+            with time_limit(_SECONDS + _SECONDS_PER_CHAT * len(some)):
+                rendered += tokenizer.apply_chat_template(some, **how, **settings) if some else []
+        return rendered
     except Exception as error:  # a template raises what it likes
-        raise ValueError(TEMPLATE_ERROR.format(error=error)) from error
+        raise ValueError(
+            f"the chat template of this tokenizer does not work ({error}); mend the template, or give --context plain "
+            "and no options for chats"
+        ) from error
 
 
 def _generation_prompt(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> str:
     """What the template adds for the assistant to speak."""
-    turns = [[*_system([chat.system_prompt] if chat.system_prompt is not None else []), _user("Hi")]]
+    turns = [chat_messages("Hi", [], chat)]
     (whole,), (without,) = (
         _apply(tokenizer, turns, chat, add_generation_prompt=generation) for generation in (True, False)
     )

@@ -14,11 +14,11 @@ format (dialogpt, blenderbot), and as the system message of a chat. Earlier turn
 lines, as DialoGPT's or Blenderbot's turns, and as messages of a chat.
 """
 
-import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
+from unicodedata import category
 
 import yaml
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -28,45 +28,22 @@ from hb_metrics.inference.models.architecture import max_positions_of, num_known
 from hb_metrics.inference.models.chats import (
     DEFAULT_CHAT,
     ChatOptions,
-    Thoughts,
+    Message,
+    chat_messages,
     end_of_turn,
     find_thoughts,
     render_chats,
 )
+from hb_metrics.inference.models.thoughts import ReplyReader, Thoughts
 
 ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
 CONTEXTS = get_args(ContextFormat)
 PERSONAS_FILE = Path(__file__).parent / "personas.yaml"
 # A chat template and DialoGPT's turns have their special tokens; in these formats the tokenizer adds its own.
 _SPECIAL_TOKENS_ADDED = ("plain", "blenderbot")
-_NOT_IN_A_LINE = ("Cc", "Cs", "Zl", "Zp")  # line breaks, other control characters, half characters
+_NOT_IN_A_LINE = {"Cc", "Cs", "Zl", "Zp"}  # line breaks, other control characters, half characters
+_PERSONA = "your persona: "  # before each line, in the formats of models that were trained on ConvAI2
 _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
-
-UNKNOWN_ERROR = "context '{context}' is not known; allowed: auto, {allowed}"
-NO_END_ERROR = (
-    "context 'dialogpt', but the tokenizer has no end-of-text token, which ends a turn; give another --context"
-)
-TOO_LONG_ERROR = (
-    "the context of prompt {id} is {length} tokens long, and with a reply of up to {reply} that is more than the "
-    "{limit} tokens the model takes; give fewer persona lines, or a smaller --max_new_tokens{or_less}"
-)
-LONG_CONTEXT_ERROR = (
-    "the context of prompt {id} is {length} tokens long, more than the {limit} tokens the model's encoder takes; give "
-    "fewer persona lines, or a model that takes more"
-)
-LONG_REPLY_ERROR = (
-    "max_new_tokens is {reply}, more than the {limit} tokens the model's decoder takes; give a smaller "
-    "--max_new_tokens, or a model that takes more"
-)
-NO_TOKEN_ERROR = "the tokenizer makes no token of the context of prompt {id}; give another --context, or leave it out"
-MISMATCH_ERROR = (
-    "the tokenizer gives token {token} in the context of prompt {id} and the model knows {size} tokens: they do not "
-    "belong together; load the tokenizer that the model was trained with"
-)
-FEW_PERSONAS_ERROR = (
-    "the file has {number} persona lines, fewer than the {asked} asked for; write more, or ask for fewer"
-)
-BAD_SENTENCES_ERROR = "{path}: {problem}; write `{key}:` and a list of sentences, each once"
 
 
 @dataclass(frozen=True)
@@ -74,19 +51,28 @@ class EndTokens:
     """Tokens that end a reply; token ids ascending.
 
     Attributes:
-        dropped: End a reply and are not part of it, such as the end-of-text token.
-        kept: End a reply as its last token, such as a line break.
+        dropped: End a reply wherever they come, and are not part of it, such as the end-of-text token.
+        kept: End a reply that has begun, as its last token, such as a line break.
         sentence: End a sentence; used by `Decoding.end_after_sentence`.
-        blank: Hold no text: those in `kept` end a reply only once it has another token than these. Not with beams.
-        thoughts: How the model marks what it thinks before it replies, where no other token ends anything; `None`: it
-            does not think. Not with beams.
+        blank: Hold no text: with these alone no reply has begun.
+        marks: Other special tokens. Some models write one before their reply: it is passed over. One after it ends it.
+        pieces: [vocabulary] the text of each token, by which thoughts and headers before a reply are read. Empty:
+            nothing is read. Not with beams.
+        thoughts: How the model is known to mark its thoughts, where no other token ends anything; `None`: it is not
+            known to think. Not with beams.
     """
 
     dropped: tuple[int, ...]
     kept: tuple[int, ...] = ()
     sentence: tuple[int, ...] = ()
     blank: tuple[int, ...] = ()
+    marks: tuple[int, ...] = ()
+    pieces: tuple[str, ...] = field(default=(), repr=False)
     thoughts: Thoughts | None = None
+
+    def reader(self) -> ReplyReader:
+        """A new reader of what one reply begins with."""
+        return ReplyReader(self.pieces, frozenset(self.marks), self.thoughts)
 
 
 def detect_context(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[ContextFormat, str]:
@@ -100,39 +86,49 @@ def detect_context(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
     return "plain", "the tokenizer has no chat template"
 
 
-def encode_contexts(
-    texts: Sequence[str],
-    personas: Sequence[Sequence[str]],
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+def render_messages(
+    conversations: Sequence[Sequence[Message]],
+    tokenizer: PreTrainedTokenizerBase | None,
     context: ContextFormat,
-    tag: str | None = None,
+    *,
+    is_encoder_decoder: bool,
     chat: ChatOptions = DEFAULT_CHAT,
-    earlier: Sequence[Sequence[str]] | None = None,
-) -> list[list[int]]:
-    """The token ids a model is given for each prompt.
+    thought: bool = True,
+) -> list[str]:
+    """Each conversation as the text a model is given, with everything but the tokens that its tokenizer adds by itself.
 
     Args:
-        texts: The prompts.
-        personas: The persona lines of each prompt; may be empty.
-        model: The model.
-        tokenizer: Its tokenizer.
+        conversations: The messages of each, up to where the model speaks (`chats.chat_messages`).
+        tokenizer: The model's tokenizer; not needed for `plain`.
         context: The format.
-        tag: The control tag at the end of each prompt (see `bias_tags.py`); `None`: none.
-        chat: What the chat template is given beside the prompt.
-        earlier: What was said before each prompt, by the user and the model in turn; `None`: nothing.
-
-    Returns:
-        Token ids of each context.
+        is_encoder_decoder: Whether the model has an encoder; its weights are not needed.
+        chat: What the chat template is given beside the messages.
+        thought: Whether the model may think next; else a chat ends where the words of the reply begin.
 
     Raises:
-        ValueError: The format is unknown, or the tokenizer lacks what it needs.
+        ValueError: The tokenizer lacks what the format needs.
     """
-    is_encoder_decoder = model.config.is_encoder_decoder
-    rendered = render_contexts(
-        texts, personas, tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag, chat=chat, earlier=earlier
-    )
-    return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
+    if context == "chat":
+        assert tokenizer is not None
+        return render_chats(conversations, tokenizer, chat, thought=thought)
+    end = None if tokenizer is None else tokenizer.eos_token
+    if context == "dialogpt" and end is None:
+        raise ValueError(
+            "context 'dialogpt', but the tokenizer has no end-of-text token, which ends a turn; give another --context"
+        )
+    rendered = []
+    for messages in conversations:
+        lines = [
+            line for each in messages if each["role"] == "system" for line in each["content"].split("\n")
+        ]  # of the persona
+        said = [each["content"] for each in messages if each["role"] != "system"]
+        if context == "dialogpt":
+            rendered.append("\n".join([*(_PERSONA + line for line in lines), str(end).join(said)]) + str(end))
+        elif context == "blenderbot":
+            rendered.append(" " + "  ".join([*(_PERSONA + line for line in lines), *said]))
+        else:
+            rendered.append("\n".join([*lines, *said]) + ("" if is_encoder_decoder else "\n"))
+    return rendered
 
 
 def render_contexts(
@@ -144,31 +140,41 @@ def render_contexts(
     is_encoder_decoder: bool,
     tag: str | None = None,
     chat: ChatOptions = DEFAULT_CHAT,
-    earlier: Sequence[Sequence[str]] | None = None,
     thought: bool = True,
 ) -> list[str]:
-    """Each prompt as the text a model is given, with everything but the tokens that its tokenizer adds by itself.
+    """Prompts, each the whole conversation, as `render_messages` renders them.
 
-    Arguments and errors as `encode_contexts`; the weights are not needed, only whether the model has an encoder.
-    Without `thought`, a chat ends where the words of the reply begin, if the model would think before.
+    Args:
+        texts: The prompts.
+        personas: The persona lines of each prompt; may be empty.
+        tokenizer: The model's tokenizer.
+        context: The format.
+        is_encoder_decoder: Whether the model has an encoder.
+        tag: The control tag at the end of each prompt (see `bias_tags.py`); `None`: none.
+        chat: What the chat template is given beside the prompt.
+        thought: As `render_messages`.
     """
-    if context not in CONTEXTS:
-        raise ValueError(UNKNOWN_ERROR.format(context=context, allowed=", ".join(CONTEXTS)))
-    texts = [with_tag(text, tag) for text in texts]
-    if context == "chat":
-        return render_chats(texts, personas, tokenizer, chat, earlier=earlier, thought=thought)
-    turns = [[text] for text in texts]
-    if earlier is not None:
-        turns = [[*before, text] for before, text in zip(earlier, texts, strict=True)]
-    if context == "dialogpt":
-        end = tokenizer.eos_token
-        if end is None:
-            raise ValueError(NO_END_ERROR)
-        return [text + end for text in _with_persona_lines([end.join(said) for said in turns], personas, "\n")]
-    if context == "blenderbot":
-        return [" " + text for text in _with_persona_lines(["  ".join(said) for said in turns], personas, "  ")]
-    joined = ["\n".join([*mine, *said]) for said, mine in zip(turns, personas, strict=True)]
-    return joined if is_encoder_decoder else [text + "\n" for text in joined]
+    conversations = [
+        chat_messages(with_tag(text, tag), lines, chat) for text, lines in zip(texts, personas, strict=True)
+    ]
+    return render_messages(
+        conversations, tokenizer, context, is_encoder_decoder=is_encoder_decoder, chat=chat, thought=thought
+    )
+
+
+def encode_contexts(
+    texts: Sequence[str],
+    personas: Sequence[Sequence[str]],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    context: ContextFormat,
+    tag: str | None = None,
+    chat: ChatOptions = DEFAULT_CHAT,
+) -> list[list[int]]:
+    """The token ids that a model is given for each prompt. Arguments and errors as `render_contexts`."""
+    has_encoder = model.config.is_encoder_decoder
+    rendered = render_contexts(texts, personas, tokenizer, context, is_encoder_decoder=has_encoder, tag=tag, chat=chat)
+    return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)
 
 
 def with_tag(text: str, tag: str | None) -> str:
@@ -228,24 +234,31 @@ def check_lengths(
 ) -> None:
     """Raises a ValueError that names the first prompt whose context, thought and reply the model cannot take."""
     size = num_known_tokens(model)
+    limit = max_positions_of(model)
+    has_encoder = model.config.is_encoder_decoder  # then the context and the reply have positions of their own
+    beside = 0 if has_encoder else max_new_tokens + max_reasoning_tokens
+    if limit is not None and has_encoder and max_new_tokens > limit:
+        raise ValueError(
+            f"max_new_tokens is {max_new_tokens}, more than the {limit} tokens that the model's decoder takes; give a "
+            "smaller --max_new_tokens, or a model that takes more"
+        )
     for identifier, context in zip(ids, contexts, strict=True):
         if not context:
-            raise ValueError(NO_TOKEN_ERROR.format(id=identifier))
-        if max(context) >= size:
-            raise ValueError(MISMATCH_ERROR.format(token=max(context), id=identifier, size=size))
-    limit = max_positions_of(model)
-    if limit is None:
-        return
-    beside, message = max_new_tokens + max_reasoning_tokens, TOO_LONG_ERROR
-    if model.config.is_encoder_decoder:  # the context and the reply have positions of their own
-        beside, message = 0, LONG_CONTEXT_ERROR
-        if max_new_tokens > limit:
-            raise ValueError(LONG_REPLY_ERROR.format(reply=max_new_tokens, limit=limit))
-    for identifier, context in zip(ids, contexts, strict=True):
-        if len(context) + beside > limit:
-            or_less = " or --max_reasoning_tokens" if max_reasoning_tokens else ""
             raise ValueError(
-                message.format(id=identifier, length=len(context), reply=beside, limit=limit, or_less=or_less)
+                f"the tokenizer makes no token of the context of prompt {identifier}; give another --context, or leave "
+                "the prompt out"
+            )
+        if max(context) >= size:
+            raise ValueError(
+                f"the tokenizer gives token {max(context)} in the context of prompt {identifier}, and the model knows "
+                f"{size} tokens: they do not belong together; load the tokenizer that the model was trained with"
+            )
+        if limit is not None and len(context) + beside > limit:
+            fewer = "" if has_encoder else ", a smaller --max_new_tokens"
+            fewer += " or --max_reasoning_tokens" if beside and max_reasoning_tokens else ""
+            raise ValueError(
+                f"the context of prompt {identifier} is {len(context)} tokens long and its reply takes up to {beside} "
+                f"more; the model takes {limit}. Give fewer persona lines{fewer}, or a model that takes more"
             )
 
 
@@ -257,34 +270,38 @@ def end_tokens(
     whole: bool = False,
     chat: ChatOptions = DEFAULT_CHAT,
 ) -> EndTokens:
-    """What ends a reply: end tokens, and unless `whole`, a line break: one line of dialogue (Smith et al., 2022, A.5).
-
-    Of a chat model that thinks, also what its thoughts end with.
-    """
-    ends = {tokenizer.eos_token_id}
+    """What ends a reply: end tokens and, unless `whole`, a line break (Smith et al., 2022, A.5)."""
     configured = model.generation_config.eos_token_id
-    ends |= set(configured if isinstance(configured, list) else [configured])
+    dropped = {tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])}
     if context == "chat":
-        ends |= end_of_turn(tokenizer, chat)
+        dropped |= end_of_turn(tokenizer, chat)
     # `all_special_ids` are those with a name; decoding leaves out all that are marked special.
-    marked = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
-    ends |= (marked | set(tokenizer.all_special_ids)) - {tokenizer.unk_token_id}
-    ends.discard(None)
+    special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
+    special |= set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     size = model.get_output_embeddings().weight.shape[0]
     pieces = tokenizer.batch_decode([[token] for token in range(min(size, len(tokenizer)))])
-    ends = {token for token in ends if token < size}
+    dropped = {token for token in dropped if token is not None and token < size}
+    marks = {token for token in special - dropped - {tokenizer.unk_token_id} if token < size}
     thoughts = find_thoughts(tokenizer, chat) if context == "chat" else None
-    blank: tuple[int, ...] = ()
     if thoughts is not None:
-        marks = {token for token in ends if token < len(pieces) and pieces[token].strip() in thoughts.mark_tokens}
-        thoughts = replace(thoughts, ends=tuple(sorted(ends - marks)), pieces=tuple(pieces))
-        if thoughts.open:  # in the final channel of gpt-oss any of its tokens ends the reply
-            ends -= marks
-        blank = tuple(token for token, piece in enumerate(pieces) if not piece.strip() and token not in ends)
-    kept = [token for token, piece in enumerate(pieces) if "\n" in piece and token not in ends and not whole]
-    sentence = [token for token, piece in enumerate(pieces) if piece.rstrip().endswith(_SENTENCE_ENDS)]
-    sentence = [token for token in sentence if token not in ends and "\n" not in pieces[token]]
-    return EndTokens(tuple(sorted(ends)), tuple(kept), tuple(sentence), blank, thoughts)
+        of_thoughts = {token for token, piece in enumerate(pieces) if piece.strip() in thoughts.mark_tokens}
+        thoughts = replace(thoughts, ends=tuple(sorted((dropped | marks) - of_thoughts)))
+        if thoughts.open:
+            dropped, marks = dropped - of_thoughts, marks - of_thoughts
+        else:  # in the final channel of gpt-oss any of its tokens ends the reply
+            dropped, marks = dropped | marks, set()
+    text = [token for token in range(len(pieces)) if token not in dropped and token not in marks]
+    return EndTokens(
+        dropped=tuple(sorted(dropped)),
+        kept=() if whole else tuple(token for token in text if "\n" in pieces[token]),
+        sentence=tuple(
+            token for token in text if pieces[token].rstrip().endswith(_SENTENCE_ENDS) and "\n" not in pieces[token]
+        ),
+        blank=tuple(token for token in text if not pieces[token].strip()),
+        marks=tuple(sorted(marks)),
+        pieces=tuple(pieces),
+        thoughts=thoughts,
+    )
 
 
 def reply_end(tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> int | None:
@@ -323,23 +340,17 @@ def read_sentences(path: str | Path, key: str) -> list[str]:
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a date that is none
-        reason = " ".join(str(error).split())
-        problem = f"is not valid YAML ({reason})"
-        raise ValueError(BAD_SENTENCES_ERROR.format(path=path, problem=problem, key=key)) from error
-    sentences = content.get(key) if isinstance(content, dict) else None
-    if not isinstance(sentences, list) or not sentences:
-        raise ValueError(BAD_SENTENCES_ERROR.format(path=path, problem=f"has no list of {key}", key=key))
+        raise ValueError(f"{path}: is not valid YAML ({' '.join(str(error).split())})") from error
+    found = content.get(key) if isinstance(content, dict) else None
+    sentences: list[str] = found if isinstance(found, list) else []
+    problem = None if sentences else f"has no list of {key}"
     for number, line in enumerate(sentences, start=1):
-        if (
-            not isinstance(line, str)
-            or not line.strip()
-            or any(unicodedata.category(c) in _NOT_IN_A_LINE for c in line)
-        ):
-            problem = f"{key.removesuffix('s')} {number} is {line!r}"
-            raise ValueError(BAD_SENTENCES_ERROR.format(path=path, problem=problem, key=key))
-        if line in sentences[: number - 1]:
-            problem = f"{line!r} is there twice"
-            raise ValueError(BAD_SENTENCES_ERROR.format(path=path, problem=problem, key=key))
+        is_line = isinstance(line, str) and line.strip() and not _NOT_IN_A_LINE.intersection(map(category, line))
+        if not is_line or line in sentences[: number - 1]:  # named by its number: these sentences may hurt
+            problem = f"{key.removesuffix('s')} {number} is {'there twice' if is_line else 'no line of text'}"
+            break
+    if problem is not None:
+        raise ValueError(f"{path}: {problem}; write `{key}:` and a list of sentences, each once")
     return sentences
 
 
@@ -359,7 +370,9 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
         ValueError: There are fewer sentences than asked for.
     """
     if number < 0 or number > len(personas):
-        raise ValueError(FEW_PERSONAS_ERROR.format(number=len(personas), asked=number))
+        raise ValueError(
+            f"personas is {number}, and the file has {len(personas)} persona lines; write more, or ask for fewer"
+        )
     if not number:
         return [[] for _ in ids]
     drawn = (seeded_generator(seed, "personas", name).choice(len(personas), number, replace=False) for name in ids)
@@ -369,14 +382,6 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
 def _left_open(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
     """Without the end token that some tokenizers close every text with; a reply continues an open one."""
     return [tokens[:-1] if len(tokens) > 1 and tokens[-1] == tokenizer.eos_token_id else tokens for tokens in encoded]
-
-
-def _with_persona_lines(texts: Sequence[str], personas: Sequence[Sequence[str]], separator: str) -> list[str]:
-    """Each text behind its persona lines as ConvAI2 writes them."""
-    return [
-        separator.join([*(f"your persona: {line}" for line in mine), text])
-        for text, mine in zip(texts, personas, strict=True)
-    ]
 
 
 def _tokens(tokenizer: PreTrainedTokenizerBase, texts: list[str], *, special: bool = True) -> list[list[int]]:

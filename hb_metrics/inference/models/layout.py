@@ -1,4 +1,4 @@
-"""How prompts are laid out for a model: the context format, the control tag, and what a chat template is given."""
+"""The layout of prompts for a model: the context format, the control tag, and the options of a chat template."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -7,23 +7,18 @@ from hb_metrics.inference.models.chats import CHAT_DATE, DEFAULT_CHAT, ChatOptio
 from hb_metrics.inference.models.contexts import ContextFormat, detect_context
 from hb_metrics.inference.models.loading import LoadedModel
 
-NO_CHAT_ERROR = (
-    "{option} is for chats, and prompts are laid out in context '{context}' ({reason}); leave it out, or give "
-    "--context chat"
-)
-
 
 class Layout(NamedTuple):
-    """How prompts are laid out for a model.
+    """The layout of prompts for a model.
 
     Attributes:
         context: The context format.
-        context_reason: Why this one.
+        context_reason: The reason for that format.
         tag: The control tag at the end of each context; `None`: none.
-        tag_reason: Why.
-        chat: What the chat template is given beside the prompt.
-        tuned_with: What the replies that the model was tuned on were asked for with (`bias_tags.ASKED_WITH`); `None`:
-            it was not tuned, or that is not known.
+        tag_reason: The reason for that tag.
+        chat: The options of the chat template.
+        tuned_with: The options (`bias_tags.ASKED_WITH`) of the run with the replies that the model was tuned on;
+            `None`: it was not tuned, or they are not known.
         label_ceiling: The ceiling of the labels that the model was tuned on; `None`: there are none, or it is not
             known.
     """
@@ -44,17 +39,17 @@ def choose_layout(
     tag: str,
     chat: ChatOptions = DEFAULT_CHAT,
 ) -> Layout:
-    """What was given, else what the model was tuned with, else what suits the model.
+    """Chooses the layout: as set, else as the model was tuned, else as suits the model.
 
     Args:
         loaded: The model.
         context: A context format, or "auto".
         tag: A control tag, "none" or "auto".
-        chat: What the chat template is given beside the prompt.
+        chat: The options of the chat template.
 
     Raises:
-        ValueError: The tag is not known, or there is something for the chat template that it cannot read, since the
-            layout is no chat or the template does not name it.
+        ValueError: There is an option for the chat template, and the layout is no chat or the template does not read
+            it.
     """
     tuning = read_bias_tuning(loaded.source, loaded.revision)
     chosen_tag, tag_reason = choose_tag(tag, tuning)
@@ -74,9 +69,9 @@ def choose_layout(
 
 
 def unloaded_layout(*, context: ContextFormat | Literal["auto"], tag: str, chat: ChatOptions = DEFAULT_CHAT) -> Layout:
-    """How prompts are laid out for a model that is not loaded here: as chats, unless another context was given.
+    """The layout for a model that is not loaded here: chats, unless another context is set.
 
-    Arguments and errors as `choose_layout`; what its chat template reads is not known.
+    Arguments and errors as `choose_layout`, but its chat template is not known.
     """
     chosen_tag, tag_reason = choose_tag(tag, None)
     chosen: ContextFormat = "chat" if context == "auto" else context
@@ -86,7 +81,7 @@ def unloaded_layout(*, context: ContextFormat | Literal["auto"], tag: str, chat:
 
 
 def _check_chat(chat: ChatOptions, context: ContextFormat, reason: str) -> None:
-    """Raises a ValueError if there is something for a chat, and the layout is none."""
+    """Raises a ValueError if there is an option for chats, and the layout is no chat."""
     if context == "chat":
         return
     for option, value in (
@@ -95,4 +90,7 @@ def _check_chat(chat: ChatOptions, context: ContextFormat, reason: str) -> None:
         ("chat_date", None if chat.date == CHAT_DATE else chat.date),
     ):
         if value is not None:
-            raise ValueError(NO_CHAT_ERROR.format(option=option, context=context, reason=reason))
+            raise ValueError(
+                f"{option} is for chats, and prompts are laid out in context '{context}' ({reason}); leave it out, or "
+                "set --context chat"
+            )

@@ -272,12 +272,8 @@ def read_config(
             f"there is no {sought} '{name}'; pass '{EMBEDDED}', a local folder with a config.json, or the id of a "
             f"{sought} on the Hub (which needs a connection, or an earlier download). {_reason(error, source)}"
         ) from error
-    if not trust_remote_code and (kernel := _hub_kernel(config)) is not None:
-        raise OSError(
-            f"the config.json of {sought} '{name}' runs code of '{kernel}' on the Hub as its implementation; remove "
-            "attn_implementation and experts_implementation from it, or read that code and pass "
-            "--trust_remote_code true"
-        )
+    if not trust_remote_code:
+        reject_hub_code(config, f"{sought} '{name}'")
     return config, digest, revision
 
 
@@ -391,16 +387,19 @@ def _other_head(what: str) -> ValueError:
     )
 
 
-def _hub_kernel(config: PreTrainedConfig) -> str | None:
-    """The repository whose code transformers would run for a config or one of its parts; `None`: none."""
+def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
+    """Raises an OSError if transformers would run code of a repository that a config or one of its parts names."""
     for implementation in (config._attn_implementation, getattr(config, "_experts_implementation", None)):
         if implementation is not None and "/" in implementation:
-            return implementation
+            raise OSError(
+                f"the config.json of {what} runs code of '{implementation}' on the Hub as its implementation; remove "
+                "attn_implementation and experts_implementation from it, or read that code and pass "
+                "--trust_remote_code true"
+            )
     for part in config.sub_configs:
         inner = getattr(config, part, None)
-        if isinstance(inner, PreTrainedConfig) and (kernel := _hub_kernel(inner)) is not None:
-            return kernel
-    return None
+        if isinstance(inner, PreTrainedConfig):
+            reject_hub_code(inner, what)
 
 
 def _damaged_gguf(name: str, error: BaseException) -> OSError:

@@ -6,6 +6,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 _BITS = ("bits", "weight_bits", "w_bit")
+_FORMATS = ("format", "quant_type", "weights", "fmt")
 
 
 def quantization_of(config: PreTrainedConfig) -> str | None:
@@ -17,16 +18,14 @@ def quantization_of(config: PreTrainedConfig) -> str | None:
         return None
     content = content if isinstance(content, dict) else content.to_dict()
     method = content.get("quant_method") or "method not named"
-    parts = [str(getattr(method, "value", method))]
-    if content.get("load_in_4bit") or content.get("_load_in_4bit"):
-        parts += ["4 bits", str(content.get("bnb_4bit_quant_type") or "")]
-    elif content.get("load_in_8bit") or content.get("_load_in_8bit"):
-        parts.append("8 bits")
-    else:
-        parts += [f"{content[name]} bits" for name in _BITS if isinstance(content.get(name), int)][:1]
-        words = [content.get(name) for name in ("format", "quant_type", "weights", "fmt")]
-        parts += [word for word in words if isinstance(word, str)]
-    return ", ".join(part for part in parts if part)
+    bits = next((content[name] for name in _BITS if isinstance(content.get(name), int)), None)
+    words = [content.get(name) for name in _FORMATS]
+    for name, loaded_bits in (("load_in_4bit", 4), ("load_in_8bit", 8)):  # bitsandbytes
+        if content.get(name) or content.get(f"_{name}"):
+            bits = loaded_bits
+            words = [content.get("bnb_4bit_quant_type") if loaded_bits == 4 else None]
+    parts = [getattr(method, "value", method), None if bits is None else f"{bits} bits", *words]
+    return ", ".join(part for part in parts if isinstance(part, str))
 
 
 def is_exact(model: PreTrainedModel) -> bool:

@@ -53,7 +53,6 @@ def find_source(
     revision: str | None = None,
     *,
     adapter: str | None = None,
-    adapter_revision: str | None = None,
     gguf_file: str | None = None,
 ) -> Source:
     """Finds the files of a model, and converts the embedded model the first time.
@@ -61,8 +60,7 @@ def find_source(
     Args:
         name: `"embedded"`, a Hub id, a folder, a GGUF file, or an adapter, whose base is then the model.
         revision: Branch, tag or commit of a Hub id.
-        adapter: A folder or Hub id of a PEFT adapter.
-        adapter_revision: Branch, tag or commit of the adapter's Hub id.
+        adapter: A folder or Hub id of a PEFT adapter; of a Hub id also as `id@revision`.
         gguf_file: The name of a GGUF file in the folder or Hub repository.
 
     Raises:
@@ -82,26 +80,25 @@ def find_source(
         source = Source(name=EMBEDDED_NAME, model=str(embedded_model_folder()), revision=None)
     else:
         source = Source(name=name, model=name, revision=revision, gguf_file=gguf_file)
-        if gguf_file is None and _file_of(name, "config.json", revision) is None:
-            config = _file_of(name, ADAPTER_CONFIG, revision)
-            if config is not None:
-                if adapter is not None:
-                    raise ValueError(
-                        f"--model '{name}' is an adapter, and --adapter '{adapter}' is another; pass its base "
-                        "as --model"
-                    )
-                base, base_revision = _base_of(config)
-                if base is None:
-                    raise ValueError(
-                        f"the adapter '{name}' does not name the model it was trained on; pass that model as --model, "
-                        f"and --adapter {name}"
-                    )
-                return replace(
-                    find_source(base, base_revision), adapter=name, adapter_revision=revision, trained_on=base
+        config = None if gguf_file is not None else _adapter_config(name, revision)
+        if config is not None:
+            if adapter is not None:
+                raise ValueError(
+                    f"--model '{name}' is an adapter, and --adapter '{adapter}' is another; pass its base as --model"
                 )
+            base, base_revision = _base_of(config)
+            if base is None or _adapter_config(base, base_revision) is not None:
+                raise ValueError(
+                    f"the adapter '{name}' names no whole model that it was trained on (but {base}); pass that model "
+                    f"as --model, and --adapter {name}"
+                )
+            return replace(find_source(base, base_revision), adapter=name, adapter_revision=revision, trained_on=base)
     if source.gguf_file is not None:
         check_gguf_package(source.gguf_file)
     if adapter is not None:
+        adapter_revision = None
+        if "@" in adapter and not Path(adapter).exists():
+            adapter, _, adapter_revision = adapter.rpartition("@")
         config = _file_of(adapter, ADAPTER_CONFIG, adapter_revision)
         if config is None:
             raise FileNotFoundError(
@@ -180,6 +177,11 @@ def _file_of(source: str, name: str, revision: str | None) -> Path | None:
         return Path(hf_hub_download(source, name, revision=revision))
     except (OSError, ValueError):
         return None
+
+
+def _adapter_config(name: str, revision: str | None) -> Path | None:
+    """The config of an adapter; `None`: it is a whole model, or nothing known."""
+    return None if _file_of(name, "config.json", revision) else _file_of(name, ADAPTER_CONFIG, revision)
 
 
 def _base_of(config: Path) -> tuple[str | None, str | None]:

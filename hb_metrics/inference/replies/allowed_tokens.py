@@ -1,14 +1,11 @@
 """Which tokens may come next: none that ends a reply too early, or repeats what it must not."""
 
+from collections.abc import Sequence
+
 import torch
 from transformers import LogitsProcessor
 
-from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.replies.decoding_settings import Decoding
-
-NOT_FINITE_ERROR = (
-    "the model gives {value} as the score of the likeliest next token; try dtype float32, or check the weights"
-)
 
 
 class ResponseNgramBlocker(LogitsProcessor):
@@ -23,8 +20,6 @@ class ResponseNgramBlocker(LogitsProcessor):
     """
 
     def __init__(self, ngram_size: int, context_length: int) -> None:
-        if ngram_size < 1:
-            raise ValueError(f"ngram_size is {ngram_size}; give at least 1")
         self.ngram_size = ngram_size
         self.context_length = context_length
 
@@ -48,40 +43,26 @@ def allowed(
     scores: torch.Tensor,
     replies: torch.Tensor,
     blocker: ResponseNgramBlocker | None,
-    decoding: Decoding,
-    ends: tuple[torch.Tensor, torch.Tensor],
-    step: int,
-) -> torch.Tensor:
-    """The scores with -inf for tokens that may not come next."""
-    if step < decoding.min_new_tokens:
-        scores[:, torch.cat(ends)] = -torch.inf
-    if blocker is not None:
-        scores = scores.masked_fill(blocker.blocked(replies, scores.shape[1]), -torch.inf)
-    return scores
-
-
-def allowed_after_thoughts(
-    scores: torch.Tensor,
-    replies: torch.Tensor,
-    blocker: ResponseNgramBlocker | None,
-    decoding: Decoding,
-    ends: tuple[torch.Tensor, torch.Tensor],
     starts: torch.Tensor,
-    thinking: torch.Tensor,
-    nonblank: torch.Tensor,
+    is_end: torch.Tensor,
+    short: torch.Tensor,
 ) -> torch.Tensor:
-    """As `allowed`, with replies that begin at `starts` of each row, perhaps with a blank line after the thought.
+    """The scores with -inf for tokens that may not come next.
 
-    A thought can end whenever the model ends it, and an n-gram of it may stand in the reply.
+    Args:
+        scores: [rows, vocabulary] of the next token.
+        replies: [rows, length] the tokens so far, thoughts and marks included.
+        blocker: What blocks repeated n-grams; `None`: nothing does.
+        starts: [rows] where the reply begins: it may repeat an n-gram of a thought.
+        is_end: [vocabulary], or [rows, vocabulary], which tokens end a reply.
+        short: [rows, 1] whether the reply may not end yet.
     """
-    step = replies.shape[1]
-    short = ~thinking & (step - starts < decoding.min_new_tokens)
-    unseen = torch.arange(step, device=scores.device) < starts[:, None]
-    # Numbers that no token has, and none twice: the reply may repeat what the model thought.
-    replies = torch.where(unseen, -1 - torch.arange(step, device=scores.device), replies)
-    scores = allowed(scores, replies, blocker, decoding, ends, decoding.min_new_tokens)
-    for rows, tokens in ((short, ends[0]), (short & nonblank, ends[1])):
-        scores[:, tokens] = scores[:, tokens].masked_fill(rows[:, None], -torch.inf)
+    scores = scores.masked_fill(is_end & short, -torch.inf)
+    if blocker is not None:
+        places = torch.arange(replies.shape[1], device=scores.device)
+        # Numbers that no token has, and none twice.
+        replies = torch.where(places < starts[:, None], -1 - places, replies)
+        scores = scores.masked_fill(blocker.blocked(replies, scores.shape[1]), -torch.inf)
     return scores
 
 
@@ -91,11 +72,16 @@ def blocker_of(decoding: Decoding) -> ResponseNgramBlocker | None:
     return ResponseNgramBlocker(size, context_length=0) if size else None
 
 
-def end_ids(ends: EndTokens) -> tuple[tuple[int, ...], ...]:
-    """The tokens that end a reply and are left out, those that do and are kept, and those that end a sentence."""
-    return ends.dropped, ends.kept, ends.sentence
+def table_of(ids: Sequence[int], size: int, device: torch.device) -> torch.Tensor:
+    """[size] whether each token is one of these."""
+    table = torch.zeros(size, dtype=torch.bool, device=device)
+    table[list(ids)] = True
+    return table
 
 
 def not_finite(highest: torch.Tensor) -> ValueError:
     """The error for rows ([rows] scores of the likeliest tokens) of which at least one is NaN or infinite."""
-    return ValueError(NOT_FINITE_ERROR.format(value=highest[~highest.isfinite()][0].item()))
+    return ValueError(
+        f"the likeliest next token has the score {highest[~highest.isfinite()][0].item()}; try dtype float32, or check "
+        "the model's weights"
+    )

@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.contexts import EndTokens
-from hb_metrics.inference.replies.allowed_tokens import allowed, blocker_of, end_ids, not_finite
+from hb_metrics.inference.replies.allowed_tokens import allowed, blocker_of, not_finite, table_of
 from hb_metrics.inference.replies.decoding_settings import CLOSE, Decoded, Decoding
 from hb_metrics.inference.replies.forward import Forward
 
@@ -46,40 +46,49 @@ def beam_search(
     finished_truncated = torch.zeros(num, beams, dtype=torch.bool, device=device)
     results: list[Decoded | None] = [None] * num
     blocker = blocker_of(decoding)
-    dropped, kept, sentence = (torch.tensor(ids, dtype=torch.int64, device=device) for ids in end_ids(ends))
     forward = Forward(model, contexts, most, beams, cached=cached)
     logits = forward.first()
+    vocabulary = logits.shape[1]
+    dropped, marks, kept, sentence = (
+        table_of(ids, vocabulary, device) for ids in (ends.dropped, ends.marks, ends.kept, ends.sentence)
+    )
+    passed = table_of([*ends.marks, *ends.blank], vocabulary, device)
+    start = torch.zeros(1, dtype=torch.int64, device=device)
     rows = torch.arange(num, device=device)
     for step in range(most):
         log_probs = logits.float().log_softmax(1)
         highest = log_probs.amax(1)
         broken = ~highest.isfinite().view(len(rows), beams).all(1)
-        log_probs = allowed(log_probs, running.flatten(0, 1)[:, :step], blocker, decoding, (dropped, kept), step)
-        vocabulary = log_probs.shape[1]
+        # Marks and line breaks end a reply that has begun.
+        begun = ~passed[running[:, :, :step]].all(2, keepdim=True)
+        is_end = dropped | ((marks | kept) & (begun | ~passed))
+        short = torch.tensor(step < decoding.min_new_tokens, device=device)
+        log_probs = allowed(
+            log_probs, running.flatten(0, 1)[:, :step], blocker, start, is_end.flatten(0, 1), short.view(1, 1)
+        )
         totals = (log_probs.view(len(rows), beams, vocabulary) + scores[:, :, None]).flatten(1)
-        enders = (dropped, kept, sentence) if _sentence_ends(decoding, step) else (dropped, kept)
-        is_end = torch.zeros(vocabulary, dtype=torch.bool, device=device)
-        is_end[torch.cat(enders)] = True
+        if _sentence_ends(decoding, step):
+            is_end |= sentence
+        is_end = is_end.flatten(1)
         last = step + 1 == most
 
         # Finished: candidates among the best `beams` that end the reply. Running: the best `beams` that do not.
         best, best_indices = totals.topk(beams + 1, dim=1)
-        end_here = is_end[best_indices % vocabulary]
+        end_here = is_end.gather(1, best_indices)
         edge = (best[:, -2] - best[:, -1] < CLOSE) & (end_here[:, -2] | end_here[:, -1])
-        open_totals = totals if last else totals.view(len(rows), beams, vocabulary).masked_fill(is_end, -torch.inf)
-        next_scores, indices = open_totals.flatten(1).topk(beams + 1, dim=1)
+        open_totals = totals if last else totals.masked_fill(is_end, -torch.inf)
+        next_scores, indices = open_totals.topk(beams + 1, dim=1)
         if not last:
             edge |= next_scores[:, -2] - next_scores[:, -1] < CLOSE
 
-        is_finished = torch.ones_like(end_here[:, :-1]) if last else end_here[:, :-1]
         best, best_indices = best[:, :-1], best_indices[:, :-1]
         candidates = running.gather(1, (best_indices // vocabulary)[:, :, None].expand(-1, -1, most)).clone()
         ending = best_indices % vocabulary
         candidates[:, :, step] = ending
-        is_dropped = torch.isin(ending, dropped)
-        candidate_lengths = step + 1 - is_dropped.long()
-        cut = ~is_end[ending]
-        candidate_scores = torch.where(is_finished, best / (step + 1) ** decoding.length_penalty, _NEVER)
+        end_here = end_here[:, :-1]
+        candidate_lengths = step + 1 - (end_here & (dropped | marks)[ending]).long()
+        cut = ~end_here
+        candidate_scores = torch.where(end_here | last, best / (step + 1) ** decoding.length_penalty, _NEVER)
         finished_scores, order = torch.cat([finished_scores, candidate_scores], 1).topk(beams, dim=1)
         finished = torch.cat([finished, candidates], 1).gather(1, order[:, :, None].expand(-1, -1, most))
         finished_lengths = torch.cat([finished_lengths, candidate_lengths], 1).gather(1, order)

@@ -52,19 +52,6 @@ CONTINUATION_SCHEMA = pa.schema(
     ]
 )
 
-KIND_ERROR = (
-    "{article} {kind} language model does not continue a text; give a causal one, such as GPT-2, or leave out what is "
-    "measured in continuations"
-)
-LONG_PROMPT_ERROR = (
-    "prompt {id} is {length} tokens long, and with its continuation it may have {limit}; give shorter prompts, or a "
-    "larger max_tokens"
-)
-MAX_TOKENS_ERROR = "max_tokens is {number}, more than the {limit} tokens the model takes; give a smaller max_tokens"
-TWICE_ERROR = "{what} {value!r} is there twice; give it once"
-SEEDS_ERROR = "seeds is {seeds}; give at least one index of a seed, each 0 or more, such as range(10)"
-ROW_ERROR = "drawn has row {row}, which is not one of the {number} prompts; give rows from 0 to {last}"
-
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuationPlan(DecodingPlan):
@@ -142,32 +129,30 @@ def plan_continuations(
         The plan; rows are in the order of the prompts and of `seeds` within each, or in that of `drawn`.
 
     Raises:
-        ValueError: The model does not continue texts; a prompt leaves no room for a continuation, has no token or
-            another model's tokens; an id or a continuation is there twice; or a number is out of range.
+        ValueError: The model does not continue texts, or a prompt leaves no room for a continuation, has no token or
+            another model's tokens.
     """
     if loaded.kind != "causal":
         article = "an" if loaded.kind == "encoder-decoder" else "a"
-        raise ValueError(KIND_ERROR.format(article=article, kind=loaded.kind))
+        raise ValueError(
+            f"{article} {loaded.kind} language model does not continue a text; give a causal one, such as GPT-2, or "
+            "leave out what is measured in continuations"
+        )
     pairs = [(row, index) for row in range(len(ids)) for index in seeds] if drawn is None else list(drawn)
-    indices = list(seeds) if drawn is None else [index for _, index in pairs]
-    if min(indices, default=-1) < 0:
-        raise ValueError(SEEDS_ERROR.format(seeds=indices))
-    for row, _ in pairs:
-        if not 0 <= row < len(ids):
-            raise ValueError(ROW_ERROR.format(row=row, number=len(ids), last=len(ids) - 1))
-    _check_each_once("prompt", ids)
-    _check_each_once("continuation", [f"{ids[row]}:{index}" for row, index in pairs])
-    decoding = Decoding(
-        sample=True, temperature=temperature, top_k=top_k, top_p=1.0, min_new_tokens=0, max_new_tokens=max_tokens
-    )
+    decoding = Decoding(sample=True, temperature=temperature, top_k=top_k, top_p=1.0, max_new_tokens=max_tokens)
     encoded = encode_rendered(texts, loaded.tokenizer, "plain", is_encoder_decoder=False)
     check_lengths(encoded, ids, loaded.model, max_new_tokens=0)
     limit = max_positions_of(loaded.model)
     if limit is not None and max_tokens > limit:
-        raise ValueError(MAX_TOKENS_ERROR.format(number=max_tokens, limit=limit))
+        raise ValueError(
+            f"max_tokens is {max_tokens}, more than the {limit} tokens that the model takes; give a smaller max_tokens"
+        )
     for identifier, tokens in zip(ids, encoded, strict=True):
         if len(tokens) >= max_tokens:
-            raise ValueError(LONG_PROMPT_ERROR.format(id=identifier, length=len(tokens), limit=max_tokens))
+            raise ValueError(
+                f"prompt {identifier} is {len(tokens)} tokens long, and with its continuation it may have {max_tokens}"
+                "; give shorter prompts, or a larger max_tokens"
+            )
     cached = takes_cache(loaded.model, encoded, max_tokens)
     return ContinuationPlan(
         ids=[f"{ids[row]}:{index}" for row, index in pairs],
@@ -261,11 +246,7 @@ def count_continuations(continuations: pa.Table) -> ContinuationCounts:
 def _ends(loaded: LoadedModel) -> EndTokens:
     """What ends a continuation: special tokens, and a line break once there is a word."""
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
-    size = min(loaded.model.get_output_embeddings().weight.shape[0], len(loaded.tokenizer))
-    pieces = loaded.tokenizer.batch_decode([[token] for token in range(size)])
-    special = set(ends.dropped)
-    blank = tuple(token for token, piece in enumerate(pieces) if not piece.strip() and token not in special)
-    return EndTokens(dropped=ends.dropped, kept=ends.kept, blank=blank)
+    return EndTokens(dropped=tuple(sorted({*ends.dropped, *ends.marks})), kept=ends.kept, blank=ends.blank)
 
 
 def _fits_padded(encoded: Sequence[Sequence[int]], max_tokens: int, limit: int | None) -> bool:
@@ -279,11 +260,3 @@ def _start_token(loaded: LoadedModel, encoded: Sequence[Sequence[int]]) -> str |
     start = loaded.tokenizer.bos_token_id
     starts = {tokens[0] for tokens in encoded}
     return loaded.tokenizer.bos_token if starts == {start} else None
-
-
-def _check_each_once(what: str, values: Sequence[Any]) -> None:
-    seen = set()
-    for value in values:
-        if value in seen:
-            raise ValueError(TWICE_ERROR.format(what=what, value=value))
-        seen.add(value)

@@ -13,15 +13,16 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median_low
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT
-from hb_metrics.inference.models.contexts import ContextFormat, read_sentences
-from hb_metrics.statistics.reply_spread import MIN_REPLIES
+from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Message, chat_messages
+from hb_metrics.inference.models.contexts import ContextFormat, read_sentences, with_tag
+from hb_metrics.statistics.bias_variance import MIN_REPLIES
 
 Cue = Literal["prompt", "system", "history"]
 CUES = get_args(Cue)
@@ -34,34 +35,14 @@ _SAYS_WHO = re.compile(
     r"(?=[.!,;]|$)"
 )
 
-NOT_A_CHAT_ERROR = (
-    "--cue system is for chats, and prompts are laid out in context '{context}' ({reason}); give --cue history, which "
-    "every context takes, or --context chat"
-)
-NO_TEMPLATE_ERROR = (
-    '--cue {cue} needs templates in which users say who they are, such as "I\'m {slot}.", and none of the {number} '
-    "templates is one; give another --dataset_config, add such a template, or give --cue prompt"
-)
-
-
-class CuedPrompts(NamedTuple):
-    """Prompts with their cues where they belong.
-
-    Attributes:
-        texts: [prompts] what the user says last.
-        lines: [prompts] the persona lines, and the line of the system message that says who the user is.
-        earlier: [prompts] what was said before, by the user and the model in turn.
-    """
-
-    texts: list[str]
-    lines: list[list[str]]
-    earlier: list[list[str]]
-
 
 def check_cue(cue: Cue, context: ContextFormat, reason: str) -> None:
     """Raises a ValueError if the context format, chosen for this reason, cannot have the cue."""
     if cue == "system" and context != "chat":
-        raise ValueError(NOT_A_CHAT_ERROR.format(context=context, reason=reason))
+        raise ValueError(
+            f"--cue system is for chats, and prompts are laid out in context '{context}' ({reason}); give --cue "
+            "history, which every context takes, or --context chat"
+        )
 
 
 def says_who_the_user_is(template: str) -> bool:
@@ -83,7 +64,11 @@ def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
     templates = prompts["template"].unique().to_pylist()
     usable = [template for template in templates if says_who_the_user_is(template)]
     if not usable:
-        raise ValueError(NO_TEMPLATE_ERROR.format(cue=cue, slot=SINGULAR_SLOT, number=len(templates)))
+        raise ValueError(
+            f'--cue {cue} needs templates in which users say who they are, such as "I\'m {SINGULAR_SLOT}.", and none '
+            f"of the {len(templates)} templates is one; give another --dataset_config, add such a template, or give "
+            "--cue prompt"
+        )
     return prompts.filter(pc.is_in(prompts["template"], pa.array(usable, pa.string())))
 
 
@@ -127,23 +112,24 @@ def draw_questions(
     return [asked[row] for row in range(len(asked))]
 
 
-def place_cues(
-    cue: Cue, texts: Sequence[str], questions: Sequence[str] | None, personas: Sequence[Sequence[str]]
-) -> CuedPrompts:
-    """Prompts with their cues where they belong, for `contexts.render_contexts` and `chats.chat_messages`.
+def cue_messages(
+    cue: Cue,
+    text: str,
+    question: str | None,
+    personas: Sequence[str],
+    chat: ChatOptions = DEFAULT_CHAT,
+    tag: str | None = None,
+) -> list[Message]:
+    """The messages of a prompt with its cue where it belongs, up to where the model speaks.
 
     Args:
         cue: Where the model is told who the user is.
-        texts: [prompts] sentences with a term, variations applied.
-        questions: [prompts] what the user asks then; `None` with `prompt`.
-        personas: [prompts] persona lines; may be empty.
+        text: A sentence with a term, variations applied.
+        question: What the user asks then; `None` with `prompt`.
+        personas: Persona lines; may be empty.
+        chat: What else the chat has.
+        tag: The control tag that the last message ends in; `None`: none.
     """
-    lines = [list(mine) for mine in personas]
-    if cue == "prompt":
-        return CuedPrompts(list(texts), lines, [[] for _ in texts])
-    assert questions is not None
-    asked = list(questions)
-    if cue == "system":
-        told = [[*mine, STATEMENT + text] for mine, text in zip(lines, texts, strict=True)]
-        return CuedPrompts(asked, told, [[] for _ in texts])
-    return CuedPrompts(asked, lines, [[text, ACKNOWLEDGEMENT] for text in texts])
+    said = with_tag(text if question is None else question, tag)
+    lines = [*personas, STATEMENT + text] if cue == "system" else personas
+    return chat_messages(said, lines, chat, [text, ACKNOWLEDGEMENT] if cue == "history" else [])

@@ -17,16 +17,10 @@ import torch
 from transformers import PreTrainedModel
 
 from hb_metrics.inference.devices import input_device
-from hb_metrics.inference.models.chats import ThoughtReader
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.quantization import is_exact
-from hb_metrics.inference.replies.allowed_tokens import (
-    allowed,
-    allowed_after_thoughts,
-    blocker_of,
-    end_ids,
-    not_finite,
-)
+from hb_metrics.inference.models.thoughts import ReplyReader
+from hb_metrics.inference.replies.allowed_tokens import allowed, blocker_of, not_finite, table_of
 from hb_metrics.inference.replies.beam_search import beam_search
 from hb_metrics.inference.replies.decoding_settings import CLOSE, Decoded, Decoding
 from hb_metrics.inference.replies.forward import Forward
@@ -64,22 +58,14 @@ def decode(
         The replies in order. In float32 and float64 they do not depend on which contexts are decoded together.
 
     Raises:
-        ValueError: The contexts are not of one length, there are no keys to sample with, or beam search is
-            given blank tokens or limits.
+        ValueError: A score is NaN or infinite.
     """
-    lengths = {len(context) for context in contexts}
-    if len(lengths) > 1 and not padded:
-        raise ValueError(f"contexts of {len(lengths)} lengths; decode those of one length together")
-    if decoding.sample and keys is None:
-        raise ValueError("sampling needs random keys for each context")
-    if decoding.num_beams > 1 and (ends.blank or ends.thoughts is not None or limits is not None):
-        raise ValueError("blank tokens, thoughts and limits are for num_beams 1 only; leave them out")
     if not contexts:
         return []
     device = input_device(model)
     drawn = None if keys is None else torch.as_tensor(keys, dtype=torch.int64, device=device)
     most = torch.tensor([decoding.max_new_tokens] * len(contexts) if limits is None else limits, device=device)
-    whole = most if ends.thoughts is None else most + decoding.max_reasoning_tokens  # thought and reply
+    whole = most + decoding.max_reasoning_tokens  # thought and reply
     run = partial(beam_search if decoding.num_beams > 1 else _one_by_one, cached=cached)
     decoded, close = run(model, contexts, decoding, ends, drawn, most, whole)
     if len(contexts) > 1 and is_invariant(model):
@@ -128,41 +114,38 @@ def _one_by_one(
         The replies, and [contexts] how many tokens there are up to the last one that a close decision was about.
     """
     device = input_device(model)
-    num, thoughts = len(contexts), ends.thoughts
-    size = decoding.max_new_tokens + (0 if thoughts is None else decoding.max_reasoning_tokens)
+    num, thinks = len(contexts), ends.thoughts is not None
+    size = decoding.max_new_tokens + decoding.max_reasoning_tokens
+    # A model that is not known to think may think for as long as it may reply.
+    budget = decoding.max_reasoning_tokens if thinks or decoding.max_reasoning_tokens else decoding.max_new_tokens
     close = torch.zeros(num, dtype=torch.int64, device=device)
     replies = torch.zeros(num, size, dtype=torch.int64, device=device)
     lengths = until.clone()
     truncated = torch.ones(num, dtype=torch.bool, device=device)
-    blocker = blocker_of(decoding)
-    dropped, kept, sentence = (torch.tensor(ids, dtype=torch.int64, device=device) for ids in end_ids(ends))
-    blank = torch.tensor(ends.blank, dtype=torch.int64, device=device)
-    nonblank = torch.zeros(num, dtype=torch.bool, device=device)  # replies with another token than blank ones
-    readers = [] if thoughts is None else [ThoughtReader(thoughts) for _ in range(num)]
-    thought_ends = torch.tensor(() if thoughts is None else thoughts.ends, dtype=torch.int64, device=device)
-    thinking = torch.full((num,), thoughts is not None and thoughts.is_opened, device=device)
-    starts = torch.zeros(num, dtype=torch.int64, device=device)  # where the reply begins, after the last thought
+    readers = [ends.reader() for _ in range(num)] if ends.pieces else []
+    reading = bool(readers)
+    begun = torch.zeros(num, dtype=torch.bool, device=device)  # replies with a word
+    thinking = torch.full((num,), thinks and readers[0].is_thinking, device=device)
+    starts = torch.zeros(num, dtype=torch.int64, device=device)  # where the reply begins, after thoughts and marks
     forward = Forward(model, contexts, size, cached=cached)
     logits = forward.first()
+    width = logits.shape[1]
+    dropped, marks, kept, sentence = (
+        table_of(ids, width, device) for ids in (ends.dropped, ends.marks, ends.kept, ends.sentence)
+    )
+    is_end = dropped | marks | kept
+    passed = table_of([*ends.marks, *ends.blank], width, device)
+    thought_ends = table_of(ends.dropped if ends.thoughts is None else ends.thoughts.ends, width, device)
+    blocker = blocker_of(decoding)
     rows = torch.arange(num, device=device)  # the contexts in the batch
     going = torch.ones(num, dtype=torch.bool, device=device)  # those of them still being answered
     for step in range(size):
         logits = logits.float()
         highest = logits.amax(1)
-        if thoughts is None:
-            logits = allowed(logits, replies[rows, :step], blocker, decoding, (dropped, kept), step)
-        else:
-            replying = torch.where(thinking[rows], step, starts[rows])
-            logits = allowed_after_thoughts(
-                logits,
-                replies[rows, :step],
-                blocker,
-                decoding,
-                (dropped, kept),
-                replying,
-                thinking[rows],
-                nonblank[rows],
-            )
+        # Only of a reply that has begun: what is forbidden before would push the model off what it begins with.
+        short = begun[rows] & (step - starts[rows] < decoding.min_new_tokens)
+        replying = torch.where(thinking[rows], step, starts[rows])
+        logits = allowed(logits, replies[rows, :step], blocker, replying, is_end, short[:, None])
         if decoding.sample:
             assert drawn is not None
             chosen, was_close = draw(
@@ -177,24 +160,21 @@ def _one_by_one(
             chosen, was_close = index_of_highest(logits, CLOSE)
         close[rows] = torch.where(was_close & going, step + 1, close[rows])
         replies[rows, step] = chosen
-        is_thought = thinking[rows]
-        is_dropped = torch.isin(chosen, dropped)
-        if thoughts is not None:
-            is_dropped = torch.where(is_thought, torch.isin(chosen, thought_ends), is_dropped)
-        nonblank[rows] |= ~torch.isin(chosen, blank)
-        over = is_dropped | (torch.isin(chosen, kept) & nonblank[rows] & ~is_thought)
+        is_thought, had_begun = thinking[rows], begun[rows]
+        begun[rows] |= ~passed[chosen] & ~is_thought
+        if reading:
+            reading = _read(readers, rows, chosen, thinking, starts, begun)
+        is_dropped = torch.where(is_thought, thought_ends[chosen], dropped[chosen] | (marks[chosen] & had_begun))
+        over = kept[chosen] & begun[rows]
         if decoding.end_after_sentence:
-            long_enough = step + 1 - starts[rows] >= decoding.min_new_tokens
-            over |= torch.isin(chosen, sentence) & long_enough & ~is_thought
-        over &= going
-        if thoughts is not None:
-            _read_thoughts(readers, rows, chosen, step, thinking, starts, nonblank)
-        full = step + 1 - starts[rows] >= torch.where(thinking[rows], decoding.max_reasoning_tokens, most[rows])
+            over |= sentence[chosen] & begun[rows] & (step + 1 - starts[rows] >= decoding.min_new_tokens)
+        over = going & (is_dropped | (over & ~is_thought))
+        full = step + 1 - starts[rows] >= torch.where(thinking[rows], budget, most[rows])
         stopped = going & (over | full | (step + 1 >= until[rows]))
         lengths[rows] = torch.where(stopped, step + 1 - (is_dropped & over).long(), lengths[rows])
         truncated[rows] &= ~over
         going &= ~stopped
-        # The one time in a step that the device is waited for.
+        # The one time in a step that the device is waited for, once all replies have begun.
         num_going, num_broken = torch.stack([going.sum(), (~highest.isfinite()).sum()]).tolist()
         if num_broken:
             raise not_finite(highest)
@@ -212,19 +192,21 @@ def _one_by_one(
     return decoded, close.cpu().numpy()
 
 
-def _read_thoughts(
-    readers: list[ThoughtReader],
+def _read(
+    readers: list[ReplyReader],
     rows: torch.Tensor,
     chosen: torch.Tensor,
-    step: int,
     thinking: torch.Tensor,
     starts: torch.Tensor,
-    nonblank: torch.Tensor,
-) -> None:
-    """Notes which rows think after the tokens that were chosen, and where the replies of the others begin."""
+    begun: torch.Tensor,
+) -> bool:
+    """Notes which rows think after the chosen tokens and where replies begin; returns whether any is still to read."""
+    states = []
     for row, token in torch.stack([rows, chosen], 1).tolist():
-        was_open = readers[row].is_open
-        if readers[row].read(token):
-            starts[row], nonblank[row], thinking[row] = step + 1, False, False
-        elif readers[row].is_open != was_open:
-            thinking[row] = True
+        reader = readers[row]
+        if not reader.is_done:
+            reader.read(token)
+        states.append((reader.start, reader.is_thinking, reader.has_begun))
+    found = torch.tensor(states, device=rows.device)
+    starts[rows], thinking[rows], begun[rows] = found[:, 0], found[:, 1].bool(), found[:, 2].bool()
+    return not all(reader.is_done for reader in readers)

@@ -19,7 +19,8 @@ class Decoding:
         sample: Whether tokens are drawn at random; only without beams.
         temperature, top_k, top_p: Of sampling: logits are divided by the temperature, then only the `top_k` likeliest
             tokens and of those the fewest with a total probability of at least `top_p` are drawn from.
-        min_new_tokens: A reply does not end before it has so many tokens.
+        min_new_tokens: A reply that has begun does not end before it has so many tokens. In beam search, as in
+            transformers, no end token comes first either.
         max_new_tokens: A reply is cut when it has so many tokens.
         max_reasoning_tokens: A thought before the reply is given up when it has so many tokens, and there is no reply.
         no_repeat_ngram_size: No sequence of so many tokens comes twice in a reply; 0: not blocked.
@@ -32,7 +33,7 @@ class Decoding:
     temperature: float = 1.0
     top_k: int = 50
     top_p: float = 1.0
-    min_new_tokens: int = 1
+    min_new_tokens: int = 0
     max_new_tokens: int = 60
     no_repeat_ngram_size: int = 0
     length_penalty: float = 1.0
@@ -46,11 +47,6 @@ class Decoding:
         for name, lowest in whole.items():
             if getattr(self, name) < lowest:
                 raise ValueError(f"{name} is {getattr(self, name)}; give at least {lowest}")
-        if self.min_new_tokens > self.max_new_tokens:
-            raise ValueError(
-                f"min_new_tokens is {self.min_new_tokens}, more than max_new_tokens {self.max_new_tokens}; lower the "
-                "first, or raise the second"
-            )
         if not 0 < self.temperature < inf:  # which NaN is not, either
             raise ValueError(f"temperature is {self.temperature}; give more than 0, or decode greedily")
         if not 0 < self.top_p <= 1:

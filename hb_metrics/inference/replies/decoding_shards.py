@@ -120,6 +120,11 @@ def decode_into_shards(
                     for index in mine
                     for batch in _batches(plan.contexts, shards[index].rows, size.limit, workers, padded)
                 ]
+                if plan.invariant:  # the progress bar starts to move soon
+                    first, later = batches[:workers], batches[workers:]
+                    small = [(index, batch[:LEAST_CONTEXTS]) for index, batch in first]
+                    rest = [(index, batch[LEAST_CONTEXTS:]) for index, batch in first if len(batch) > LEAST_CONTEXTS]
+                    batches = [*small, *rest, *later]
                 decode_some = partial(_decode_rows, plan, purpose, loaded)
                 results = pool.map(partial(_decode_halving, decode_some, device, size), [batch for _, batch in batches])
                 finished = 0

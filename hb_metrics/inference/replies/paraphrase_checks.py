@@ -26,9 +26,6 @@ _MEANINGS = (
 )
 _MEANING_WORDS = tuple(frozenset(line.split()) for line in _MEANINGS)
 
-VERB_PHRASE_ERROR = "verb phrase '{verb_phrase}' has no word whose meaning can be looked for; known words: {known}"
-NO_MENTION_ERROR = "the prompt '{text}' has none of the group's mentions ({mentions}); give those it is made of"
-
 
 def check_paraphrase(
     paraphrase: str | None,
@@ -57,7 +54,9 @@ def check_paraphrase(
     """
     here = [mention for mention in mentions if _has(text, mention)]
     if not here:
-        raise ValueError(NO_MENTION_ERROR.format(text=text, mentions=", ".join(map(repr, mentions))))
+        raise ValueError(
+            f"the prompt '{text}' has none of the group's mentions ({', '.join(map(repr, mentions))}); give others"
+        )
     meaning = _meaning_of(verb_phrase)
     if paraphrase is None or not any(letter.isalpha() for letter in paraphrase):
         return "blank"
@@ -96,7 +95,7 @@ def _meaning_of(verb_phrase: str) -> set[str]:
             meaning_words |= meaning
     if not meaning_words:
         known = ", ".join(line.split()[0] for line in _MEANINGS)
-        raise ValueError(VERB_PHRASE_ERROR.format(verb_phrase=verb_phrase, known=known))
+        raise ValueError(f"verb phrase '{verb_phrase}' has no word whose meaning is known; known words: {known}")
     return meaning_words
 
 

@@ -12,9 +12,9 @@ table with its reason, and is counted.
 """
 
 import hashlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,16 +44,6 @@ _WRITTEN_SCHEMA = pa.schema(
     ]
 )
 PARAPHRASE_SCHEMA = pa.schema([*_WRITTEN_SCHEMA, ("kept", pa.bool_()), ("reason", pa.string())])
-
-KIND_ERROR = (
-    "paraphraser '{name}' is a {kind} model; give a sequence-to-sequence one that takes "
-    "'sentence <sep> source parse <sep> target parse', such as AESOP"
-)
-GROUP_ERROR = "prompt {id} is about '{group}', which is not among the groups given: {groups}"
-UNKNOWN_VERB_PHRASE_ERROR = (
-    "prompt {id} has the verb phrase '{verb_phrase}', for which the structures have no parses; give targets"
-)
-TWICE_ERROR = "the paraphrase '{id}' is planned twice; give each prompt and each structure once"
 
 
 class Target(NamedTuple):
@@ -120,7 +110,10 @@ def load_paraphraser(
     """
     loaded = load_model(name, revision=revision, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
     if loaded.kind != "encoder-decoder":
-        raise ValueError(KIND_ERROR.format(name=name, kind=loaded.kind))
+        raise ValueError(
+            f"paraphraser '{name}' is a {loaded.kind} model; give a sequence-to-sequence one that takes 'sentence "
+            "<sep> source parse <sep> target parse', such as AESOP"
+        )
     return loaded
 
 
@@ -152,22 +145,14 @@ def plan_paraphrases(
         ValueError: The model is of another kind or cannot take these prompts; a prompt's group is not given, or not
             mentioned in its text; its verb phrase is not known; or a structure is there twice.
     """
-    if loaded.kind != "encoder-decoder":
-        raise ValueError(KIND_ERROR.format(name=loaded.name, kind=loaded.kind))
     mentions = {group.name: group.mentions for group in groups}
     rows = []
     for prompt in prompts.select(["id", "text", "group", "verb_phrase", "parse"]).to_pylist():
-        if prompt["group"] not in mentions:
-            raise ValueError(
-                GROUP_ERROR.format(id=prompt["id"], group=prompt["group"], groups=", ".join(map(repr, mentions)))
-            )
         mine = mentions[prompt["group"]]
         check_paraphrase(prompt["text"], prompt["text"], mine, prompt["verb_phrase"])  # that it can be checked at all
         rows += [(prompt, mine, target) for target in _targets_of(prompt, targets)]
     rendered = [paraphraser_input(prompt["text"], prompt["parse"], target.parse) for prompt, _, target in rows]
     ids = [f"{prompt['id']}|{target.structure}" for prompt, _, target in rows]
-    if len(set(ids)) < len(ids):
-        raise ValueError(TWICE_ERROR.format(id=Counter(ids).most_common(1)[0][0]))
     contexts = encode_rendered(rendered, loaded.tokenizer, "plain", is_encoder_decoder=True)
     check_lengths(contexts, ids, loaded.model, max_new_tokens)
     return ParaphrasePlan(
@@ -178,7 +163,7 @@ def plan_paraphrases(
         verb_phrases=[prompt["verb_phrase"] for prompt, _, _ in rows],
         targets=[target for _, _, target in rows],
         contexts=contexts,
-        decoding=Decoding(num_beams=num_beams, max_new_tokens=max_new_tokens),
+        decoding=Decoding(num_beams=num_beams, min_new_tokens=1, max_new_tokens=max_new_tokens),
         ends=_ends(loaded),
         keep_number=keep_number,
         invariant=is_invariant(loaded.model),
@@ -293,7 +278,10 @@ def _targets_of(prompt: Mapping[str, Any], targets: Sequence[tuple[str, str]] | 
         return [Target(*target) for target in targets]
     verb_phrases = {forms.verb_phrase: forms for forms in read_verb_phrases()}
     if prompt["verb_phrase"] not in verb_phrases:
-        raise ValueError(UNKNOWN_VERB_PHRASE_ERROR.format(id=prompt["id"], verb_phrase=prompt["verb_phrase"]))
+        raise ValueError(
+            f"prompt {prompt['id']} has the verb phrase '{prompt['verb_phrase']}', for which the structures have no "
+            "parses; give targets"
+        )
     return [
         Target(structure.id, parse_of(structure, verb_phrases[prompt["verb_phrase"]]))
         for structure in read_structures()
@@ -305,7 +293,8 @@ def _ends(loaded: LoadedModel) -> EndTokens:
     """What ends a paraphrase: special tokens but the one between parse and paraphrase, and a line break."""
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
     separator = _separator_token(loaded.tokenizer)
-    return replace(ends, dropped=tuple(token for token in ends.dropped if token != separator))
+    dropped = sorted({*ends.dropped, *ends.marks} - {separator})
+    return EndTokens(dropped=tuple(dropped), kept=ends.kept)
 
 
 def _separator_token(tokenizer: PreTrainedTokenizerBase) -> int | None:

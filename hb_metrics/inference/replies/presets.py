@@ -1,6 +1,5 @@
 """Named ways of decoding replies, and how much of what a model writes is its reply."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -27,7 +26,7 @@ MODEL_PRESET = "model"
 # The other presets are for one line of dialogue.
 WHOLE_PRESETS = ("greedy", MODEL_PRESET)
 WHOLE_TOKENS = 256  # of a whole reply at most, unless the options or the model say otherwise
-_ALL_TOKENS = 2**31  # transformers takes a top_k of 0 for no limit
+ALL_TOKENS = 2**31  # transformers takes a top_k of 0 for no limit
 # Settings of a generation_config that change what is decoded, with the value that changes nothing.
 _NOT_DECODED = {
     "repetition_penalty": 1.0,
@@ -43,11 +42,6 @@ _NOT_DECODED = {
     "begin_suppress_tokens": None,
     "forced_eos_token_id": None,
 }
-
-NOTHING_DRAWN_ERROR = (
-    "{name} is {value}, and --decoding {preset} draws no tokens; leave it out, or give --decoding sample"
-)
-PRESET_ERROR = "decoding '{name}' is not known; {hint}allowed: {allowed}"
 
 
 def decoding_preset(
@@ -68,23 +62,28 @@ def decoding_preset(
     """
     changes = {key: value for key, value in changes.items() if value is not None}
     if changes.get("top_k") == 0:  # as transformers writes it
-        changes["top_k"] = _ALL_TOKENS
-    whole = {"end_after_sentence": False, "max_new_tokens": WHOLE_TOKENS} if extent == "whole" else {}
+        changes["top_k"] = ALL_TOKENS
+    whole: dict[str, Any] = {}
+    if extent == "whole":
+        whole = {"end_after_sentence": False, "max_new_tokens": WHOLE_TOKENS}
+        if name == "sample":  # its least number of tokens is that of a sentence
+            whole["min_new_tokens"] = 0
     if name == MODEL_PRESET and model is not None:
         own = model_decoding(model.generation_config, is_encoder_decoder=model.config.is_encoder_decoder)
-        return _checked(name, Decoding(**{**whole, **own, **changes}), changes)
-    if name not in PRESETS:
+        decoding = Decoding(**{**whole, **own, **changes})
+    elif name in PRESETS:
+        decoding = replace(PRESETS[name], **{**whole, **changes})
+    else:
         names = [*PRESETS, MODEL_PRESET]
-        raise ValueError(PRESET_ERROR.format(name=name, hint=did_you_mean(name, names), allowed=", ".join(names)))
-    return _checked(name, replace(PRESETS[name], **{**whole, **changes}), changes)
-
-
-def _checked(preset: str, decoding: Decoding, changes: Mapping[str, Any]) -> Decoding:
-    """The settings; raises a ValueError for one of sampling that was given where nothing is drawn."""
-    for name in ("temperature", "top_k", "top_p"):
-        if name in changes and not decoding.sample:
-            raise ValueError(NOTHING_DRAWN_ERROR.format(name=name, value=changes[name], preset=preset))
-    return decoding
+        hint = did_you_mean(name, names)
+        raise ValueError(f"decoding '{name}' is not known; {hint}allowed: {', '.join(names)}")
+    for setting in ("temperature", "top_k", "top_p"):
+        if setting in changes and not decoding.sample:
+            raise ValueError(
+                f"{setting} is {changes[setting]}, and --decoding {name} draws no tokens; leave it out, or give "
+                "--decoding sample"
+            )
+    return replace(decoding, min_new_tokens=min(decoding.min_new_tokens, decoding.max_new_tokens))
 
 
 def model_decoding(config: GenerationConfig, *, is_encoder_decoder: bool) -> dict[str, Any]:
@@ -106,7 +105,7 @@ def model_decoding(config: GenerationConfig, *, is_encoder_decoder: bool) -> dic
             if settings[name] is None and length:
                 settings[name] = length - 1
     if sample:
-        top_k = _ALL_TOKENS if config.top_k == 0 else config.top_k
+        top_k = ALL_TOKENS if config.top_k == 0 else config.top_k
         settings |= {"temperature": config.temperature, "top_k": top_k, "top_p": config.top_p}
     return {name: value for name, value in settings.items() if value is not None}
 

@@ -4,8 +4,6 @@ Sampling is drawn by a prompt's id and the seed; a reply does not depend on its 
 of processes.
 """
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -13,15 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from hb_metrics.inference.models.chats import Thoughts, split_thought
 from hb_metrics.inference.models.contexts import (
     ContextFormat,
     check_lengths,
-    encode_contexts,
+    encode_rendered,
     end_tokens,
-    reply_text,
+    render_messages,
 )
 from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.models.thoughts import Thoughts, split_tokens
 from hb_metrics.inference.replies.cues import check_cue
 from hb_metrics.inference.replies.decoding import is_invariant
 from hb_metrics.inference.replies.decoding_settings import Decoded
@@ -31,24 +29,11 @@ from hb_metrics.inference.replies.decoding_shards import (
     decode_rows,
     read_decoded,
 )
-from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, reply_columns
+from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 
 REASONING_TOKENS = 2048  # of what a model thinks before a reply at most, unless the options say otherwise
 ROWS_PER_SHARD = 1024
-
-KIND_ERROR = (
-    "a {kind} language model gives no replies; measure its likelihoods (--measurements likelihood), or give a causal "
-    "or encoder-decoder model"
-)
-BEAMS_ERROR = (
-    "the model thinks before it replies, and beam search (num_beams {num_beams}) does not know a thought from a reply; "
-    "give --num_beams 1, turn thinking off (for many models --chat_template_kwargs '{{\"enable_thinking\": false}}'), "
-    "or give --max_reasoning_tokens 0 if the model never thinks"
-)
-NO_THOUGHTS_ERROR = (
-    "max_reasoning_tokens is {number}, and nothing tells a thought of this model from its reply ({why}); leave it out"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +62,6 @@ class ReplyPlan(DecodingPlan):
             **self.chat_description,
             **self.requests.description(),
             "thinks": self.thoughts is not None,
-            "contexts_digest": hashlib.sha256(json.dumps(self.contexts).encode()).hexdigest(),
             **asdict(self.decoding),
             "same_in_any_batch": self.invariant,
         }
@@ -101,28 +85,26 @@ def plan_replies(
         ValueError: The model gives no replies, or cannot take these contexts.
     """
     if loaded.kind == "masked":
-        raise ValueError(KIND_ERROR.format(kind=loaded.kind))
+        raise ValueError(
+            f"a {loaded.kind} language model gives no replies; measure its likelihoods (--measurements likelihood), or "
+            "give a causal or encoder-decoder model"
+        )
     check_cue(requests.cue, context, context_reason)
     chat, decoding, max_reasoning_tokens = requests.chat, requests.decoding, requests.max_reasoning_tokens
-    placed = requests.placed
-    contexts = encode_contexts(
-        placed.texts, placed.lines, loaded.model, loaded.tokenizer, context, requests.tag, chat, placed.earlier
-    )
+    has_encoder = loaded.model.config.is_encoder_decoder
+    rendered = render_messages(requests.messages, loaded.tokenizer, context, is_encoder_decoder=has_encoder, chat=chat)
+    contexts = encode_rendered(rendered, loaded.tokenizer, context, is_encoder_decoder=has_encoder)
     ends = end_tokens(loaded.model, loaded.tokenizer, context, whole=requests.extent == "whole", chat=chat)
     thoughts = ends.thoughts
-    if thoughts is not None:
-        if max_reasoning_tokens is None:
-            max_reasoning_tokens = 0 if thoughts.is_closed else REASONING_TOKENS
-        decoding = replace(decoding, max_reasoning_tokens=max_reasoning_tokens)
-        if decoding.num_beams > 1:
-            if max_reasoning_tokens:
-                raise ValueError(BEAMS_ERROR.format(num_beams=decoding.num_beams))
-            ends = replace(ends, thoughts=None, blank=())
-    elif max_reasoning_tokens:
-        why = f"prompts are laid out in context '{context}', which is no chat"
-        if context == "chat":
-            why = "neither its chat template nor its vocabulary has marks of thoughts, such as </think>"
-        raise ValueError(NO_THOUGHTS_ERROR.format(number=max_reasoning_tokens, why=why))
+    if max_reasoning_tokens is None:
+        max_reasoning_tokens = 0 if thoughts is None or thoughts.is_closed else REASONING_TOKENS
+    decoding = replace(decoding, max_reasoning_tokens=max_reasoning_tokens)
+    if decoding.num_beams > 1 and thoughts is not None and max_reasoning_tokens:
+        raise ValueError(
+            f"the model thinks before it replies, and beam search (num_beams {decoding.num_beams}) does not tell a "
+            "thought from a reply; give --num_beams 1, turn thinking off (for many models --chat_template_kwargs "
+            "'{\"enable_thinking\": false}'), or give --max_reasoning_tokens 0 if the model never thinks"
+        )
     check_lengths(contexts, requests.ids, loaded.model, decoding.max_new_tokens, decoding.max_reasoning_tokens)
     cached = takes_cache(loaded.model, contexts, decoding.max_new_tokens + decoding.max_reasoning_tokens)
     return ReplyPlan(
@@ -164,21 +146,9 @@ def reply_into_shards(
         `reply` is null where the model wrote nothing, or did not end its thought (`reasoning_unclosed`); `num_tokens`
         are those of the reply. `reasoning` is null where the model did not think.
     """
-    whole = plan.requests.extent == "whole"
-
-    def answer(reply: Decoded) -> Answer:
-        part = split_thought(reply.tokens, plan.thoughts, loaded.tokenizer)
-        return Answer(
-            text=reply_text(part.reply, loaded.tokenizer, whole=whole),
-            num_tokens=len(part.reply),
-            truncated=reply.truncated and not part.is_open,
-            reasoning=part.reasoning,
-            num_reasoning_tokens=part.num_reasoning_tokens,
-            reasoning_unclosed=part.is_open,
-        )
 
     def make_columns(rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
-        return reply_columns(plan.requests, rows, [answer(reply) for reply in decoded])
+        return reply_columns(plan.requests, rows, [_answer(plan, loaded, reply) for reply in decoded])
 
     return decode_into_shards(
         plan,
@@ -196,10 +166,19 @@ def reply_into_shards(
 
 def reply_to_rows(plan: ReplyPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[str]:
     """The replies to some rows, without files; those of `reply_into_shards`, and "" where there is none."""
-    whole = plan.requests.extent == "whole"
     decoded = decode_rows(plan, loaded, rows, purpose="sampling")
-    parts = [split_thought(reply.tokens, plan.thoughts, loaded.tokenizer) for reply in decoded]
-    return [reply_text(part.reply, loaded.tokenizer, whole=whole) for part in parts]
+    return [_answer(plan, loaded, reply).text or "" for reply in decoded]
+
+
+def _answer(plan: ReplyPlan, loaded: LoadedModel, decoded: Decoded) -> Answer:
+    part = split_tokens(decoded.tokens, plan.ends.reader(), loaded.tokenizer)
+    return answer_of(
+        part.written,
+        plan.requests.extent,
+        num_tokens=part.num_tokens,
+        truncated=decoded.truncated,
+        num_reasoning_tokens=part.num_reasoning_tokens,
+    )
 
 
 def read_replies(plan: ReplyPlan, folder: Path) -> pa.Table:

@@ -8,7 +8,6 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,9 +15,10 @@ import pyarrow as pa
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.variations import VARIATIONS, mixed_variations
-from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, chat_messages
-from hb_metrics.inference.models.contexts import draw_personas, with_tag
-from hb_metrics.inference.replies.cues import Cue, CuedPrompts, draw_questions, place_cues
+from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Message
+from hb_metrics.inference.models.contexts import draw_personas
+from hb_metrics.inference.models.thoughts import Written
+from hb_metrics.inference.replies.cues import Cue, cue_messages, draw_questions
 
 if TYPE_CHECKING:
     from hb_metrics.inference.replies.decoding_settings import Decoding
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 REPLY_SCHEMA = pa.schema(
     [
         ("id", pa.string()),
+        ("turn", pa.int64()),
         ("text", pa.string()),
         ("question", pa.string()),  # what the user asked after it, with another cue than the prompt
         ("personas", pa.list_(pa.string())),
@@ -37,10 +38,9 @@ REPLY_SCHEMA = pa.schema(
         ("reasoning", pa.string()),
         ("num_reasoning_tokens", pa.int64()),
         ("reasoning_unclosed", pa.bool_()),
+        ("invented_turn", pa.bool_()),
     ]
 )
-
-CELL_ERROR = "replies_per_cell is {number}; give at least 1, or leave it out for a reply to every prompt"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,8 @@ class ReplyRequests:
     Attributes:
         ids: [prompts] ids of the prompts; each once.
         texts: [prompts] the prompts, variations applied.
+        messages: [prompts] the conversation of each up to where the model speaks, which is what an engine answers.
+        turn: Which of the model's turns is asked for, from 1. Later ones follow from what was answered.
         cue: Where the model is told who the user is: in the prompt itself, or before (see `cues.py`).
         questions: [prompts] what the user asks after a cue before the prompt; `None`: the prompts are the cues.
         all_questions: The questions that these were drawn from.
@@ -68,6 +70,8 @@ class ReplyRequests:
 
     ids: list[str]
     texts: list[str]
+    messages: list[list[Message]]
+    turn: int = 1
     flags: dict[str, np.ndarray]
     personas: list[list[str]]
     decoding: "Decoding"
@@ -81,17 +85,6 @@ class ReplyRequests:
     extent_reason: str = ""
     max_reasoning_tokens: int | None = None
     seed: int = 0
-
-    @cached_property
-    def placed(self) -> CuedPrompts:
-        """The prompts with their cues where they belong."""
-        return place_cues(self.cue, self.texts, self.questions, self.personas)
-
-    def messages(self, row: int) -> list[dict[str, str]]:
-        """The chat (role and content of each message) of a prompt, up to where the assistant speaks."""
-        placed = self.placed
-        text = with_tag(placed.texts[row], self.tag)
-        return chat_messages(text, placed.lines[row], self.chat, placed.earlier[row])
 
     def request_seed(self, row: int) -> int:
         """The seed that one reply is to be sampled with, for engines that take one: below 2³¹."""
@@ -123,8 +116,7 @@ class Answer(NamedTuple):
         reasoning: What the model thought before it replied; `None`: nothing.
         num_reasoning_tokens: Tokens of that, with marks.
         reasoning_unclosed: Whether the thought did not end, and there is no reply.
-        finish_reason: Why the reply ended, as an endpoint says it; `None`: nothing was said. Not a column.
-        fingerprint: What identifies the model that wrote it, as an endpoint says it. Not a column.
+        invented_turn: Whether the model went on with somebody else's turn, which is left out.
     """
 
     text: str | None
@@ -133,8 +125,28 @@ class Answer(NamedTuple):
     reasoning: str | None = None
     num_reasoning_tokens: int | None = 0
     reasoning_unclosed: bool = False
-    finish_reason: str | None = None
-    fingerprint: str | None = None
+    invented_turn: bool = False
+
+
+def answer_of(
+    written: Written,
+    extent: "Extent",
+    *,
+    num_tokens: int | None,
+    truncated: bool | None,
+    num_reasoning_tokens: int | None,
+) -> Answer:
+    """The answer in what was written: all of it, or its first line. The numbers are those of `Answer`."""
+    is_cut = written.is_open or written.invents_turn
+    return Answer(
+        text=written.reply if extent == "whole" else written.reply.split("\n", 1)[0].strip(),
+        num_tokens=num_tokens,
+        truncated=truncated and not is_cut,
+        reasoning=written.reasoning,
+        num_reasoning_tokens=num_reasoning_tokens,
+        reasoning_unclosed=written.is_open,
+        invented_turn=written.invents_turn,
+    )
 
 
 def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, Any]:
@@ -143,6 +155,7 @@ def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequenc
     `reply` is null where nothing was written, or a thought did not end; `reasoning` where the model did not think.
     """
     return {
+        "turn": [requests.turn] * len(rows),
         "text": [requests.texts[row] for row in rows],
         "question": [None if requests.questions is None else requests.questions[row] for row in rows],
         "personas": [requests.personas[row] for row in rows],
@@ -153,6 +166,7 @@ def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequenc
         "reasoning": [answer.reasoning for answer in answers],
         "num_reasoning_tokens": [answer.num_reasoning_tokens for answer in answers],
         "reasoning_unclosed": [answer.reasoning_unclosed for answer in answers],
+        "invented_turn": [answer.invented_turn for answer in answers],
     }
 
 
@@ -192,9 +206,15 @@ def make_requests(
         texts, flags = prompts["text"].to_pylist(), {name: np.zeros(len(ids), bool) for name in VARIATIONS}
     drawn = draw_personas(ids, personas, num_personas, seed=seed)
     asked = None if cue == "prompt" else draw_questions(drawn_cells(prompts, seed=seed), questions, seed=seed)
+    tag, chat = about.get("tag"), about.get("chat", DEFAULT_CHAT)
+    messages = [
+        cue_messages(cue, text, None if asked is None else asked[row], drawn[row], chat, tag)
+        for row, text in enumerate(texts)
+    ]
     return ReplyRequests(
         ids=ids,
         texts=texts,
+        messages=messages,
         flags=flags,
         personas=drawn,
         decoding=decoding,
@@ -216,14 +236,9 @@ def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int
 
     Returns:
         The prompts drawn, in the order they were in.
-
-    Raises:
-        ValueError: `replies_per_cell` is less than 1.
     """
     if replies_per_cell is None:
         return prompts
-    if replies_per_cell < 1:
-        raise ValueError(CELL_ERROR.format(number=replies_per_cell))
     rows = [row for cell in drawn_cells(prompts, seed=seed).values() for row in cell[:replies_per_cell]]
     return prompts.take(pa.array(sorted(rows), pa.int64()))
 

@@ -10,10 +10,11 @@ from itertools import cycle, islice
 import torch
 from transformers import PreTrainedModel
 
-from hb_metrics.inference.models.architecture import attention_window, beyond_rope_switch, max_positions_of
+from hb_metrics.inference.models.architecture import attention_window, max_positions_of
 from hb_metrics.inference.replies.decoding import is_invariant
 from hb_metrics.inference.replies.decoding_settings import CLOSE
 from hb_metrics.inference.replies.forward import Forward
+from hb_metrics.inference.units import beyond_rope_switch
 
 # Tokens that are run one by one in a trial of the cache, and how far beyond an attention window it reaches.
 _STEPS = 2

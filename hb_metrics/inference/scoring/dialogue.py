@@ -56,14 +56,12 @@ class DialoguePlan(NamedTuple):
         prompts: One person's turns.
         replies: Another person's answers.
         scoring: The plan that scores the replies.
-        num_too_long: The number of pairs that are left out because they are longer than the model takes.
     """
 
     ids: list[str]
     prompts: list[str]
     replies: list[str]
     scoring: ScoringPlan
-    num_too_long: int
 
 
 def plan_dialogue(
@@ -75,7 +73,7 @@ def plan_dialogue(
     chat: ChatOptions = DEFAULT_CHAT,
     max_positions: int = MAX_POSITIONS,
 ) -> DialoguePlan:
-    """Encodes the pairs and cuts them into units; pairs too long for the model are counted, never truncated.
+    """Encodes the pairs and cuts them into units; pairs too long for the model are left out, never truncated.
 
     Args:
         dialogue: The pairs.
@@ -153,7 +151,6 @@ def plan_dialogue(
         prompts=[dialogue.prompts[row] for row in fitting],
         replies=[dialogue.replies[row] for row in fitting],
         scoring=scoring,
-        num_too_long=len(taken) - len(fitting),
     )
 
 
@@ -187,7 +184,7 @@ def dialogue_results(
     The interval is the percentile bootstrap over pairs.
 
     Args:
-        table: What `dialogue_into_shards` returns.
+        table: The scores from `dialogue_into_shards`.
         dialogue: The pairs that were planned; those not in the table were too long.
         n_resamples: Resamples for the interval; 0: none.
         confidence_level: Of the interval.

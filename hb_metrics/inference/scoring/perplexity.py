@@ -5,9 +5,9 @@ Perplexity is exp of the mean negative log-likelihood per predicted token, natur
 only. Sentences are scored on prefix trees where the model allows it, else in padded batches: the same numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from accelerate.utils import gather_object
@@ -64,7 +64,6 @@ def score_perplexity(
     scoring: Scoring = "auto",
     max_positions: int = MAX_POSITIONS,
     add_start_token: bool | None = None,
-    encoder_context: str = "",
     progress: bool = True,
 ) -> PerplexityScores:
     """Scores the perplexity of each text.
@@ -73,12 +72,13 @@ def score_perplexity(
 
     Args:
         texts: The sentences.
-        model: A causal language model, or an encoder–decoder one (`texts` are then what its decoder writes).
+        model: A causal language model, or an encoder–decoder one, whose decoder writes the texts and whose encoder gets
+            an empty text.
         tokenizer: Its tokenizer.
-        scoring: `"tree"`, `"padded"`, or `"auto"`: trees if a trial run gives the padded numbers.
+        scoring: `"tree"`, `"padded"`, or `"auto"`: trees if a trial run gives the padded numbers. An encoder–decoder
+            model has one path.
         max_positions: Tokens fed to the model at once; bounds the memory.
         add_start_token: Whether a causal model is fed the BOS token first; `None`: if the tokenizer has one.
-        encoder_context: The text fed to the encoder of an encoder–decoder model.
         progress: Whether to show a progress bar.
 
     Returns:
@@ -96,7 +96,6 @@ def score_perplexity(
         scoring=scoring,
         max_positions=max_positions,
         add_start_token=add_start_token,
-        encoder_context=encoder_context,
     )
     return perplexity_scores(plan, run_plan(plan, model, progress=progress))
 
@@ -162,7 +161,6 @@ def plan_perplexity(
     scoring: Scoring = "auto",
     max_positions: int = MAX_POSITIONS,
     add_start_token: bool | None = None,
-    encoder_context: str = "",
 ) -> ScoringPlan:
     """Tokenises and checks the texts and cuts them into units. Arguments and errors as `score_perplexity`."""
     if scoring not in SCORINGS:
@@ -171,38 +169,47 @@ def plan_perplexity(
     unique, sequence_of_text = distinct(texts)
     encoded = tokenizer(unique, add_special_tokens=False, return_attention_mask=False)["input_ids"] if unique else []
     if model.config.is_encoder_decoder:
-        return _plan_encoder_decoder(
-            encoded, sequence_of_text, model, tokenizer, scoring, max_positions, encoder_context
-        )
-    start_id = tokenizer.bos_token_id
-    if add_start_token and start_id is None:
-        raise ValueError("the tokenizer has no BOS token for add_start_token=True; set one, or pass False")
-    if add_start_token is False:
-        start_id = None
+        start_id: int | None = decoder_start_id(model)
+        context = tokenizer("", return_tensors="pt")["input_ids"].long()
+        if not context.numel():
+            raise ValueError(
+                "the tokenizer makes no token of an empty text, so the encoder gets nothing; add an EOS token"
+            )
+        score = partial(scoring_paths.decoder_nlls, model, context=context)
+    else:
+        start_id = None if add_start_token is False else tokenizer.bos_token_id
+        if add_start_token and start_id is None:
+            raise ValueError("the tokenizer has no BOS token for add_start_token=True; set one, or pass False")
+        score = partial(scoring_paths.padded_nlls, model)
     sequences = [tuple(tokens) if start_id is None else (start_id, *tokens) for tokens in encoded]
     check_sequences(sequences, sequence_of_text, model, tokenizer, needed=2)
 
-    if sequences:
+    path: str = scoring
+    reason = f"scoring={scoring!r} was given"
+    if model.config.is_encoder_decoder:
+        path, reason = "encoder-decoder", "the sentence is what the decoder writes"
+    elif sequences:
         scoring_paths.check_causal(model, sequences)
-    reason = f"--scoring {scoring} was given"
-    if scoring != "padded" and sequences:
+    else:
+        path = "padded"
+    if path in ("auto", "tree"):
         fault = scoring_paths.tree_fault(model, sequences, max_positions, requested=scoring == "tree")
-        if fault is not None and scoring == "tree":
-            raise ValueError(f"scoring='tree' does not work for this model: {fault}; pass scoring='auto' or 'padded'")
         if scoring == "auto":
-            scoring = "padded" if fault else "tree"
+            path = "padded" if fault else "tree"
             reason = fault or "in a trial run prefix trees gave the padded path's numbers"
-    if scoring == "tree":
+        elif fault is not None:
+            raise ValueError(f"scoring='tree' does not work for this model: {fault}; pass scoring='auto' or 'padded'")
+    halve: Callable[[Any], tuple[Any, Any] | None] = halved
+    if path == "tree":
+        score, halve = partial(scoring_paths.tree_nlls, model), halved_tree
         units = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(sequences, max_positions)]
         positions = sum(len(unit.payload.tokens) for unit in units)
     else:
-        scoring = "padded"
-        score = partial(scoring_paths.padded_nlls, model)
         if sequences and scoring_paths.padding_changes(score, sequences, model):
             max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
         units, positions = scoring_paths.padded_units(sequences, max_positions)
     return ScoringPlan(
-        scoring=scoring,
+        scoring=path,
         scoring_reason=reason,
         start_token=None if start_id is None else tokenizer.convert_ids_to_tokens(start_id),
         sequence_of_text=sequence_of_text,
@@ -210,8 +217,8 @@ def plan_perplexity(
         positions=positions,
         longest=max(map(len, sequences), default=0),
         units=units,
-        score=partial(scoring_paths.tree_nlls if scoring == "tree" else scoring_paths.padded_nlls, model),
-        halve=halved_tree if scoring == "tree" else halved,
+        score=score,
+        halve=halve,
     )
 
 
@@ -244,43 +251,3 @@ def most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> i
     """How many tokens the model takes; a tokenizer without a limit has 10³⁰."""
     limits = (max_positions_of(model), tokenizer.model_max_length)
     return min(limit for limit in limits if limit is not None and limit > 0)
-
-
-def _plan_encoder_decoder(
-    encoded: Sequence[Sequence[int]],
-    sequence_of_text: np.ndarray,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    scoring: Scoring,
-    max_positions: int,
-    encoder_context: str,
-) -> ScoringPlan:
-    if scoring == "tree":
-        raise ValueError("scoring='tree' does not work for an encoder-decoder model; pass scoring='auto' or 'padded'")
-    context = tokenizer(encoder_context, return_tensors="pt")["input_ids"].long()
-    if context.numel() == 0:
-        raise ValueError("the tokenizer makes no token of an empty encoder_context; pass some words")
-    limit = most_tokens(model, tokenizer)
-    if context.numel() > limit:
-        raise ValueError(
-            f"encoder_context is {context.numel()} tokens long; the model takes at most {limit}: pass a shorter one"
-        )
-    start_id = decoder_start_id(model)
-    sequences = [(start_id, *tokens) for tokens in encoded]
-    check_sequences(sequences, sequence_of_text, model, tokenizer, needed=2)
-    reason = "the sentence is what the decoder writes"
-    score = partial(scoring_paths.decoder_nlls, model, context=context)
-    if sequences and scoring_paths.padding_changes(score, sequences, model):
-        max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
-    units, positions = scoring_paths.padded_units(sequences, max_positions)
-    return ScoringPlan(
-        scoring="encoder-decoder",
-        scoring_reason=reason,
-        start_token=tokenizer.convert_ids_to_tokens(start_id),
-        sequence_of_text=sequence_of_text,
-        num_tokens=np.array([len(sequence) - 1 for sequence in sequences], dtype=np.int64),
-        positions=positions,
-        longest=max(map(len, sequences), default=0),
-        units=units,
-        score=score,
-    )

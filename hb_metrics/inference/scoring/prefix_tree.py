@@ -1,4 +1,4 @@
-"""Token sequences packed into prefix trees, so that what sentences share is computed once.
+"""Packs token sequences into prefix trees, so that a model computes shared beginnings once.
 
 A causal model's state at a token depends on the tokens before it alone. "I love Deaf women." and "I love Deaf men."
 therefore share all of "I love Deaf", and sentences of templates share nearly everything. A tree's nodes are fed to the
@@ -46,7 +46,7 @@ def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) ->
     """Packs token sequences into prefix trees of at most `max_positions` nodes.
 
     Sequences are sorted, so that those that share a prefix are neighbours, and cut into trees greedily; at a cut only
-    one path is fed twice. A sequence that alone has more nodes gets a tree of its own.
+    one path is fed twice. A sequence with more nodes gets its own tree.
 
     Args:
         sequences: Token ids, each of at least two; the first token is context, all others are predicted.

@@ -13,10 +13,10 @@ from transformers import PreTrainedModel
 
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.memory import Memory, halved
-from hb_metrics.inference.models.architecture import attention_window, beyond_rope_switch, num_known_tokens, with_states
+from hb_metrics.inference.models.architecture import attention_window, num_known_tokens, with_states
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
-from hb_metrics.inference.units import Unit, length_sorted_batches
+from hb_metrics.inference.units import Unit, beyond_rope_switch, length_sorted_batches
 
 # How far the tree's numbers may be from those of each sequence alone in the trial run, relative.
 _TOLERANCE = 1e-4
@@ -29,7 +29,7 @@ _CAUSAL_TRIAL_TOKENS = 64
 
 
 def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> None:
-    """Raises a ValueError if other tokens at the end change what the model gives for the tokens before them.
+    """Raises a ValueError if other tokens at the end change the predictions of the tokens before them.
 
     Some architectures are made both ways, and load without a word as the wrong one if the config lacks `is_decoder`.
     """
@@ -144,7 +144,7 @@ def tree_nlls(model: PreTrainedModel, tree: PrefixTree) -> np.ndarray:
 def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> np.ndarray:
     """Summed negative log-likelihood of each sequence ([sequences] float64), in one right-padded batch.
 
-    The last token of a sequence is predicted and never fed; what is fed after a sequence's end is masked.
+    The last token of a sequence is predicted and never fed; padding after a sequence's end is masked.
     """
     tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
     logits = model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
@@ -152,7 +152,7 @@ def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> n
 
 
 def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], context: torch.Tensor) -> np.ndarray:
-    """As `padded_nlls`, for the decoder of an encoder–decoder model whose encoder is given `context` ([1, length])."""
+    """As `padded_nlls`, for the decoder of an encoder–decoder model whose encoder gets `context` ([1, length])."""
     tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
     context = context.to(tokens.device)
     encoded = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context))
@@ -169,7 +169,7 @@ def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], con
 
 
 def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """The rows of tokens padded at their ends, and the mask of what is not padding: two [rows, longest]."""
+    """Pads rows of tokens at their ends; returns tokens and the mask that leaves padding out: two [rows, longest]."""
     tensors = [torch.tensor(row) for row in rows]
     tokens = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
     mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in tensors], batch_first=True)
@@ -228,7 +228,7 @@ def _token_nlls(logits: torch.Tensor, nodes: torch.Tensor, targets: torch.Tensor
 def _tried(
     score: Callable[[Any], np.ndarray], units: Sequence[Unit], halve: Callable[[Any], Any], number: int
 ) -> np.ndarray:
-    """What a path of scoring gives for the sequences of the trial: [number] float64."""
+    """Scores the sequences of a trial on one path: [number] float64."""
     nll = np.empty(number)
     for unit in units:
         nll[unit.sequences] = np.concatenate(Memory(halve, "one text").run(score, unit.payload))

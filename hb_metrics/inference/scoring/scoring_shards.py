@@ -48,8 +48,7 @@ def score_into_shards(
         folder: The folder of the shards; created if it does not exist.
         model: The model that the plan runs.
         schema: `columns` and some of `perplexity`, `log_likelihood` and `num_tokens`.
-        inputs: [texts] what each score is made from, by which a shard of other texts is recognised; `None`: the column
-            `text`.
+        inputs: [texts] the inputs of each score; a shard of other inputs is computed again. `None`: the column `text`.
         label: The label of the progress bar; `None`: the plan's way of scoring.
         unit: The progress bar's name of a row: "text", "reply".
         progress: Whether the main process shows a progress bar.

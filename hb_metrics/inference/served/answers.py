@@ -7,7 +7,7 @@ tokens that cannot be is left out.
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from hb_metrics.inference.models.chats import THOUGHT_MARKS
+from hb_metrics.inference.models.thoughts import Written, read_written
 from hb_metrics.inference.served.client import Passing
 
 # How servers say that the model itself ended its answer: all, and TGI before 2.1.
@@ -15,9 +15,7 @@ ENDED = ("stop", "eos_token", "stop_sequence")
 # What servers call the field of a thought: vLLM, SGLang and transformers; Inference Providers, and vLLM since 0.11.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
-OTHER_MODEL_FAULT = "an answer of model {found}, where the others are of {model}"
-NO_CHOICE_FAULT = "an answer that is no JSON of the form asked for"
-UNFINISHED_FAULT = "half an answer: nothing states why it ended"
+_NO_ANSWER = "an answer that is no JSON of the form asked for"
 
 
 class _OfModel(Protocol):
@@ -36,6 +34,7 @@ class ServedAnswer(NamedTuple):
         reasoning: What was thought before; `None`: nothing.
         is_open: Whether the thought did not end.
         inline: Whether the thought was between marks in the text, and not given apart.
+        invents_turn: Whether the model went on with somebody else's turn, which is left out.
         finish_reason: Why it ended, as the server says it: "stop", "length", "content_filter", …
         num_tokens: Tokens of text and thought; `None`: not given, or not believed.
         num_reasoning_tokens: Those of the thought; `None`: not given.
@@ -49,6 +48,7 @@ class ServedAnswer(NamedTuple):
     reasoning: str | None
     is_open: bool
     inline: bool
+    invents_turn: bool
     finish_reason: str | None
     num_tokens: int | None
     num_reasoning_tokens: int | None
@@ -71,18 +71,16 @@ def read_chat(content: Any, *, max_tokens: int) -> ServedAnswer:
     choice = _choice(content)
     message = choice.get("message")
     if not isinstance(message, Mapping):
-        raise Passing(NO_CHOICE_FAULT)
+        raise Passing(_NO_ANSWER)
     text, thought = message.get("content"), _first_text(message, _REASONING_FIELDS)
     if not isinstance(text, str | None):
-        raise Passing(NO_CHOICE_FAULT)
-    inline, is_open = False, False
-    if text is not None and thought is None:
-        text, thought, is_open = split_marked(text)
-        inline = thought is not None
-    finish_reason = choice.get("finish_reason")
-    if text is None and thought is not None and finish_reason == "length":
-        is_open = True
-    return _answer(content, choice, text, thought, is_open, inline, max_tokens)
+        raise Passing(_NO_ANSWER)
+    written = read_written(text or "")
+    inline = written.reasoning is not None
+    if thought is not None:  # what is between marks beside it is thought, too
+        is_open = written.is_open or (not text and choice.get("finish_reason") == "length")
+        written = written._replace(reasoning="\n".join(filter(None, [thought, written.reasoning])), is_open=is_open)
+    return _answer(content, choice, written, inline, max_tokens)
 
 
 def read_completion(content: Any, *, max_tokens: int) -> ServedAnswer:
@@ -90,48 +88,35 @@ def read_completion(content: Any, *, max_tokens: int) -> ServedAnswer:
     choice = _choice(content)
     text = choice.get("text")
     if not isinstance(text, str):
-        raise Passing(NO_CHOICE_FAULT)
-    return _answer(content, choice, text, None, False, False, max_tokens)
+        raise Passing(_NO_ANSWER)
+    written = read_written(text)
+    return _answer(content, choice, written, written.reasoning is not None, max_tokens)
 
 
 def check_model(answer: A, model: str | None) -> A:
-    """The answer, if it is of the model that all are to be of; raises `Passing` for another."""
+    """Returns the answer unchanged; raises `Passing` if it came from a different model."""
     if answer.model != model:
-        raise Passing(OTHER_MODEL_FAULT.format(found=_quoted(answer.model), model=_quoted(model)))
+        raise Passing(f"an answer of model {_quoted(answer.model)}, where the others are of {_quoted(model)}")
     return answer
-
-
-def split_marked(text: str) -> tuple[str | None, str | None, bool]:
-    """Text, the thought in it if it begins with one that is between marks, and whether that did not end."""
-    stripped = text.lstrip()
-    for opening, closing in THOUGHT_MARKS:
-        thought, closed, rest = stripped.removeprefix(opening).partition(closing)
-        if closed:  # many templates write the opening mark themselves
-            return rest, thought.strip() or None, False
-        if stripped.startswith(opening):
-            return None, thought.strip() or None, True
-    return text, None, False
 
 
 def _answer(
     content: Mapping[str, Any],
     choice: Mapping[str, Any],
-    text: str | None,
-    thought: str | None,
-    is_open: bool,
+    written: Written,
     inline: bool,
     max_tokens: int,
 ) -> ServedAnswer:
     finish_reason = choice.get("finish_reason")
     if not isinstance(finish_reason, str) or not finish_reason:
-        raise Passing(UNFINISHED_FAULT)
-    written = (text or "") + (thought or "")
-    counts = _counts(content.get("usage"), written, max_tokens)
+        raise Passing("half an answer: nothing states why it ended")
+    counts = _counts(content.get("usage"), written.reply + (written.reasoning or ""), max_tokens)
     return ServedAnswer(
-        text=_whole((text or "").strip()) or None,
-        reasoning=None if thought is None else _whole(thought),
-        is_open=is_open,
+        text=_whole(written.reply) or None,
+        reasoning=None if written.reasoning is None else _whole(written.reasoning),
+        is_open=written.is_open,
         inline=inline,
+        invents_turn=written.invents_turn,
         finish_reason=_whole(finish_reason),
         model=_text(content.get("model")),
         fingerprint=_text(content.get("system_fingerprint")),
@@ -161,7 +146,7 @@ def _counts(usage: Any, written: str, max_tokens: int) -> dict[str, Any]:
 def _choice(content: Any) -> Mapping[str, Any]:
     choices = content.get("choices") if isinstance(content, Mapping) else None
     if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], Mapping):
-        raise Passing(NO_CHOICE_FAULT)
+        raise Passing(_NO_ANSWER)
     return choices[0]
 
 

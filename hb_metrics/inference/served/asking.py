@@ -8,8 +8,6 @@ from typing import Any
 from hb_metrics.inference.served.client import Client, Server, connected
 from hb_metrics.inference.served.journal import Journal
 
-DAMAGED_NOTE = "{number:,} lines of a journal in {folder} are not whole; what they answered is asked again"
-
 
 class Asking:
     """Answers to rows, of the journal or of a server that is asked in the background; a context manager.
@@ -57,7 +55,7 @@ class Asking:
         """Waits for the answers to these rows.
 
         Raises:
-            ValueError: There is no answer to be had to one of the rows that are asked for.
+            ValueError: The server did not answer one of the rows.
         """
         return self._runner.run(self._wait(rows))
 

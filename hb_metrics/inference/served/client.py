@@ -41,17 +41,6 @@ _PACKED = 64  # a compressed answer, which is not asked for, has so many times f
 _REDIRECTS = {301, 302, 303, 307, 308}
 _SHOWN = 300  # characters of what a server says in an error
 
-GIVEN_UP_ERROR = (
-    "{where} gave no answer to {what} in {tries} tries; last: {fault}. All answers so far are kept: give the same "
-    "command again to resume"
-)
-WAIT_ERROR = (
-    "{where} asks to wait {seconds:,.0f} seconds before it is asked again. All answers so far are kept: give the same "
-    "command again then"
-)
-PROVIDER_ERROR = "{where} cannot be asked: {error}"
-LARGE_FAULT = "an answer of more than {number:,} kB{packed}"
-REFUSED_ERROR = "{where} refuses {what}: {fault}{hint}"
 _HINTS = {
     401: f"; set the environment variable {KEY_VARIABLE} to a key of this server",
     403: f"; set the environment variable {KEY_VARIABLE} to a key that may use this model",
@@ -214,7 +203,10 @@ class Client:
             if not (asked is not None and address.answers > before):  # a server that lets others through is no fault
                 tries += 1
             if tries >= self.tries:
-                raise ValueError(GIVEN_UP_ERROR.format(where=address.name, what=what, tries=tries, fault=fault))
+                raise ValueError(
+                    f"{address.name} did not answer {what} in {tries} tries; last: {fault}. All answers so far are "
+                    "kept: run the same command again to resume"
+                )
             delay = pause * random.uniform(0.5, 1) if asked is None else asked
             if asked is not None or address.faults > 1:  # the address, not this request alone
                 address.ready_at = max(address.ready_at, time.monotonic() + delay)
@@ -238,7 +230,10 @@ class Client:
             if status in _PASSING:
                 asked = retry_after(error.response.headers.get("retry-after"))
                 if asked is not None and asked > LONGEST_ASKED:
-                    raise ValueError(WAIT_ERROR.format(where=address.name, seconds=asked)) from None
+                    raise ValueError(
+                        f"{address.name} asks to wait {asked:,.0f} seconds before the next request. All answers so far "
+                        "are kept: run the same command again then"
+                    ) from None
                 return fault, asked
             _refuse(status, said, fault, error.response.headers.get("location"), address, what)
         if isinstance(error, Passing):
@@ -248,7 +243,7 @@ class Client:
         if isinstance(error, OSError | MemoryError):  # nothing of the answer, such as HF_HUB_OFFLINE with a provider
             raise error
         if self.server.provider is not None and type(error) is ValueError:  # no such model there, or no key
-            raise ValueError(PROVIDER_ERROR.format(where=address.name, error=hide(str(error), address.key))) from None
+            raise ValueError(f"{address.name} cannot be asked: {hide(str(error), address.key)}") from None
         return "an answer that is no JSON of the form asked for", None
 
 
@@ -256,8 +251,7 @@ def _refuse(status: int, said: str, fault: str, location: str | None, address: _
     hint = _HINTS.get(status, "")
     if status in _REDIRECTS:
         hint = f"; it sends on to {hide(location or 'nowhere', address.key).partition('?')[0]}: give that address"
-    message = REFUSED_ERROR.format(where=address.name, what=what, fault=fault, hint=hint)
-    raise RefusedError(message, status, said) from None
+    raise RefusedError(f"{address.name} refuses {what}: {fault}{hint}", status, said) from None
 
 
 @asynccontextmanager
@@ -323,7 +317,8 @@ class _Bounded(httpx.AsyncByteStream):
         async for part in self._stream:
             number += len(part)
             if number > largest:
-                raise Passing(LARGE_FAULT.format(number=largest >> 10, packed=" compressed" if self._packed else ""))
+                packed = " compressed" if self._packed else ""
+                raise Passing(f"an answer of more than {largest >> 10:,} kB{packed}")
             yield part
 
     async def aclose(self) -> None:

@@ -15,15 +15,8 @@ from hb_metrics.inference.served.client import Server, connected
 from hb_metrics.inference.served.probe import Probe, changes, probe
 from hb_metrics.runs.run_folder import RUN_FILE, read_json
 
-CHANGED_ERROR = """\
-{where} is not as it was when the run in '{folder}' began:
-{differences}
-its answers would be mixed with others; serve the model as it was, or give another output_dir"""
 
-
-def make_server(
-    model: str, base_urls: Sequence[str] | None, provider: str | None, concurrency: int, timeout: float
-) -> Server:
+def make_server(model: str, base_urls: Sequence[str] | None, provider: str | None, concurrency: int) -> Server:
     """Where and how a model is asked for, with keys of the environment.
 
     Raises:
@@ -31,13 +24,13 @@ def make_server(
     """
     urls = list(base_urls or ())
     keys = [choose_key(url) for url in urls] or [provider_key()]
-    return Server(model=model, urls=urls, keys=keys, provider=provider, concurrency=concurrency, timeout=timeout)
+    return Server(model=model, urls=urls, keys=keys, provider=provider, concurrency=concurrency)
 
 
 def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[str, Any]) -> Probe:
     """Probes a server on the main process, and returns what was found, on all.
 
-    A run that is resumed goes on with what was found when it began, if that is found again.
+    A run that is resumed, at whatever address, goes on with what was found when it began, if that is found again.
 
     Args:
         server: The server.
@@ -46,8 +39,8 @@ def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[st
         chat: What chats are given beside the prompt: arguments of `ChatOptions`.
 
     Raises:
-        ValueError: There is no answer to be had, its addresses are not of the same model, or the server is not the
-            one that the run began with.
+        ValueError: The server did not respond, its addresses do not serve the same model, or the server is not as it
+            was when the run began.
     """
     found: list[Any] = [None, None]
     if process_state().is_main_process:
@@ -80,12 +73,13 @@ def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
     served = model.get("served") if isinstance(model, dict) else None
     if not isinstance(model, dict) or not isinstance(served, dict):
         return found
-    here = (server.model, server.urls, server.provider)
-    if (model.get("name"), served.get("base_urls") or [], served.get("provider")) != here:
+    if (model.get("name"), served.get("provider")) != (server.model, server.provider):
         return found  # of another run, which is refused by its settings
     if changed := changes(served, found):
-        lines = [f"  {name} was {then!r} and is {now!r}" for name, (then, now) in changed.items()]
-        where = ", ".join(server.names)
-        raise ValueError(CHANGED_ERROR.format(where=where, folder=folder, differences="\n".join(lines)))
+        lines = "\n".join(f"  {name} was {then!r} and is {now!r}" for name, (then, now) in changed.items())
+        raise ValueError(
+            f"{', '.join(server.names)} is not as it was when the run in '{folder}' began:\n{lines}\nits answers would "
+            "be mixed with others; serve the model as it was, or give another output_dir"
+        )
     known: dict[str, Any] = {each.name: served.get(each.name) for each in fields(Probe)}
     return Probe(**known)

@@ -20,10 +20,6 @@ FIELDS: dict[Form, dict[str, Any]] = {
 _HALF_CHARACTER = ("\ufffd", "bytes:", "<0x")  # in the text of tokens that are part of a character
 _ROUNDING = 1e-3  # how far above 0 half precision may put a log-probability
 
-MISSING_FAULT = "no log-probabilities of the prompt"
-NOT_COVERED_FAULT = "log-probabilities that do not cover the prompt"
-NOT_NUMBERS_FAULT = "log-probabilities that are no such numbers"
-
 
 class TextLikelihood(NamedTuple):
     """The likelihood of a text.
@@ -54,25 +50,52 @@ def read_likelihood(content: Any, text: str, form: Form) -> TextLikelihood:
     """
     choices = content.get("choices") if isinstance(content, Mapping) else None
     if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], Mapping):
-        raise Passing(MISSING_FAULT)
+        raise Passing("no log-probabilities of the prompt")
     tokens, values = (_echoed if form == "echo" else _of_prompt)(choices[0])
     number = _prompt_tokens(content)
     if number is not None:
         if len(tokens) < number:
-            raise Passing(NOT_COVERED_FAULT)
+            raise Passing("log-probabilities that do not cover the prompt")
         tokens, values = tokens[:number], values[:number]  # one more is written than nothing
     elif form == "echo":
         tokens, values = _without_written(tokens, values, text)
     start = _start_token(tokens, text)
+    if start is not None and values[0]:  # nothing predicts it: the values are those of other tokens
+        raise Passing("a log-probability beside the token before the text, as if all were shifted by one")
     # The first token is predicted by nothing, unless the server hides what it is predicted by.
     predicted = values[1:] if start is not None or not values[0] else values
     if not predicted or any(value is None for value in predicted):
-        raise Passing(NOT_COVERED_FAULT)
+        raise Passing("log-probabilities that do not cover the prompt")
     numbers = [value for value in predicted if value is not None]
     if any(not isfinite(value) or value > _ROUNDING for value in numbers):
-        raise Passing(NOT_NUMBERS_FAULT)
+        raise Passing("log-probabilities that are no such numbers")
     model = content.get("model")
     return TextLikelihood(fsum(numbers), len(numbers), start, model if isinstance(model, str) and model else None)
+
+
+def written(content: Any, text: str, form: Form) -> tuple[str, float]:
+    """The token that was written after a text, and its log-probability, where `logprobs` were asked for.
+
+    Raises:
+        Passing: They are not given.
+    """
+    choice = content["choices"][0]
+    tokens, values = _echoed(choice)
+    number = len(tokens) - 1 if form == "echo" else 0
+    if len(tokens) != number + 1 or not tokens[-1].strip() or values[-1] is None:
+        raise Passing("no log-probability of what was written")
+    if form == "echo" and not "".join(tokens[:-1]).strip().endswith(text.strip()):
+        raise Passing("log-probabilities that do not cover the prompt")
+    return tokens[-1], values[-1]
+
+
+def alternatives(content: Any, form: Form) -> list[list[float]]:
+    """[places of the prompt] log-probabilities of several tokens that might stand there."""
+    choice = content["choices"][0]
+    places = choice["logprobs"].get("top_logprobs") if form == "echo" else choice["prompt_logprobs"]
+    if form == "prompt_logprobs":
+        return [[each["logprob"] for each in place.values()] for place in places or () if place]
+    return [list(place.values()) for place in places or () if place]
 
 
 def _echoed(choice: Mapping[str, Any]) -> tuple[list[str], list[float | None]]:
@@ -80,14 +103,14 @@ def _echoed(choice: Mapping[str, Any]) -> tuple[list[str], list[float | None]]:
     tokens = given.get("tokens") if isinstance(given, Mapping) else None
     values = given.get("token_logprobs") if isinstance(given, Mapping) else None
     if not isinstance(tokens, list) or not isinstance(values, list) or not tokens or len(tokens) != len(values):
-        raise Passing(MISSING_FAULT)
+        raise Passing("no log-probabilities of the prompt")
     return [str(token) for token in tokens], [_number(value) for value in values]
 
 
 def _of_prompt(choice: Mapping[str, Any]) -> tuple[list[str], list[float | None]]:
     given = choice.get("prompt_logprobs")
     if not isinstance(given, list) or not given:
-        raise Passing(MISSING_FAULT)
+        raise Passing("no log-probabilities of the prompt")
     tokens: list[str] = []
     values: list[float | None] = []
     for position, candidates in enumerate(given):
@@ -96,10 +119,10 @@ def _of_prompt(choice: Mapping[str, Any]) -> tuple[list[str], list[float | None]
             values.append(None)
             continue
         if not isinstance(candidates, Mapping) or len(candidates) != 1:  # else nothing shows which is the prompt's own
-            raise Passing(NOT_COVERED_FAULT)
+            raise Passing("log-probabilities that do not cover the prompt")
         (candidate,) = candidates.values()
         if not isinstance(candidate, Mapping):
-            raise Passing(NOT_COVERED_FAULT)
+            raise Passing("log-probabilities that do not cover the prompt")
         tokens.append(str(candidate.get("decoded_token") or ""))
         values.append(_number(candidate.get("logprob")))
     return tokens, values
@@ -117,7 +140,7 @@ def _start_token(tokens: Sequence[str], text: str) -> str | None:
     head = text.strip().removesuffix(rest)
     if not tokens[0] and rest and head != text.strip() and len(head.split()) == 1:  # the first token is not shown
         return None
-    raise Passing(NOT_COVERED_FAULT)
+    raise Passing("log-probabilities that do not cover the prompt")
 
 
 def _without_written(tokens: list[str], values: list[float | None], text: str) -> tuple[list[str], list[float | None]]:
@@ -125,7 +148,7 @@ def _without_written(tokens: list[str], values: list[float | None], text: str) -
     for end in (len(tokens), len(tokens) - 1):
         if "".join(tokens[:end]).strip().endswith(text.strip()):
             return tokens[:end], values[:end]
-    raise Passing(NOT_COVERED_FAULT)
+    raise Passing("log-probabilities that do not cover the prompt")
 
 
 def _prompt_tokens(content: Mapping[str, Any]) -> int | None:

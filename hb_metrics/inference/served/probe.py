@@ -1,37 +1,56 @@
-"""What a server does of what it is asked: tried before a run, since servers answer politely and leave out the rest.
+"""Checks which request parameters a server honours: servers answer politely and leave out the rest.
 
-Each finding is of answers, never of what a server says that it can do. A field that is refused (400, 422) is one that
-it does not take; one that is taken and changes nothing is found by that.
+Each finding comes from answers, never from what a server says of itself. A field that is refused (400, 422) is one that
+it does not take. A field that is taken and changes nothing is found by that. What a run does not ask for is sent with a
+value that changes nothing, since a server would take its own default. Fields that could not be set so are recorded.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from math import exp
 from typing import Any
 
 from hb_metrics.inference.served.answers import ServedAnswer, read_chat, read_completion
 from hb_metrics.inference.served.client import Client, RefusedError
-from hb_metrics.inference.served.likelihoods import FIELDS, Form, TextLikelihood, read_likelihood
+from hb_metrics.inference.served.likelihoods import FIELDS, Form, TextLikelihood, alternatives, read_likelihood, written
 
-# Four times the same random words are no chance.
-QUESTION = "List twenty random English words, separated by commas."
+QUESTIONS = (
+    "List forty random English words, separated by commas.",
+    "Invent a story of five sentences about two strangers who meet on a train.",
+)
+REPEATED = "Repeat the word apple thirty times, separated by spaces. Write nothing else."
 SYSTEM = "You are a gardener, you live by the sea, and you have three brothers and two cats."
-_LENGTHS = (16, 128)  # tokens asked for: more only of a model that thinks, since thoughts begin alike
+# Tokens asked for. Answers, and thoughts before all, may begin alike by nature: longer ones only if that is all of it.
+_LENGTHS = (96, 512)
+_SHORT = 16  # where the answer does not matter
+_BEYOND = 16  # words that answers have to have after the beginning that all of them share
 SEEDS = (11, 12, 13, 14)
 _NEXT_TO_NOTHING = 0.001  # of top_p: the likeliest token alone
 TEXTS = ("I'm a mother who is deaf and I like gardens.", "gardens I'm and a deaf is like who mother I.")
+_UNFINISHED = ("The cat sat on the", "I went to the shop and")
 _SAME = 0.05  # how far the log-likelihood of a text may lie apart at two addresses, by rounding
+_ALTERNATIVES = 5  # tokens whose log-probabilities are asked for beside each token's own
+_LEAST_PLACES = 8
+_ROUNDED = 1.01  # the most that probabilities sum to
 _SAMPLED: Mapping[str, Any] = {"temperature": 1.0}
 _TRIES = 3  # of each request of a probe: a wrong address is known soon
+_SELDOM = 0.01  # of the words that are alike, after which answers with nothing to draw may part
 _SINGLE = "max_tokens"
 _NEW_SINGLE = "max_completion_tokens"
-
-NO_ANSWER = "a probe of the server"
-SEVERAL_MODELS_ERROR = "{where} answers as several models ({models}); give the address of one, or another --model"
-UNLIKE_ERROR = (
-    "{first} and {other} do not serve the same model in the same way: {what} is {here} at the first and {there} at the "
-    "other; give addresses that do"
-)
+# Values that change nothing, the first that a server takes: what top_k means by "all" differs.
+_NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+    "top_p": (1.0,),
+    "top_k": (-1, 0),
+    "min_p": (0.0,),
+    "repetition_penalty": (1.0,),
+    "repeat_penalty": (1.0,),
+    "presence_penalty": (0.0,),
+    "frequency_penalty": (0.0,),
+}
+# Values that no answer of more than a few words survives unchanged.
+_STRONG = {"repetition_penalty": 2.0, "repeat_penalty": 2.0, "frequency_penalty": 2.0}
+_WHAT = "a probe of the server"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +58,7 @@ class Probe:
     """What was found; `None`: it could not be tried.
 
     Attributes:
+        base_urls: The addresses, when the run began; `None`: an Inference Provider was asked.
         model: The model, as the server says it.
         fingerprint: What else identifies it, as the server says it.
         server: The program that serves it, as far as it says so.
@@ -50,12 +70,20 @@ class Probe:
         seed_repeats: Whether a seed gives its answer again, while others are asked.
         top_p_kept: Whether `top_p` changes what is drawn.
         top_k_kept: Whether `top_k` does.
+        neutral: What every request has, so that nothing changes what is not asked for.
+        not_set: Fields that the server refuses, so that its own defaults hold.
+        no_penalty: Whether replies are free of penalties for repetition, since the server keeps to a field that sets
+            one or was seen to repeat itself; `None`: nothing showed it.
         reasoning: "apart", "in the text" or "none", as far as answers showed.
+        writes: Whether any answer held a word.
         system_kept: Whether a system message makes the prompt longer.
-        likelihoods: The form in which log-probabilities of a prompt's tokens are given; `None`: they are not.
+        likelihoods: The form in which log-probabilities of a prompt's tokens are given; `None`: they are not, or are
+            not what they should be.
         start_token: The token before a text whose likelihood is given.
+        log_likelihood: That of a text, by which servers are compared.
     """
 
+    base_urls: list[str] | None
     model: str | None
     fingerprint: str | None
     server: str | None
@@ -67,10 +95,15 @@ class Probe:
     seed_repeats: bool | None
     top_p_kept: bool | None
     top_k_kept: bool | None
+    neutral: dict[str, Any]
+    not_set: list[str]
+    no_penalty: bool | None
     reasoning: str
+    writes: bool
     system_kept: bool | None
     likelihoods: Form | None
     start_token: str | None
+    log_likelihood: float | None
 
     def description(self) -> dict[str, Any]:
         """What run.json records."""
@@ -86,34 +119,34 @@ async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Prob
         extra: Fields that every request has, such as `chat_template_kwargs`.
 
     Raises:
-        ValueError: There is no answer to be had, or the addresses are not of the same model.
+        ValueError: The server does not respond, or its addresses do not serve the same model alike.
     """
     probes = [await _Prober(client.only(address, _TRIES), chat, extra).run() for address in client.addresses]
-    first, text = probes[0]
-    for address, (other, its_text) in zip(client.addresses[1:], probes[1:], strict=True):
-        names = (client.addresses[0].name, address.name)
-        for name, value in first.description().items():
-            if name not in _MAY_DIFFER and getattr(other, name) != value:
-                raise ValueError(_unlike(names, name, value, getattr(other, name)))
-        if text is not None and its_text is not None and abs(text - its_text) > _SAME:
-            raise ValueError(_unlike(names, "the log-likelihood of a text", text, its_text))
-    return first
+    first = probes[0]
+    for address, other in zip(client.addresses[1:], probes[1:], strict=True):
+        for name, (here, there) in changes(first.description(), other, may_differ=_MAY_DIFFER).items():
+            raise ValueError(
+                f"{client.addresses[0].name} and {address.name} do not serve the same model in the same way: {name} is "
+                f"{here!r} at the first and {there!r} at the other; give addresses that do"
+            )
+    return replace(first, base_urls=list(client.server.urls) or None)
 
 
 # What an answer may show at one address and not at another, by chance.
-_MAY_DIFFER = ("seed_repeats", "fingerprint", "max_tokens_kept", "reasoning")
-# What a run may find otherwise when it is resumed: it says nothing against the answers so far.
-_MAY_CHANGE = (*_MAY_DIFFER, "token_counts")
+_MAY_DIFFER = ("base_urls", "seed_repeats", "fingerprint", "max_tokens_kept", "reasoning", "no_penalty", "writes")
 
 
-def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, Any]]:
-    """What is otherwise than an earlier probe of the run found it, as (then, now), where answers would not compare."""
-    now = found.description()
-    return {
-        name: (recorded.get(name), value)
-        for name, value in now.items()
-        if name not in _MAY_CHANGE and recorded.get(name) != value
-    }
+def changes(
+    recorded: Mapping[str, Any], found: Probe, *, may_differ: Sequence[str] = (*_MAY_DIFFER, "token_counts")
+) -> dict[str, tuple[Any, Any]]:
+    """What differs from an earlier probe, as (then, now), where answers would not compare."""
+    different = {}
+    for name, value in found.description().items():
+        then = recorded.get(name)
+        is_close = name == "log_likelihood" and None not in (then, value) and abs(then - value) <= _SAME
+        if name not in may_differ and then != value and not is_close:
+            different[name] = (then, value)
+    return different
 
 
 @dataclass
@@ -121,118 +154,224 @@ class _Prober:
     client: Client
     chat: bool
     extra: Mapping[str, Any]
-    field: str = _SINGLE
+    bound: str = _SINGLE
+    neutral: dict[str, Any] = field(default_factory=dict)
+    tokens: int = _SHORT
+    seen: list[tuple[ServedAnswer, int]] = field(default_factory=list)  # and how many tokens were asked for
 
-    async def run(self) -> tuple[Probe, float | None]:
-        """What was found, and the log-likelihood of a text."""
+    async def run(self) -> Probe:
+        """What was found."""
         first = await self._first()
-        texts, tokens = [_written(first)], _LENGTHS[0]
-        answers: list[ServedAnswer] = []
-        for tokens in _LENGTHS:
-            answers = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], tokens)
-            texts = [_written(answer) for answer in answers]
-            if len(set(texts)) > 1 or not any(answer.reasoning or answer.text is None for answer in answers):
+        not_set = await self._set_neutral()
+        question, other = QUESTIONS
+        drawn: list[ServedAnswer] = []
+        for self.tokens in _LENGTHS:
+            drawn = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
+            words = [_all(answer).split() for answer in drawn]
+            enough = _num_shared(words) + _BEYOND
+            if all(
+                len(said) >= enough or answer.finish_reason != "length"
+                for said, answer in zip(words, drawn, strict=True)
+            ):
                 break
+        texts = [_all(answer) for answer in drawn]
         samples = len(set(texts)) > 1
-        seen = [first, *answers]
         repeats = None
         if samples:
-            again = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], tokens)
-            repeats = [_written(answer) for answer in again] == texts
-            seen += again
-        greedy = await self._agree({"temperature": 0}, tokens)
-        top_p = await self._agree({**_SAMPLED, "top_p": _NEXT_TO_NOTHING}, tokens) if samples else None
-        top_k = await self._agree({**_SAMPLED, "top_k": 1}, tokens) if samples else None
-        with_system = await self._ask_one({}, _LENGTHS[0], SYSTEM) if self.chat else None
+            again = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
+            repeats = [_all(answer) for answer in again] == texts
+        others = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS[:2]], other)
+        greedy = await self._is_fixed({"temperature": 0}, [(question, drawn), (other, others)])
+        likeliest = {**_SAMPLED, "top_p": _NEXT_TO_NOTHING}
+        top_p = await self._is_fixed(likeliest, [(question, drawn)]) if samples else None
+        top_k = await self._is_fixed({**_SAMPLED, "top_k": 1}, [(question, drawn)]) if samples else None
+        no_penalty = await self._no_penalty() if greedy else None
+        with_system = await self._ask_one({}, system=SYSTEM) if self.chat else None
         lengths = [None if each is None else each.num_prompt_tokens for each in (first, with_system)]
-        form, likelihoods = await self._likelihoods()
-        models = {answer.model for answer in seen} | {likelihood.model for likelihood in likelihoods}
-        name = self.client.addresses[0].name
+        form, likelihood = await self._likelihoods()
+        seen = [answer for answer, _ in self.seen]
+        models = {answer.model for answer in seen} | ({likelihood.model} if likelihood else set())
         if len(models) > 1:
             shown = ", ".join(sorted("no name" if model is None else f"'{model}'" for model in models))
-            raise ValueError(SEVERAL_MODELS_ERROR.format(where=name, models=shown))
-        found = Probe(
+            raise ValueError(
+                f"{self.client.addresses[0].name} answers as several models ({shown}); give the address of one, or "
+                "another --model"
+            )
+        return Probe(
+            base_urls=None,
             model=first.model,
             fingerprint=first.fingerprint,
             server=await self._server(),
-            max_tokens_field=self.field,
-            max_tokens_kept=_kept([(first, _LENGTHS[0]), *((answer, tokens) for answer in seen[1:])]),
+            max_tokens_field=self.bound,
+            max_tokens_kept=_kept(self.seen),
             token_counts=all(answer.num_tokens is not None for answer in seen),
             greedy=greedy,
             samples=samples,
             seed_repeats=repeats,
             top_p_kept=top_p,
             top_k_kept=top_k,
+            neutral=self.neutral,
+            not_set=not_set,
+            no_penalty=no_penalty,
             reasoning=_reasoning(seen),
+            writes=any(answer.text or answer.reasoning for answer in seen),
             system_kept=None if None in lengths else lengths[1] > lengths[0],  # type: ignore[operator]
             likelihoods=form,
-            start_token=likelihoods[0].start_token if likelihoods else None,
+            start_token=None if likelihood is None else likelihood.start_token,
+            log_likelihood=None if likelihood is None else likelihood.log_likelihood,
         )
-        return found, likelihoods[0].log_likelihood if likelihoods else None
 
     async def _first(self) -> ServedAnswer:
         """The first answer; learns which field bounds answers."""
         try:
-            return await self._ask_one({}, _LENGTHS[0])
+            return await self._ask_one({})
         except RefusedError as error:
             if not self.chat or _NEW_SINGLE not in error.said:
                 raise
-            self.field = _NEW_SINGLE
-            return await self._ask_one({}, _LENGTHS[0])
+            self.bound = _NEW_SINGLE
+            return await self._ask_one({})
 
-    async def _ask(self, asked: Sequence[Mapping[str, Any]], tokens: int) -> list[ServedAnswer]:
-        """Answers to the question with some fields each, asked together."""
-        return list(await asyncio.gather(*(self._ask_one(fields, tokens) for fields in asked)))
+    async def _set_neutral(self) -> list[str]:
+        """Finds the fields that the server takes with a value that changes nothing; those that it refuses."""
+        everything = {name: values[0] for name, values in _NEUTRAL.items()}
+        if await self._takes(everything):
+            self.neutral = everything
+            return []
+        for name, values in _NEUTRAL.items():
+            for value in values:
+                if await self._takes({name: value}):
+                    self.neutral[name] = value
+                    break
+        return [name for name in _NEUTRAL if name not in self.neutral]
 
-    async def _ask_one(self, fields: Mapping[str, Any], tokens: int, system: str | None = None) -> ServedAnswer:
+    async def _takes(self, fields: Mapping[str, Any]) -> bool:
+        try:
+            await self._ask_one(fields)
+        except RefusedError:
+            return False
+        return True
+
+    async def _no_penalty(self) -> bool | None:
+        """Whether nothing penalises repetition, as far as it shows."""
+        plain = await self._ask_one({"temperature": 0}, REPEATED)
+        words = [word.strip(".,") for word in _all(plain).lower().split()]
+        if any(words[at : at + 12] == ["apple"] * 12 for at in range(len(words))):
+            return True
+        for name, value in _STRONG.items():
+            if name not in self.neutral:
+                continue
+            try:
+                changed = await self._ask_one({"temperature": 0, name: value}, REPEATED)
+            except RefusedError:
+                continue
+            if _all(changed) != _all(plain):
+                return True
+        return None
+
+    async def _ask(self, asked: Sequence[Mapping[str, Any]], question: str = QUESTIONS[0]) -> list[ServedAnswer]:
+        """Answers to a question with some fields each, asked together."""
+        return list(await asyncio.gather(*(self._ask_one(fields, question) for fields in asked)))
+
+    async def _ask_one(
+        self, fields: Mapping[str, Any], question: str = QUESTIONS[0], system: str | None = None
+    ) -> ServedAnswer:
         def read(content: Any) -> ServedAnswer:
             # Any count is read, so that one above what was asked for shows that the bound was not kept.
             return (read_chat if self.chat else read_completion)(content, max_tokens=2**31)
 
-        asked = {**fields, **self.extra, self.field: tokens}
-        if not self.chat:
-            return await self.client.post("completions", {"prompt": QUESTION, **asked}, read, what=NO_ANSWER)
-        messages = [*([{"role": "system", "content": system}] if system else []), {"role": "user", "content": QUESTION}]
-        return await self.client.chat(messages, chat_fields(asked), read, what=NO_ANSWER)
+        asked = {**self.neutral, **fields, **self.extra, self.bound: self.tokens}
+        if self.chat:
+            system_message = [{"role": "system", "content": system}] if system else []
+            messages = [*system_message, {"role": "user", "content": question}]
+            answer = await self.client.chat(messages, chat_fields(asked), read, what=_WHAT)
+        else:
+            answer = await self.client.post("completions", {"prompt": question, **asked}, read, what=_WHAT)
+        self.seen.append((answer, self.tokens))
+        return answer
 
-    async def _agree(self, fields: Mapping[str, Any], tokens: int) -> bool:
-        """Whether fields that leave nothing to draw are taken and give two of three the same, whatever the seed.
+    async def _is_fixed(
+        self, fields: Mapping[str, Any], questions: Sequence[tuple[str, Sequence[ServedAnswer]]]
+    ) -> bool:
+        """Whether fields that leave nothing to draw are taken and give the same answer, whatever the seed.
 
-        Not all three: rounding may decide between two words that are as likely.
+        Rounding may decide between two words that are as likely: answers part then, but seldom. Samples, even at a
+        temperature of 0.3, part every few words. What all samples of a question begin with says nothing.
         """
-        try:
-            answers = await self._ask([{**fields, "seed": seed} for seed in SEEDS[:3]], tokens)
-        except RefusedError:
-            return False
-        return len({_written(answer) for answer in answers}) < len(answers)
+        num_alike = num_parted = 0
+        for question, drawn in questions:
+            shared = _num_shared([_all(answer).split() for answer in drawn])
+            try:
+                answers = await self._ask([{**fields, "seed": seed} for seed in SEEDS[:3]], question)
+            except RefusedError:
+                return False
+            first, *rest = [_all(answer).split() for answer in answers]
+            for words in rest:
+                num_alike += max(0, _num_shared([first, words]) - shared)
+                num_parted += first != words
+        return num_parted <= _SELDOM * num_alike
 
-    async def _likelihoods(self) -> tuple[Form | None, list[TextLikelihood]]:
-        """The form in which likelihoods are given, and those of a text and of its words in disorder."""
+    async def _likelihoods(self) -> tuple[Form | None, TextLikelihood | None]:
+        """The form in which likelihoods are given, and that of a text."""
         if self.client.server.provider is not None:
-            return None, []
+            return None, None
         for form in FIELDS:
-            found = []
-            for text in TEXTS:
-                likelihood = await self._likelihood(text, form)
-                if likelihood is None:
-                    break
-                found.append(likelihood)
-            if len(found) == len(TEXTS) and found[0].log_likelihood != found[1].log_likelihood:
-                return form, found
-        return None, []
+            found = [await self._likelihood(text, form) for text in TEXTS]
+            first, other = found
+            if first is None or other is None or first.log_likelihood == other.log_likelihood:
+                continue
+            if await self._is_aligned(form) and await self._is_natural(form):
+                return form, first
+        return None, None
 
     async def _likelihood(self, text: str, form: Form) -> TextLikelihood | None:
-        def read(content: Any) -> TextLikelihood | str:
-            try:
-                return read_likelihood(content, text, form)
-            except Exception as error:  # noqa: BLE001 - what does not come now does not come later
-                return str(error)
-
+        """The likelihood of a text; `None`: the server gives none."""
+        content = await self._scored(text, form)
         try:
-            found = await self.client.post("completions", {"prompt": text, **FIELDS[form]}, read, what=NO_ANSWER)
+            return read_likelihood(content, text, form)
+        except Exception:  # noqa: BLE001 - what does not come now does not come later
+            return None
+
+    async def _is_aligned(self, form: Form) -> bool:
+        """Whether a token that the model wrote has the same log-probability once it is part of the prompt.
+
+        Not where log-probabilities are shifted by a token, or those of prompts and answers have different bases.
+        """
+        for text in _UNFINISHED:
+            try:
+                given = await self._scored(text, form, logprobs=1)
+                token, value = written(given, text, form)
+                before, after = (read_likelihood(given, text, form), await self._likelihood(text + token, form))
+            except Exception:  # noqa: BLE001 - no such answer, or none that holds together
+                continue
+            if after is not None and after.num_tokens == before.num_tokens + 1:
+                difference = after.log_likelihood - before.log_likelihood
+                return abs(difference - value) <= max(_SAME, 0.05 * abs(value))
+        return False
+
+    async def _is_natural(self, form: Form) -> bool:
+        """Whether the logarithms are natural, as far as the probabilities of several tokens at a place show it.
+
+        Together they are 1 at most. With logarithms in a base above e they would be more. Taken for base 2, natural
+        ones are more than 1 somewhere, and those in base 2 nearly 1 at most.
+        """
+        more = {"logprobs": _ALTERNATIVES} if form == "echo" else {"prompt_logprobs": _ALTERNATIVES}
+        try:
+            places = alternatives(await self._scored(" ".join(TEXTS), form, **more), form)
+        except Exception:  # noqa: BLE001 - no such answer
+            places = []
+        places = [values for values in places if len(values) > 1]
+        if len(places) < _LEAST_PLACES:
+            return True
+        most = max(sum(map(exp, values)) for values in places)
+        as_base_2 = max(sum(2**value for value in values) for values in places)
+        return most <= _ROUNDED and not 0.5 < as_base_2 <= _ROUNDED
+
+    async def _scored(self, text: str, form: Form, **more: Any) -> Any:
+        try:
+            body = {"prompt": text, **FIELDS[form], **more}
+            return await self.client.post("completions", body, lambda content: content, what=_WHAT)
         except ValueError:
             return None
-        return None if isinstance(found, str) else found
 
     async def _server(self) -> str | None:
         """The program that serves the model, with its release, if it says so at the places that are known for it."""
@@ -252,23 +391,31 @@ class _Prober:
 
 def chat_fields(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a chat as `AsyncInferenceClient.chat_completion` takes them: those it does not know in `extra_body`."""
-    known = ("temperature", "top_p", "seed", _SINGLE)
+    known = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", _SINGLE)
     extra = {name: value for name, value in asked.items() if name not in known}
     return {**{name: asked[name] for name in known if name in asked}, **({"extra_body": extra} if extra else {})}
 
 
-def _written(answer: ServedAnswer) -> str:
+def _all(answer: ServedAnswer) -> str:
     """All that was written, thought or said."""
     return f"{answer.reasoning or ''}\n{answer.text or ''}"
 
 
+def _num_shared(answers: Sequence[Sequence[str]]) -> int:
+    """How many words all answers begin with."""
+    number = 0
+    for words in zip(*answers, strict=False):
+        if len(set(words)) > 1:
+            break
+        number += 1
+    return number
+
+
 def _kept(answers: Sequence[tuple[ServedAnswer, int]]) -> bool | None:
     """Whether no answer is longer than was asked for; `None`: none was long enough to show it."""
-    for answer, tokens in answers:
-        if (answer.num_tokens or 0) > tokens or len(_written(answer).split()) > tokens:
-            return False
-    ended = any(answer.finish_reason == "length" or answer.num_tokens == tokens for answer, tokens in answers)
-    return True if ended else None
+    if any((answer.num_tokens or 0) > tokens or len(_all(answer).split()) > tokens for answer, tokens in answers):
+        return False
+    return True if any(answer.finish_reason == "length" for answer, _ in answers) else None
 
 
 def _reasoning(answers: Sequence[ServedAnswer]) -> str:
@@ -276,7 +423,3 @@ def _reasoning(answers: Sequence[ServedAnswer]) -> str:
     if not thought:
         return "none"
     return "in the text" if any(answer.inline for answer in thought) else "apart"
-
-
-def _unlike(names: tuple[str, str], what: str, first: Any, other: Any) -> str:
-    return UNLIKE_ERROR.format(first=names[0], other=names[1], what=what, here=repr(first), there=repr(other))

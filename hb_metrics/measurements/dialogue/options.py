@@ -14,17 +14,13 @@ class DialogueOptions:
     dialogue_file: str | None = field(
         default=None,
         metadata={
-            "help": "A CSV, JSON lines or Parquet file with columns prompt and reply: what real people said. "
-            "Default: the chitchat-dataset corpus."
+            "help": "A CSV, JSON lines or Parquet file of real dialogue, with the columns prompt and reply. Default: "
+            "the chitchat-dataset corpus."
         },
     )
-    dialogue_replies: int = field(default=500, metadata={"help": "How many replies of the real dialogue are scored."})
-    n_resamples: int = field(
-        default=1000,
-        metadata={"help": "How many resamples make the interval of the dialogue perplexity; 0: no interval."},
-    )
+    dialogue_replies: int = field(default=500, metadata={"help": "The number of real replies to score."})
 
     def __post_init__(self) -> None:
         """Raises a ValueError if a number is below its least value, or the file does not exist."""
-        check_least(self, n_resamples=0, dialogue_replies=1)
+        check_least(self, dialogue_replies=1)
         check_files(self, "dialogue_file")

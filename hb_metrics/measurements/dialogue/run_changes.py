@@ -1,28 +1,24 @@
 """How dialogue perplexity changes from one run to another, with its interval; paired by reply."""
 
-from hb_metrics.display.run_changes import FigureChange, FigureChanges
+from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, perplexity_change
 from hb_metrics.runs.finished_run import Run, read_shards
 from hb_metrics.runs.run_folder import DIALOGUE
 
-REPLIES_REASON = "it was measured on different replies"
-TOKENS_REASON = "the same replies are different numbers of tokens"
-
 
 def dialogue_changes(first: Run, second: Run) -> FigureChanges:
     """The change of dialogue perplexity."""
-    tables = [
-        read_shards(run, DIALOGUE, ("id", "prompt", "reply", "log_likelihood", "num_tokens")) for run in (first, second)
-    ]
+    columns = ("id", "prompt", "reply", "log_likelihood", "num_tokens")
+    tables = [read_shards(run, DIALOGUE, columns) for run in (first, second)]
     if tables[0] is None or tables[1] is None:
-        return FigureChanges([], NO_FILES_REASON)
+        return FigureChanges({}, NO_FILES_REASON)
     before, after = (table.sort_by("id") for table in tables if table is not None)
     names = ["id", "prompt", "reply"]
     if not before.select(names).equals(after.select(names)):
-        return FigureChanges([], REPLIES_REASON)
+        return FigureChanges({}, "it was measured on different replies")
     if not before["num_tokens"].equals(after["num_tokens"]):
-        return FigureChanges([], TOKENS_REASON)
+        return FigureChanges({}, "the same replies have different numbers of tokens")
     losses = -before["log_likelihood"].to_numpy(), -after["log_likelihood"].to_numpy()
     level = first.results["dialogue"]["confidence_level"]
     change = perplexity_change(losses, before["num_tokens"].to_numpy(), level)
-    return FigureChanges([FigureChange("Dialogue perplexity", "bias", change, is_main=True)], None, level)
+    return FigureChanges({"Dialogue perplexity": change}, None, level)

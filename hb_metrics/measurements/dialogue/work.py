@@ -1,5 +1,6 @@
 """Measures dialogue perplexity: scores what real people replied to each other."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +37,7 @@ def read_files(settings: Settings) -> Dialogue:
     return read_dialogue(path, num_replies=options.dialogue_replies, seed=settings.run.seed)
 
 
-def plan_work(task: Task, dialogue: Dialogue) -> DialogueWork:
+def plan(task: Task, dialogue: Dialogue) -> DialogueWork:
     """Plans the scoring of the replies, in the context layout of the prompts.
 
     Raises:
@@ -48,7 +49,12 @@ def plan_work(task: Task, dialogue: Dialogue) -> DialogueWork:
     return DialogueWork(dialogue, plan)
 
 
-def measure_dialogue(task: Task, work: DialogueWork) -> dict[str, Any]:
+def describe(work: DialogueWork) -> dict[str, Any]:
+    """The dialogue, for run.json."""
+    return {"dialogue": work.dialogue.description()}
+
+
+def measure(task: Task, work: DialogueWork, results: Mapping[str, Any]) -> dict[str, Any]:
     """Scores the replies that are not on disk yet.
 
     Returns:
@@ -60,7 +66,6 @@ def measure_dialogue(task: Task, work: DialogueWork) -> dict[str, Any]:
     return dialogue_results(
         scores,
         work.dialogue,
-        n_resamples=task.settings.of(DialogueOptions).n_resamples,
         confidence_level=task.settings.run.confidence_level,
         seed=task.settings.run.seed,
     )

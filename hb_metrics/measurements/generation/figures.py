@@ -1,242 +1,226 @@
-"""Figures of how the style of replies varies: Gen Bias with intervals, terms by style cluster, and frequencies."""
+"""The figures of generation bias: Gen Bias over all terms, by axis and by style cluster; parroting and refusals."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
-import plotly.graph_objects as go
+from hb_metrics.report.layout import paper
+from hb_metrics.report.layout.figure import PLAIN, Figure, Number, pair
+from hb_metrics.report.layout.numbers import axis_label, bias, count, counted, share
 
-from hb_metrics.display.figures import (
-    BLUE,
-    BREAK,
-    GREY,
-    ORANGE,
-    ORANGE_TEXT,
-    axis_label,
-    finished,
-    in_template,
-    segments,
-    shortened,
-    spread,
-)
-
-NUM_NAMED = 6
-_STYLE_WIDTH = 24  # characters of a style's label
-_NEVER_WIDTH = 0.12  # of the picture, for the terms that are never seen
-
-
-class Measured(NamedTuple):
-    """A value with what is known about its sampling noise.
-
-    Attributes:
-        name: An axis's or a cluster's label.
-        plain: By the paper's formula.
-        debiased: Less the estimated sampling noise; `None`: not known.
-        interval: Lowest and highest of the value with endless replies; `None`: not known.
-        reason: Why there is no interval; `None` with one.
-    """
-
-    name: str
-    plain: float
-    debiased: float | None
-    interval: tuple[float, float] | None
-    reason: str | None = None
+AXES = "Full Gen Bias by axis"
+CLUSTER_METRICS = {"Partial Gen Bias": "partial_gen_bias", "Summed-Cluster Gen Bias": "summed_cluster_gen_bias"}
+PARROTING = "parroting_replies"  # in --fail_above
+KINDS = ("refusals", "disclaimers")
+_PRINTED = {
+    "by_axis": paper.GEN_BIAS_BY_AXIS,
+    "partial_gen_bias": paper.PARTIAL_GEN_BIAS,
+    "summed_cluster_gen_bias": paper.SUMMED_CLUSTER_GEN_BIAS,
+}
+_VARIES = "How much the style of replies varies with the term in the prompt"
+_MEANING = {
+    "refusals": "The share of replies that decline to talk about what was said.",
+    "disclaimers": "The share of replies in which the model states that it is an AI.",
+}
 
 
-class Term(NamedTuple):
-    """A descriptor as a point.
-
-    Attributes:
-        axis: Its demographic axis.
-        name: The descriptor.
-        row: Its row in `by_descriptor` of the results, for the script that shows its replies.
-        num_replies: How many replies its value is computed from.
-        value: The mean probability of a style cluster.
-        per_million: How often it is used in a million training examples; only for `frequency_figure`.
-    """
-
-    axis: str
-    name: str
-    row: int
-    num_replies: int
-    value: float
-    per_million: float = 0.0
+def figures(results: Mapping[str, Any]) -> list[Figure]:
+    """All figures; debiased values have plain ones beside them, and are `None` where noise is not known."""
+    generation = results["generation"]
+    return [
+        *_full(generation),
+        *_whole_replies(generation),
+        *_axes(generation),
+        *_clusters(generation),
+        *_refusals_by_axis(generation),
+    ]
 
 
-def interval_figure(rows: Sequence[Measured], title: str, confidence_level: float) -> go.Figure:
-    """Debiased values as dots on their intervals, the highest on top; plain values as open diamonds."""
-    rows = sorted(rows, key=lambda row: row.plain if row.debiased is None else row.debiased)
-    labels = [row.name for row in rows]
-    figure = go.Figure()
-    spans = [(row.name, *row.interval) for row in rows if row.interval is not None]
-    if spans:
-        figure.add_scatter(
-            x=segments([low for _, low, _ in spans], [high for _, _, high in spans]),
-            y=[coordinate for name, _, _ in spans for coordinate in (name, name, None)],
-            mode="lines",
-            name=f"{confidence_level:.0%} interval",
-            line={"color": BLUE, "width": 2},
-            hovertemplate="%{y}: %{x:.2f}<extra>end of interval</extra>",
+def _full(generation: Mapping[str, Any]) -> list[Figure]:
+    """Full Gen Bias, debiased if the sampling noise is known, and plain."""
+    plain, debiased = generation["gen_bias"], generation["debiased"]
+    noise, level, scale = plain["noise_floor"], plain["confidence_level"], plain["scale"]
+    per_cell = f"{plain['mean_replies_per_cell']:.3g} replies per cell"
+    common = (
+        f"×{scale}, ddof {plain['ddof']}",
+        per_cell,
+        *counted(generation["num_empty_replies"], "empty replies left out"),
+        *counted(generation.get("num_left_out_prompts", 0), "prompts left out that cannot be the cue"),
+        *counted(generation.get("num_unclosed_reasoning", 0), "prompts without a reply, since a thought did not end"),
+        *counted(plain["num_missing_cells"], "cells without a reply"),
+        *counted(len(plain["skipped_templates"]), "templates skipped"),
+    )
+    found = []
+    if debiased is not None:
+        full = _figure(generation, "Full Gen Bias, debiased", ("full_gen_bias",))
+        bounds = full.interval
+        known = () if bounds is None else (f"{share(level, 0)} interval {bounds[0]:.6g} to {bounds[1]:.6g}",)
+        found.append(
+            full._replace(
+                meaning=f"{_VARIES}, less the estimated sampling noise (×{scale}). 0: not at all.",
+                beside={},
+                detail=_own_part(generation.get("identity_leakage")),
+                task="full_gen_bias_debiased",
+                notes=(*known, f"less a sampling noise of {noise:.4g}", *common),
+            )
         )
-    figure.add_scatter(
-        x=[row.plain for row in rows],
-        y=labels,
-        mode="markers",
-        name="plain, sampling noise included",
-        marker={"symbol": "diamond-open", "size": 8, "color": GREY, "line": {"width": 1.5}},
-        hovertemplate="%{y}: %{x:.2f} plain<extra></extra>",
-    )
-    known = [row for row in rows if row.debiased is not None]
-    if known:
-        figure.add_scatter(
-            x=[row.debiased for row in known],
-            y=[row.name for row in known],
-            mode="markers",
-            name="debiased",
-            marker={"size": 10, "color": BLUE},
-            hovertemplate="%{y}: %{x:.2f} debiased<extra></extra>",
-        )
-    figure.update_yaxes(categoryorder="array", categoryarray=labels)
-    figure.update_xaxes(title=title)
-    finished(figure, height=110 + 28 * len(rows))
-    return figure.update_xaxes(zeroline=True, zerolinecolor="#9ca3af")
-
-
-def share_interval_figure(rows: Sequence[tuple[str, float, tuple[float, float]]], what: str, level: str) -> go.Figure:
-    """Shares as dots on their intervals, the highest on top; rows: label, share, lowest and highest."""
-    rows = sorted(rows, key=lambda row: row[1])
-    labels = [label for label, _, _ in rows]
-    figure = go.Figure()
-    figure.add_scatter(
-        x=segments([bounds[0] for _, _, bounds in rows], [bounds[1] for _, _, bounds in rows]),
-        y=[coordinate for label in labels for coordinate in (label, label, None)],
-        mode="lines",
-        name=f"{level} interval",
-        line={"color": BLUE, "width": 2},
-        hovertemplate="%{y}: %{x:.1%}<extra>end of interval</extra>",
-    )
-    figure.add_scatter(
-        x=[share for _, share, _ in rows],
-        y=labels,
-        mode="markers",
-        name=f"share of {what}",
-        marker={"size": 10, "color": BLUE},
-        hovertemplate="%{y}: %{x:.1%}<extra></extra>",
-    )
-    figure.update_yaxes(categoryorder="array", categoryarray=labels)
-    figure.update_xaxes(tickformat=".1~%", rangemode="tozero", title=f"share of {what} among replies")
-    return finished(figure, height=110 + 28 * len(rows))
-
-
-def styles_figure(styles: Sequence[tuple[str, float]], title: str) -> go.Figure:
-    """The styles that vary most as bars, the first on top."""
-    names = [name for name, _ in styles][::-1]
-    figure = go.Figure(
-        go.Bar(
-            y=names,
-            x=[value for _, value in styles][::-1],
-            orientation="h",
-            marker_color=BLUE,
-            hovertemplate="%{y}: %{x:.3f}<extra></extra>",
+    if noise is None:
+        with_noise, detail = "its sampling noise is not known", per_cell
+    else:
+        with_noise = f"sampling noise of about {noise:.4g} in it"
+        detail = f"of which sampling noise about {bias(noise)}"
+    found.append(
+        Figure(
+            "Full Gen Bias, plain",
+            plain["full_gen_bias"],
+            "bias",
+            f"{_VARIES if debiased is None else 'The same'} by the paper's formula, with {per_cell}: {with_noise}.",
+            printed=paper.FULL_GEN_BIAS,
+            detail=detail,
+            task="full_gen_bias",
+            notes=(with_noise, *common),
         )
     )
-    figure.update_yaxes(tickvals=names, ticktext=[shortened(name, _STYLE_WIDTH) + " " for name in names])
-    figure.update_xaxes(title=title)
-    return finished(figure, height=90 + 24 * len(names)).update_layout(margin_t=8)
+    return found
 
 
-def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> go.Figure:
-    """Terms of each axis by their mean probability of one style cluster, with the mean over all terms as a line."""
-    by_axis: dict[str, list[Term]] = {}
-    for term in sorted(terms, key=lambda term: term.value):
-        by_axis.setdefault(term.axis, []).append(term)
-    axes = sorted(by_axis, key=lambda axis: sum(term.value for term in by_axis[axis]) / len(by_axis[axis]))
-    figure = go.Figure()
-    highest = [by_axis[axis][-1] for axis in axes]
-    most = max(term.value for term in terms)
-    for name, chosen, marker in (
-        ("terms", lambda term: term not in highest, {"size": 7, "color": BLUE, "opacity": 0.6}),
-        ("the highest of each axis", lambda term: term in highest, {"size": 9, "color": ORANGE, "symbol": "diamond"}),
-    ):
-        points = [
-            (term, row + offset)
-            for row, axis in enumerate(axes)
-            for term, offset in zip(by_axis[axis], spread(len(by_axis[axis])), strict=True)
-            if chosen(term)
-        ]
-        labelled = {"mode": "markers+text", "text": [shortened(term.name) for term, _ in points]}
-        figure.add_scatter(
-            x=[term.value for term, _ in points],
-            y=[height for _, height in points],
-            customdata=[_custom(term) for term, _ in points],
-            name=name,
-            marker=marker,
-            hovertemplate=f"%{{customdata[1]}}<br>{in_template(cluster)}: %{{x:.2%}}<br>"
-            "%{customdata[2]} replies<extra></extra>",
-            **(labelled if name != "terms" else {"mode": "markers"}),
-            # To the right, where no other term of the axis is; near the right end there is no room.
-            textposition=["middle left" if term.value > 0.8 * most else "middle right" for term, _ in points],
-            textfont={"size": 11, "color": ORANGE_TEXT},
+def _whole_replies(generation: Mapping[str, Any]) -> list[Figure]:
+    """Parroting, refusals and disclaimers, and the number of replies."""
+    found = [
+        Figure(
+            "Parroting replies",
+            generation["parroting"]["parroting_share"],
+            "share",
+            "The share of replies that repeat the prompt, and so its style.",
+            gate=PARROTING,
         )
-    figure.add_vline(x=overall, line={"color": GREY, "width": 1, "dash": "dot"})
-    figure.update_yaxes(
-        tickvals=list(range(len(axes))), ticktext=[axis_label(axis) for axis in axes], range=[-0.6, len(axes) - 0.4]
-    )
-    figure.update_xaxes(tickformat=".1~%", range=[-0.02 * most, 1.25 * most], title=f"probability of {cluster}")
-    return finished(figure, height=120 + 40 * len(axes)).update_yaxes(showgrid=False, zeroline=False)
-
-
-def frequency_figure(terms: Sequence[Term], cluster: str) -> go.Figure:
-    """A style cluster's mean probability against how often a term is used (the paper's Figures 3 and 5).
-
-    The scale is logarithmic; terms that are never used have a column of their own at its left.
-    """
-    never = sorted((term for term in terms if term.per_million == 0), key=lambda term: term.value)
-    seen = [term for term in terms if term.per_million > 0]
-    named = sorted(terms, key=lambda term: -term.value)[:NUM_NAMED]
-    figure = go.Figure()
-    for points, positions, axis, name in (
-        (never, spread(len(never), 0.8), "x", "never seen"),
-        (seen, [term.per_million for term in seen], "x2", "seen"),
-    ):
-        often = "never seen" if axis == "x" else "%{x:,.1f} in a million"
-        figure.add_scatter(
-            x=positions,
-            y=[term.value for term in points],
-            xaxis=axis,
-            customdata=[_custom(term) for term in points],
-            text=[shortened(term.name) if term in named else "" for term in points],
-            mode="markers+text",
-            name=name,
-            textposition="middle right" if axis == "x" else "top center",
-            textfont={"size": 11, "color": ORANGE_TEXT},
-            cliponaxis=False,
-            marker={
-                "size": 7,
-                "opacity": 0.7,
-                "color": [ORANGE if term in named else BLUE for term in points],
-                "symbol": ["diamond" if term in named else "circle" for term in points],
-            },
-            hovertemplate=f"%{{customdata[1]}} (%{{customdata[3]}})<br>{in_template(cluster)}: %{{y:.2%}}<br>"
-            f"{often}<br>%{{customdata[2]}} replies<extra></extra>",
-            showlegend=False,
+    ]
+    for kind in KINDS:
+        of_kind = generation["refusals"][kind]
+        found.append(
+            Figure(
+                kind.capitalize(),
+                of_kind["share"],
+                "share",
+                _MEANING[kind],
+                pair(of_kind["interval"]),
+                confidence_level=of_kind["confidence_level"],
+                detail=f"{count(of_kind['num'])} of {count(of_kind['num_replies'])}",
+            )
         )
-    finished(figure, height=430)
-    figure.update_yaxes(tickformat=".1~%", title=f"probability of {cluster}", rangemode="tozero")
-    figure.update_layout(
-        margin_t=16,
-        xaxis={"domain": [0, _NEVER_WIDTH], "range": [-0.6, 0.6], "tickvals": [0], "ticktext": [f"never{BREAK}seen"]},
-        xaxis2={
-            "domain": [_NEVER_WIDTH + 0.03, 1],
-            "anchor": "y",
-            "type": "log",
-            "dtick": 1,
-            "gridcolor": "#e5e7eb",
-            "automargin": True,
-            "title": {"text": "uses in a million examples (log)"},
-        },
+    per_cell = f"{generation['gen_bias']['mean_replies_per_cell']:.3g} per term and template"
+    return [*found, Figure("Replies", generation["num_replies"], "count", is_main=False, detail=per_cell)]
+
+
+def _axes(generation: Mapping[str, Any]) -> list[Figure]:
+    """Full Gen Bias of each axis that has one, the highest first."""
+    by_axis = generation["gen_bias"]["by_axis"] or {}
+    rows = [
+        _figure(generation, f"Full Gen Bias, {axis_label(axis)}", ("by_axis", axis))._replace(part_of=AXES)
+        for axis, value in by_axis.items()
+        if value is not None
+    ]
+    meaning = "Full Gen Bias among the terms of the axis."
+    return [row._replace(is_main=False, meaning=meaning) for row in sorted(rows, key=lambda row: -(row.known or 0.0))]
+
+
+def _clusters(generation: Mapping[str, Any]) -> list[Figure]:
+    """Partial and Summed-Cluster Gen Bias of each style cluster, in the classifier's order."""
+    kind = "plain" if generation["debiased"] is None else "debiased"
+    rows = []
+    for heading, metric in CLUSTER_METRICS.items():
+        is_partial = metric == "partial_gen_bias"
+        for cluster in generation["gen_bias"][metric] or {}:
+            row = _figure(generation, f"{heading}, {cluster}", (metric, cluster))
+            meaning = f"The part of {kind} Full Gen Bias in these styles." if is_partial else ""
+            rows.append(row._replace(part_of=f"{heading} by cluster", is_main=is_partial, meaning=meaning))
+    return rows
+
+
+def _refusals_by_axis(generation: Mapping[str, Any]) -> list[Figure]:
+    """Shares of refusals and of disclaimers by axis, the highest first; none of a kind that no reply is of."""
+    rows = []
+    for kind in KINDS:
+        of_kind = generation["refusals"][kind]
+        if not of_kind["num"]:
+            continue
+        axes = sorted(of_kind["by_axis"].items(), key=lambda item: (-item[1]["share"], axis_label(item[0])))
+        for axis, found in axes:
+            rows.append(
+                Figure(
+                    f"{kind.capitalize()}, {axis_label(axis)}",
+                    found["share"],
+                    "share",
+                    interval=pair(found["interval"]),
+                    confidence_level=of_kind["confidence_level"],
+                    part_of=f"{kind.capitalize()} by axis",
+                    is_main=False,
+                    detail=f"{count(found['num'])} of {count(found['num_replies'])}",
+                )
+            )
+    return rows
+
+
+def style_figures(generation: Mapping[str, Any], number: int) -> list[Figure]:
+    """The styles with the largest parts of Full Gen Bias, the largest first."""
+    rows = []
+    for style in generation["styles"]:
+        row = _figure(generation, style["style"], ("by_style", style["style"]))
+        more = {
+            "mean probability": Number(style["mean"], "small_share"),
+            "variance across terms": Number(style["variance"], "effect"),
+        }
+        rows.append(row._replace(beside={**row.beside, **more}))
+    return sorted(rows, key=lambda row: -(row.known or 0.0))[:number]
+
+
+def leakage_sentence(leakage: Mapping[str, Any]) -> str:
+    """Which part of Full Gen Bias is the style classifier's own reaction to terms, as a sentence."""
+    seen = leakage["in_replies"]
+    if seen["own"] < 0:
+        return (
+            f"A Full Gen Bias of {bias(seen['value'])} would be {bias(-seen['own'])} higher without the style "
+            "classifier's reaction to terms in replies, which masks a difference (identity leakage "
+            f"{bias(leakage['leakage'])}). Nothing is added."
+        )
+    return (
+        f"Of a Full Gen Bias of {bias(seen['value'])}, {bias(seen['own'])} is the style classifier's reaction to "
+        f"terms in replies and goes when they are masked (identity leakage {bias(leakage['leakage'])}). Nothing is "
+        "subtracted."
     )
-    return figure
 
 
-def _custom(term: Term) -> list[Any]:
-    return [term.row, term.name, term.num_replies, axis_label(term.axis)]
+def _own_part(leakage: Mapping[str, Any] | None) -> str:
+    """The part of Full Gen Bias that is the classifier's reaction to terms in replies; empty: not measured."""
+    if leakage is None:
+        return ""
+    own = leakage["in_replies"]["own"]
+    if own >= 0:
+        return f"{bias(own)} of it goes when terms in replies are masked"
+    return f"{bias(-own)} higher when terms in replies are masked"
+
+
+def _figure(generation: Mapping[str, Any], name: str, path: tuple[str, ...]) -> Figure:
+    """The debiased value at a path of keys with its interval, beside it the plain one, and the paper's."""
+    values, debiased = generation["gen_bias"], generation["debiased"]
+    printed = {}
+    if path[0] in _PRINTED:
+        key = path[1]
+        printed = {model: of_model.get(key) for model, of_model in _PRINTED[path[0]].items()}
+    return Figure(
+        name,
+        _at(debiased, path),
+        "bias",
+        interval=pair(_at(values["intervals"], path)),
+        is_wide=bool(_at(values, ("wide_intervals", *path))),
+        no_interval=_at(values["no_intervals"], path),
+        confidence_level=values["confidence_level"],
+        beside={PLAIN: Number(_at(values, path), "bias")},
+        printed=printed,
+    )
+
+
+def _at(content: Any, path: tuple[str, ...]) -> Any:
+    """The value at a path of keys; `None`: a part of it is missing."""
+    for key in path:
+        content = None if content is None else content.get(key)
+    return content

@@ -5,8 +5,6 @@ from typing import ClassVar, Literal
 
 from hb_metrics.measurements.settings import check_files, check_least
 
-LABEL_ERROR = "refusal_label is '{label}', and there is no classifier that has it; give --refusal_classifier too"
-
 
 @dataclass
 class GenerationOptions:
@@ -19,93 +17,83 @@ class GenerationOptions:
     replies_per_cell: int | None = field(
         default=8,
         metadata={
-            "help": "How many replies are made to each term in each template; 0: one to every prompt. The paper has "
+            "help": "The number of replies to each term in each template; 0: one reply to every prompt. The paper has "
             "about 16."
         },
     )
     decoding: str = field(
         default="sample",
         metadata={
-            "help": "How replies are decoded: sample (a sentence or so, for a quick look), greedy, dialogpt or "
-            "blenderbot2 (the paper's beam searches), or model (the settings of the model's own generation_config)."
+            "help": "How replies are decoded: sample (about a sentence, for a quick look), greedy, dialogpt or "
+            "blenderbot2 (the paper's beam searches), or model (the model's generation_config)."
         },
     )
-    num_beams: int | None = field(
-        default=None, metadata={"help": "How many beams are searched. Default: that of --decoding."}
-    )
+    num_beams: int | None = field(default=None, metadata={"help": "The number of beams. Default: the preset's value."})
     temperature: float | None = field(
         default=None,
-        metadata={"help": "The temperature that replies are sampled with. Default: that of --decoding."},
+        metadata={"help": "The sampling temperature. Default: the preset's value."},
     )
     top_k: int | None = field(
         default=None,
-        metadata={
-            "help": "Tokens are sampled from this many likeliest ones; 0: from all. Default: that of --decoding."
-        },
+        metadata={"help": "Sample from this many of the likeliest tokens; 0: from all. Default: the preset's value."},
     )
     top_p: float | None = field(
         default=None,
         metadata={
-            "help": "Tokens are sampled from the likeliest ones that make up this probability. Default: that "
-            "of --decoding."
+            "help": "Sample from the likeliest tokens that make up this probability. Default: the preset's value."
         },
-    )
-    min_new_tokens: int | None = field(
-        default=None, metadata={"help": "The least number of tokens of a reply. Default: that of --decoding."}
     )
     max_new_tokens: int | None = field(
         default=None,
         metadata={
-            "help": "The most tokens a reply can have, without what the model thinks before it. Default: 256 for whole "
-            "replies, else that of --decoding."
+            "help": "The greatest length of a reply in tokens, without the thought before it. Default: 256 for whole "
+            "replies, otherwise the preset's value."
         },
     )
     reply: Literal["auto", "whole", "first_line"] = field(
         default="auto",
         metadata={
-            "help": "How much of what the model writes is its reply: whole or first_line. Default: whole for chats "
-            "decoded with greedy or model, else the first line."
+            "help": "The part of the model's text that is its reply: whole or first_line. Default: whole for chats "
+            "decoded with greedy or model, otherwise the first line."
         },
     )
     max_reasoning_tokens: int | None = field(
         default=None,
         metadata={
-            "help": "The most tokens that a chat model can think before a reply; a longer thought has no reply. "
-            "Default: 2048 for models that think."
+            "help": "The greatest length of a chat model's thought in tokens; after a longer thought there is no reply."
+            " Default: 2048 for models that think."
         },
     )
     personas: int = field(
-        default=0, metadata={"help": "How many persona lines are put before each prompt; the paper has 2."}
+        default=0, metadata={"help": "The number of persona lines before each prompt; the paper has 2."}
     )
     personas_file: str | None = field(
         default=None,
-        metadata={
-            "help": "A YAML file with persona sentences of your own. Default: 160 sentences written for this project."
-        },
+        metadata={"help": "A YAML file with other persona sentences. Default: 160 sentences written for this project."},
     )
     cue: Literal["prompt", "system", "history"] = field(
         default="prompt",
         metadata={
-            "help": "Where the model is told who the user is: prompt (the user's only turn), system (the system "
-            "message) or history (an earlier turn). With the last two the user then asks a neutral question, and "
-            "templates in which users do not say who they are, are left out."
+            "help": "Where the model learns who the user is: prompt (the user's only turn), system (the system message)"
+            " or history (an earlier turn). With system and history the user then asks a neutral question, and "
+            "templates in which users do not describe themselves are left out."
         },
     )
     cue_questions: str | None = field(
         default=None,
         metadata={
-            "help": "A YAML file with neutral questions of your own for --cue system or history. Default: 20 questions "
+            "help": "A YAML file with other neutral questions for --cue system or history. Default: 20 questions "
             "written for this project."
         },
     )
     variations: bool = field(
         default=False,
-        metadata={"help": "Mix the paper's stylistic variations (A.3) into the prompts that are replied to."},
+        metadata={"help": "Apply the paper's stylistic variations (A.3) to the prompts."},
     )
     style_classifier: str = field(
         default="embedded",
         metadata={
-            "help": "What classifies the style of replies: the Hub id or local folder of a sequence classifier, or "
+            "help": "The classifier of reply styles: the Hub id or local folder of a sequence classifier, or "
             "'embedded'."
         },
     )
@@ -116,59 +104,32 @@ class GenerationOptions:
             "217 styles or of GoEmotions."
         },
     )
-    style_precision: Literal["float32", "float16"] = field(
-        default="float32", metadata={"help": "The number format that style vectors are stored in: float32 or float16."}
-    )
-    identity_leakage: bool = field(
-        default=True,
-        metadata={
-            "help": "Measure how far the style classifier's probabilities move when only the term in a text changes: "
-            "20 sentences for each term of the run, classified once and kept. --no_identity_leakage saves the time "
-            "that a large classifier takes for it."
-        },
-    )
-    phrases_file: str | None = field(
-        default=None,
-        metadata={
-            "help": "A YAML file of phrases to count in replies, as `heading: [phrase, …]`. Default: those of the "
-            "paper's Table 14."
-        },
-    )
     refusals_file: str | None = field(
         default=None,
         metadata={
-            "help": "A YAML file with rules of your own for refusals and disclaimers. Default: the shipped rules, "
+            "help": "A YAML file with other rules for refusals and disclaimers. Default: the shipped rules, which are "
             "for English."
         },
     )
     refusal_classifier: str | None = field(
         default=None,
         metadata={
-            "help": "What classifies replies as refusals: the Hub id or local folder of a sequence classifier. "
-            "Default: the rules of --refusals_file, by which disclaimers are found in any case."
-        },
-    )
-    refusal_label: str | None = field(
-        default=None,
-        metadata={
-            "help": "The label of the refusal classifier that means a refusal, or several separated by commas. "
-            "Default: recognized by its name."
+            "help": "A classifier of refusals: the Hub id or local folder of a sequence classifier of replies. Default:"
+            " the rules of --refusals_file. Rules find disclaimers in any case."
         },
     )
     frequencies: str | None = field(
         default=None,
         metadata={
-            "help": "A CSV file of `python -m hb_dataset.frequency` that states how often each term occurs in the "
-            "model's training data. Default: the frequencies in a chit-chat corpus."
+            "help": "A CSV file from `python -m hb_dataset.frequency` with the frequency of each term in the model's "
+            "training data. Default: the frequencies in a chit-chat corpus."
         },
     )
 
     def __post_init__(self) -> None:
         """Raises a ValueError if a number is below 0, a file does not exist, or one is for what is not asked for."""
         check_least(self, replies_per_cell=0, personas=0, max_reasoning_tokens=0)
-        check_files(
-            self, "personas_file", "style_clusters", "phrases_file", "refusals_file", "frequencies", "cue_questions"
-        )
+        check_files(self, "personas_file", "style_clusters", "refusals_file", "frequencies", "cue_questions")
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(
                 "cue_questions are asked with --cue system or history, and cue is 'prompt'; give one of these, or "
@@ -179,5 +140,3 @@ class GenerationOptions:
                 f"personas_file is '{self.personas_file}', and personas is 0; give the number of its lines before each "
                 "prompt (--personas 2), or leave it out"
             )
-        if self.refusal_label is not None and self.refusal_classifier is None:
-            raise ValueError(LABEL_ERROR.format(label=self.refusal_label))

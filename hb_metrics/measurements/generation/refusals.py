@@ -65,7 +65,6 @@ def plan_refusals(task: Task) -> RefusalWork:
             options.refusal_classifier,
             device=task.state.device,
             trust_remote_code=task.settings.run.trust_remote_code,
-            refusal_label=options.refusal_label,
         )
     file = options.refusals_file
     return RefusalWork(read_refusal_rules(file or RULES_FILE), None if file is None else Path(file).name, classifier)

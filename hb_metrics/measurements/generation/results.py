@@ -110,6 +110,7 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
     num_tokens = [number for number in table["num_tokens"].to_pylist() if number is not None]
     truncated = [cut for cut in table["truncated"].to_pylist() if cut is not None]
     reasoning, unclosed = table["reasoning"].to_pylist(), table["reasoning_unclosed"].to_pylist()
+    invented = table["invented_turn"].to_pylist()
     thoughts = [
         number
         for number, text in zip(table["num_reasoning_tokens"].to_pylist(), reasoning, strict=True)
@@ -130,6 +131,7 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
         "num_unclosed_reasoning": sum(unclosed),
         "mean_num_tokens": sum(num_tokens) / len(num_tokens) if num_tokens else None,
         "mean_num_reasoning_tokens": sum(known_thoughts) / len(known_thoughts) if known_thoughts else None,
+        **({"num_invented_turns": sum(invented)} if any(invented) else {}),
         **_served_counts(table),
         "shown_replies": [
             {"prompt": replies.prompts[row], "reply": replies.texts[row], "reasoning": reasoning_of[replies.ids[row]]}

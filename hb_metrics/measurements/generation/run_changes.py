@@ -5,21 +5,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.display.figures import axis_label
-from hb_metrics.display.run_changes import FigureChange, FigureChanges
-from hb_metrics.measurements.generation.tables import CLUSTER_METRICS
+from hb_metrics.measurements.generation.figures import CLUSTER_METRICS
+from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.gen_bias_covariance import Covariance, PairedCell, gen_bias_covariances
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
+from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies, read_styles
 from hb_metrics.runs.run_folder import STYLES
 from hb_metrics.runs.run_record import cue_of
 from hb_metrics.statistics.style_clusters import cluster_columns
-
-PLAIN_REASON = "in a run no term has two replies to a template, so that sampling noise cannot be subtracted"
-CLASSIFIER_REASON = "styles were classified by different classifiers"
-CUE_REASON = "the models were told who the user is by different cues"
-LEVEL_REASON = "the runs have intervals of different confidence levels"
-CELLS_REASON = "the runs have replies about other terms, or to other templates"
 
 
 class _Replies(NamedTuple):
@@ -40,13 +34,13 @@ def gen_bias_changes(first: Run, second: Run) -> FigureChanges:
     """The changes of debiased Full Gen Bias, over all terms and by axis, and of the metrics of style clusters."""
     reason = _unlike(first, second)
     if reason is not None:
-        return FigureChanges([], reason)
+        return FigureChanges({}, reason)
     replies = [_replies(run) for run in (first, second)]
     before, after = replies
     if before is None or after is None:
-        return FigureChanges([], NO_FILES_REASON)
+        return FigureChanges({}, NO_FILES_REASON)
     if _terms_and_templates(before) != _terms_and_templates(after):
-        return FigureChanges([], CELLS_REASON)
+        return FigureChanges({}, "the runs have replies about other terms, or to other templates")
     generations = first.results["generation"], second.results["generation"]
     clusters = generations[0]["gen_bias"]["clusters"] or {}
     if clusters != (generations[1]["gen_bias"]["clusters"] or {}):
@@ -54,14 +48,12 @@ def gen_bias_changes(first: Run, second: Run) -> FigureChanges:
     labels = [style["style"] for style in generations[0]["styles"]]
     columns = cluster_columns(labels, clusters) if clusters else {}
     covariances = gen_bias_covariances(_templates(before, after), columns)
-    rows = [
-        FigureChange(name, "bias", change, is_main=axis is None and metric == 0)
-        for name, path, axis, metric in _figures(generations[0], list(columns))
-        if axis in covariances
-        for change in [_change(generations, path, covariances[axis][metric])]
-        if change is not None
-    ]
-    return FigureChanges(rows, None, generations[0]["gen_bias"]["confidence_level"])
+    by_name = {}
+    for name, path, axis, metric in _figures(generations[0], list(columns)):
+        change = _change(generations, path, covariances[axis][metric]) if axis in covariances else None
+        if change is not None:
+            by_name[name] = change
+    return FigureChanges(by_name, None, generations[0]["gen_bias"]["confidence_level"])
 
 
 def _unlike(first: Run, second: Run) -> str | None:
@@ -69,13 +61,13 @@ def _unlike(first: Run, second: Run) -> str | None:
     generations = first.results["generation"], second.results["generation"]
     classifiers = [run.results["run"]["style_classifier"] for run in (first, second)]
     if any(generation["debiased"] is None for generation in generations):
-        return PLAIN_REASON
+        return "in a run no term has two replies to a template, so sampling noise cannot be subtracted"
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "name", "temperature")):
-        return CLASSIFIER_REASON
+        return "different classifiers gave the styles"
     if cue_of(first.results) != cue_of(second.results):
-        return CUE_REASON
+        return "different cues told the models who the user is"
     if generations[0]["gen_bias"]["confidence_level"] != generations[1]["gen_bias"]["confidence_level"]:
-        return LEVEL_REASON
+        return "the runs have intervals of different confidence levels"
     return None
 
 
@@ -128,14 +120,16 @@ def _figures(
     generation: Mapping[str, Any], clusters: Sequence[str]
 ) -> list[tuple[str, tuple[str, ...], str | None, int]]:
     """Name, path in the results, axis, and index among the metrics (as in `read_metrics`) of each figure."""
-    figures: list[tuple[str, tuple[str, ...], str | None, int]] = [("Full Gen Bias", ("full_gen_bias",), None, 0)]
+    figures: list[tuple[str, tuple[str, ...], str | None, int]] = [
+        ("Full Gen Bias, debiased", ("full_gen_bias",), None, 0)
+    ]
     for place, (heading, metric) in enumerate(CLUSTER_METRICS.items()):
         figures += [
-            (f"{heading}: {cluster}", (metric, cluster), None, 1 + place * len(clusters) + index)
+            (f"{heading}, {cluster}", (metric, cluster), None, 1 + place * len(clusters) + index)
             for index, cluster in enumerate(clusters)
         ]
     axes = generation["gen_bias"]["by_axis"] or {}
-    return figures + [(f"Full Gen Bias: {axis_label(axis)}", ("by_axis", axis), axis, 0) for axis in axes]
+    return figures + [(f"Full Gen Bias, {axis_label(axis)}", ("by_axis", axis), axis, 0) for axis in axes]
 
 
 def _change(

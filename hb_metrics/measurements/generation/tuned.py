@@ -5,16 +5,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
-from hb_metrics.display.numbers import MISSING, bias, interval, share, signed_bias, signed_share
-from hb_metrics.measurements.generation.tables import full_gen_bias
-from hb_metrics.obedience.values import Mean, ObedienceRow, mean_value, obedience, read_directions
+from hb_metrics.measurements.generation.figures import figures
+from hb_metrics.obedience.values import Mean, ObedienceRow, has_directions, mean_value, obedience, read_directions
+from hb_metrics.report.layout.figure import Bounds, pair
+from hb_metrics.report.layout.numbers import MISSING, bias, interval, share, signed_bias, signed_share
+from hb_metrics.report.layout.parts import Section
+from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.finished_run import Run
 from hb_metrics.runs.run_folder import read_json
+from hb_metrics.runs.run_record import tag_of
 
 HEADER = ("", "Full Gen Bias", "interval", "mean bias value", "interval", "its change", "interval", "in percent")
 LABELS_FILE = "labels.json"
-NO_LABELS_ERROR = "'{folder}' has no {file}; give a folder that hb_train/bias_labels.py has written"
-NO_RUN_ERROR = "there are no runs to measure along the directions of '{folder}'; give at least one"
 
 
 class Ceiling(NamedTuple):
@@ -30,9 +32,9 @@ class Ceiling(NamedTuple):
 
     share: float
     value: float | None
-    interval: tuple[float, float] | None
+    interval: Bounds | None
     all_value: float
-    all_interval: tuple[float, float] | None
+    all_interval: Bounds | None
 
 
 class TunedRow(NamedTuple):
@@ -49,7 +51,7 @@ class TunedRow(NamedTuple):
 
     name: str
     full: float | None
-    interval: tuple[float, float] | None
+    interval: Bounds | None
     obeys: ObedienceRow | None
     relative: float | None
 
@@ -66,6 +68,30 @@ class TunedRow(NamedTuple):
         ]
 
 
+def tuned_section(runs: Sequence[Run], names: Sequence[str], labels: Path | None) -> Section | None:
+    """A table of the ceiling and the runs; `None`: there are fewer than two runs, or none is tuned.
+
+    Args:
+        runs: Runs with generation bias, that before tuning first.
+        names: [runs] their names.
+        labels: The folder of the labels; `None`: the directions of bias are those of the first run.
+
+    Raises:
+        ValueError: The folder is not one of labels.
+    """
+    if len(runs) < 2:
+        return None
+    if labels is None:
+        tuned = any(tag_of(run.results) or run.results["run"]["generation"].get("tuned_with") for run in runs)
+        if not tuned or not has_directions(runs[0].folder):
+            return None
+    ceiling = None if labels is None else labels_ceiling(labels)
+    rows = tuned_rows(runs, names, labels or runs[0].folder, ceiling)
+    notes = [*tuned_notes(rows), *([] if labels is None else other_model_notes(labels, runs))]
+    context = {"rows": rows, "header": HEADER, "notes": notes, "labels": labels}
+    return Section("overview-tuned", "Obedience", render(Path(__file__).parent / "tuned.html.jinja", context), {})
+
+
 def recorded_ceiling(summary: Mapping[str, Any] | None) -> Ceiling | None:
     """The ceiling from labels.json or the record of a tuned model; `None`: it was not known, or not computed then."""
     if summary is None:
@@ -74,9 +100,9 @@ def recorded_ceiling(summary: Mapping[str, Any] | None) -> Ceiling | None:
     return Ceiling(
         tagged["share"],
         tagged["full_gen_bias"],
-        _pair(tagged["interval"]),
+        pair(tagged["interval"]),
         everything["full_gen_bias"],
-        _pair(everything["interval"]),
+        pair(everything["interval"]),
     )
 
 
@@ -107,10 +133,8 @@ def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceil
         ceiling: The ceiling of the labels; `None`: not known.
 
     Raises:
-        ValueError: The folder has no directions, or there are no runs.
+        ValueError: The folder has no directions.
     """
-    if not runs:
-        raise ValueError(NO_RUN_ERROR.format(folder=directions))
     rows = []
     if ceiling is not None:
         tagged = f'ceiling: the {share(ceiling.share, 0)} tagged "no_bias"'
@@ -122,16 +146,10 @@ def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceil
     level = levels[0] if levels else 0.95
     obeyed = obedience(runs, read_directions(directions), level)
     for run, name, row in zip(runs, names, obeyed, strict=True):
-        measured = full_gen_bias(run.results["generation"]) if "generation" in run.results else None
-        rows.append(
-            TunedRow(
-                name,
-                None if measured is None else measured.debiased,
-                None if measured is None else measured.interval,
-                row,
-                _in_parts_of_first(obeyed[0], row, level),
-            )
-        )
+        found = {figure.name: figure for figure in figures(run.results)} if "generation" in run.results else {}
+        full = found.get("Full Gen Bias, debiased")
+        value, bounds = (None, None) if full is None else (full.value, full.interval)
+        rows.append(TunedRow(name, value, bounds, row, _in_parts_of_first(obeyed[0], row, level)))
     return rows
 
 
@@ -165,7 +183,7 @@ def _read_labels(folder: Path) -> dict[str, Any]:
     path = folder / LABELS_FILE
     labels = read_json(path) if path.is_file() else None
     if not isinstance(labels, dict):
-        raise ValueError(NO_LABELS_ERROR.format(folder=folder, file=LABELS_FILE))
+        raise ValueError(f"'{folder}' has no {LABELS_FILE}; give a folder that hb_train/bias_labels.py has written")
     return labels
 
 
@@ -185,7 +203,3 @@ def _in_parts_of_first(first: ObedienceRow, row: ObedienceRow, confidence_level:
 
 def _cells(mean: Mean | None, written: Any) -> tuple[str, str]:
     return (MISSING, MISSING) if mean is None else (written(mean.value), interval(mean.interval))
-
-
-def _pair(bounds: Sequence[float] | None) -> tuple[float, float] | None:
-    return None if bounds is None else (bounds[0], bounds[1])

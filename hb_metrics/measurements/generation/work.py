@@ -1,5 +1,6 @@
 """Measures generation bias: makes replies, classifies their styles, and computes the results for results.json."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from hb_metrics.inference.engines.engine import Engine, Plan
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
 from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.models.thoughts import common_tag
 from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts_for_cue, read_questions
 from hb_metrics.inference.replies.presets import choose_extent
 from hb_metrics.inference.replies.requests import ReplyRequests, make_requests, select_prompts
@@ -36,7 +38,7 @@ from hb_metrics.measurements.generation.results import (
 )
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, read_phrases
+from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.runs.finished_run import StyleShards
 from hb_metrics.runs.replies import Replies, nonempty_replies, questions_of, replied_prompts
@@ -51,11 +53,6 @@ from hb_metrics.runs.run_folder import (
 )
 from hb_metrics.statistics.gen_bias import cluster_columns
 
-NO_REPLIES_ERROR = (
-    "the model replied to none of {num_prompts:,} prompts: {num_unclosed:,} thoughts were not over after {number:,} "
-    "tokens. Give a larger --max_reasoning_tokens, or turn thinking off (for many models --chat_template_kwargs "
-    "'{{\"enable_thinking\": false}}')"
-)
 DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" / "chitchat.csv"
 
 
@@ -104,8 +101,6 @@ def read_files(settings: Settings) -> None:
         ValueError: A file is not valid.
     """
     options = settings.of(GenerationOptions)
-    if options.phrases_file is not None:
-        read_phrases(options.phrases_file)
     if options.refusals_file is not None:
         read_refusal_rules(options.refusals_file)
     if options.frequencies is not None:
@@ -118,7 +113,7 @@ def read_files(settings: Settings) -> None:
         read_style_clusters(options.style_clusters)
 
 
-def plan_generation(task: Task) -> GenerationWork:
+def plan(task: Task, files: None) -> GenerationWork:
     """Chooses the prompts, plans the replies and loads the style classifier.
 
     Raises:
@@ -146,7 +141,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
         ValueError: The options contradict each other, or the engine cannot be asked so.
     """
     options, shared = settings.of(GenerationOptions), settings.run
-    changes = ("num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens")
+    changes = ("num_beams", "temperature", "top_k", "top_p", "max_new_tokens")
     layout = engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
     extent, extent_reason = choose_extent(options.reply, layout.context, options.decoding)
     decoding, ignored = engine.decoding(options.decoding, extent, **{name: getattr(options, name) for name in changes})
@@ -174,7 +169,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
     return Asked(chosen, requests, layout, ignored, prompts.num_rows - usable.num_rows, left_out)
 
 
-def describe_generation(work: GenerationWork) -> dict[str, Any]:
+def describe(work: GenerationWork) -> dict[str, Any]:
     """The parts of the plan that results depend on, for run.json."""
     classifier = work.classifier
     more: dict[str, Any] = (
@@ -201,7 +196,7 @@ def describe_generation(work: GenerationWork) -> dict[str, Any]:
     }
 
 
-def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
+def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dict[str, Any]:
     """Replies and classifies what is not on disk yet, and computes generation bias.
 
     Returns:
@@ -209,20 +204,16 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
         but the main one.
     """
     options, folder = task.settings.of(GenerationOptions), task.folder
-    made = task.engine.reply_into_shards(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
-    task.state.wait_for_everyone()
-    table = task.engine.read_replies(work.plan, folder / REPLIES) if made is None else made
+    table = task.engine.reply(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
     replies = nonempty_replies(replied_prompts(work.asked.prompts, table), table)
-    num_unclosed = sum(table["reasoning_unclosed"].to_pylist())
-    if num_unclosed and not replies.ids:
-        number = work.plan.description()["max_reasoning_tokens"]
-        raise ValueError(NO_REPLIES_ERROR.format(num_unclosed=num_unclosed, num_prompts=len(table), number=number))
+    if not replies.ids:
+        raise ValueError(_no_replies(work, table))
+    if task.state.is_main_process:
+        _note_marks(table)
     censored = censor_replies(
         replies.texts, replies.descriptors, plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
     )
-    styles = classify_into_shards(
-        censored, replies.ids, work.classifier, folder / STYLES, label="styles", precision=options.style_precision
-    )
+    styles = classify_into_shards(censored, replies.ids, work.classifier, folder / STYLES, label="styles")
     refusals = measure_refusals(work.refusals, replies, task)
     if styles is None or refusals is None:
         return {}
@@ -233,7 +224,7 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
         StyleShards(folder / STYLES),
         work.classifier.labels,
         clusters=work.clusters,
-        phrases=PAPER_PHRASES if options.phrases_file is None else read_phrases(options.phrases_file),
+        phrases=PAPER_PHRASES,
         confidence_level=task.settings.run.confidence_level,
         asked=[prompt if question is None else question for question, prompt in last_said],
     )
@@ -256,6 +247,34 @@ def measure_generation(task: Task, work: GenerationWork) -> dict[str, Any]:
     }
 
 
+def _no_replies(work: GenerationWork, table: pa.Table) -> str:
+    """Why there is nothing to measure, and what to do."""
+    num_unclosed, number = sum(table["reasoning_unclosed"].to_pylist()), work.plan.description()["max_reasoning_tokens"]
+    if num_unclosed:
+        return (
+            f"the model replied to none of {len(table):,} prompts: {num_unclosed:,} thoughts were not over after "
+            f"{number or work.asked.requests.decoding.max_new_tokens:,} tokens. Give a larger --max_reasoning_tokens, "
+            "or turn thinking off (for many models --chat_template_kwargs '{\"enable_thinking\": false}')"
+        )
+    return (
+        f"all replies to {len(table):,} prompts are empty: the model ends before it has written a word. Try another "
+        "--context (plain for a model that only continues text), and look whether its chat template is its own"
+    )
+
+
+def _note_marks(table: pa.Table) -> None:
+    """Prints what was found around replies that figures might be about instead."""
+    if number := sum(table["invented_turn"].to_pylist()):
+        print(f"{number:,} replies went on with a turn of the user, which is left out")
+    if (found := common_tag(table["reply"].to_pylist())) is not None:
+        tag, rows = found
+        shown = ", ".join(table["id"].take(rows[:3]).to_pylist())
+        print(
+            f"warning: {len(rows):,} replies begin with {tag}, which is not known. If it marks a thought, the thought "
+            f"is measured as a part of the reply. Look at three of them in the run's replies: {shown}"
+        )
+
+
 def _identity_leakage(
     task: Task, classifier: Classifier, replies: Replies, results: dict[str, Any]
 ) -> dict[str, Any] | None:
@@ -268,7 +287,7 @@ def _identity_leakage(
         results: What `generation_results` returned.
 
     Returns:
-        As `leakage_results`, with `in_replies` (`RunLeakage`); `None`: it was not asked for, or there is one term.
+        As `leakage_results`, with `in_replies` (`RunLeakage`); `None`: there is one term.
     """
     shared = task.settings.run
     keys = {
@@ -278,7 +297,7 @@ def _identity_leakage(
         for key in zip(*(task.prompts[name].to_pylist() for name in names), strict=True)
     }
     people = named_people(config_vocabulary(shared.dataset_config, shared.vocabulary_dir), keys)
-    if not task.settings.of(GenerationOptions).identity_leakage or len(people) < 2:
+    if len(people) < 2:
         return None
     leakage = kept_leakage(classifier, people)
     in_replies = run_leakage(

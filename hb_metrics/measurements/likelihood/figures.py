@@ -1,102 +1,66 @@
-"""Plots of Likelihood Bias and of the perplexities it is computed from."""
+"""The figures of Likelihood Bias, over all axes and by axis."""
 
+from collections.abc import Mapping
 from typing import Any
 
-import plotly.graph_objects as go
+from hb_metrics.report.layout.figure import Figure, Number
+from hb_metrics.report.layout.numbers import axis_label, count, counted
+from hb_metrics.runs.run_record import measure_of
 
-from hb_metrics.display.figures import BLUE, GREY, ORANGE, ORANGE_TEXT, axis_label, finished, shortened
-
-
-def likelihood_bias_figure(likelihood: dict[str, Any]) -> go.Figure:
-    """Plots Likelihood Bias of each axis as bars, with the share left after Benjamini–Hochberg adjustment as marks."""
-    axes = sorted(likelihood["by_axis"], key=likelihood["by_axis"].__getitem__)
-    labels = [axis_label(axis) for axis in axes]
-    shares = [likelihood["by_axis"][axis] for axis in axes]
-    adjusted = [likelihood["bh_by_axis"][axis] for axis in axes]
-    figure = go.Figure(
-        [
-            go.Bar(
-                y=labels,
-                x=shares,
-                orientation="h",
-                name="Likelihood Bias",
-                marker_color=BLUE,
-                hovertemplate="%{y}: %{x:.1%}<extra></extra>",
-            ),
-            go.Scatter(
-                y=labels,
-                x=adjusted,
-                mode="markers",
-                name="after Benjamini–Hochberg",
-                marker={"symbol": "diamond", "size": 9, "color": ORANGE, "line": {"color": "white", "width": 1}},
-                hovertemplate="%{y}: %{x:.1%} after Benjamini–Hochberg<extra></extra>",
-            ),
-        ]
-    )
-    figure.update_xaxes(range=[0, 1.02], tickformat=".0%", title="pairs told apart")
-    return finished(figure, height=90 + 27 * len(axes))
+ADJUSTED = "after Benjamini–Hochberg"
 
 
-def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -> go.Figure:
-    """Perplexities in one template (the paper's Figure 2): each point a descriptor's median, boxes all sentences."""
-    quantiles = {
-        axis: by_template[template]
-        for axis, by_template in perplexity["quantiles_by_axis_and_template"].items()
-        if template in by_template
-    }
-    column = perplexity["templates"].index(template)
-    points: dict[str, list[tuple[float, str]]] = {axis: [] for axis in quantiles}
-    for row in perplexity["by_descriptor"]:
-        if row["median_perplexity"][column] is not None:
-            points[row["axis"]].append((row["median_perplexity"][column], row["descriptor"]))
-    axes = sorted(quantiles, key=lambda axis: quantiles[axis][2])
-    labels = [axis_label(axis) for axis in axes]
-    low, lower, middle, upper, high = zip(*(quantiles[axis] for axis in axes), strict=True)
-    figure = go.Figure(
-        go.Box(
-            y=labels,
-            lowerfence=low,
-            q1=lower,
-            median=middle,
-            q3=upper,
-            upperfence=high,
-            orientation="h",
-            name="sentences (5, 25, 50, 75, 95 %)",
-            line={"color": GREY, "width": 1},
-            width=0.45,
-            fillcolor="rgba(107,114,128,0.12)",
-            hoverinfo="skip",
-            showlegend=True,
-        )
-    )
-    hover = "%{customdata}: %{x:,.0f}<extra></extra>"
-    highest = [max(points[axis]) for axis in axes]
-    others = [
-        (label, *point)
-        for axis, label, top in zip(axes, labels, highest, strict=True)
-        for point in points[axis]
-        if point != top
+def figures(results: Mapping[str, Any]) -> list[Figure]:
+    """Likelihood Bias, plain and adjusted, the mean effect size, the median perplexity, and Likelihood Bias by axis."""
+    bias, measure = results["likelihood"]["likelihood_bias"], measure_of(results)
+    tests = f"{count(bias['num_tests'])} tests"
+    skipped = counted(bias["num_skipped_tests"], "tests skipped")
+    whole = [
+        Figure(
+            "Likelihood Bias",
+            bias["likelihood_bias"],
+            "share",
+            f"The share of {tests}, each of two terms of one axis in one template, that find the sentences' {measure} "
+            f"to differ (p < {bias['alpha']:g}).",
+            detail=f"of {tests}",
+            task="likelihood_bias",
+            notes=(f"share of {tests} with p < {bias['alpha']:g}", *skipped),
+        ),
+        Figure(
+            f"Likelihood Bias {ADJUSTED}",
+            bias["bh_likelihood_bias"],
+            "share",
+            "The share of tests that remains after adjusting for their number.",
+            is_main=False,
+        ),
+        Figure(
+            "Likelihood Bias, effect size",
+            bias["effect_size"],
+            "effect",
+            "How far those sentences lie apart: mean absolute rank-biserial correlation, 0 to 1.",
+            gate="likelihood_effect_size",
+        ),
+        Figure(
+            f"Median {measure}",
+            results["likelihood"]["perplexity"]["median"],
+            "count",
+            f"The median {measure} of all sentences. It does not measure bias.",
+            is_main=False,
+        ),
     ]
-    figure.add_scatter(
-        y=[label for label, _, _ in others],
-        x=[value for _, value, _ in others],
-        customdata=[name for _, _, name in others],
-        mode="markers",
-        name="descriptors (median)",
-        marker={"size": 6, "color": BLUE, "opacity": 0.55},
-        hovertemplate=hover,
-    )
-    figure.add_scatter(
-        y=labels,
-        x=[value for value, _ in highest],
-        customdata=[name for _, name in highest],
-        text=[shortened(name) for _, name in highest],
-        mode="markers+text",
-        textposition="top left",
-        textfont={"size": 11, "color": ORANGE_TEXT},
-        name="the highest of each axis",
-        marker={"size": 8, "color": ORANGE, "symbol": "diamond"},
-        hovertemplate=hover,
-    )
-    figure.update_xaxes(type="log", dtick=1, minor={"dtick": "D1", "showgrid": False}, title=f"{measure} (log scale)")
-    return finished(figure, height=110 + 34 * len(axes))
+    by_axis = [
+        Figure(
+            f"Likelihood Bias, {axis_label(axis)}",
+            value,
+            "share",
+            part_of="Likelihood Bias by axis",
+            is_main=False,
+            beside={
+                ADJUSTED: Number(bias["bh_by_axis"][axis], "share"),
+                "effect size": Number(bias["effect_size_by_axis"][axis], "effect"),
+            },
+            detail=f"{len(bias['median_perplexity'][axis])} terms, {count(bias['num_tests_by_axis'][axis])} tests",
+        )
+        for axis, value in sorted(bias["by_axis"].items(), key=lambda item: -(item[1] or 0.0))
+    ]
+    return whole + by_axis

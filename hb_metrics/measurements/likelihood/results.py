@@ -5,21 +5,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def likelihood_results(prompts: pa.Table, scores: pa.Table, alpha: float, include_gendered: bool) -> dict[str, Any]:
+def likelihood_results(prompts: pa.Table, scores: pa.Table) -> dict[str, Any]:
     """Likelihood Bias and the perplexities behind it.
 
     Args:
-        prompts: The prompts, with `id`, `axis`, `descriptor`, `descriptor_gender` and `template`.
+        prompts: The prompts, with `id`, `axis`, `descriptor` and `template`.
         scores: `id`, `perplexity` and `num_tokens` of each, in the same order.
-        alpha: The significance level of one test.
-        include_gendered: Whether descriptors for one gender only take part in the tests.
 
     Returns:
         `likelihood_bias`: what the evaluate module returns; `perplexity`: quantiles by axis and template, and medians
@@ -30,18 +27,9 @@ def likelihood_results(prompts: pa.Table, scores: pa.Table, alpha: float, includ
     """
     if not prompts["id"].equals(scores["id"]):
         raise ValueError("prompts and scores are not about the same rows in the same order")
-    gendered = pc.unique(prompts["descriptor"].filter(pc.is_valid(prompts["descriptor_gender"]))).to_pylist()
     columns = {name: prompts[name].to_pylist() for name in ("axis", "descriptor", "template")}
     perplexities = scores["perplexity"].to_numpy()
-    metric = likelihood_bias(
-        perplexities,
-        columns["axis"],
-        columns["descriptor"],
-        columns["template"],
-        alpha=alpha,
-        include_gendered=include_gendered,
-        gendered_descriptors=gendered,
-    )
+    metric = likelihood_bias(perplexities, columns["axis"], columns["descriptor"], columns["template"])
     frame = pd.DataFrame({**columns, "perplexity": perplexities, "num_tokens": scores["num_tokens"].to_numpy()})
     return {"likelihood_bias": metric, "perplexity": _perplexity_summary(frame)}
 

@@ -5,51 +5,43 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from hb_metrics.display.figures import axis_label
-from hb_metrics.display.run_changes import FigureChange, FigureChanges
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
+from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, pair_share_change
+from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.runs.finished_run import Run, read_prompts, read_shards
 from hb_metrics.runs.replies import replied_prompts
 from hb_metrics.runs.run_folder import PERPLEXITIES, PROMPTS_FILE
 from hb_metrics.statistics.bias_values import descriptor_codes
 from hb_metrics.statistics.inputs import text_codes
 
-PROMPTS_REASON = "the runs scored different prompts"
-TESTS_REASON = "the runs tested at other levels (alpha) or left out other terms"
-
 
 def likelihood_bias_changes(first: Run, second: Run) -> FigureChanges:
     """The changes of Likelihood Bias over all terms and by axis; the terms of each axis are drawn anew."""
-    metrics = [run.results["likelihood"]["likelihood_bias"] for run in (first, second)]
-    if any(metrics[0][name] != metrics[1][name] for name in ("alpha", "left_out_descriptors")):
-        return FigureChanges([], TESTS_REASON)
     tables = [
         read_shards(run, PERPLEXITIES, ("id", "perplexity")) if (run.folder / PROMPTS_FILE).is_file() else None
         for run in (first, second)
     ]
     if tables[0] is None or tables[1] is None:
-        return FigureChanges([], NO_FILES_REASON)
+        return FigureChanges({}, NO_FILES_REASON)
     before, after = (table.sort_by("id") for table in tables if table is not None)
     if not before["id"].equals(after["id"]):
-        return FigureChanges([], PROMPTS_REASON)
+        return FigureChanges({}, "the runs scored different prompts")
     prompts = replied_prompts(read_prompts(first.folder), before)
     others = replied_prompts(read_prompts(second.folder), after)
     names = ["axis", "descriptor", "template"]
     if not prompts.select(names).equals(others.select(names)):
-        return FigureChanges([], PROMPTS_REASON)
-    kept = pc.invert(pc.is_in(prompts["descriptor"], pa.array(metrics[0]["left_out_descriptors"], pa.string())))
-    values = [table["perplexity"].filter(kept).to_numpy() for table in (before, after)]
-    tests = _tests(prompts.filter(kept), values, metrics[0]["alpha"])
+        return FigureChanges({}, "the runs scored different prompts")
+    values = [table["perplexity"].to_numpy() for table in (before, after)]
+    tests = _tests(prompts, values, first.results["likelihood"]["likelihood_bias"]["alpha"])
     level = first.results["run"]["settings"].get("confidence_level", 0.95)
-    rows = [FigureChange("Likelihood Bias", "share", _change(tests, np.ones(len(tests.firsts), bool), level), True)]
+    by_name = {"Likelihood Bias": _change(tests, np.ones(len(tests.firsts), bool), level)}
     for code, axis in enumerate(tests.axes):
         chosen = tests.groups[tests.firsts] == code
         if chosen.any():
-            rows.append(FigureChange(f"Likelihood Bias: {axis_label(axis)}", "share", _change(tests, chosen, level)))
-    return FigureChanges(rows, None, level)
+            by_name[f"Likelihood Bias, {axis_label(axis)}"] = _change(tests, chosen, level)
+    return FigureChanges(by_name, None, level)
 
 
 class _Tests(NamedTuple):

@@ -1,76 +1,88 @@
-"""Plots of how offensive a classifier finds prompts and replies."""
+"""The figures of offensiveness: of replies and prompts, by axis and by template."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
-import plotly.graph_objects as go
+from hb_metrics.report.layout import paper
+from hb_metrics.report.layout.figure import Figure, Number
+from hb_metrics.report.layout.numbers import axis_label, count, slot
 
-from hb_metrics.display.figures import BLUE, GREY, ORANGE, finished, segments, wrapped
-
-TemplateRow = tuple[str, float, float, float | None]
+AXES, TEMPLATES = "Offensive texts by axis", "Offensiveness of prompts by template"
 
 
-def template_offensiveness_figure(rows: Sequence[TemplateRow]) -> go.Figure:
-    """Mean offensiveness of prompts by template, with a standard deviation across terms to either side.
+def figures(results: Mapping[str, Any]) -> list[Figure]:
+    """The share of offensive replies and prompts, and prompts by template; cards show replies only.
 
-    Args:
-        rows: Template, mean, standard deviation, and the paper's mean (`None`: not printed).
+    Offensive prompts say nothing about the model.
     """
-    rows = sorted(rows, key=lambda row: row[1])
-    labels = [wrapped(row[0]) for row in rows]
-    figure = go.Figure()
-    figure.add_scatter(
-        x=segments([max(0.0, row[1] - row[2]) for row in rows], [min(1.0, row[1] + row[2]) for row in rows]),
-        y=[coordinate for label in labels for coordinate in (label, label, None)],
-        mode="lines",
-        name="one standard deviation across terms",
-        line={"color": GREY, "width": 2},
-        hoverinfo="skip",
-    )
-    figure.add_scatter(
-        x=[row[1] for row in rows],
-        y=labels,
-        mode="markers",
-        name="this run",
-        marker={"size": 10, "color": BLUE},
-        hovertemplate="%{y}: %{x:.1%}<extra>this run</extra>",
-    )
-    printed = [(label, row[3]) for label, row in zip(labels, rows, strict=True) if row[3] is not None]
-    if printed:
-        figure.add_scatter(
-            x=[value for _, value in printed],
-            y=[label for label, _ in printed],
-            mode="markers",
-            name="the paper's classifier",
-            marker={"size": 9, "color": ORANGE, "symbol": "diamond"},
-            hovertemplate="%{y}: %{x:.1%}<extra>paper</extra>",
+    offensiveness = results["offensiveness"]
+    found = []
+    for part in ("replies", "prompts"):
+        if part not in offensiveness:
+            continue
+        of_part = offensiveness[part]
+        number, threshold = count(of_part["num_sentences"]), of_part["threshold"]
+        found.append(
+            Figure(
+                f"Offensive {part}",
+                of_part["offensive_share"],
+                "small_share",
+                f"The share of {number} {part} that the classifier finds offensive (probability {threshold:g} or "
+                "more).",
+                is_main=part == "replies",
+                detail=f"{count(of_part['num_offensive'])} of {number}",
+                task="offensive_replies" if part == "replies" else None,
+                notes=(f"{count(of_part['num_offensive'])} of {number} {part}, threshold {threshold:g}",),
+            )
         )
-    figure.update_yaxes(categoryorder="array", categoryarray=labels, tickfont={"size": 11})
-    figure.update_xaxes(range=[-0.02, 1.02], tickformat=".0%", title="mean offensiveness")
-    return finished(figure, height=120 + 32 * len(rows))
+    return [*found, *_by_axis(offensiveness), *_by_template(offensiveness["prompts"])]
 
 
-def axis_offensiveness_figure(rows: Sequence[tuple[str, float, float | None]]) -> go.Figure:
-    """Shares of offensive prompts (diamonds) and replies (bars) by axis; rows: label, prompts', replies' or `None`."""
-    rows = sorted(rows, key=lambda row: row[1] if row[2] is None else row[2])
-    figure = go.Figure()
-    replied = [(label, share) for label, _, share in rows if share is not None]
-    if replied:
-        figure.add_bar(
-            y=[label for label, _ in replied],
-            x=[share for _, share in replied],
-            orientation="h",
-            name="replies",
-            marker_color=BLUE,
-            hovertemplate="%{y}: %{x:.1%} of replies<extra></extra>",
+def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:
+    """Shares by axis, the highest first: of replies, with prompts beside them, or of prompts alone."""
+    prompts = offensiveness["prompts"]["by_axis"]
+    replies = offensiveness.get("replies", {}).get("by_axis", {})
+    rows = []
+    for axis, of_prompts in prompts.items():
+        of_prompts_shown = Number(of_prompts["offensive_share"], "small_share")
+        from_prompts = f"{count(of_prompts['num_sentences'])} prompts"
+        if replies:
+            found = replies.get(axis, {"offensive_share": None, "num_sentences": 0})
+            name, value, beside = (
+                f"Offensive replies, {axis_label(axis)}",
+                found["offensive_share"],
+                {"of prompts": of_prompts_shown},
+            )
+            detail = f"{count(found['num_sentences'])} replies, {from_prompts}"
+        else:
+            name, value, beside, detail = (
+                f"Offensive prompts, {axis_label(axis)}",
+                of_prompts["offensive_share"],
+                {},
+                from_prompts,
+            )
+        rows.append(Figure(name, value, "small_share", part_of=AXES, is_main=False, beside=beside, detail=detail))
+    return sorted(rows, key=lambda row: -(row.value or 0.0))
+
+
+def _by_template(prompts: Mapping[str, Any]) -> list[Figure]:
+    """Templates in declining order of standard deviation, as in the paper's Table 13."""
+    rows = []
+    for template, found in prompts["by_template"].items():
+        mean, std = paper.PROMPT_OFFENSIVENESS.get(template, (None, None))
+        beside = {
+            "st. dev.": Number(found["std"], "share"),
+            "found offensive": Number(found["offensive_share"], "share"),
+        }
+        rows.append(
+            Figure(
+                f"Mean offensiveness, {slot(template)}",
+                found["mean"],
+                "share",
+                part_of=TEMPLATES,
+                is_main=False,
+                beside=beside,
+                printed={"paper's mean": mean, "paper's st. dev.": std},
+            )
         )
-    figure.add_scatter(
-        y=[label for label, _, _ in rows],
-        x=[share for _, share, _ in rows],
-        mode="markers",
-        name="prompts",
-        marker={"symbol": "diamond", "size": 9, "color": ORANGE, "line": {"color": "white", "width": 1}},
-        hovertemplate="%{y}: %{x:.1%} of prompts<extra></extra>",
-    )
-    figure.update_yaxes(categoryorder="array", categoryarray=[label for label, _, _ in rows])
-    figure.update_xaxes(tickformat=".1~%", rangemode="tozero", title="share found offensive")
-    return finished(figure, height=110 + 27 * len(rows))
+    return rows

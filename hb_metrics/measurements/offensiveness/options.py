@@ -12,14 +12,7 @@ class OffensivenessOptions:
     offensiveness_classifier: str = field(
         default="embedded",
         metadata={
-            "help": "What classifies texts as offensive: the Hub id or local folder of a sequence classifier, or "
+            "help": "The classifier of offensive texts: the Hub id or local folder of a sequence classifier, or "
             "'embedded'."
-        },
-    )
-    offensive_label: str | None = field(
-        default=None,
-        metadata={
-            "help": "The label of the offensiveness classifier that means offensive, or several separated by commas. "
-            "Default: recognized by its name."
         },
     )

@@ -5,18 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.display.figures import axis_label
-from hb_metrics.display.run_changes import FigureChange, FigureChanges
+from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, share_change
+from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies
 from hb_metrics.runs.run_folder import OFFENSIVENESS
 from hb_metrics.runs.run_record import cue_of
 from hb_metrics.statistics.bias_values import DescriptorKey
-
-CLASSIFIER_REASON = "offensiveness was classified by different classifiers"
-THRESHOLD_REASON = "the runs count replies as offensive from different probabilities on"
-CUE_REASON = "the models were told who the user is by different cues"
-TERMS_REASON = "the runs have replies about other terms, or to other templates"
 
 
 class _Reply(NamedTuple):
@@ -31,30 +26,30 @@ def offensiveness_changes(first: Run, second: Run) -> FigureChanges:
     """The changes of the share of offensive replies, over all and by axis."""
     results = [run.results["offensiveness"].get("replies") for run in (first, second)]
     if results[0] is None or results[1] is None:
-        return FigureChanges([])  # of prompts alone nothing is shown about the model
+        return FigureChanges({})  # prompts alone say nothing about the model
     classifiers = [run.results["run"]["offensiveness_classifier"] for run in (first, second)]
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "version")):
-        return FigureChanges([], CLASSIFIER_REASON)
+        return FigureChanges({}, "different classifiers found replies offensive")
     if results[0]["threshold"] != results[1]["threshold"]:
-        return FigureChanges([], THRESHOLD_REASON)
+        return FigureChanges({}, "the runs count replies as offensive from different probabilities on")
     if cue_of(first.results) != cue_of(second.results):
-        return FigureChanges([], CUE_REASON)
+        return FigureChanges({}, "different cues told the models who the user is")
     before, after = (
         _classified(run, of_run["threshold"]) for run, of_run in zip((first, second), results, strict=True) if of_run
     )
     if before is None or after is None:
-        return FigureChanges([], NO_FILES_REASON)
+        return FigureChanges({}, NO_FILES_REASON)
     replies = before.values(), after.values()
     terms, templates = ([{reply[index] for reply in of_run} for of_run in replies] for index in (0, 1))
     if terms[0] != terms[1] or templates[0] != templates[1]:
-        return FigureChanges([], TERMS_REASON)
+        return FigureChanges({}, "the runs have replies about other terms, or to other templates")
     level = first.results["run"]["settings"].get("confidence_level", 0.95)
     axes, counts = _counts(before, after)
-    rows = [FigureChange("Offensive replies", "small_share", share_change(counts, level), is_main=True)]
+    by_name = {"Offensive replies": share_change(counts, level)}
     for axis in sorted(set(axes)):
-        change = share_change(counts[..., np.array(axes) == axis, :], level)
-        rows.append(FigureChange(f"Offensive replies: {axis_label(axis)}", "small_share", change))
-    return FigureChanges(rows, None, level)
+        of_axis = counts[..., np.array(axes) == axis, :]
+        by_name[f"Offensive replies, {axis_label(axis)}"] = share_change(of_axis, level)
+    return FigureChanges(by_name, None, level)
 
 
 def _classified(run: Run, threshold: float) -> dict[str, _Reply] | None:

@@ -1,5 +1,6 @@
 """Measures offensiveness: classifies the prompts, and the replies if the run has them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from hb_metrics.runs.replies import Replies, whole_prompts
 from hb_metrics.runs.run_folder import OFFENSIVENESS
 
 
-def plan_offensiveness(task: Task) -> Classifier:
+def plan(task: Task, files: None) -> Classifier:
     """Loads the classifier.
 
     Raises:
@@ -26,24 +27,26 @@ def plan_offensiveness(task: Task) -> Classifier:
         options.offensiveness_classifier,
         device=task.state.device,
         trust_remote_code=task.settings.run.trust_remote_code,
-        offensive_label=options.offensive_label,
     )
 
 
-def describe_classifier(classifier: Classifier) -> dict[str, Any]:
+def describe(classifier: Classifier) -> dict[str, Any]:
     """What identifies the classifier, for run.json."""
+    parlai = {} if classifier.parlai is None else {"parlai": classifier.parlai}
     return {
-        "name": classifier.name,
-        "is_embedded": classifier.is_embedded,
-        "digest": classifier.digest,
-        "version": classifier.version,
-        "offensive_labels": list(classifier.source_labels),
-        "notes": list(classifier.notes),
-        **({} if classifier.parlai is None else {"parlai": classifier.parlai}),
+        "offensiveness_classifier": {
+            "name": classifier.name,
+            "is_embedded": classifier.is_embedded,
+            "digest": classifier.digest,
+            "version": classifier.version,
+            "offensive_labels": list(classifier.source_labels),
+            "notes": list(classifier.notes),
+            **parlai,
+        }
     }
 
 
-def measure_offensiveness(task: Task, classifier: Classifier) -> dict[str, Any]:
+def measure(task: Task, classifier: Classifier, results: Mapping[str, Any]) -> dict[str, Any]:
     """Classifies the texts that are not on disk yet.
 
     Returns:
@@ -55,7 +58,7 @@ def measure_offensiveness(task: Task, classifier: Classifier) -> dict[str, Any]:
         replies = read_stored_replies(task.folder, task.prompts)
         assert replies is not None  # generation comes first
         parts["replies"] = replies
-    results: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for name, part in parts.items():
         scores = classify_into_shards(
             part.texts,
@@ -68,8 +71,8 @@ def measure_offensiveness(task: Task, classifier: Classifier) -> dict[str, Any]:
         )
         if scores is not None:
             num_truncated = sum(scores["truncated"].to_pylist())
-            results[name] = offensiveness_results(part, probability_array(scores)[:, 0], num_truncated)
-    return results
+            measured[name] = offensiveness_results(part, probability_array(scores)[:, 0], num_truncated)
+    return measured
 
 
 def offensiveness_results(texts: Replies, probabilities: np.ndarray, num_truncated: int) -> dict[str, Any]:

@@ -1,47 +1,69 @@
-"""Figures of Language Model Bias on RedditBias."""
+"""The figures of Language Model Bias on RedditBias, by bias type, and LMP."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
-import plotly.graph_objects as go
+from hb_metrics.report.layout.figure import Figure, Number
+from hb_metrics.report.layout.numbers import axis_label, count
 
-from hb_metrics.display.figures import BLUE, GREY, ORANGE, finished, wrapped
-from hb_metrics.measurements.reddit.tables import RedditRow
+GATE = "stereotyped_side_likelier"  # in --fail_above, with the bias type
+SHARES = "Stereotyped side likelier by bias type"
+# The paper's two religious bias types; others read as an axis does.
+_LABELS = {"religion1": "Religion 1 (Jews)", "religion2": "Religion 2 (Muslims)"}
 
 
-def t_figure(rows: Sequence[RedditRow]) -> go.Figure:
-    """Plots the t of each bias type, on perplexities and on their logarithms."""
-    labels = [wrapped(row.label) for row in rows][::-1]
-    figure = go.Figure()
-    drawn = (("t", "on perplexities", BLUE, "circle"), ("t_log", "on their logarithms", ORANGE, "diamond"))
-    for field, name, color, symbol in drawn:
-        known = [(wrapped(row.label), row.test[field]) for row in rows if row.test[field] is not None]
-        figure.add_scatter(
-            y=[label for label, _ in known],
-            x=[value for _, value in known],
-            mode="markers",
-            name=name,
-            marker={"size": 11, "color": color, "symbol": symbol, "line": {"color": "white", "width": 1}},
-            hovertemplate="%{y}: t = %{x:.2f}<extra>" + name + "</extra>",
+def figures(results: Mapping[str, Any]) -> list[Figure]:
+    """The t of logarithms, the t of perplexities and the share of pairs of each bias type, and LMP.
+
+    Bias types whose stereotyped side is likeliest on logarithms come first, undefined ones last.
+    """
+    reddit = results["reddit"]
+    tests = sorted(reddit["by_bias_type"].items(), key=lambda item: (item[1]["t_log"] is None, item[1]["t_log"] or 0.0))
+    of_logs, of_perplexities, shares = [], [], []
+    for name, test in tests:
+        label, pairs = bias_type_label(name), f"{count(test['num_pairs'])} pairs"
+        t = Number(test["t"], "signed")
+        of_logs.append(
+            Figure(
+                f"Language Model Bias of logs, {label}",
+                test["t_log"],
+                "signed",
+                f"The t of a paired test on the logarithms of perplexities of {pairs}; below 0 the stereotyped side is "
+                "likelier.",
+                detail=f"t of perplexities {t.shown}, {pairs}",
+            )
         )
-    figure.add_vline(x=0, line={"color": GREY, "width": 1})
-    figure.update_yaxes(categoryorder="array", categoryarray=labels)
-    figure.update_xaxes(title="← stereotyped side likelier   t   other side likelier →")
-    return finished(figure, height=130 + 36 * len(rows))
-
-
-def share_figure(rows: Sequence[RedditRow]) -> go.Figure:
-    """Plots the share of pairs in which the stereotyped side is the likelier one."""
-    figure = go.Figure(
-        go.Bar(
-            y=[wrapped(row.label) for row in rows],
-            x=[row.test["share_t1_likelier"] for row in rows],
-            orientation="h",
-            name="stereotyped side likelier",
-            marker_color=BLUE,
-            hovertemplate="%{y}: %{x:.1%} of pairs<extra></extra>",
+        of_perplexities.append(
+            Figure(
+                f"Language Model Bias, {label}",
+                test["t"],
+                "signed",
+                f"The t of the same test on perplexities of {pairs}, as in the paper.",
+                part_of="Language Model Bias by bias type",
+            )
         )
+        shares.append(
+            Figure(
+                f"Stereotyped side likelier, {label}",
+                test["share_t1_likelier"],
+                "share",
+                f"The share of {pairs} in which the stereotyped side is likelier.",
+                part_of=SHARES,
+                gate=f"{GATE}_{name}",
+            )
+        )
+    lmp = Figure(
+        "LMP",
+        reddit["lmp"],
+        "bias",
+        f"Language model perplexity of {count(reddit['lmp_num_texts'])} texts ({reddit['lmp_source']}): how well the "
+        "model still predicts ordinary text. It does not measure bias.",
+        detail=f"of {count(reddit['lmp_num_texts'])} texts",
+        gate="lmp",
     )
-    figure.add_vline(x=0.5, line={"color": GREY, "width": 1})
-    figure.update_yaxes(autorange="reversed")
-    figure.update_xaxes(range=[0, 1.02], tickformat=".0%", title="pairs in which the stereotyped side is likelier")
-    return finished(figure, height=110 + 32 * len(rows))
+    return [*of_logs, lmp, *of_perplexities, *shares]
+
+
+def bias_type_label(name: str) -> str:
+    """The name of a bias type for people."""
+    return _LABELS.get(name) or axis_label(name)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,6 @@ from hb_metrics.inference.scoring.pair_perplexity import (
     plan_reference,
     texts_into_shards,
 )
-from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.reddit.options import RedditOptions
@@ -24,14 +24,9 @@ from hb_metrics.measurements.settings import Settings
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SPLIT = "test"
 REDDIT = "reddit"  # the folder of the shards
 PAIRS, REFERENCE = "pairs", "reference"  # subfolders
-
-NO_FOLDER_ERROR = "measurement 'reddit' needs --reddit_folder, the folder of the RedditBias data"
-NOT_A_FOLDER_ERROR = "reddit_folder '{folder}' is not a folder; give that of the RedditBias data"
-NO_TYPE_ERROR = "measurement 'reddit' needs --bias_type, one or more, such as race gender"
-NO_SPLIT_ERROR = "reddit_folder '{folder}' has no {split} split of {bias_type}; there are: {splits}"
-TWICE_ERROR = "bias_type {bias_type} is given twice; give each once"
 
 
 class RedditData(NamedTuple):
@@ -81,8 +76,8 @@ class RedditWork(NamedTuple):
     texts: ReferenceTexts
 
 
-def read_reddit(settings: Settings) -> RedditFiles:
-    """Reads the pairs of each bias type and the reference texts, so that faults in them show before a model is loaded.
+def read_files(settings: Settings) -> RedditFiles:
+    """Reads the pairs of each bias type and the reference texts.
 
     Raises:
         ValueError: The folder or the bias types are not given, or the data are not valid.
@@ -90,19 +85,19 @@ def read_reddit(settings: Settings) -> RedditFiles:
     """
     options = settings.of(RedditOptions)
     if options.reddit_folder is None:
-        raise ValueError(NO_FOLDER_ERROR)
+        raise ValueError("measurement 'reddit' needs --reddit_folder, the folder of the RedditBias data")
     if not Path(options.reddit_folder).is_dir():
-        raise ValueError(NOT_A_FOLDER_ERROR.format(folder=options.reddit_folder))
+        raise ValueError(f"reddit_folder '{options.reddit_folder}' is not a folder; set it to that of the data")
     if not options.bias_type:
-        raise ValueError(NO_TYPE_ERROR)
+        raise ValueError("measurement 'reddit' needs --bias_type, one or more, such as race gender")
     data: dict[str, RedditData] = {}
     for name in options.bias_type:
         bias_type = read_specification(name).bias_type
         if bias_type in data:
-            raise ValueError(TWICE_ERROR.format(bias_type=bias_type))
-        data[bias_type] = _read_pairs(options, options.reddit_folder, name, bias_type)
+            raise ValueError(f"bias_type {bias_type} is given twice; name each once")
+        data[bias_type] = _read_pairs(options.reddit_folder, name, bias_type)
     path = None if options.reference_texts is None else Path(options.reference_texts)
-    texts = read_reference_texts(path, number=options.num_reference_texts, seed=settings.run.seed)
+    texts = read_reference_texts(path, seed=settings.run.seed)
     return RedditFiles(data, texts)
 
 
@@ -111,39 +106,33 @@ def bias_types(settings: Settings) -> list[str]:
     return [read_specification(name).bias_type for name in settings.of(RedditOptions).bias_type or []]
 
 
-def plan_reddit(task: Task, files: RedditFiles) -> RedditWork:
+def plan(task: Task, files: RedditFiles) -> RedditWork:
     """Plans the scoring of the pairs and the reference texts.
 
     Raises:
         ValueError: The model cannot score them.
     """
-    shared = task.settings.run
-    max_positions = MAX_POSITIONS if shared.max_positions is None else shared.max_positions
-    how: dict[str, Any] = {"scoring": shared.scoring, "max_positions": max_positions}
     pairs = {
         bias_type: RedditPairs(
             data,
-            plan_pairs(data.texts_t1, data.texts_t2, task.loaded, ids=data.ids, **how),
+            plan_pairs(data.texts_t1, data.texts_t2, task.loaded, ids=data.ids),
             hashlib.sha256(json.dumps(data[:3]).encode()).hexdigest(),
         )
         for bias_type, data in files.pairs.items()
     }
-    reference = plan_reference(files.texts.texts, task.loaded, ids=files.texts.ids, **how)
+    reference = plan_reference(files.texts.texts, task.loaded, ids=files.texts.ids)
     return RedditWork(pairs, reference, files.texts)
 
 
-def describe_reddit(work: RedditWork) -> dict[str, Any]:
+def describe(work: RedditWork) -> dict[str, Any]:
     """What run.json records of the pairs, the reference texts and how they are scored."""
-    return {
-        **{
-            bias_type: {"num_pairs": len(pairs.data.ids), "digest": pairs.digest, **_path(pairs.plan)}
-            for bias_type, pairs in work.pairs.items()
-        },
-        REFERENCE: {**work.texts.description(), **_path(work.reference)},
-    }
+    sections: dict[str, Any] = {}
+    for bias_type, pairs in work.pairs.items():
+        sections[bias_type] = {"num_pairs": len(pairs.data.ids), "digest": pairs.digest, **_path(pairs.plan)}
+    return {"reddit": {**sections, REFERENCE: {**work.texts.description(), **_path(work.reference)}}}
 
 
-def measure_reddit(task: Task, work: RedditWork) -> dict[str, Any]:
+def measure(task: Task, work: RedditWork, results: Mapping[str, Any]) -> dict[str, Any]:
     """Scores the texts that are not on disk yet, and tests the pairs.
 
     Returns:
@@ -156,7 +145,7 @@ def measure_reddit(task: Task, work: RedditWork) -> dict[str, Any]:
     for bias_type, pairs in work.pairs.items():
         scores = texts_into_shards(pairs.plan, task.loaded, folder / PAIRS / bias_type, label=bias_type)
         if scores is not None:
-            by_bias_type[bias_type] = _bias_type_results(task.settings, pairs, scores)
+            by_bias_type[bias_type] = _bias_type_results(pairs, scores)
     scores = texts_into_shards(work.reference, task.loaded, folder / REFERENCE, label=REFERENCE)
     if scores is None:
         return {}
@@ -169,13 +158,11 @@ def measure_reddit(task: Task, work: RedditWork) -> dict[str, Any]:
     }
 
 
-def _read_pairs(options: RedditOptions, folder: str, name: str, bias_type: str) -> RedditData:
-    split = options.reddit_split
-    mode = None if options.reddit_pairs == "auto" else options.reddit_pairs
-    data = load_reddit_bias(folder, name, mode=mode)
-    if split not in data:
-        raise ValueError(NO_SPLIT_ERROR.format(folder=folder, split=split, bias_type=bias_type, splits=", ".join(data)))
-    ids, t1, t2 = (list(data[split][column]) for column in ("id", "text_t1", "text_t2"))
+def _read_pairs(folder: str, name: str, bias_type: str) -> RedditData:
+    data = load_reddit_bias(folder, name)
+    if SPLIT not in data:
+        raise ValueError(f"reddit_folder '{folder}' has no {SPLIT} split of {bias_type}; there are: {', '.join(data)}")
+    ids, t1, t2 = (list(data[SPLIT][column]) for column in ("id", "text_t1", "text_t2"))
     trained = set(data["train"]["text_t1"]) if "train" in data else None
     return RedditData(
         ids,
@@ -186,16 +173,13 @@ def _read_pairs(options: RedditOptions, folder: str, name: str, bias_type: str) 
     )
 
 
-def _bias_type_results(settings: Settings, pairs: RedditPairs, scores: "pa.Table") -> dict[str, Any]:
-    options = settings.of(RedditOptions)
+def _bias_type_results(pairs: RedditPairs, scores: "pa.Table") -> dict[str, Any]:
     perplexities = scores["perplexity"].to_numpy()
     number = len(pairs.plan.kept)
-    test = language_model_bias(
-        perplexities[:number], perplexities[number:], outliers=options.reddit_outliers, alpha=settings.run.alpha
-    )
+    test = language_model_bias(perplexities[:number], perplexities[number:])
     return {
         **test._asdict(),
-        "split": options.reddit_split,
+        "split": SPLIT,
         "num_read": len(pairs.data.ids),
         "num_skipped": pairs.plan.num_skipped,
         "num_identical": pairs.data.num_identical,

@@ -20,7 +20,7 @@ from hb_dataset.structures import FIXED_STRUCTURE
 from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.inference.classifiers.censoring import mask_groups
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
-from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier, parse_regard_labels
+from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.continuations import (
     ContinuationPlan,
@@ -49,11 +49,10 @@ if TYPE_CHECKING:
 REGARD = "regard"  # the folder of the shards
 # Its subfolders.
 PARAPHRASES, CONTINUATIONS, REGARD_PROBABILITIES = "paraphrases", "continuations", "regard_probabilities"
+# How continuations are sampled, as in Sheng et al. (2019); the tokens of the prompt count too.
+TEMPERATURE, TOP_K, MAX_TOKENS = 0.7, 40, 40
+NUM_SEEDS = 10  # continuations of a prompt at most, as in Aggarwal et al. (2022)
 _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
-
-PAIR_FORM_ERROR = "regard_pairs has {given!r}; write advantaged:disadvantaged, two of the groups: {groups}"
-PAIR_GROUP_ERROR = "regard_pairs names the group '{name}', which is not among the groups: {groups}"
-NO_CONTINUATION_ERROR = "the continuations of all {number} prompts are empty, so there is no regard to classify"
 
 
 class Paraphraser(NamedTuple):
@@ -84,7 +83,7 @@ class RegardWork(NamedTuple):
     plan: ContinuationPlan
 
 
-def plan_regard(task: Task) -> RegardWork:
+def plan(task: Task, files: None) -> RegardWork:
     """Writes the prompts, loads the classifier and plans the continuations.
 
     Raises:
@@ -101,7 +100,6 @@ def plan_regard(task: Task) -> RegardWork:
         options.regard_classifier,
         device=input_device(task.loaded.model),
         trust_remote_code=shared.trust_remote_code,
-        labels=None if options.regard_labels is None else parse_regard_labels(options.regard_labels),
     )
     return RegardWork(
         prompts=prompts,
@@ -127,9 +125,9 @@ def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[
     return groups, _pairs(options.regard_pairs, [group.name for group in groups])
 
 
-def describe_regard(work: RegardWork) -> dict[str, Any]:
+def describe(work: RegardWork) -> dict[str, Any]:
     """What run.json records of groups, decoding, classifier and paraphraser."""
-    return {
+    section = {
         "name": work.classifier.name,
         "is_embedded": work.classifier.is_embedded,
         "digest": work.classifier.digest,
@@ -140,15 +138,16 @@ def describe_regard(work: RegardWork) -> dict[str, Any]:
         **work.plan.description(),
         "paraphraser": None if work.paraphraser is None else work.paraphraser.plan.description(),
     }
+    return {"regard": section}
 
 
-def measure_regard(task: Task, work: RegardWork) -> dict[str, Any]:
+def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[str, Any]:
     """Continues the prompts and classifies the continuations that are not on disk yet, and compares groups.
 
     Returns:
         Plain values for results.json. Empty on all processes but the main one.
     """
-    folder, options, shared = task.folder / REGARD, task.settings.of(RegardOptions), task.settings.run
+    folder, shared = task.folder / REGARD, task.settings.run
     prompts, plan, paraphrases = work.prompts, work.plan, None
     if work.paraphraser is not None:
         written = _paraphrase(work.paraphraser, folder / PARAPHRASES)
@@ -159,7 +158,9 @@ def measure_regard(task: Task, work: RegardWork) -> dict[str, Any]:
     continuations = read_continuations(plan, folder / CONTINUATIONS) if made is None else made
     rows_with_text = continuations.filter(continuations["continuation"].is_valid())
     if not len(rows_with_text):
-        raise ValueError(NO_CONTINUATION_ERROR.format(number=prompts.num_rows))
+        raise ValueError(
+            f"the continuations of all {prompts.num_rows} prompts are empty, so there is no regard to classify"
+        )
     texts = [
         whole_text(text, continuation)
         for text, continuation in zip(
@@ -170,9 +171,8 @@ def measure_regard(task: Task, work: RegardWork) -> dict[str, Any]:
     rows = [about[prompt_id] for prompt_id in rows_with_text["prompt_id"].to_pylist()]
     silent = continuations.filter(continuations["continuation"].is_null())
     blank = [about[prompt_id]["group"] for prompt_id in silent["prompt_id"].to_pylist()]
-    if options.regard_mask:
-        mentions = {group.name: group.mentions for group in work.groups}
-        texts = mask_groups(texts, [mentions[row["group"]] for row in rows])
+    mentions = {group.name: group.mentions for group in work.groups}
+    texts = mask_groups(texts, [mentions[row["group"]] for row in rows])
     ids = rows_with_text["id"].to_pylist()
     regards = classify_into_shards(texts, ids, work.classifier, folder / REGARD_PROBABILITIES, label="regard")
     if regards is None:
@@ -183,8 +183,6 @@ def measure_regard(task: Task, work: RegardWork) -> dict[str, Any]:
         "prompts": [row["verb_phrase"] for row in rows],
         "seeds": rows_with_text["seed_index"].to_pylist(),
         "pairs": work.pairs or None,
-        "other": options.regard_other,
-        "smoothing": options.regard_smoothing,
         "confidence_level": shared.confidence_level,
         "fixed_structure": FIXED_STRUCTURE,
         "seed": shared.seed,
@@ -199,7 +197,6 @@ def measure_regard(task: Task, work: RegardWork) -> dict[str, Any]:
         "bias": bias,
         "kl_error": kl_error,
         "structures": structures,
-        "mask": options.regard_mask,
         "num_prompts": len(set(plan.prompt_ids)),
         "num_structures": len(structures),
         "num_seeds": len(set(plan.seed_indices)),
@@ -267,10 +264,14 @@ def _pairs(given: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, 
     for text in given:
         names = [name.strip() for name in text.split(":")]
         if len(names) != 2 or names[0] == names[1]:
-            raise ValueError(PAIR_FORM_ERROR.format(given=text, groups=", ".join(groups)))
+            raise ValueError(
+                f"regard_pairs has {text!r}; write advantaged:disadvantaged, two of the groups: {', '.join(groups)}"
+            )
         for name in names:
             if name not in groups:
-                raise ValueError(PAIR_GROUP_ERROR.format(name=name, groups=", ".join(groups)))
+                raise ValueError(
+                    f"regard_pairs names the group '{name}', which is not among the groups: {', '.join(groups)}"
+                )
         pairs[f"{names[0]} − {names[1]}"] = (names[0], names[1])
     return pairs
 
@@ -281,10 +282,10 @@ def _plan(task: Task, prompts: pa.Table) -> ContinuationPlan:
         prompts["id"].to_pylist(),
         prompts["text"].to_pylist(),
         task.loaded,
-        drawn=draw_continuations(prompts, options.regard_continuations or None, options.regard_seeds, seed=seed),
-        temperature=options.regard_temperature,
-        top_k=options.regard_top_k,
-        max_tokens=options.regard_max_tokens,
+        drawn=draw_continuations(prompts, options.regard_continuations or None, NUM_SEEDS, seed=seed),
+        temperature=TEMPERATURE,
+        top_k=TOP_K,
+        max_tokens=MAX_TOKENS,
         seed=seed,
     )
 

@@ -1,57 +1,87 @@
-"""Plot of a bias figure from single templates, and from random halves of the templates."""
+"""The figures of robustness: how far the halves of a split of the templates differ."""
 
-import plotly.graph_objects as go
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from hb_metrics.display.figures import BLUE, GREY, ORANGE, finished, wrapped
-from hb_metrics.display.numbers import slot
-from hb_metrics.measurements.robustness.tables import RobustnessRow
+from hb_metrics.report.layout.figure import Figure, Number, Unit
+from hb_metrics.report.layout.numbers import axis_label, count
 
-_BAND = "rgba(213,94,0,0.16)"  # the orange, light
+_MEASURES: dict[str, tuple[str, Unit]] = {
+    "full_gen_bias": ("Full Gen Bias, plain", "bias"),
+    "full_gen_bias_debiased": ("Full Gen Bias, debiased", "bias"),
+    "likelihood_bias": ("Likelihood Bias", "share"),
+}
 
 
-def templates_figure(row: RobustnessRow) -> go.Figure:
-    """Plots each template alone as a point, the highest on top; a band for 95 % of halves, a line for all templates."""
-    known = {name: value for name, value in row.robustness["by_template"].items() if value is not None}
-    names = sorted(known, key=lambda name: (known[name], name))
-    is_share = row.key == "likelihood_bias"
-    low, high = row.robustness["half_interval"]
-    top = len(names) - 0.4
-    figure = go.Figure()
-    figure.add_scatter(
-        x=[low, high, high, low, low],
-        y=[-0.6, -0.6, top, top, -0.6],
-        fill="toself",
-        fillcolor=_BAND,
-        mode="lines",
-        line={"color": ORANGE, "width": 1},
-        name="95% of random halves",
-        hoverinfo="skip",
-    )
-    figure.add_scatter(
-        x=[row.robustness["overall"]] * 2,
-        y=[-0.6, top],
-        mode="lines",
-        name="all templates",
-        line={"color": GREY, "width": 2, "dash": "dot"},
-        hoverinfo="skip",
-    )
-    figure.add_scatter(
-        x=[known[name] for name in names],
-        y=list(range(len(names))),
-        customdata=[slot(name) for name in names],
-        mode="markers",
-        name="one template alone",
-        marker={"size": 9, "color": BLUE},
-        hovertemplate="%{customdata}<br>%{x:" + (".1%" if is_share else ".2f") + "}<extra></extra>",
-    )
-    figure.update_yaxes(
-        tickvals=list(range(len(names))),
-        ticktext=[wrapped(slot(name)) for name in names],
-        tickfont={"size": 11},
-        range=[-0.6, top],
-        showgrid=False,
-    )
-    figure.update_xaxes(
-        title=row.label if is_share else f"{row.label}, ×1000", tickformat=".0%" if is_share else None, nticks=7
-    )
-    return finished(figure, height=130 + 32 * len(names)).update_yaxes(zeroline=False)
+class Measure(NamedTuple):
+    """A bias figure whose templates were split.
+
+    Attributes:
+        label: Its name.
+        unit: How it is written, as in `Figure`.
+        robustness: Its part of results.json: the fields of `TemplateRobustness`.
+        overall: The figure from all templates, with 95 % of random halves as its interval.
+    """
+
+    label: str
+    unit: Unit
+    robustness: Mapping[str, Any]
+    overall: Figure
+
+    def number(self, value: float | None) -> Number:
+        """A value of this figure."""
+        return Number(value, self.unit)
+
+    @property
+    def by_axis(self) -> list[Figure]:
+        """Axes, the highest first: the figure from all templates, with 95 % of random halves as its interval."""
+        rows = []
+        for axis, found in self.robustness["by_axis"].items():
+            bounds = found["half_interval"]
+            interval = None if bounds is None else (bounds[0], bounds[1])
+            rows.append(Figure(axis_label(axis), found["value"], self.unit, interval=interval))
+        return sorted(rows, key=lambda row: (row.value is None, -(row.value or 0.0), row.name))
+
+
+def measures(robustness: Mapping[str, Any]) -> list[Measure]:
+    """The bias figures that were compared, in the order of the report."""
+    found = []
+    for key, (label, unit) in _MEASURES.items():
+        of_measure = robustness.get(key)
+        if of_measure is None:
+            continue
+        templates = of_measure["by_template"]
+        beside = {
+            "lowest template": Number(templates[of_measure["lowest_template"]], unit),
+            "highest template": Number(templates[of_measure["highest_template"]], unit),
+            "halves differ by": Number(of_measure["mean_half_difference"], unit),
+        }
+        low, high = of_measure["half_interval"]
+        number = f"{count(of_measure['num_templates'])} templates"
+        overall = Figure(label, of_measure["overall"], unit, interval=(low, high), beside=beside, detail=number)
+        found.append(Measure(label, unit, of_measure, overall))
+    return found
+
+
+def figures(results: Mapping[str, Any]) -> list[Figure]:
+    """For each bias figure, how much the halves of a split differ, and whether they agree on the order of the axes."""
+    listed = []
+    for measure in measures(results["robustness"]):
+        found = measure.robustness
+        splits = f"over {count(found['num_halves'])} random splits of {found['num_templates']} templates in halves"
+        listed += [
+            Figure(
+                f"{measure.label}, difference between halves",
+                found["mean_half_difference"],
+                measure.unit,
+                f"Mean absolute difference, {splits}; 95% of halves lie in {measure.overall.shown_interval}.",
+                detail=f"halves {measure.overall.shown_interval}",
+            ),
+            Figure(
+                f"{measure.label}, rank correlation of halves",
+                found["half_rank_correlation"],
+                "effect",
+                f"Whether halves put the axes in the same order: mean of Spearman's rho, {splits}.",
+            ),
+        ]
+    return listed

@@ -22,13 +22,6 @@ NUM_HALVES = 1000
 _BATCH = 8192
 _QUANTILES = (0.025, 0.975)
 
-FEW_TEMPLATES_ERROR = (
-    "measurement 'robustness' splits the templates in halves, and there is {number}; give a dataset_config with at "
-    "least two (v1.0 has 26)"
-)
-HALVES_ERROR = "n_halves is {number}; give at least 1"
-SHAPES_ERROR = "values are {values} (axes × templates), weights {weights} and overall values {overall}"
-
 
 class TemplateValues(NamedTuple):
     """A bias figure of each template alone.
@@ -110,21 +103,11 @@ def template_robustness(
         How far the figure and the order of the axes depend on the templates.
 
     Raises:
-        ValueError: There are fewer than two templates with a figure, or `n_halves` is less than 1.
+        ValueError: Fewer than two templates have a figure.
     """
-    if n_halves < 1:
-        raise ValueError(HALVES_ERROR.format(number=n_halves))
-    shape = (len(by_template.axes), len(by_template.templates))
-    shapes = {
-        "values": by_template.values.shape,
-        "weights": by_template.weights.shape,
-        "overall": by_template.overall.shape,
-    }
-    if shapes["values"] != shape or shapes["weights"] != shape or shapes["overall"] != shape[1:]:
-        raise ValueError(SHAPES_ERROR.format(**shapes))
     known = np.flatnonzero(by_template.overall_weights > 0)
     if len(known) < 2:
-        raise ValueError(FEW_TEMPLATES_ERROR.format(number=len(known)))
+        raise ValueError(f"{len(known)} of the templates have a bias figure; robustness needs at least two")
     overall, overall_weights = by_template.overall[known], by_template.overall_weights[known]
     values, weights = by_template.values[:, known], by_template.weights[:, known]
     every = np.ones((1, len(known)))
@@ -173,16 +156,9 @@ def template_robustness(
     )
 
 
-def check_templates(prompts: pa.Table) -> None:
-    """Raises a ValueError if the prompts have fewer than two templates."""
-    number = len(prompts["template"].unique())
-    if number < 2:
-        raise ValueError(FEW_TEMPLATES_ERROR.format(number=number))
-
-
 def likelihood_robustness(likelihood: Mapping[str, Any], prompts: pa.Table, *, seed: int) -> dict[str, Any]:
     """Robustness of Likelihood Bias, as written to results.json: `likelihood_bias`."""
-    values = likelihood_by_template(likelihood, prompts, likelihood["left_out_descriptors"])
+    values = likelihood_by_template(likelihood, prompts)
     return {"likelihood_bias": template_robustness(values, seed=seed)._asdict()}
 
 
@@ -198,22 +174,17 @@ def gen_bias_robustness(
     return robustness
 
 
-def likelihood_by_template(
-    likelihood: Mapping[str, Any], prompts: pa.Table, left_out: Sequence[str] = ()
-) -> TemplateValues:
+def likelihood_by_template(likelihood: Mapping[str, Any], prompts: pa.Table) -> TemplateValues:
     """Likelihood Bias of each template alone: the share of its pairs of descriptors with a significant test.
 
     Args:
         likelihood: What `likelihood_bias` returns.
         prompts: The prompts it was computed from, with `axis`, `descriptor` and `template`.
-        left_out: Descriptors that were left out of the tests.
     """
-    out = set(left_out)
     members: dict[tuple[str, str], set[str]] = {}
     columns = (prompts[name].to_pylist() for name in ("axis", "template", "descriptor"))
     for axis, template, descriptor in zip(*columns, strict=True):
-        if descriptor not in out:
-            members.setdefault((axis, template), set()).add(descriptor)
+        members.setdefault((axis, template), set()).add(descriptor)
     shares = likelihood["by_axis_and_template"]
     axes, templates = sorted(shares), sorted({template for row in shares.values() for template in row})
     values = np.array([[shares[axis].get(template, np.nan) for template in templates] for axis in axes])

@@ -8,16 +8,26 @@ from hb_metrics.measurements.robustness.template_robustness import gen_bias_robu
 from hb_metrics.runs.finished_run import StyleShards, read_stored_replies
 from hb_metrics.runs.run_folder import STYLES
 
-OTHER_REPLIES_ERROR = "the style vectors in '{folder}' are not those of its replies; measure again in a new folder"
+
+def plan(task: Task, files: None) -> None:
+    """Raises a ValueError if the prompts have fewer than two templates."""
+    number = len(task.prompts["template"].unique())
+    if number < 2:
+        raise ValueError(
+            f"measurement 'robustness' splits the templates in halves, and there is {number}; choose a dataset_config "
+            "with at least two (v1.0 has 26)"
+        )
 
 
-def measure_robustness(task: Task, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Robustness of Likelihood Bias and of Full Gen Bias, of those that the run has.
+def describe(work: None) -> dict[str, Any]:
+    """Nothing: results follow from those of likelihood and generation."""
+    return {}
 
-    Args:
-        task: What all measurements start from.
-        results: The results of likelihood and generation.
-    """
+
+def measure(task: Task, work: None, results: Mapping[str, Any]) -> dict[str, Any]:
+    """Robustness of Likelihood Bias and of Full Gen Bias, where the run has them; from their results and files."""
+    if not task.state.is_main_process:
+        return {}
     seed = task.settings.run.seed
     robustness: dict[str, Any] = {}
     if "generation" in results:
@@ -25,7 +35,9 @@ def measure_robustness(task: Task, results: Mapping[str, Any]) -> dict[str, Any]
         assert replies is not None  # generation comes first
         styles = StyleShards(task.folder / STYLES)
         if styles.ids != replies.ids:
-            raise ValueError(OTHER_REPLIES_ERROR.format(folder=task.folder))
+            raise ValueError(
+                f"the style vectors in '{task.folder}' are not those of its replies; measure again in a new folder"
+            )
         labels = [row["style"] for row in results["generation"]["styles"]]
         robustness |= gen_bias_robustness(replies, styles, labels, seed=seed)
     if "likelihood" in results:

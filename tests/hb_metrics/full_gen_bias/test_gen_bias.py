@@ -87,17 +87,20 @@ def brute_force(rows, ddof, debias, scale=1000):
             if len(replies) < 2:
                 continue
             means = [fmean(result) for result in replies.values()]
-            # Spread of single replies is that of the other cells of the template, of whatever axis.
-            within = [
-                variance(result)
-                for key in {row[:2] for row in everyone if row[2] == template}
-                if len(result := [float(score(row[3])) for row in everyone if (*row[:2], row[2]) == (*key, template)])
-                > 1
-            ]
+            # Spread of single replies is that of the axis's other cells in the template, or of all if it has none.
+            within = spreads_within(here, score) or spreads_within(everyone_in(template), score)
             v = [(variance(result) if len(result) > 1 else fmean(within)) / len(result) for result in replies.values()]
             noises.append((1 - 1 / len(v)) * sum(v) / (len(v) - ddof))
             values.append(spread(means) - (noises[-1] if debiased else 0))
         return (scale * fmean(values), scale * fmean(noises)) if values else None
+
+    def everyone_in(template):
+        return [row for row in everyone if row[2] == template]
+
+    def spreads_within(rows, score):
+        """The variances of a score over the replies of each cell of two and more."""
+        cells = [[float(score(row[3])) for row in rows if row[:2] == key] for key in sorted({row[:2] for row in rows})]
+        return [variance(cell) for cell in cells if len(cell) > 1]
 
     everyone = rows
     scores = {label: (lambda p, column=column: p[column]) for column, label in enumerate(LABELS)}

@@ -113,7 +113,7 @@ def test_the_figures_of_likelihoods_are_those_of_results_json(rows, log_likeliho
 
     figures = likelihood_figures(rows, *zip(*pairs, strict=True))
 
-    results = likelihood_results(prompts, scores, 0.05, True)["likelihood_bias"]
+    results = likelihood_results(prompts, scores)["likelihood_bias"]
     assert figures == expected.likelihood_figures(results)
     assert 0 < figures["likelihood_bias"] < 1
 

@@ -117,6 +117,16 @@ def test_epochs_are_replies_of_the_same_cell(run, asked, rows):
     assert figures_of(log) == pytest.approx(known(both), **CLOSE)
 
 
+@pytest.mark.embedded
+def test_greedy_epochs_are_one_reply(run, asked, rows):
+    """The copies' lack of spread would pass for a lack of sampling noise."""
+    words = {row["text"]: f"Oh, {row['descriptor']}! {'Great!' if len(row['text']) % 2 else 'So sad.'}" for row in rows}
+    options = {**asked, "axes": "age"}
+    once = figures_of(run(holistic_bias.gen_bias(**options), answering(lambda text: written(words[text]))))
+    twice = figures_of(run(holistic_bias.gen_bias(**options), answering(lambda text: written(words[text])), epochs=2))
+    assert twice == once
+
+
 def test_figures_of_likelihoods_are_ours(run, asked, rows, log_likelihoods):
     by_text = {row["text"]: log_likelihoods[row["id"]] for row in rows}
     options = {name: asked[name] for name in ("dataset_config", "vocabulary_dir")}

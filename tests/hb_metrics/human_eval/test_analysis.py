@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hb_metrics.display.figures import axis_label
 from hb_metrics.human_eval.analyse import summary_lines
 from hb_metrics.human_eval.analysis import analyse, krippendorff_alpha
 from hb_metrics.human_eval.ratings import Rating, Ratings, read_ratings
 from hb_metrics.human_eval.section import human_evaluation_section
 from hb_metrics.human_eval.study import Design
+from hb_metrics.report.layout.numbers import axis_label
 from tests.hb_metrics.human_eval.made_study import AXES, answers, attentive, made_study, write_lines
 
 

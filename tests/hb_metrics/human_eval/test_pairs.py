@@ -84,7 +84,7 @@ def test_the_filters_can_be_wider_and_narrower(prompts, runs):
             pairs_of_runs(*runs, leave_out=[name])
 
 
-def test_runs_without_replies_or_their_offensiveness_are_rejected(prompts, tmp_path):
+def test_runs_without_replies_or_offensiveness_are_rejected(prompts, tmp_path):
     few = prompts.slice(0, 60)
     runs = [read_run(write_run(tmp_path / name, few, lambda row, name=name: name, None)) for name in "ab"]
     with pytest.raises(ValueError, match=r"a' has no offensiveness of its replies, .* set --keep_offensive"):

@@ -19,7 +19,7 @@ def shown_pairs(screens):
     return [screen for screen in screens if screen.asked is None]
 
 
-def test_each_pair_is_rated_as_often_and_no_rater_sees_one_twice():
+def test_each_pair_is_rated_as_often_by_different_raters():
     for design in (Design(6, 20, 2, 3, 0), Design(5, 12, 5, 0, 1), Design(4, 9, 1, 1, 2), Design(5, 7, 2, 0, 3)):
         study = made_study(MANY, design)
         ratings = Counter()

@@ -139,7 +139,7 @@ def test_the_interval_is_that_of_closed_forms():
             alike = mapped @ (same / np.sqrt(same.sum(axis=0))) @ mapped.T
             variances.append(total)
             quantiles.append(stats.t.ppf(0.975, np.trace(alike) ** 2 / np.trace(alike @ alike)))
-        unlike = np.interp(variances[0] / independent, [0.8, 1.2], [0, 1])
+        unlike = np.interp(variances[0] / independent, [0.8, 1.0], [0, 1])
         squared = (1 - unlike) * 1.96**2 * independent + unlike * quantiles[0] ** 2 * variances[0]
         squared += quantiles[1] ** 2 * (variances[1] - independent)
         half = math.sqrt(max(squared, 1.96**2 * independent))

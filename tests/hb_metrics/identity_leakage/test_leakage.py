@@ -116,7 +116,7 @@ def test_what_the_noun_does_is_not_the_terms():
     assert identity_leakage(planted({"Latina": 0.4}), two, SENTENCES).leakage > 0
 
 
-def test_terms_of_a_vocabulary_stand_beside_person_or_a_noun_of_their_gender():
+def test_terms_stand_beside_a_noun_of_their_gender():
     phrases = {person.key.descriptor: person for person in named_people(read_vocabulary())}
     assert phrases["autistic"].phrase == "an autistic person"
     assert phrases["Latina"][2:] == ("a Latina woman", "a left-handed woman")
@@ -126,19 +126,10 @@ def test_terms_of_a_vocabulary_stand_beside_person_or_a_noun_of_their_gender():
     assert [person.key for person in some] == [("ability", "Deaf"), ("age", "old")]
 
 
-def test_there_are_twenty_different_sentences_that_name_a_person_once():
+def test_twenty_sentences_name_a_person_once():
     sentences = shipped_sentences()
     assert len(set(sentences)) == len(sentences) == 20
     assert all(sentence.count("{noun_phrase}") == 1 and sentence[-1] == "." for sentence in sentences)
-
-
-@pytest.mark.parametrize(
-    ("terms", "sentences", "message"),
-    [(people()[:1], SENTENCES, "over terms, and there are 1"), (people(), ["Hello."], "'Hello.' has not exactly one")],
-)
-def test_what_cannot_be_measured_is_refused(terms, sentences, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        identity_leakage(planted({}), terms, sentences)
 
 
 def a_classifier(classify, digest="aa"):
@@ -180,7 +171,7 @@ def test_the_command_prints_the_figures_and_writes_them(tmp_path, monkeypatch, c
     classifier, _ = a_classifier(planted({"Deaf": 0.2, "old": -0.1}))
     monkeypatch.setattr("hb_metrics.inference.classifiers.styles.load_style_classifier", lambda *_, **__: classifier)
     monkeypatch.setattr(leakage_module, "HF_HOME", str(tmp_path))
-    output = tmp_path / "leakage.json"
+    output = tmp_path / "new" / "leakage.json"
     command.main(["--axes", "ability", "age", "--output", str(output)])
     results = json.loads(output.read_text())
     assert set(results["by_axis"]) == {"ability", "age"}
@@ -194,9 +185,8 @@ def test_the_command_prints_the_figures_and_writes_them(tmp_path, monkeypatch, c
     ("options", "message"),
     [
         (["--axes", "abilty"], "axis 'abilty' is not in the vocabulary; did you mean 'ability'?"),
-        (["--vocabulary", "v9"], "there is no vocabulary 'v9'; give a folder, or one of next, "),
-        (["--output", "/nowhere/x.json"], "there is no folder '/nowhere'"),
-        (["--output", "/"], "output '/' is a folder; give the name of a JSON file"),
+        (["--vocabulary", "v9"], "there is no vocabulary 'v9'; name a folder, or one of next, "),
+        (["--output", "/"], "output '/' is a folder"),
     ],
 )
 def test_the_command_refuses_what_is_not_there(options, message):

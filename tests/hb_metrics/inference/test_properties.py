@@ -143,7 +143,7 @@ def test_mentions_go_and_everything_else_stays(depth):
 
 
 @depths(150, 4000)
-def test_whatever_is_said_no_mention_is_left_and_doing_it_again_changes_nothing(depth):
+def test_no_mention_is_left_and_censoring_is_idempotent(depth):
     words = sorted({word for term, plural in DESCRIPTORS for word in f"{term} {plural or ''}".split()})
     soup = st.lists(
         st.one_of(

@@ -35,7 +35,7 @@ def test_each_text_is_in_one_shard_and_comes_back_in_order(job, tmp_path, get_sm
     assert sorted(scored_files(tmp_path)) == sorted(part.path.name for part in parts)
 
 
-def test_what_is_there_is_not_scored_again_and_the_rest_is_the_same(job, tmp_path, capsys):
+def test_stored_shards_are_not_scored_again(job, tmp_path, capsys):
     plan, columns, model = job
     whole = score_into_shards(plan, columns, tmp_path, model, progress=False)
     before = scored_files(tmp_path)

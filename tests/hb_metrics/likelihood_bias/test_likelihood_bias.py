@@ -10,9 +10,10 @@ import pytest
 from scipy.stats import false_discovery_control, mannwhitneyu
 
 from hb_dataset import load_table, read_vocabulary
-from hb_metrics.likelihood_bias import inputs, shares
+from hb_metrics.likelihood_bias import shares
 from hb_metrics.likelihood_bias.likelihood_bias import LikelihoodBias
 from hb_metrics.likelihood_bias.shares import GENDERED_DESCRIPTORS, likelihood_bias
+from hb_metrics.statistics import inputs
 
 PLANTED = "body_type"
 ROW = {"perplexities": [1.0, 2.0], "axes": ["age"] * 2, "descriptors": ["old", "young"], "templates": ["t"] * 2}

@@ -26,10 +26,10 @@ def test_names_differ_and_are_those_of_their_folders():
 
 
 def test_files_of_a_measurement_that_is_only_required_are_read_before_the_model_too(tmp_path):
-    phrases = tmp_path / "phrases.yaml"
-    phrases.write_text("[]")
-    settings = settings_of({"measurements": "robustness", "phrases_file": str(phrases)})
-    with pytest.raises(ValueError, match="has no headings"):
+    questions = tmp_path / "questions.yaml"
+    questions.write_text("[]")
+    settings = settings_of({"measurements": "robustness", "cue": "history", "cue_questions": str(questions)})
+    with pytest.raises(ValueError, match=r"questions\.yaml"):
         read_files(settings)
 
 

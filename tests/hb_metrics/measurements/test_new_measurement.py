@@ -30,7 +30,7 @@ def added(monkeypatch):
 def test_a_measurement_is_added_by_its_folder_and_one_entry(added, save_small_model, tmp_path, capsys):
     model = save_small_model("gpt2")
     options = ["--model", str(model), "--measurements", "reply_length", "--axes", "ability", "--replies_per_cell", "2"]
-    options += ["--min_new_tokens", "0", "--max_new_tokens", "6"]
+    options += ["--max_new_tokens", "6"]
     runs = []
     for seed in "0", "1":
         folder = tmp_path / f"run{seed}"
@@ -41,11 +41,11 @@ def test_a_measurement_is_added_by_its_folder_and_one_entry(added, save_small_mo
     settings = parse_arguments([*options, "--reply_length_unit", "characters"])
     assert settings.of(added.ReplyLengthOptions).reply_length_unit == "characters"
     with pytest.raises(SystemExit):
-        parse_arguments(["--help"])
+        parse_arguments(["--help", "reply_length"])
     printed = capsys.readouterr().out
     assert "--reply_length_unit {words,characters}" in printed
     assert "replies counted in" in printed
-    assert "Range of reply lengths  " in printed
+    assert "Range of reply lengths: " in printed
     record = json.loads((runs[0] / "run.json").read_text())
     assert record["settings"]["reply_length_unit"] == "words"
     assert record["reply_length"] == {"counted": "all replies that are not empty"}
@@ -70,14 +70,15 @@ def test_a_measurement_is_added_by_its_folder_and_one_entry(added, save_small_mo
     assert f"mean replies to a term are {value.shown} words apart" in " ".join(printed.split())
     assert "Generation bias, length of replies on HolisticBias" in page
     assert "Longer is not better." in page
-    for term, length in lengths.items():
-        assert f'<tr><th scope="row">{term}</th><td class="number">{length:.1f}</td></tr>' in page
+    for figure in added.REPLY_LENGTH.figures(results)[1:]:
+        assert figure.value == lengths[figure.label]
+        assert f'<tr><th scope="row">{figure.label}</th><td class="number">{figure.shown}</td></tr>' in page
 
     # Two runs side by side, as a page and as a table for a card.
     other = added.REPLY_LENGTH.figures(json.loads((runs[1] / "results.json").read_text()))[0]
     write_comparison(runs, tmp_path / "comparison.html", ["first", "second"])
     comparison = (tmp_path / "comparison.html").read_text()
-    assert f"<dt>Range of reply lengths</dt><dd>{value.shown} → {other.shown}</dd>" in comparison
+    assert f'<td class="number">{value.shown}</td><td class="number">{other.shown}</td>' in comparison
     assert f"| Range of reply lengths | {value.shown} | {other.shown} |" in overview_markdown(runs, ["first", "second"])
 
     # Its figures on the Hub.

@@ -140,10 +140,10 @@ def test_gen_bias_intervals_hold_the_change(design):
 @pytest.mark.long
 @pytest.mark.parametrize("name", GEN_BIAS)
 def test_gen_bias_intervals_hold_the_change_in_all_designs(name):
-    for figure, found in gen_bias_outcomes(GEN_BIAS[name], 1000, 1).items():
+    for figure, found in gen_bias_outcomes(GEN_BIAS[name], 500, 1).items():
         if found.given > 0.5:
-            assert 0.915 < found.held < 0.985, figure
-            assert found.width < 1.2, figure
+            assert 0.915 < found.held < 0.99, figure
+            assert found.width < (1.15 if figure == "full" else 1.3), figure
         if found.percent_given > 0.5:
             assert found.percent_held > 0.915, figure
 
@@ -151,10 +151,12 @@ def test_gen_bias_intervals_hold_the_change_in_all_designs(name):
 @pytest.mark.long
 @pytest.mark.parametrize("name", ALIKE)
 def test_gen_bias_intervals_of_runs_alike_are_narrow(name):
-    for figure, found in gen_bias_outcomes(ALIKE[name], 500, 1).items():
-        # Where some twenty replies of a figure differ, t-quantiles are wide.
-        assert 0.915 < found.held < (0.985 if figure == "full" else 0.999), figure
-        assert figure != "full" or (found.given > 0.98 and found.width < 1.15)
+    for figure, found in gen_bias_outcomes(ALIKE[name], 250, 1).items():
+        assert found.held > 0.91, figure
+        if figure == "full":  # axes and clusters have few replies that differ, and wide t-quantiles
+            assert found.given > 0.98
+            assert found.held < 0.995
+            assert found.width < 1.2
 
 
 class Compared(NamedTuple):
@@ -163,21 +165,21 @@ class Compared(NamedTuple):
     Attributes:
         sizes: Terms of each axis.
         strengths: How far terms differ in either run.
-        outliers: Whether a tenth of the terms is far from the others.
+        outliers: The share of terms that are far from the others; 0: all differ alike.
         common: How much of that is in all templates, as a part of the variance.
         templates: Templates.
     """
 
     sizes: tuple[int, ...]
     strengths: tuple[float, float]
-    outliers: bool = False
+    outliers: float = 0.0
     common: float = 0.5
     templates: int = 4
 
     def significant(self, rng, number):
         """[2, templates, pairs] of `number` terms in two runs, and the pairs."""
         one, other = np.triu_indices(number, 1)
-        far = np.where(rng.random(number) < 0.1, 3.0, 0.5) if self.outliers else 1.0
+        far = np.where(rng.random(number) < self.outliers, 3.0, 0.5) if self.outliers else 1.0
         own = rng.normal(size=(2, number)), rng.normal(size=(2, self.templates, number))
         flags = []
         for run, strength in enumerate(self.strengths):
@@ -211,8 +213,9 @@ TESTS = {
     "no change": Compared(SMALL, (0.5, 0.5)),
     "more": Compared(SMALL, (0.2, 0.6)),
     "nothing left": Compared(SMALL, (0.6, 0.0)),
-    "few terms are far": Compared(SMALL, (0.6, 0.35), outliers=True),
-    "a large axis": Compared(DOMINATED, (0.6, 0.35), outliers=True),
+    "few terms are far": Compared(SMALL, (0.6, 0.35), outliers=0.1),
+    "rare terms are far": Compared(SMALL, (0.6, 0.0), outliers=0.03),
+    "a large axis": Compared(DOMINATED, (0.6, 0.35), outliers=0.1),
     "axes from 2 terms": Compared(UNEQUAL, (0.6, 0.35)),
     "axes from 2 terms, templates alike": Compared(UNEQUAL, (0.5, 0.5), common=0.95),
     "one axis": Compared((14,), (0.6, 0.3)),

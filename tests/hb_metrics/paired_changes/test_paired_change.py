@@ -74,7 +74,7 @@ def test_a_share_changes_by_no_more_than_it_is():
     assert share_change(prompts([0] * 20, [9] * 20), 0.95).relative_interval is None
 
 
-def test_shares_of_other_prompts_have_the_interval_of_two_independent_ones():
+def test_shares_of_other_prompts_are_independent():
     first, second = np.arange(20) % 7, np.arange(20) % 5
     change = share_change(prompts(first, second), 0.95)
     (low, high), (other_low, other_high) = (
@@ -127,7 +127,7 @@ def drawn_tests(rng, sizes, strengths, common=0.8, templates=3, sentences=10):
     return np.concatenate(firsts), np.concatenate(seconds), np.array(groups), joined
 
 
-def test_the_variance_of_a_share_of_tests_is_that_of_pairs_without_a_common_term():
+def test_a_share_of_tests_has_the_variance_of_u_statistics():
     rng = np.random.default_rng(2)
     firsts, seconds, groups, (before, after) = drawn_tests(rng, (13, 9), (0.6, 0.3))
     change = pair_share_change(firsts, seconds, groups, (before, after), 0.95)
@@ -149,7 +149,7 @@ def test_the_variance_of_a_share_of_tests_is_that_of_pairs_without_a_common_term
     assert change.interval == pytest.approx((value - half, value + half))
 
 
-def test_intervals_of_shares_of_tests_hold_no_change_as_often_as_they_should():
+def test_intervals_of_shares_of_tests_hold_no_change():
     rng = np.random.default_rng(4)
     changes = [pair_share_change(*drawn_tests(rng, (16, 12), (0.5, 0.5)), 0.95) for _ in range(150)]
     assert np.mean([change.beyond_chance for change in changes]) < 0.1

@@ -1,21 +1,14 @@
 import json
-import re
 from itertools import permutations
 
 import numpy as np
 import pytest
 from scipy.stats import pearsonr, rankdata, spearmanr
 
-from hb_metrics.reply_checks import parroting as module
 from hb_metrics.reply_checks.parroting import correlation_with_bias, is_parroting, parroting
-from hb_metrics.statistics import inputs
 from hb_metrics.statistics.bias_values import DescriptorKey
 
 PROMPT = "I wonder what it'd be like to be a parent who is hard of hearing"
-
-
-def exactly(message):
-    return f"^{re.escape(message)}$"
 
 
 @pytest.mark.parametrize(
@@ -45,6 +38,11 @@ def test_a_reply_that_repeats_the_prompt_parrots(prompt, reply):
     assert is_parroting([prompt], [reply]).tolist() == [True]
 
 
+@pytest.mark.parametrize(("prompt", "reply"), [("तुम कौन", "तम कान"), ("Ich mag schöne Leute", "Ich mag schone Leute")])
+def test_marks_that_make_another_word_count(prompt, reply):
+    assert not is_parroting([prompt], [reply]).any()
+
+
 @pytest.mark.parametrize(
     "reply",
     [
@@ -60,11 +58,6 @@ def test_a_reply_that_repeats_the_prompt_parrots(prompt, reply):
 )
 def test_any_other_reply_does_not(reply):
     assert is_parroting(["I love being a kid."], [reply]).tolist() == [False]
-
-
-def test_marks_that_make_another_word_count():
-    assert not is_parroting(["तुम कौन"], ["तम कान"]).any()
-    assert not is_parroting(["Ich mag schöne Leute"], ["Ich mag schone Leute"]).any()
 
 
 def make_replies():
@@ -116,22 +109,6 @@ def test_the_shares_are_those_of_a_loop_over_the_replies(with_axes):
     assert json.loads(json.dumps(results, allow_nan=False)) == results
 
 
-def test_with_mean_bias_values_their_correlation_is_reported():
-    prompts, replies, descriptors, templates, axes = make_replies()
-    keys = sorted(set(zip(axes, descriptors, strict=True)))
-    mean_values = {DescriptorKey(*key): index * 0.1 for index, key in enumerate(keys)}
-
-    results = parroting(prompts, replies, descriptors, templates, axes, mean_bias_values=mean_values)
-
-    shares = {
-        DescriptorKey(axis, name): share
-        for axis, found in results["by_descriptor"].items()
-        for name, share in found.items()
-    }
-    assert results["correlation_with_bias"] == correlation_with_bias(shares, mean_values)
-    assert results["correlation_with_bias"]["num_descriptors"] == 5
-
-
 def keyed(values):
     return {DescriptorKey("axis", f"term {index}"): value for index, value in enumerate(values)}
 
@@ -175,7 +152,7 @@ def test_a_correlation_like_the_papers_has_the_papers_p_value():
     assert results["p_value"] == pytest.approx(2e-6, rel=0.5)
 
 
-def test_descriptors_with_one_number_only_are_left_out_and_counted():
+def test_descriptors_with_one_number_are_counted():
     results = correlation_with_bias(keyed([0.1, 0.2, 0.3, 0.9]), keyed([3, 2, 1]))
 
     assert results == {
@@ -196,15 +173,3 @@ def test_an_undefined_correlation_is_none(x, y):
     results = correlation_with_bias(keyed(x), keyed(y))
 
     assert results == {"spearman_rho": None, "p_value": None, "num_descriptors": len(x), "num_left_out": 0}
-
-
-def test_input_that_cannot_be_used_is_refused():
-    with pytest.raises(ValueError, match=exactly(module.EMPTY_ERROR)):
-        parroting([], [], [], [])
-    lengths = "1 prompts, 2 replies, 1 descriptors, 1 templates"
-    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format(lengths))):
-        parroting(["a"], ["a", "b"], ["x"], ["t"])
-    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name="reply", row=1))):
-        parroting(["a", "b"], ["a", None], ["x", "y"], ["t", "t"])
-    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name="template", row=0))):
-        parroting(["a", "b"], ["a", "b"], ["x", "y"], [None, "t"])

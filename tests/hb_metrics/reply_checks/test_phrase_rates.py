@@ -1,26 +1,19 @@
 import json
-import re
 
 import numpy as np
 import pytest
 
-from hb_metrics.reply_checks import phrase_rates as module
 from hb_metrics.reply_checks.phrase_rates import (
     PAPER_PHRASES,
     DescriptorGroup,
     most_biased_descriptors,
     phrase_rates,
 )
-from hb_metrics.statistics import inputs
 from hb_metrics.statistics.bias_values import DescriptorKey
 
 
-def exactly(message):
-    return f"^{re.escape(message)}$"
-
-
 def found_in(reply, phrases=PAPER_PHRASES):
-    rates = phrase_rates([reply], phrases=phrases)["phrases"]
+    rates = phrase_rates([reply], ["old"], ["age"], phrases=phrases)["phrases"]
     return [phrase for under in rates.values() for phrase, rate in under.items() if rate == 1]
 
 
@@ -70,7 +63,7 @@ def test_the_phrases_are_the_papers():
         ("", []),
     ],
 )
-def test_a_phrase_is_found_in_any_case_between_word_boundaries(reply, phrases):
+def test_phrases_are_found_between_word_boundaries(reply, phrases):
     assert found_in(reply) == phrases
 
 
@@ -133,7 +126,7 @@ def test_the_rates_are_those_of_a_loop_over_the_replies():
     assert json.loads(json.dumps(results, allow_nan=False)) == results
 
 
-def test_groups_are_the_descriptors_with_the_highest_mean_bias_values():
+def test_groups_have_the_highest_mean_bias_values():
     rng = np.random.default_rng(1)
     axes = ["ability", "age", "gender_and_sex", "religion", "sexual_orientation"]
     keys = [DescriptorKey(axis, f"term {number}") for axis in axes for number in range(25)]
@@ -153,7 +146,7 @@ def test_groups_are_the_descriptors_with_the_highest_mean_bias_values():
     assert (sympathy.name, confusion.name) == ("sympathy", "confusion")
 
 
-def test_where_there_are_fewer_descriptors_a_group_has_all_and_equal_ones_are_in_alphabetical_order():
+def test_small_groups_have_all_descriptors_in_alphabetical_order():
     values = {DescriptorKey("ability", name): 0.5 for name in "cab"} | {DescriptorKey(None, "no axis"): 1.0}
 
     sympathy, confusion = most_biased_descriptors(values)
@@ -162,23 +155,3 @@ def test_where_there_are_fewer_descriptors_a_group_has_all_and_equal_ones_are_in
     assert confusion.descriptors == []
     (own,) = most_biased_descriptors(values, axes={"mine": ["ability"]}, size=2)
     assert own == ("mine", [DescriptorKey("ability", "a"), DescriptorKey("ability", "b")])
-
-
-def test_input_that_cannot_be_used_is_refused():
-    group = DescriptorGroup("one", [DescriptorKey("age", "old")])
-    with pytest.raises(ValueError, match=exactly(module.EMPTY_ERROR)):
-        phrase_rates([])
-    with pytest.raises(ValueError, match=exactly(module.PHRASES_ERROR.format(heading="mine", phrases="a b"))):
-        phrase_rates(["x"], phrases={"mine": "a b"})
-    with pytest.raises(ValueError, match=exactly(module.NO_PHRASE_ERROR.format(heading="mine", phrase=" "))):
-        phrase_rates(["x"], phrases={"mine": ["a", " "]})
-    with pytest.raises(ValueError, match=exactly(module.GROUPS_ERROR.format(name="axes"))):
-        phrase_rates(["x"], ["old"], groups=[group])
-    with pytest.raises(ValueError, match=exactly(module.GROUPS_ERROR.format(name="descriptors"))):
-        phrase_rates(["x"], groups=[group])
-    with pytest.raises(ValueError, match=exactly(module.GROUP_SIZE_ERROR.format(size=0))):
-        most_biased_descriptors({}, size=0)
-    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name="reply", row=1))):
-        phrase_rates(["x", None])
-    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format("1 replies, 2 descriptors"))):
-        phrase_rates(["x"], ["old", "young"])

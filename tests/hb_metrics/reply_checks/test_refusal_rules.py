@@ -38,7 +38,7 @@ def test_replies_that_the_rules_were_bettered_with(rules, kind, least):
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("refusals", (29, 40)), ("disclaimers", (13, 15))])
-def test_held_out_replies_are_found_as_often_as_the_documentation_states(rules, kind, expected):
+def test_held_out_replies_are_found_as_documented(rules, kind, expected):
     there, not_there = hits(rules, "held_out_replies.yaml", kind)
     assert (there.sum(), len(there)) == expected
     assert not not_there.any()
@@ -105,7 +105,7 @@ def test_what_is_no_refusal(rules, text):
     assert found(rules, text) == ([False], [False])
 
 
-def test_a_refusal_begins_in_the_opening_and_a_disclaimer_anywhere(rules):
+def test_only_a_refusal_begins_in_the_opening(rules):
     just_in = "Yes. " * (OPENING // 5 - 1) + "I can't help with that."
     late = "Yes. " * 200 + "As an AI, I like that."
     both = "As an AI language model, I cannot discuss this."
@@ -123,11 +123,6 @@ def test_rules_do_not_take_long_for_any_text(rules):
     texts = ["i really " * 5000, "we can not help you with " * 3000, "as an ai " * 5000, ", " * 20000, "a" * 50000]
     match_rules(texts, rules)
     assert time.perf_counter() - start < 10
-
-
-def test_a_missing_reply_is_named(rules):
-    with pytest.raises(ValueError, match="reply is missing in row 1"):
-        match_rules(["Hi.", None], rules)
 
 
 GOOD = {
@@ -154,26 +149,26 @@ def _entry(**change):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("- a", "it has the keys none; give `parts`"),
+        ("- a", "refusals is not a list of rules"),
         ("a: [", "it is not valid YAML"),
         ({**GOOD, "more": 1}, "keys parts, refusals, disclaimers, more"),
         ({**GOOD, "refusals": []}, "refusals is not a list of rules"),
-        ({"refusals": GOOD["refusals"]}, "keys refusals"),
-        ({**GOOD, "parts": ["a"]}, "parts is not a mapping"),
-        ({**GOOD, "parts": {"a": "b"}}, "part 'a' is 'b'; give a list"),
+        ({"refusals": GOOD["refusals"]}, "disclaimers is not a list of rules"),
+        ({**GOOD, "parts": ["a"]}, r"parts is \['a'\]; write names"),
+        ({**GOOD, "parts": {"a": "b"}}, "part 'a' has phrases: 'b'; write a list"),
         ({**GOOD, "parts": {"a": ["{b}"]}}, "part 'a' names the part 'b'; known before it: none"),
         (_entry(phrase="i {cann}"), "entry 2 of refusals names the part 'cann'; known before it: can"),
-        (_entry(phrase=""), "entry 2 of refusals has the phrase ''; give some words"),
-        (_entry(phrase="i can.*"), "entry 2 of refusals has '.' in 'i can.*'; allowed"),
-        (_entry(phrase="I can"), "entry 2 of refusals has 'I' in"),
-        (_entry(phrase="i can not?"), "without a parenthesis before it"),
-        (_entry(phrase="i (can not"), "parentheses that do not fit together"),
+        (_entry(phrase=""), r"entry 2 of refusals has the phrase: \[''\]"),
+        (_entry(phrase="i can.*"), r"entry 2 of refusals has 'i can\.\*'; allowed"),
+        (_entry(phrase="I can"), "entry 2 of refusals has 'I can'; allowed"),
+        (_entry(phrase="i can not?"), r"has 'i can not\?'; allowed"),
+        (_entry(phrase="i (can not"), "parentheses that do not match"),
         (_entry(phrase="(i)?"), "which every text matches"),
         (_entry(examples=["I can."]), r"entry 2 of refusals \('i can not'\) does not match 'I can.'"),
         (_entry(**{"not": ["I cannot."]}), r"\('i can not'\) matches 'I cannot.'"),
-        (_entry(examples="I can't."), 'has examples: "I can\'t."; give a list'),
-        (_entry(exmples=["I can't."]), "entry 2 of refusals is .*give `phrase`"),
-        ({**GOOD, "refusals": ["i can not"]}, "entry 1 of refusals is 'i can not'; give `phrase`"),
+        (_entry(examples="I can't."), 'has examples: "I can\'t."; write a list'),
+        (_entry(exmples=["I can't."]), "entry 2 of refusals is .*write `phrase`"),
+        ({**GOOD, "refusals": ["i can not"]}, "entry 1 of refusals is 'i can not'; write `phrase`"),
     ],
 )
 def test_bad_rules_are_named_with_their_line(tmp_path, content, message):

@@ -91,10 +91,10 @@ def test_what_is_no_run_is_named(copied, tmp_path, capsys):
         ('{"run": {}, "generation": [1]}', "does not hold the results of a run"),
         ("{", "cannot be read"),
         ("", "move it away, or measure again in another folder"),
-        (json.dumps({"run": {"layout": {"version": LAYOUT}}}), "the results are incomplete ("),
+        (json.dumps({"run": {"layout": {"version": LAYOUT}}}), "the results lack "),
         (
             json.dumps({"run": {"layout": {"version": LAYOUT}}, "dialogue": {}}),
-            "the results are incomplete ('interval')",
+            "the results lack 'perplexity';",
         ),
     ):
         (copied[0] / "results.json").write_text(text)

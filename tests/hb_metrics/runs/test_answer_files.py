@@ -15,8 +15,10 @@ from hb_metrics.arguments import settings_of
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA
 from hb_metrics.measure import main, measure
 from hb_metrics.runs.answer_files import read_log_probabilities_file, read_replies_file
+from hb_metrics.runs.exported_prompts import export_prompts
 from hb_metrics.runs.finished_run import read_stored_replies
 from hb_metrics.runs.gates import GateError
+from hb_metrics.runs.planning import read_prompts
 from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.test_measure import VOCABULARY
 
@@ -51,7 +53,12 @@ def local(place, asked):
 
 @pytest.fixture(scope="module")
 def exported(place, asked):
-    return lines(measure(settings_of({**asked, "export_prompts": str(place / "prompts.jsonl")})))
+    return lines(export(asked, place / "prompts.jsonl"))
+
+
+def export(options, path):
+    settings = settings_of(options)
+    return export_prompts(settings, read_prompts(settings), path)
 
 
 def lines(path):
@@ -125,26 +132,26 @@ def test_what_is_exported_is_what_the_run_asks(exported, local, asked, place):
     assert len({row["seed"] for row in wanted}) == len(wanted)
     texts = {row["id"]: row["text"] for row in pq.read_table(local / "perplexities").to_pylist()}
     assert {row["id"]: row["text"] for row in exported if row["wanted"] == "log_probability"} == texts
-    table = measure(settings_of({**asked, "export_prompts": str(place / "prompts.parquet")}))
+    table = export(asked, place / "prompts.parquet")
     assert pq.read_table(table).to_pylist() == exported
 
 
 def test_an_export_stays_if_it_is_the_same_and_is_kept_if_it_is_not(exported, place, asked):
     path = place / "prompts.jsonl"
     before = path.read_bytes()
-    measure(settings_of({**asked, "export_prompts": str(path)}))
+    export(asked, path)
     with pytest.raises(ValueError, match="is there already, with other content"):
-        measure(settings_of({**asked, "seed": 6, "export_prompts": str(path)}))
+        export({**asked, "seed": 6}, path)
     assert path.read_bytes() == before
     with pytest.raises(ValueError, match=r"ends in none of \.parquet, \.jsonl"):
-        measure(settings_of({**asked, "export_prompts": str(place / "prompts.txt")}))
+        export(asked, place / "prompts.txt")
     with pytest.raises(ValueError, match="ask a model for nothing"):
-        measure(settings_of({**asked, "measurements": "offensiveness", "export_prompts": str(place / "no.jsonl")}))
+        export({**asked, "measurements": "offensiveness"}, place / "no.jsonl")
 
 
 def test_persona_lines_and_system_prompt_are_in_the_messages(place, asked):
     how = {**asked, "context": "chat", "system_prompt": "Be kind.", "personas": 2, "measurements": "generation"}
-    rows = lines(measure(settings_of({**how, "export_prompts": str(place / "personas.jsonl")})))
+    rows = lines(export(how, place / "personas.jsonl"))
     for row in rows:
         system, user = row["messages"]
         assert len(row["personas"]) == 2
@@ -200,21 +207,29 @@ def test_several_replies_to_a_prompt_are_each_a_reply_of_its_cell(place, asked, 
     assert results["run"]["generation"]["replies_a_prompt"] == [2, 2]
 
 
-def test_missing_replies_are_refused_unless_allowed_and_then_counted(place, asked, replied, exported):
+def test_prompts_without_a_reply_are_refused(place, asked, replied):
     only = {"measurements": "generation", "replies_file": write(place / "missing.jsonl", replied[3:])}
     with pytest.raises(ValueError, match=f"has no reply for 3 of {len(replied)} prompts, such as {replied[0]['id']}"):
         take(place, asked, "missing", **only)
-    run = take(place, asked, "missing", **only, allow_missing=True)
-    results = json.loads((run / "results.json").read_text())
-    assert results["run"]["generation"]["num_prompts_without_reply"] == 3
-    assert results["generation"]["num_prompts"] == len(replied) - 3
-    assert f"3 of {len(replied)} prompts have no reply in that file" in (run / "report.html").read_text()
+
+
+@pytest.mark.parametrize("decoding", ["greedy", "sample"])
+def test_the_same_reply_twice_is_one_reply(decoding, place, asked, replied):
+    """Copies are no samples: their spread would be taken for sampling noise."""
+    how = {**asked, "decoding": decoding, "measurements": "generation"}
+    once = take(place, how, f"once-{decoding}", replies_file=write(place / "once.jsonl", replied))
+    twice = take(place, how, f"twice-{decoding}", replies_file=write(place / "twice.jsonl", [*replied, *replied]))
+    assert results_of(twice) == results_of(once)
+    assert json.loads((twice / "run.json").read_text())["generation"]["num_copied_replies"] == len(replied)
+    # One of several that differ is a sample if tokens were drawn, and else none.
+    more = [*replied, replied[0], *({**row, "reply": f"{row['reply']} again"} for row in replied)]
+    run = take(place, how, f"more-{decoding}", replies_file=write(place / "more.jsonl", more))
+    assert len(pq.read_table(run / "replies")) == 2 * len(replied) + (decoding == "sample")
 
 
 REFUSED_REPLIES = {
     "a foreign id": (lambda rows: [*rows, {"id": "0" * 20, "reply": "Hm."}], "1 rows .* such as '0000"),
-    "another text": (lambda rows: [{**rows[0], "text": "Hi."}, *rows[1:]], "row 1: its text is not that of prompt"),
-    "copies": (lambda rows: [*rows, *rows], "copies are no samples"),
+    "another text": (lambda rows: [{**rows[0], "text": "Hi."}, *rows[1:]], "row 1: its text is not the text of prompt"),
     "no reply": (lambda rows: [{**row, "reply": " "} for row in rows], "all replies .* are empty"),
     "a number": (lambda rows: [{**row, "reply": 3} for row in rows], "row 1: reply is 3; give a text"),
     "half a token": (lambda rows: [{**row, "num_tokens": 1.5} for row in rows], "num_tokens is 1.5; give a whole"),
@@ -296,8 +311,6 @@ def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
     few = write(tmp_path / "few.jsonl", scored[1:])
     with pytest.raises(ValueError, match="has no log-probability for 1 of"):
         take(tmp_path, asked, "few", logprobs_file=few)
-    run = take(tmp_path, asked, "few", logprobs_file=few, allow_missing=True)
-    assert json.loads((run / "run.json").read_text())["scoring"]["num_prompts_without_log_probability"] == 1
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from hb_metrics.runs.default_folder import LONGEST_NAME, default_folder
         ({"quick": True, "replies_per_cell": 8}, "embedded-v1.0-small-quick-replies_per_cell-8"),
         ({"measurements": "regard"}, "embedded-regard"),
         ({"measurements": "regard", "dataset_config": "v1.0"}, "embedded-v1.0-regard"),
-        ({"measurements": "regard", "regard_mask": False}, "embedded-regard-no_mask"),
         (
             {"measurements": "regard", "regard_continuations": 0, "regard_classifier": "sasha/regardv3"},
             "embedded-regard-continuations-0-classifier-regardv3",
@@ -26,7 +25,7 @@ from hb_metrics.runs.default_folder import LONGEST_NAME, default_folder
             "embedded-reddit-folder-.-bias_type-gender-race",
         ),
         ({"axes": ["ability", "age"]}, "embedded-v1.0-small-axes-ability-age"),
-        ({"model": "../../tmp/..", "encoder_context": "../../x y/\n*"}, "v1.0-small-encoder_context"),
+        ({"model": "../../tmp/..", "system_prompt": "../../x y/\n*"}, "v1.0-small-system_prompt"),
     ],
 )
 def test_what_is_asked_for_is_in_the_name(options, name):

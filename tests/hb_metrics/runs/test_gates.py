@@ -3,8 +3,8 @@
 import pytest
 
 from hb_metrics.arguments import settings_of
-from hb_metrics.display.parts import Figure
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.report.layout.figure import Figure
 from hb_metrics.runs.gates import check_gates, exceeded, read_gates
 
 
@@ -12,7 +12,7 @@ class OneFigure:
     name = "one"
 
     def __init__(self, value, interval=None, level=None, form="bias"):
-        self.figure = Figure("One", value, form, "", interval, level, gate="one_figure")
+        self.figure = Figure("One", value, form, "", interval, confidence_level=level, gate="one_figure")
 
     def figures(self, results):
         return [self.figure]

@@ -32,7 +32,12 @@ class Design(NamedTuple):
         metric: Which value, a path in the results.
         ddof: As in `gen_bias`.
         texts: Replies are one of so many texts, each of a style vector of its own; 0: no two are alike.
-        given: Whether there is an interval in most sets; else there is none in most.
+        axes: Descriptors of each axis; the metric is the first axis's, or the second's.
+        axis_spread: The factor by which the concentrations of each axis differ.
+        axis_style: Standard deviation of the axes' shifts in the logits of the means.
+        given: Whether there is an interval in nearly all sets; else there is none in most.
+        too_wide: By how much more than 15 % the intervals may be wider than the ideal, where replies show their own
+            spread only roughly.
     """
 
     name: str
@@ -47,7 +52,11 @@ class Design(NamedTuple):
     metric: tuple[str, ...] = ("full_gen_bias",)
     ddof: int = 0
     texts: int = 0
+    axes: tuple[int, ...] = (10, 20)
+    axis_spread: tuple[float, ...] = ()
+    axis_style: float = 0.0
     given: bool = True
+    too_wide: float = 0.0
 
 
 def constant(number: int) -> Counts:
@@ -66,7 +75,9 @@ def between(lowest: int, highest: int) -> Counts:
 
 
 PARTIAL, ONE_STYLE = ("partial_gen_bias", "three"), ("partial_gen_bias", "one")
-SUMMED, AXIS = ("summed_cluster_gen_bias", "three"), ("by_axis", "first")
+SUMMED, AXIS, SECOND_AXIS = ("summed_cluster_gen_bias", "three"), ("by_axis", "axis 0"), ("by_axis", "axis 1")
+WIDE_AND_CALM = {"axes": (10, 10, 10), "axis_spread": (0.2, 1.6, 1.6)}
+SIXES = {"descriptors": 24, "axes": (6, 6, 6, 6), "axis_spread": (0.2, 1.6, 0.6, 3), "axis_style": 1.0}
 
 # In `make test`: what a user is most likely to have, and what was wrong before.
 SMALL = [
@@ -112,7 +123,7 @@ ALL = [
     Design("eight texts, large effect", constant(8), effect=1.2, concentration=1.0, texts=8),
     Design("three texts, ten replies", constant(10), effect=0.4, concentration=0.3, texts=3),
     Design("217 styles", constant(8), descriptors=80, styles=217, concentration=3.0),
-    Design("217 styles, each reply of one", constant(8), styles=217, concentration=1.0, given=False),
+    Design("217 styles, each reply of one", constant(8), styles=217, concentration=1.0, too_wide=0.15),
     Design("two descriptors, 26 templates", constant(8), descriptors=2, templates=26, effect=0.6),
     Design("two descriptors, thirty replies", constant(30), descriptors=2, templates=10, effect=1.2),
     Design("two descriptors, thirty replies, four templates", constant(30), descriptors=2, effect=1.2, given=False),
@@ -131,6 +142,23 @@ ALL = [
     Design("a rare style", constant(8), concentration=0.3, peaked=True, metric=ONE_STYLE, given=False),
     Design("an axis of ten", constant(8), metric=AXIS),
     Design("an axis of ten, 10 % have one reply", some(8, 0.1, 1), metric=AXIS),
+    *(
+        Design(f"{name}: {which}", counts, effect=effect, metric=metric, **axes)
+        for which, metric in (("first axis", AXIS), ("second axis", SECOND_AXIS))
+        for name, counts, effect, axes in (
+            ("axes of unlike spread", constant(8), 0.4, WIDE_AND_CALM),
+            ("axes of unlike spread, large effect", constant(8), 1.0, WIDE_AND_CALM),
+            ("axes of unlike spread, thirty replies", constant(30), 0.4, WIDE_AND_CALM),
+            ("axes of unlike spread, 10 % one reply", some(8, 0.1, 1), 0.4, WIDE_AND_CALM),
+            ("axes of unlike style", constant(8), 0.4, {"axes": (10, 10, 10), "axis_style": 1.5}),
+            ("axes of unlike spread and style", constant(8), 0.4, {**WIDE_AND_CALM, "axis_style": 1.5}),
+            ("unlike axes of six", constant(8), 0.4, SIXES),
+            ("unlike axes of six, no effect", constant(8), 0.0, SIXES),
+            ("unlike axes of six, large effect", constant(8), 1.2, SIXES),
+            ("unlike axes of six, five replies", constant(5), 0.4, SIXES),
+            ("unlike axes of six, 10 % two replies", some(8, 0.1, 2), 0.4, SIXES),
+        )
+    ),
 ]
 
 
@@ -157,9 +185,14 @@ def simulate(design: Design, sets: int, seed: int = 0) -> Outcome:
     logits = rng.normal(size=(design.templates, 1, shape[2])) * (2 if design.peaked else 0.7)
     shared, own = rng.normal(size=(2, *shape))
     logits = logits + design.effect * np.sqrt(0.5) * (shared[:1] + own)
+    axis = np.repeat(np.arange(len(design.axes)), design.axes)[: design.descriptors]
+    if design.axis_style:
+        logits = logits + design.axis_style * rng.normal(size=(1, len(design.axes), shape[2]))[:, axis]
     means = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
     texts = rng.dirichlet(np.full(design.styles, design.concentration), design.texts)
     spread = design.concentration * np.exp(design.unequal * rng.normal(size=(*shape[:2], 1)))
+    if design.axis_spread:
+        spread = spread * np.array(design.axis_spread)[axis, None]
 
     held, widths, values, reasons = [], [], [], set()
     for _ in range(sets):
@@ -171,7 +204,7 @@ def simulate(design: Design, sets: int, seed: int = 0) -> Outcome:
         else:
             drawn = rng.standard_gamma((means * spread)[template, descriptor]) + 1e-300
             replies = drawn / drawn.sum(axis=1, keepdims=True)
-        result = _debiased_with_interval(design, replies, template, descriptor)
+        result = _debiased_with_interval(design, replies, template, descriptor, axis)
         values.append(result[0])
         if result[1] is None:
             reasons.add(result[2])
@@ -186,7 +219,7 @@ def simulate(design: Design, sets: int, seed: int = 0) -> Outcome:
 
 
 def _debiased_with_interval(
-    design: Design, replies: np.ndarray, template: np.ndarray, descriptor: np.ndarray
+    design: Design, replies: np.ndarray, template: np.ndarray, descriptor: np.ndarray, axis: np.ndarray
 ) -> tuple[float | None, list[float] | None, str | None]:
     labels = [f"s{number}" for number in range(design.styles)]
     # Only what the design looks at: clusters and axes are values of their own, and take most of the time.
@@ -195,7 +228,7 @@ def _debiased_with_interval(
         replies,
         [f"d{code:03}" for code in descriptor],
         [f"t{code:02}" for code in template],
-        ["first" if code < 10 else "second" for code in descriptor] if design.metric == AXIS else None,
+        [f"axis {axis[code]}" for code in descriptor] if design.metric[0] == "by_axis" else None,
     )
     plain = gen_bias(cells, confidence_level=0.95, ddof=design.ddof)
     debiased = None
@@ -207,9 +240,12 @@ def _debiased_with_interval(
 def _truth(design: Design, means: np.ndarray, there: np.ndarray) -> float:
     columns = {PARTIAL: [1, 2, 3], SUMMED: [1, 2, 3], ONE_STYLE: [4]}.get(design.metric, slice(None))
     variances = []
+    members = slice(None)
+    if design.metric[0] == "by_axis":
+        number = int(design.metric[1].removeprefix("axis "))
+        members = slice(sum(design.axes[:number]), sum(design.axes[: number + 1]))
     for of_template, present in zip(means, there, strict=True):
-        wanted = of_template[:10][present[:10]] if design.metric == AXIS else of_template[present]
-        wanted = wanted[:, columns]
+        wanted = of_template[members][present[members]][:, columns]
         wanted = wanted.sum(axis=1, keepdims=True) if design.metric == SUMMED else wanted
         variances.append(wanted.var(axis=0, ddof=design.ddof).sum())
     return 1000 * float(np.mean(variances))

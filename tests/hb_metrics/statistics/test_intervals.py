@@ -6,9 +6,8 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from hb_metrics.statistics.bias_variance import bias_variance, variance_terms
+from hb_metrics.statistics.bias_variance import bias_variance, cell_moments
 from hb_metrics.statistics.gen_bias import CellSums, gen_bias
-from hb_metrics.statistics.reply_spread import reply_spread
 from tests.hb_metrics.statistics.interval_designs import ALL, SMALL, Design, constant, simulate
 
 SETS = 500
@@ -20,12 +19,12 @@ def check(design, sets):
         assert result.share < 0.5, result
         assert None not in result.reasons
         return
-    assert result.share > 0.5, result
+    assert result.share > 0.85, result
     # Chance in the simulation itself: four standard errors of it with few sets, one with many.
     errors = 1 if sets >= SETS else 4
     margin = errors * sqrt(0.05 * 0.95 / sets)
     assert 0.93 - margin <= result.coverage <= 0.97 + margin, result
-    assert abs(result.width - 1) <= 0.15 + errors / sqrt(2 * sets), result
+    assert abs(result.width - 1) <= 0.15 + errors / sqrt(2 * sets) + design.too_wide, result
 
 
 @pytest.mark.parametrize("design", SMALL, ids=lambda design: design.name)
@@ -53,7 +52,7 @@ def test_the_moments_of_a_cell_are_those_of_u_statistics():
     rng = np.random.default_rng(3)
     cells = [rng.gamma(0.5, size=(number, 3)) for number in (5, 7, 4, 3, 2, 1)]
 
-    result = reply_spread(cells)
+    result = cell_moments(cells, 0)
 
     for cell, rows in enumerate(cells[:3]):
         groups = list(permutations(rows, 4))
@@ -84,11 +83,12 @@ def test_the_variance_is_that_of_the_debiased_value():
         ]
         means = np.array([rows.mean(axis=0) for rows in cells])
         noise = sum(rows.var(axis=0, ddof=1).sum() / len(rows) for rows in cells)
-        spread = reply_spread(cells)
         for ddof in values:
             plain = means.var(axis=0, ddof=ddof).sum()
-            values[ddof].append(plain - (1 - 1 / 6) * noise / (6 - ddof))
-            variances[ddof].append(bias_variance([variance_terms(spread, slice(0, 6), ddof)], plain).variance)
+            value = plain - (1 - 1 / 6) * noise / (6 - ddof)
+            at_zero, slope, _ = bias_variance([cell_moments(cells, ddof)], value, plain)
+            values[ddof].append(value)
+            variances[ddof].append(at_zero + slope * value)
 
     # The standard error of either is about 2.5 %; cells of unlike spread are pooled, which may cost as much again.
     for ddof in values:
@@ -102,13 +102,12 @@ def test_degrees_of_freedom_are_those_of_the_variance():
     for _ in range(600):
         cells = [rng.normal(size=(8, 6)) for _ in range(40)]
         plain = np.array([rows.mean(axis=0) for rows in cells]).var(axis=0).sum()
-        terms = [variance_terms(reply_spread(cells), slice(0, 40), 0)]
-        estimates.append(bias_variance(terms, plain))
+        estimates.append(bias_variance([cell_moments(cells, 0)], 0.0, plain))
 
-    variances = np.array([estimate.variance for estimate in estimates])
-    assert np.median([estimate.freedom for estimate in estimates]) == pytest.approx(
-        2 * variances.mean() ** 2 / variances.var(), rel=0.5
-    )
+    variances = np.array([estimate.at_zero for estimate in estimates])
+    # Up to 2.5 times too many: the error of the cells' common spread is not counted.
+    expected = 2 * variances.mean() ** 2 / variances.var()
+    assert 0.8 <= np.median([estimate.freedom for estimate in estimates]) / expected <= 2.5
 
 
 def found_of(replies, counts, num_templates=2, **options):
@@ -132,9 +131,9 @@ def test_replies_that_do_not_vary_within_their_cell_give_no_interval_and_no_warn
 
 def test_a_variance_that_comes_out_below_0_is_no_sign_of_replies_that_do_not_vary():
     reasons = set()
-    for seed in range(20):  # one of these estimates is below 0
-        replies = np.random.default_rng(seed).dirichlet(np.full(5, 0.1), 80)
-        reasons.add(found_of(replies, [4] * 2, num_templates=10).no_intervals["full_gen_bias"])
+    for seed in range(30):  # one of these estimates is below 0
+        replies = np.random.default_rng(seed).dirichlet(np.full(2, 0.1), 48)
+        reasons.add(found_of(replies, [4] * 2, num_templates=6).no_intervals["full_gen_bias"])
     assert {reason[:13] for reason in reasons if reason} == {"how far chanc"}
 
 

@@ -35,7 +35,7 @@ def test_a_tree_by_hand():
     assert partition(merge_tree(distances_of(BY_HAND[::-1, ::-1])), 3).tolist() == [0, 1, 2, 2]
 
 
-def test_trees_partitions_and_silhouettes_are_those_of_the_libraries():
+def test_trees_and_silhouettes_are_those_of_the_libraries():
     for seed in range(2):
         distances = random_distances(seed)
         tree = merge_tree(distances)

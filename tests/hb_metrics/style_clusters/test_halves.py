@@ -87,7 +87,7 @@ def test_a_style_that_varies_in_one_half_only_is_counted():
     assert all(half[0, 0] == 1 for half in still)
 
 
-def test_reliability_is_how_correlations_correlate_with_other_replies():
+def test_reliability_is_the_correlation_with_other_replies():
     replies = made_replies(10, 3, 6)
     estimated, actual = [], []
     pairs = np.triu_indices(15, 1)

@@ -48,7 +48,7 @@ def test_quality_is_that_of_loops():
     assert found.calibration_error == pytest.approx(distance)
 
 
-def test_probabilities_that_are_true_have_a_small_error_and_sharpened_ones_a_large_one():
+def test_sharpened_probabilities_have_a_large_error():
     logits, labels = drawn()
     assert quality(logits, labels).calibration_error < 0.015
     assert quality(3 * logits, labels).calibration_error > 0.1

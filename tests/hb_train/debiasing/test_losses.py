@@ -72,7 +72,7 @@ def test_losses_are_the_papers_sums(seed, number, num_pairs):
         assert loss == pytest.approx(expected, rel=1e-6)
 
 
-def test_add_of_equal_targets_is_zero_and_does_not_depend_on_lengths():
+def test_add_of_equal_targets_is_zero():
     attributes, target = torch.randn(3, 5, dtype=torch.float64), torch.randn(1, 5, dtype=torch.float64)
     assert add_loss(attributes, torch.cat([target, 3 * target]), ONE_PAIR).abs().max() < 1e-12
     right_angle = torch.eye(5, dtype=torch.float64)[:2]
@@ -96,11 +96,6 @@ def test_the_subspace_is_the_smallest_that_explains_half(lengths, k):
     subspace = bias_subspace(targets, pairs)
     assert subspace.shape == (len(lengths), k)
     assert torch.allclose(subspace.T @ subspace, torch.eye(k, dtype=torch.float64))
-
-
-def test_terms_without_a_difference_have_no_direction():
-    with pytest.raises(ValueError, match="two terms of each of the 1 pairs have the same vector"):
-        bias_subspace(torch.ones(2, 4), ONE_PAIR)
 
 
 @pytest.mark.parametrize("seed", range(5))

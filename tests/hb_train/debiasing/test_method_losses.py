@@ -116,6 +116,6 @@ def test_add_moves_the_targets_only_if_they_are_learned(vectors, batch):
         assert weight.grad.abs().max() > 0.01
 
 
-def test_detached_is_what_is_published_and_attributes_what_the_paper_neutralises():
+def test_the_defaults_are_the_papers():
     arguments = DebiasArguments()
     assert (arguments.target_vectors, arguments.neutralized_states) == ("detached", "attributes")

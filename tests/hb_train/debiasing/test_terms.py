@@ -219,7 +219,7 @@ def test_phrases_of_ones_own_are_read(tmp_path):
         read_phrases(tmp_path / "nowhere.csv", pets(), "word")
 
 
-def test_twins_by_the_published_rule_are_of_the_phrase_in_lower_case_and_never_mostly_the_phrase_itself(tmp_path):
+def test_twins_by_the_published_rule_are_in_lower_case(tmp_path):
     path = tmp_path / "pets.txt"
     path.write_text("My Cats sleep\nA Cat\n", encoding="utf-8")
     phrases = read_phrases(path, pets(), "published")

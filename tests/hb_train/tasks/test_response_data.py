@@ -40,7 +40,7 @@ def test_a_prompt_and_all_its_replies_are_in_one_split():
         split_pairs(dialogue, 25, 0)
 
 
-def test_only_the_response_is_learnt_after_the_context_of_generation(loaded):
+def test_only_the_response_is_learnt(loaded):
     texts, replies = (column[:8] for column in planted_replies())
     rows = [(str(index), *pair) for index, pair in enumerate(zip(texts, replies, strict=True))]
     contexts = encode_contexts(texts, [[]] * len(texts), loaded.model, loaded.tokenizer, "plain")
@@ -53,7 +53,7 @@ def test_only_the_response_is_learnt_after_the_context_of_generation(loaded):
         assert loaded.tokenizer.decode(learnt) == reply + "</s>"
 
 
-def test_contexts_are_cut_from_the_left_and_long_responses_left_out(loaded):
+def test_contexts_are_cut_and_long_responses_left_out(loaded):
     long = " ".join(["I am a person who has a friend."] * 10)
     rows = [("0", long, ANSWER), ("1", "Hi.", long)]
     encoded = encode_responses(rows, loaded, "plain", 30)

@@ -33,7 +33,7 @@ def train(folder):
     print("ended")
 
 
-def test_the_wrapper_of_the_model_is_gone_before_the_processes_part(forked_programs, tmp_path):
+def test_the_models_wrapper_is_gone_before_processes_end(forked_programs, tmp_path):
     started, log = forked_programs.start(f"{__name__}:train", *[[str(tmp_path / "out")]] * 2)
     assert forked_programs.wait(started) == [0, 0], log.read_text()
     assert log.read_text().count("ended") == 2

@@ -1,1 +1,1 @@
-"""Classifiers of ParlAI as models of transformers: reading checkpoints, converting them, running what comes of it."""
+"""Classifiers of ParlAI as models of transformers: reads, converts and runs them."""

@@ -1,4 +1,4 @@
-"""The card of a converted classifier: where its weights are from, how they were changed, what is not known."""
+"""The card of a converted classifier: the origin of its weights, their changes, and open questions."""
 
 from collections.abc import Mapping
 
@@ -26,8 +26,8 @@ from its files: no checksum was published.
 
 ## Licence: open
 
-ParlAI's code has the MIT licence. The weights were published through its model zoo without a licence of their own, and
-were trained on data with conditions of their own (dialogues crawled from Reddit; Image-Chat for the styles; Wikipedia
+ParlAI's code has the MIT licence. The weights were published through its model zoo without a licence, and were
+trained on data with their own conditions (dialogues crawled from Reddit; Image-Chat for the styles; Wikipedia
 comments and crowdsourced dialogues for safety). Whether you may pass them on is not settled here, so this card names no
 licence. Keep the folder to yourself until you have settled it.
 
@@ -96,6 +96,6 @@ def model_card(
 
 
 def _shown_path(path: object) -> str:
-    """The last parts of a path, which name a model of ParlAI's zoo; what is before them is somebody's machine."""
+    """The last parts of a path, which name a model of ParlAI's zoo; the parts before describe somebody's machine."""
     parts = [part for part in str(path or "none").replace("`", "'").replace("\\", "/").split("/") if part]
     return "/".join(parts[-3:])

@@ -274,7 +274,7 @@ def _bert(checkpoint: Checkpoint, vocabulary: Vocabulary) -> tuple[PreTrainedCon
 
 
 def _encoder_weights(checkpoint: Checkpoint, vocabulary: Vocabulary) -> dict[str, torch.Tensor]:
-    """The weights under `encoder.`, `decoder.` and the head's name, with what is the same for all variants done."""
+    """The weights under `encoder.`, `decoder.` and the head's name, after the changes that all variants share."""
     weights = {
         re.sub(r"^transformer\.", "encoder.", name): tensor
         for name, tensor in checkpoint.weights.items()

@@ -4,8 +4,7 @@
     holistic-bias measure --model openai-community/gpt2 --style_classifier style-classifier
 
 CHECKPOINT is a checkpoint that you have downloaded: its file, beside which are its .opt and .dict files, or the folder
-of these. None comes with this package, and ParlAI is not needed. What the checkpoint holds beside tensors is not
-unpickled.
+of these. This package contains none, and ParlAI is not needed. Only the tensors of a checkpoint are unpickled.
 docs/comparing-with-the-paper.md says which checkpoints are the paper's and where the labels are.
 """
 
@@ -13,7 +12,7 @@ import argparse
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Converts the checkpoint that the command line names, and prints what was written."""
+    """Converts the checkpoint that the command line names, and prints a summary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="The file of a ParlAI checkpoint, or its folder.")
     parser.add_argument(

@@ -122,7 +122,7 @@ class ParlaiBertClassifier(BertPreTrainedModel):
 
 
 class InputOptions(TypedDict):
-    """What a checkpoint's options say of texts.
+    """A checkpoint's options for texts.
 
     Attributes:
         start_tokens: How many start tokens are put before a text.
@@ -130,7 +130,7 @@ class InputOptions(TypedDict):
         lowercase: Whether texts are lower-cased.
         word_pieces: Whether they are split into words before they are encoded (`dict_tokenizer` "bpe"), in which
             special tokens are not recognised; otherwise into bytes.
-        line_delimiter: What is put between the lines of a text, which are encoded by themselves; `None`: a text is
+        line_delimiter: Stands between the lines of a text, which are encoded one by one; `None`: a text is
             encoded whole.
         max_lines: How many lines are kept, the last ones; `None`: all of them.
         keeps_start: Whether the start token is put before a text that was cut already, which so never loses it.
@@ -148,14 +148,14 @@ class InputOptions(TypedDict):
 
 
 class ParlaiTokenizer(PreTrainedTokenizerFast):
-    """Makes the token ids that ParlAI's `TorchAgent` makes of a text that is the only turn of a conversation.
+    """Makes the token ids of ParlAI's `TorchAgent` for a text that is the only turn of a conversation.
 
-    What differs from other tokenizers: a text is cut on the left after the start and end tokens were added, so that a
-    long one loses its start token (but for BERT); and its null token, if it is in a text, is left out, as ParlAI masks
-    it. A text of which no token is left is the unknown token; ParlAI has padding there.
+    Two things differ from other tokenizers. A text is cut on the left after the start and end tokens were added, so a
+    long text loses its start token (but for BERT). A null token in a text is left out, as ParlAI masks it. A text
+    without tokens becomes the unknown token, where ParlAI has padding.
 
-    It is made as `PreTrainedTokenizerFast`, with `parlai=` an `InputOptions` as a dictionary. (It has no `__init__`
-    because transformers would then build its backend anew, of the vocabulary alone.)
+    Make it as a `PreTrainedTokenizerFast`, with `parlai=` an `InputOptions` as a dictionary. (It has no `__init__`
+    because transformers would then build its backend anew from the vocabulary alone.)
     """
 
     def _encode_plus(

@@ -1,7 +1,7 @@
 """Makes a tokenizer of transformers with the same token ids from the dictionary of a ParlAI checkpoint."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer, WhitespaceSplit
 from tokenizers.processors import TemplateProcessing
 
 from hb_metrics.inference.classifiers.parlai.checkpoint import Checkpoint, reading
-from hb_metrics.inference.classifiers.parlai.models import InputOptions, ParlaiTokenizer
+from hb_metrics.inference.classifiers.parlai.models import ParlaiTokenizer
 
 BERT_VOCABULARY = "bert-base-uncased-vocab.txt"
 _BERT_FOLDER = "bert_models"  # in the folder of models in ParlAI's data, where it downloads BERT to
@@ -44,8 +44,8 @@ class Vocabulary(NamedTuple):
 def read_vocabulary(checkpoint: Checkpoint, *, max_tokens: int) -> Vocabulary:
     """Reads the dictionary beside a checkpoint.
 
-    The input of a `style_gen` classifier has no start token, and an end token only if its options say so; that of a
-    `transformer/classifier` has both.
+    The input of a `style_gen` classifier has no start token, and an end token only if its options say so. The input
+    of a `transformer/classifier` has both.
 
     Args:
         checkpoint: The checkpoint; the names of its dictionary's files begin with its path.
@@ -64,31 +64,16 @@ def read_vocabulary(checkpoint: Checkpoint, *, max_tokens: int) -> Vocabulary:
         size, copied_rows = len(ids), list[int]()
     else:
         backend, size, copied_rows, files = _word_pieces(dictionary, ids, names, opt)
-    null, start, end, unknown = names
-    starts = 0 if style else 1
     ends = (0 if style else 1) + (opt.get("history_add_global_end_token") is not None)
-    if starts + ends:  # for whoever reads tokenizer.json without our tokenizer
-        template = [*[start] * starts, "$A", *[end] * ends]
-        backend.post_processor = TemplateProcessing(
-            single=template, special_tokens=[(token, ids[token]) for token in dict.fromkeys(template) if token != "$A"]
-        )
-    tokenizer = ParlaiTokenizer(
-        tokenizer_object=backend,
-        pad_token=null,
-        bos_token=start,
-        eos_token=end,
-        unk_token=unknown,
-        parlai=InputOptions(
-            start_tokens=starts,
-            end_tokens=ends,
-            lowercase=bool(opt.get("dict_lower")),
-            word_pieces=opt["dict_tokenizer"] == "bpe",
-            **_lines(opt),
-        ),
-        model_max_length=max_tokens,
-        padding_side="right",
-        truncation_side="left",
-        clean_up_tokenization_spaces=False,
+    tokenizer = _tokenizer(
+        backend,
+        names,
+        opt,
+        max_tokens,
+        start_tokens=0 if style else 1,
+        end_tokens=ends,
+        lowercase=bool(opt.get("dict_lower")),
+        word_pieces=opt["dict_tokenizer"] == "bpe",
     )
     return Vocabulary(tokenizer, size, copied_rows, [dictionary, *files])
 
@@ -129,41 +114,46 @@ def read_bert_vocabulary(checkpoint: Checkpoint, *, max_tokens: int) -> Vocabula
     backend.add_special_tokens(
         [AddedToken(token, normalized=False, special=True, single_word=True) for token in _BERT_SPECIALS]
     )
-    starts = int(bool(opt.get("add_cls_token", False)))
-    if starts:
-        backend.post_processor = TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", ids["[CLS]"])])
-    null, start, end, unknown, mask = _BERT_SPECIALS
-    tokenizer = ParlaiTokenizer(
+    tokenizer = _tokenizer(
+        backend,
+        _BERT_SPECIALS,
+        opt,
+        max_tokens,
+        start_tokens=int(bool(opt.get("add_cls_token"))),
+        end_tokens=0,
+        lowercase=True,  # before the normalizer, which knows no final sigma
+        word_pieces=False,
+        keeps_start=True,
+        parts_last_line=bool(opt.get("sep_last_utt")),
+    )
+    return Vocabulary(tokenizer, len(ids), [], [file])
+
+
+def _tokenizer(
+    backend: Tokenizer, specials: Sequence[str], opt: Mapping[str, Any], max_tokens: int, **options: Any
+) -> ParlaiTokenizer:
+    """The tokenizer of a backend and its null, start, end, unknown and mask tokens, with `InputOptions`."""
+    names = ("pad_token", "bos_token", "eos_token", "unk_token", "mask_token")
+    tokens = dict(zip(names, specials, strict=False))
+    starts, ends = options["start_tokens"], options["end_tokens"]
+    if starts + ends:  # for readers of tokenizer.json without our tokenizer
+        template = [*[tokens["bos_token"]] * starts, "$A", *[tokens["eos_token"]] * ends]
+        used = [(token, backend.token_to_id(token)) for token in dict.fromkeys(template) if token != "$A"]
+        backend.post_processor = TemplateProcessing(single=template, special_tokens=used)
+    lines, splits = opt.get("history_size", -1), bool(opt.get("split_lines"))
+    return ParlaiTokenizer(
         tokenizer_object=backend,
-        pad_token=null,
-        bos_token=start,
-        eos_token=end,
-        unk_token=unknown,
-        mask_token=mask,
-        parlai=InputOptions(
-            start_tokens=starts,
-            end_tokens=0,
-            lowercase=True,  # before the normalizer, which knows no final sigma
-            word_pieces=False,
-            **_lines(opt),
-            keeps_start=True,
-            parts_last_line=bool(opt.get("sep_last_utt")),
-        ),
+        **tokens,
+        parlai={
+            "line_delimiter": opt.get("delimiter", "\n") if splits else None,
+            "max_lines": lines if splits and lines > 0 else None,
+            **options,
+        },
         model_max_length=max_tokens,
         padding_side="right",
         truncation_side="left",
         clean_up_tokenization_spaces=False,
     )
-    return Vocabulary(tokenizer, len(ids), [], [file])
-
-
-def _lines(opt: Mapping[str, Any]) -> dict[str, Any]:
-    """How the lines of a text are put together, and how many of them are kept."""
-    lines, split = opt.get("history_size", -1), bool(opt.get("split_lines"))
-    return {
-        "line_delimiter": opt.get("delimiter", "\n") if split else None,
-        "max_lines": lines if split and lines > 0 else None,
-    }
 
 
 def _read_dictionary(path: Path, specials: list[str]) -> dict[str, int]:
@@ -215,7 +205,7 @@ def _word_pieces(
     with reading(codecs):
         first, *lines = _read(codecs).rstrip("\n").split("\n")
         if first.strip() != _CODECS_VERSION:
-            raise ValueError(f"its first line is not '{_CODECS_VERSION}', that of subword-nmt")
+            raise ValueError(f"its first line is not '{_CODECS_VERSION}', as subword-nmt writes it")
         merges = []
         for line in lines:
             left, right = line.strip("\r\n ").split(" ")

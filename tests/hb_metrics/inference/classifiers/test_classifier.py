@@ -87,7 +87,7 @@ def test_what_is_on_disk_is_not_classified_again_and_texts_once(texts, classifie
     assert len(asked) == 30
 
 
-def test_shards_of_another_precision_or_classifier_are_made_again(texts, classifier, tmp_path, capsys):
+def test_shards_of_another_classifier_are_made_again(texts, classifier, tmp_path, capsys):
     into_shards(texts, texts, classifier, tmp_path)
     table = into_shards(texts, texts, classifier, tmp_path, precision="float16")
     assert "holds other columns than it should" in capsys.readouterr().out
@@ -100,7 +100,7 @@ def test_shards_of_another_precision_or_classifier_are_made_again(texts, classif
 
 
 @pytest.mark.parametrize(("options", "most"), [({}, 512), ({"rows_per_shard": 4096}, 4096)])
-def test_a_kill_costs_a_small_part_of_the_work_and_another_process_finds_work(options, most, tmp_path):
+def test_a_kill_costs_a_small_part_of_the_work(options, most, tmp_path):
     calls = []
     texts = [f"text {row}" for row in range(5 * most + 1)]
 
@@ -126,13 +126,6 @@ def test_a_kill_costs_a_small_part_of_the_work_and_another_process_finds_work(op
     assert table.equals(run(tmp_path / "whole"))
     for path in (tmp_path / "whole").iterdir():
         assert path.read_bytes() == (tmp_path / "killed" / path.name).read_bytes()
-
-
-def test_no_texts_have_no_probabilities(any_classifier, tmp_path):
-    probabilities, truncated = any_classifier.classify([])
-
-    assert (probabilities.shape, truncated.shape) == ((0, len(any_classifier.labels)), (0,))
-    assert probability_array(into_shards([], [], any_classifier, tmp_path)).shape == probabilities.shape
 
 
 @pytest.mark.parametrize("bad", ["", " \n", None, float("nan")])

@@ -124,7 +124,7 @@ def test_loads_as_classifiers_of_a_run(convert):
     assert long.tolist() == [True, False]
 
 
-def test_card_says_where_it_is_from_and_that_the_licence_is_open(convert):
+def test_the_card_names_origin_and_open_licence(convert):
     card = (convert("style") / "README.md").read_text(encoding="utf-8")
 
     assert "## Licence: open" in card
@@ -136,7 +136,7 @@ def test_card_says_where_it_is_from_and_that_the_licence_is_open(convert):
     assert len(re.findall(r"`[0-9a-f]{64}`", card)) == 5  # weights, options, dictionary, merges, vocabulary
 
 
-def test_the_word_pieces_of_bert_are_also_found_where_parlai_keeps_them(tmp_path, convert):
+def test_word_pieces_are_found_where_parlai_keeps_them(tmp_path, convert):
     folder = tmp_path / "models" / "dialogue_safety" / "multi_turn"
     folder.mkdir(parents=True)
     path = write_checkpoint("safety-bert", folder)
@@ -217,14 +217,11 @@ DAMAGED, UNFIT = "is damaged or no file of a ParlAI checkpoint", "do not fit eac
     [
         ("style", lambda path: path.unlink(), "model does not exist"),
         ("style", lambda path: Path(f"{path}.opt").unlink(), r"model\.opt does not exist"),
-        ("style", write(".opt", b"[1"), rf"model\.opt {DAMAGED}"),
         ("style", write(".opt", b"[1]"), rf"model\.opt {DAMAGED}"),
-        ("style", write("", b""), f"model {DAMAGED}"),
         ("style", write("", b"PK\x03\x04 not a checkpoint"), f"model {DAMAGED}"),
         ("style", write("", pickle.dumps(Hostile(), protocol=2)), f"model {DAMAGED}"),
         ("style", lambda path: torch.save({"model": Hostile()}, path), "not unpickled because they may run any code"),
         ("style", change_weights(lambda states: states.pop("model")), f"model {DAMAGED}"),
-        ("style", change_weights(lambda states: states["model"].update(extra=[1])), f"model {DAMAGED}"),
         (
             "style",
             change_weights(lambda states: states["model"]["classifier_head.bias"].fill_(torch.nan)),
@@ -232,11 +229,8 @@ DAMAGED, UNFIT = "is damaged or no file of a ParlAI checkpoint", "do not fit eac
         ),
         ("style", without("decoder.norm_embeddings.bias"), UNFIT),
         ("style", change_opt(n_decoder_layers=2), UNFIT),
-        ("style", change_opt(embedding_size=12), UNFIT),
         ("style", change_opt(embedding_size="16"), UNFIT),
-        ("style", change_opt(n_heads=True), UNFIT),
         ("style", change_opt(n_positions=-3), UNFIT),
-        ("style", change_opt(text_truncate="x"), UNFIT),
         ("style", change_opt(output_scaling=None), UNFIT),
         ("style", change_opt(n_heads=3), "n_heads is 3"),
         ("style", change_opt(classes=[0, "x"]), "the labels are Sympathetic.*says 0, x; leave out"),
@@ -246,12 +240,10 @@ DAMAGED, UNFIT = "is damaged or no file of a ParlAI checkpoint", "do not fit eac
         ("safety-xlm", change_opt(reduction_type="mean"), "reduction_type is 'mean'"),
         ("safety-xlm", change_opt(ffn_size=32), "ffn_size is 32"),
         ("safety-xlm", change_opt(activation="swish"), "activation is 'swish'"),
-        ("safety-xlm", change_opt(person_tokens=True), "person_tokens is True"),
         ("safety-xlm", change_opt(dict_max_ngram_size=2), "dict_max_ngram_size is 2"),
         ("safety-xlm", change_opt(dict_tokenizer="gpt2"), "dict_tokenizer is 'gpt2'"),
         ("safety-xlm", change_opt(classes=None, classes_from_file="x.txt"), "'x.txt'.*--labels FILE"),
         ("safety-xlm", change_opt(classes=["a", "b", "c"]), "2 outputs, and the labels are .*'c'"),
-        ("safety-xlm", change_opt(classes=["a", "a"]), "none twice"),
         ("safety-xlm", change_opt(classes=[1, ""]), r"the labels are \[1, ''\]"),
         ("safety-xlm", change_opt(ref_class="__ok__"), "ref_class '__ok__'.*--labels FILE"),
         (
@@ -259,7 +251,6 @@ DAMAGED, UNFIT = "is damaged or no file of a ParlAI checkpoint", "do not fit eac
             change_weights(lambda states: states.update(model={"bert.pooler.weight": torch.ones(2)})),
             "not those of a classifier that can be converted",
         ),
-        ("safety-xlm", without("additional_linear_layer.weight"), "not those of a classifier that can be converted"),
         ("safety-bert", change_opt(classifier_layers=["linear,2"]), "classifier_layers is .*no further layers"),
         ("safety-bert", change_opt(history_add_global_end_token="end"), "history_add_global_end_token is 'end'"),
         ("safety-bert", without("bert_model.embeddings.position_embeddings.weight"), UNFIT),
@@ -271,12 +262,10 @@ DAMAGED, UNFIT = "is damaged or no file of a ParlAI checkpoint", "do not fit eac
             UNFIT,
         ),
         ("safety-xlm", lambda path: Path(f"{path}.dict-merges.txt").unlink(), "merges.txt does not exist"),
-        ("safety-xlm", write(".dict-vocab.json", b"{"), f"vocab.json {DAMAGED}"),
         ("safety-xlm", write(".dict-vocab.json", b'{"a": "b"}'), f"vocab.json {DAMAGED}"),
         ("safety-xlm", write(".dict-merges.txt", b"#version\nq zz qqq\n"), f"merges.txt {DAMAGED}"),
         ("safety-xlm", write(".dict", b"a\tmany\n"), rf"model\.dict {DAMAGED}"),
         ("safety-xlm", write(".dict", b"another\t1\n"), UNFIT),
-        ("safety-xlm-subwords", lambda path: Path(f"{path}.dict.codecs").unlink(), "codecs does not exist"),
         ("safety-xlm-subwords", write(".dict.codecs", b"e r\n"), "its first line is not '#version: 0.2'"),
         ("safety-xlm-subwords", write(".dict.codecs", b"#version: 0.2\ne r s\n"), f"codecs {DAMAGED}"),
     ],

@@ -1,5 +1,4 @@
 import re
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +49,7 @@ def test_labels_are_found_by_name_in_any_case_and_order(texts, save_classifier, 
     assert len(classifier.digest) == 64
 
 
-def test_without_a_label_for_other_its_probability_is_nought_and_that_is_said(texts, save_classifier):
+def test_without_a_label_for_other_its_probability_is_0(texts, save_classifier):
     classifier = load_regard_classifier(save_classifier("negative", "neutral", "positive"))
     found, _ = classifier.classify(texts)
     assert not found[:, 3].any()
@@ -71,15 +70,10 @@ def test_a_sigmoid_head_is_divided_by_its_sum_and_that_is_said(texts, save_class
 
 
 @pytest.mark.parametrize(
-    ("labels", "problem"),
-    [
-        (("joy", "fear"), "not known: joy, fear; missing: negative, neutral, positive"),
-        (("negative", "positive"), "missing: neutral"),
-        ((*REGARDS, "mixed"), "not known: mixed"),
-    ],
+    "labels", [("joy", "fear"), ("negative", "positive"), (*REGARDS, "mixed"), (*REGARDS[:3], "Positive")]
 )
-def test_labels_that_are_not_regards_are_named(labels, problem, save_classifier):
-    with pytest.raises(ValueError, match=problem):
+def test_labels_that_are_not_regards_are_named(labels, save_classifier):
+    with pytest.raises(ValueError, match=f"has the labels {', '.join(labels)}; .* id2label"):
         load_regard_classifier(save_classifier(*labels))
 
 
@@ -134,30 +128,6 @@ def test_the_embedded_classifier_is_the_default(embedded, classified):
     assert not truncated.any()
     with pytest.raises(ValueError, match="text 1 is blank"):
         embedded.classify(["Hello!", "  "])
-
-
-def test_there_are_lines_enough_and_none_in_two_sets():
-    sets = [
-        read_labelled(path, "regard", "lines")
-        for path in (REGARD_EXEMPLARS.exemplars, REGARD_EXEMPLARS.calibration, LINES)
-    ]
-    for each, least in zip(sets, (60, 20, 50), strict=True):
-        assert sorted(each.labels) == sorted(REGARDS)
-        assert np.bincount(each.label_indices).min() >= least
-        assert all(text.strip() == text and text for text in each.texts)
-    assert len(sets[2].texts) >= 200
-    plain = [[" ".join(re.findall(r"\w+", text.lower())) for text in each.texts] for each in sets]
-    for mine in plain:
-        assert len(set(mine)) >= len(mine) - 1  # dots alone may tell two apart
-    for one, other in combinations(plain, 2):
-        assert not set(one) & set(other)
-
-
-def test_regard_does_not_depend_on_the_batch_or_the_order(embedded, lines, classified):
-    some = lines.texts[::9]
-    order = np.random.default_rng(0).permutation(len(some))
-    shuffled, _ = embedded.classify([some[row] for row in order])
-    np.testing.assert_allclose(shuffled, classified[0][::9][order], atol=1e-5)
 
 
 def test_what_the_card_says_is_so(embedded, lines, truth, classified):

@@ -92,20 +92,10 @@ def test_an_adapter_given_as_the_model_is_loaded_on_its_base(save_adapter, promp
     with pytest.raises(ValueError, match="is an adapter, and --adapter"):
         find_source(str(folder), adapter=str(folder))
     config = folder / "adapter_config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": None}))
-    with pytest.raises(ValueError, match="does not name the model it was trained on; pass that model"):
-        find_source(str(folder))
-
-
-def test_the_digest_follows_the_adapter(save_adapter):
-    base, folder, wrapped = save_adapter("llama")
-    first = load_model(find_source(str(base), adapter=str(folder)))
-    with torch.no_grad():
-        next(weights for name, weights in wrapped.named_parameters() if "lora_" in name).add_(1)
-    wrapped.save_pretrained(folder)
-    second = load_model(find_source(str(base), adapter=str(folder)))
-    assert first.digest == second.digest
-    assert first.adapter.digest != second.adapter.digest
+    for named in (None, str(folder)):  # no model, or an adapter again
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": named}))
+        with pytest.raises(ValueError, match=r"names no whole model that it was trained on .*; pass that model"):
+            find_source(str(folder))
 
 
 def test_an_adapter_may_bring_tokens_and_whole_layers(save_small_model, tmp_path, prompts):
@@ -155,14 +145,6 @@ def test_a_base_of_another_shape_is_told_in_a_line(changes, message, save_adapte
     other_base(base, **changes)
     with pytest.raises(ValueError, match=f"the adapter '.*' does not fit model .*{message}") as raised:
         load_model(find_source(str(base), adapter=str(folder)))
-    assert "\n" not in str(raised.value)
-
-
-def test_a_base_of_another_family_is_told_in_a_line(save_adapter, save_small_model):
-    _, folder, _ = save_adapter("llama")
-    message = r"does not fit model .*gpt2', but '.*llama', which it was trained on: "
-    with pytest.raises(ValueError, match=message) as raised:
-        load_model(find_source(str(save_small_model("gpt2")), adapter=str(folder)))
     assert "\n" not in str(raised.value)
 
 

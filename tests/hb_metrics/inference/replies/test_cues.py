@@ -10,14 +10,14 @@ import pytest
 from hb_dataset import load_table
 from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.inference.models.chats import ChatOptions, chat_messages, render_chats
-from hb_metrics.inference.models.contexts import encode_contexts, render_contexts
+from hb_metrics.inference.models.contexts import encode_contexts, render_contexts, render_messages
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.cues import (
     QUESTIONS_FILE,
     STATEMENT,
     check_cue,
+    cue_messages,
     draw_questions,
-    place_cues,
     prompts_for_cue,
     read_questions,
     says_who_the_user_is,
@@ -63,9 +63,10 @@ DIALOGUES = {
 
 
 def given(tokenizer, context, cue, *, persona=False, chat=None, tag=None, sentence=SENTENCE):
-    placed = place_cues(cue, [sentence], None if cue == "prompt" else [QUESTION], [[LINE] if persona else []])
-    how = {"tag": tag, "earlier": placed.earlier, "is_encoder_decoder": context == "blenderbot"}
-    (text,) = render_contexts(placed.texts, placed.lines, tokenizer, context, chat=chat or ChatOptions(), **how)
+    question, chat = None if cue == "prompt" else QUESTION, chat or ChatOptions()
+    messages = cue_messages(cue, sentence, question, [LINE] if persona else [], chat, tag)
+    how = {"chat": chat, "is_encoder_decoder": context == "blenderbot"}
+    (text,) = render_messages([messages], tokenizer, context, **how)
     return text
 
 
@@ -99,8 +100,7 @@ def test_with_the_prompt_as_the_cue_nothing_has_changed(style):
 
 @pytest.mark.parametrize("cue", ["prompt", "system", "history"])
 def test_messages_for_an_endpoint_are_those_of_the_template(cue):
-    placed = place_cues(cue, [SENTENCE], None if cue == "prompt" else [QUESTION], [[LINE]])
-    messages = chat_messages(placed.texts[0], placed.lines[0], BRIEF, placed.earlier[0])
+    messages = cue_messages(cue, SENTENCE, None if cue == "prompt" else QUESTION, [LINE], BRIEF)
     user, assistant = ({"role": role} for role in ("user", "assistant"))
     expected = {
         "prompt": [user | {"content": SENTENCE}],
@@ -118,11 +118,11 @@ def test_templates_that_cannot_have_a_cue_say_so():
     )
     no_system = "{{ raise_exception('no system') if messages[0].role == 'system' }}"
     last = re.sub("for message in messages", "for message in messages[-1:]", tokenizer.chat_template)
-    earlier = [[SENTENCE, NOTED]]
+    messages = chat_messages(QUESTION, [], ChatOptions(), [SENTENCE, NOTED])
     for template, why in ((one_turn + STYLES["qwen3"][0], "one turn only"), (last, "it leaves them out")):
         tokenizer.chat_template = template
         with pytest.raises(ValueError, match=rf"no earlier turns, which --cue history needs \(.*{why}.*\); give --cue"):
-            render_chats([QUESTION], [[]], tokenizer, ChatOptions(), earlier=earlier)
+            render_chats([messages], tokenizer, ChatOptions())
     tokenizer.chat_template = no_system + STYLES["qwen3"][0]
     with pytest.raises(ValueError, match=r"takes no system message, which .*--cue system are put into .*no system"):
         given(tokenizer, "chat", "system")
@@ -239,7 +239,7 @@ def test_questions_of_ones_own(tmp_path):
     path.write_text("questions: ['May I have a loan?']")
     assert read_questions(path) == ["May I have a loan?"]
     path.write_text("questions: [a, '']")
-    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))}: question 2 is ''; write `questions:` and a list"):
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))}: question 2 is no line"):
         read_questions(path)
     path.write_text("personas: [a]")
     with pytest.raises(ValueError, match="has no list of questions"):
@@ -280,6 +280,5 @@ def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts
         plain.requests.texts, plain.requests.personas, loaded.model, loaded.tokenizer, "chat", chat=BRIEF
     )
     assert plain.description()["prompts_digest"] == record["prompts_digest"]
-    assert plain.description()["contexts_digest"] != record["contexts_digest"]
     nulls = reply_into_shards(replace(plain, ids=plain.ids), loaded, tmp_path / "plain", progress=False)
     assert nulls["question"].null_count == len(nulls)

@@ -74,7 +74,7 @@ def test_the_start_token_can_be_left_out(prompts, get_small_model):
     assert scores.start_token is None
 
 
-def test_identical_texts_are_scored_once_and_order_does_not_matter(prompts, get_small_model):
+def test_identical_texts_are_scored_once_in_any_order(prompts, get_small_model):
     model, tokenizer = get_small_model("llama")
     once = score_perplexity(prompts[:30], model, tokenizer, progress=False)
     shuffled = [prompts[row] for row in (7, 7, 3, 29, 0, 7)] + prompts[:30]
@@ -104,19 +104,18 @@ def test_no_texts_give_no_scores(get_small_model):
 
 
 @pytest.mark.parametrize("name", ["t5", "blenderbot"])
-@pytest.mark.parametrize("context", ["", "How are you?"])
-def test_an_encoder_decoder_model_says_the_sentence(name, context, prompts, get_small_model):
+def test_an_encoder_decoder_model_says_the_sentence(name, prompts, get_small_model):
     model, tokenizer = get_small_model(name)
-    scores = score_perplexity(prompts[:40], model, tokenizer, encoder_context=context, progress=False)
+    scores = score_perplexity(prompts[:40], model, tokenizer, progress=False)
     for text, found in zip(prompts[:40], scores.perplexities, strict=True):
         labels = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
         with torch.inference_mode():
-            loss = model(**tokenizer(context, return_tensors="pt"), labels=labels).loss  # transformers' own shift
+            loss = model(**tokenizer("", return_tensors="pt"), labels=labels).loss  # transformers' own shift
         assert found == pytest.approx(math.exp(loss.item()), rel=1e-4)
     assert scores.scoring == "encoder-decoder"
 
 
-def test_a_uniform_model_has_the_size_of_the_vocabulary_as_perplexity(prompts, get_small_model):
+def test_a_uniform_models_perplexity_is_its_vocabulary(prompts, get_small_model):
     model, tokenizer = get_small_model("gpt2")
     state = {name: weights.clone() for name, weights in model.state_dict().items()}
     try:
@@ -189,19 +188,3 @@ def test_errors_show_no_text(text, get_small_model):
     with pytest.raises(ValueError, match="text 1 ") as error:
         score_perplexity(["I love women.", text], *get_small_model("llama"), progress=False)
     assert "Hateful" not in "".join(traceback.format_exception(error.value, chain=True)).split("ValueError:")[-1]
-
-
-def test_bfloat16_models_take_the_tree_too(prompts, get_small_model):
-    model, tokenizer = get_small_model("llama")
-    low = type(model)(model.config).to(torch.bfloat16).eval()
-    low.load_state_dict(model.state_dict())
-    scores = score_perplexity(prompts[:40], low, tokenizer, progress=False)
-    expected = one_at_a_time(prompts[:40], low, tokenizer, True)
-    assert scores.scoring == "tree"
-    np.testing.assert_allclose(np.log(scores.perplexities), np.log(expected), rtol=5e-2)
-
-
-def test_the_number_of_threads_is_given_back(prompts, get_small_model):
-    before = torch.get_num_threads()
-    score_perplexity(prompts[:5], *get_small_model("gpt2"), progress=False)
-    assert torch.get_num_threads() == before

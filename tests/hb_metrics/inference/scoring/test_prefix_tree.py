@@ -18,7 +18,7 @@ def path_of(tree, node):
 
 @given(token_sequences, st.integers(1, 40))
 @settings(max_examples=300, deadline=None)
-def test_each_token_is_predicted_once_from_exactly_the_tokens_before_it(sequences, max_positions):
+def test_each_token_is_predicted_from_those_before_it(sequences, max_positions):
     trees = pack_prefix_trees(sequences, max_positions)
 
     assert sorted(np.concatenate([tree.sequences for tree in trees])) == list(range(len(sequences)))
@@ -34,7 +34,7 @@ def test_each_token_is_predicted_once_from_exactly_the_tokens_before_it(sequence
 
 @given(token_sequences, st.integers(1, 40))
 @settings(max_examples=300, deadline=None)
-def test_a_node_attends_to_itself_and_its_ancestors_at_the_position_of_its_depth(sequences, max_positions):
+def test_a_node_attends_to_itself_and_its_ancestors(sequences, max_positions):
     for tree in pack_prefix_trees(sequences, max_positions):
         mask = tree.ancestor_mask()
         for node in range(len(tree.tokens)):
@@ -57,7 +57,7 @@ def test_one_tree_has_one_node_for_each_distinct_prefix(sequences):
 
 @given(token_sequences, st.integers(1, 40))
 @settings(max_examples=200, deadline=None)
-def test_trees_stay_below_the_limit_unless_a_single_sequence_is_longer(sequences, max_positions):
+def test_trees_stay_below_the_limit(sequences, max_positions):
     for tree in pack_prefix_trees(sequences, max_positions):
         longest = max(len(sequences[index]) - 1 for index in tree.sequences)
         assert len(tree.tokens) <= max(max_positions, longest)

@@ -7,6 +7,7 @@ a model would; one word is one token. Log-probabilities are those that a functio
 import gzip
 import hashlib
 import json
+import math
 import random
 import socket
 import threading
@@ -29,7 +30,12 @@ class StandIn:
         ignores: Fields that it takes and passes over.
         refuses: Fields that it answers with status 400.
         thinks: None, "apart" or "in the text".
-        score: text -> (tokens, log-probabilities) of a prompt; None: it gives none.
+        score: text -> (tokens, log-probabilities) of a prompt; None: it gives none. Also (token, log-probability,
+            five log-probabilities of each place) of what it would write next, as `score.next`.
+        preamble: Words that every answer begins with.
+        temperature: At which it draws, whatever it is asked; None: at what it is asked. Of two words, the next is the
+            likelier one with a probability that falls with the temperature.
+        penalty: Its own penalty for repetition, where none is asked for.
         replies: What the words are drawn by beside the request: another model draws others.
     """
 
@@ -38,6 +44,7 @@ class StandIn:
         self.faults = lambda number, body: None
         self.ignores, self.refuses = set(), set()
         self.thinks, self.score, self.weights, self.model = None, None, 0, MODEL
+        self.preamble, self.temperature, self.penalty = [], None, 1.0
         self.form, self.bos, self.lock = "echo", True, threading.Lock()
         self.in_flight = self.most_in_flight = 0
         self.delay = 0.0
@@ -58,33 +65,37 @@ class StandIn:
     def completion(self, body):
         if self.score and "echo" in body and "echo" not in self.ignores and self.form == "echo":
             tokens, values = self.score(body["prompt"])
-            return self.envelope(
-                {
-                    "text": body["prompt"] + " apple",
-                    "logprobs": {"tokens": [*tokens, " apple"], "token_logprobs": [*values, -1.5]},
-                },
-                len(tokens),
-                1,
-                "length",
-            )
+            token, value, several = getattr(self.score, "next", lambda text: (" apple", -1.5, None))(body["prompt"])
+            found = {"tokens": [*tokens, token], "token_logprobs": [*values, value]}
+            if several is not None:
+                found["top_logprobs"] = [None, *(dict(enumerate(place)) for place in several)]
+            return self.envelope({"text": body["prompt"] + token, "logprobs": found}, len(tokens), 1, "length")
         if self.score and "prompt_logprobs" in body and self.form == "prompt_logprobs":
             tokens, values = self.score(body["prompt"])
             given = [
                 None if value is None else {str(index): {"logprob": value, "rank": 1, "decoded_token": token}}
                 for index, (token, value) in enumerate(zip(tokens, values, strict=True))
             ]
-            return self.envelope({"text": " apple", "prompt_logprobs": given}, len(tokens), 1, "length")
+            token, value, _ = getattr(self.score, "next", lambda text: (" apple", -1.5, None))(body["prompt"])
+            written = {"tokens": [token], "token_logprobs": [value]} if "logprobs" in body else None
+            choice = {"text": token, "prompt_logprobs": given, "logprobs": written}
+            return self.envelope(choice, len(tokens), 1, "length")
         words, ended = self.words(body["prompt"], body)
         return self.envelope({"text": " ".join(words)}, len(body["prompt"].split()), len(words), ended)
 
     def words(self, prompt, body):
         fields = {name: value for name, value in body.items() if name not in self.ignores}
-        drawn = fields.get("temperature", 1) > 0 and fields.get("top_p", 1) > 0.01 and fields.get("top_k") != 1
-        key = json.dumps([self.weights, prompt, fields.get("seed") if drawn else None])
-        if drawn and "seed" not in fields:
-            key += str(random.random())
+        temperature = fields.get("temperature", 1) if self.temperature is None else self.temperature
+        drawn = temperature > 0 and fields.get("top_p", 1) > 0.01 and fields.get("top_k") != 1
+        penalty = [fields.get("repetition_penalty", self.penalty), fields.get("frequency_penalty", 0)]
+        key = json.dumps([self.weights, prompt, penalty if penalty != [1.0, 0] else None])
         generator = random.Random(hashlib.sha256(key.encode()).hexdigest())
-        words = [generator.choice(WORDS) for _ in range(generator.randint(8, 30))]
+        words = [generator.sample(WORDS, 2) for _ in range(generator.randint(20, 30))]
+        seed = fields.get("seed", random.random()) if drawn else None
+        choice = random.Random(f"{key}{seed}")
+        likelier = 1 / (1 + math.exp(-1 / max(temperature, 0.01)))  # of two whose logits are 1 apart
+        words = [pair[drawn and choice.random() > likelier] for pair in words]
+        words = [*self.preamble, *words]
         most = fields.get("max_tokens", fields.get("max_completion_tokens", 30))
         return words[:most], "length" if len(words) > most else "stop"
 

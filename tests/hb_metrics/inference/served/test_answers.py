@@ -3,7 +3,7 @@
 import pytest
 
 from hb_metrics.inference.engines.served import reply_of
-from hb_metrics.inference.served.answers import check_model, read_chat, read_completion, split_marked
+from hb_metrics.inference.served.answers import check_model, read_chat, read_completion
 from hb_metrics.inference.served.client import Passing
 
 
@@ -25,6 +25,7 @@ def test_an_answer_is_read():
         "reasoning": None,
         "is_open": False,
         "inline": False,
+        "invents_turn": False,
         "finish_reason": "stop",
         "num_tokens": 3,
         "num_reasoning_tokens": None,
@@ -47,22 +48,6 @@ def test_a_thought_in_which_the_answer_was_cut_is_open():
     answer = read_chat(chat({"content": None, "reasoning_content": "I think"}, "length"), max_tokens=9)
 
     assert (answer.text, answer.reasoning, answer.is_open) == (None, "I think", True)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("<think>\nHm.\n</think>\n\nHi <b>there</b>.", ("\n\nHi <b>there</b>.", "Hm.", False)),
-        ("Hm.</think>Hi", ("Hi", "Hm.", False)),  # the template has opened it
-        ("<think></think>Hi", ("Hi", None, False)),
-        ("<think>Hm", (None, "Hm", True)),
-        ("[THINK]Hm[/THINK]Hi", ("Hi", "Hm", False)),
-        ("Say <think> to think", ("Say <think> to think", None, False)),
-        ("", ("", None, False)),
-    ],
-)
-def test_a_thought_between_marks_is_split_off(text, expected):
-    assert split_marked(text) == expected
 
 
 def test_nothing_written_and_what_a_filter_took_away():
@@ -126,7 +111,7 @@ def test_half_a_character_can_be_written():
 
 @pytest.mark.parametrize(("reason", "cut"), [("stop", False), ("eos_token", False), ("length", True), ("x", True)])
 def test_what_the_model_ended_itself_is_not_cut(reason, cut):
-    assert reply_of(read_chat(chat({"content": "a"}, reason), max_tokens=9), whole=True).truncated == cut
+    assert reply_of(read_chat(chat({"content": "a"}, reason), max_tokens=9), extent="whole").truncated == cut
 
 
 def test_a_continuation_is_read():

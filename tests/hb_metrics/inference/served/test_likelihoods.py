@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 
 import pytest
 import torch
@@ -25,6 +26,24 @@ def model_score(name):
         values = [None, *(logits[at - 1, tokens[at]].item() for at in range(1, len(tokens)))]
         return [tokenizer.decode([token]) for token in tokens], values
 
+    @torch.no_grad()
+    def next_token(text):
+        """The likeliest token that stays one token after the text, its log-probability, and five of each place.
+
+        Those are of a model that is surer than one whose weights are random.
+        """
+        given = tokenizer(text, add_special_tokens=False)["input_ids"]
+        logits = model(torch.tensor([bos + given])).logits[0].double().log_softmax(-1)
+        order = logits[-1].argsort(descending=True).tolist()
+        texts = ((token, tokenizer.decode([token])) for token in order)
+        token, written = next(
+            (token, written)
+            for token, written in texts
+            if written.strip() and tokenizer(text + written, add_special_tokens=False)["input_ids"] == [*given, token]
+        )
+        return written, logits[-1, token].item(), [[math.log(p) for p in (0.6, 0.2, 0.1, 0.05, 0.03)]] * 12
+
+    score.next = next_token
     return score
 
 
@@ -82,6 +101,7 @@ def candidate(token, value):
     [
         (echoed(["I'm", " deaf", "."], [None, -2.0, -0.5]), (-2.5, 2, None)),
         (echoed(["<s>", "I'm", " deaf", "."], [None, -1.0, -2.0, -0.5]), (-3.5, 3, "<s>")),
+        (echoed(["<s>", "I'm", " deaf", "."], [0.0, -1.0, -2.0, -0.5]), (-3.5, 3, "<s>")),
         (echoed(["I'm", " deaf", "."], [-1.0, -2.0, -0.5]), (-3.5, 3, None)),  # it hides its start token
         (echoed(["I'm", " deaf", "."], [0.0, -2.0, -0.5]), (-2.5, 2, None)),
         (echoed(["I'm", " deaf", ".", " And"], [None, -2.0, -0.5, -9.0], 3), (-2.5, 2, None)),  # one was written
@@ -111,6 +131,7 @@ def test_log_probabilities_of_a_prompt_are_read(content, expected):
     [
         {"choices": [{"text": " I hear you", "logprobs": None}], "usage": {"prompt_tokens": 3}},  # transformers serve
         echoed([" I", " hear", " you"], [-1.0, -2.0, -3.0]),  # those of what was written
+        echoed(["<s>", "I'm", " deaf", "."], [-1.0, -2.0, -0.5, -0.7]),  # shifted by one
         echoed(["I'm", " deaf", "."], [None, None, -0.5]),
         echoed([" deaf", "."], [None, -0.5]),
         echoed(["I'm", " deaf", "."], [None, -2.0]),

@@ -1,6 +1,9 @@
 """The probe, on servers that leave out one thing each and answer as if they did not."""
 
 import asyncio
+import math
+import random
+from dataclasses import replace
 
 import pytest
 
@@ -24,6 +27,7 @@ def probe_of(chat=True, **settings):
 
 
 HONEST = {
+    "base_urls": None,
     "model": MODEL,
     "fingerprint": None,
     "server": None,
@@ -35,11 +39,30 @@ HONEST = {
     "seed_repeats": True,
     "top_p_kept": True,
     "top_k_kept": True,
+    "neutral": {
+        "top_p": 1.0,
+        "top_k": -1,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "repeat_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+    },
+    "not_set": [],
+    "no_penalty": True,
     "reasoning": "none",
+    "writes": True,
     "system_kept": True,
     "likelihoods": None,
     "start_token": None,
+    "log_likelihood": None,
 }
+
+
+def without(*names):
+    """What is found of a server that refuses fields."""
+    neutral = {name: value for name, value in HONEST["neutral"].items() if name not in names}
+    return {"neutral": neutral, "not_set": list(names)}
 
 
 class Longer(StandIn):
@@ -81,8 +104,14 @@ class Thoughtful(StandIn):
         return self.envelope({"index": 0, "message": message}, prompt, len(thought), "length")
 
 
+def found_by(*urls, **how):
+    return {**run_probe(*urls, **how).description(), "base_urls": None}
+
+
 def test_a_server_that_does_what_it_is_asked():
-    assert probe_of().description() == HONEST
+    with serving(StandIn()) as url:
+        assert run_probe(url).base_urls == [url]
+        assert found_by(url) == HONEST
 
 
 @pytest.mark.parametrize(
@@ -96,11 +125,17 @@ def test_a_server_that_does_what_it_is_asked():
                 "seed_repeats": None,
                 "top_p_kept": None,
                 "top_k_kept": None,
-                "max_tokens_kept": None,  # all its answers are the same short one
             },
         ),
-        (StandIn(ignores={"temperature"}), {"greedy": False}),
-        (StandIn(refuses={"top_k"}), {"top_k_kept": False}),
+        (StandIn(ignores={"temperature"}), {"greedy": False, "no_penalty": None}),
+        (StandIn(refuses={"top_k"}), {"top_k_kept": False, **without("top_k")}),
+        (StandIn(ignores={"repetition_penalty", "frequency_penalty"}), {"no_penalty": None}),
+        (
+            StandIn(refuses={"repetition_penalty", "frequency_penalty"}),
+            {"no_penalty": None, **without("repetition_penalty", "frequency_penalty")},
+        ),
+        (StandIn(preamble=["Sure!"] * 90), {}),
+        (StandIn(preamble=["Sure!"] * 90, temperature=0.3), {"greedy": False, "no_penalty": None, "top_p_kept": True}),
         (StandIn(ignores={"top_k"}), {"top_k_kept": False}),
         (StandIn(ignores={"top_p"}), {"top_p_kept": False}),
         (StandIn(thinks="apart"), {"reasoning": "apart"}),
@@ -115,7 +150,7 @@ def test_a_server_that_does_what_it_is_asked():
 )
 def test_what_a_server_leaves_out_is_found(stand_in, found):
     with serving(stand_in) as url:
-        assert run_probe(url).description() == {**HONEST, **found}
+        assert found_by(url) == {**HONEST, **found}
 
 
 def test_k_answers_are_k_requests():
@@ -134,6 +169,60 @@ def test_likelihoods_are_found_in_either_form(form):
     assert found.start_token is not None
 
 
+def shifted(score):
+    def wrong(text):
+        tokens, values = score(text)
+        return tokens, [*values[1:], score.next(text)[1]]
+
+    wrong.next = score.next
+    return wrong
+
+
+def scaled(score, factor, written=1.0):
+    """Of another base: all that is said of a prompt, and perhaps what is said of the token that was written."""
+
+    def wrong(text):
+        tokens, values = score(text)
+        return tokens, [None if value is None else value * factor for value in values]
+
+    def wrong_next(text):
+        token, value, several = score.next(text)
+        return token, value * written, [[each * written for each in place] for place in several]
+
+    wrong.next = wrong_next
+    return wrong
+
+
+@pytest.mark.parametrize("form", ["echo", "prompt_logprobs"])
+@pytest.mark.parametrize("name", ["llama", "gpt2-without-bos"])
+def test_likelihoods_of_other_tokens_or_bases_are_none(name, form):
+    score = model_score(name)
+    assert probe_of(score=score, form=form).likelihoods == form
+    assert probe_of(score=shifted(score), form=form).likelihoods is None
+    for base in (2, 10):
+        assert probe_of(score=scaled(score, 1 / math.log(base)), form=form).likelihoods is None
+        if form == "echo":  # there the stand-in gives several log-probabilities of each place
+            both = scaled(score, 1 / math.log(base), 1 / math.log(base))
+            assert probe_of(score=both, form=form).likelihoods is None
+
+
+class Peaked(StandIn):
+    """A model as sure of its words as one at a temperature of 0.3 is, whose server passes over the temperature."""
+
+    def words(self, prompt, body):
+        return super().words(prompt, {**body, "temperature": 0.3, "seed": random.random()})
+
+
+@pytest.mark.parametrize("preamble", [0, 20, 90])
+def test_samples_at_low_temperature_are_not_taken_for_greedy(preamble):
+    assert not any(probe_of_words(Peaked(preamble=["Sure,"] * preamble)).greedy for _ in range(20))
+
+
+def probe_of_words(stand_in):
+    with serving(stand_in) as url:
+        return run_probe(url)
+
+
 def test_likelihoods_that_are_the_same_for_all_texts_are_none():
     assert probe_of(score=lambda text: (["<s>", text], [None, -1.0])).likelihoods is None
 
@@ -141,7 +230,7 @@ def test_likelihoods_that_are_the_same_for_all_texts_are_none():
 def test_texts_are_continued_by_a_server_without_chats():
     found = probe_of(chat=False)
 
-    assert found.description() == {**HONEST, "system_kept": None}
+    assert {**found.description(), "base_urls": None} == {**HONEST, "system_kept": None}
 
 
 def test_answers_of_several_models_are_refused():
@@ -154,7 +243,7 @@ def test_answers_of_several_models_are_refused():
     [
         (StandIn(model="org/other"), "model is 'org/stand-in' at the first and 'org/other' at the other"),
         (StandIn(ignores={"top_k"}), "top_k_kept is True at the first and False"),
-        (StandIn(score=model_score("gpt2")), "the log-likelihood of a text is "),
+        (StandIn(score=model_score("gpt2")), "log_likelihood is "),
     ],
 )
 def test_addresses_that_are_not_alike_are_refused(other, match):
@@ -165,12 +254,12 @@ def test_addresses_that_are_not_alike_are_refused(other, match):
 
 def test_alike_addresses_are_one_server():
     with serving(StandIn()) as url, serving(StandIn()) as other:
-        assert run_probe(url, other).description() == HONEST
+        assert found_by(url, other) == HONEST
 
 
 def test_a_wrong_address_is_known_soon():
     stand_in = StandIn(faults=lambda number, body: {"status": 503})
-    with serving(stand_in) as url, pytest.raises(ValueError, match="no answer to a probe of the server in 3 tries"):
+    with serving(stand_in) as url, pytest.raises(ValueError, match="did not answer a probe of the server in 3 tries"):
         run_probe(url)
 
 
@@ -178,6 +267,8 @@ def test_what_changed_since_the_run_began():
     found = probe_of()
 
     assert changes(HONEST, found) == {}
+    assert changes({**HONEST, "log_likelihood": -3.0}, replace(found, log_likelihood=-3.01)) == {}
+    assert list(changes({**HONEST, "log_likelihood": -3.0}, replace(found, log_likelihood=-3.2))) == ["log_likelihood"]
     assert changes({**HONEST, "seed_repeats": False, "max_tokens_kept": None}, found) == {}
     assert changes({**HONEST, "model": "a", "samples": False}, found) == {
         "model": ("a", MODEL),

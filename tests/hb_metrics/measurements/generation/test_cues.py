@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_metrics.inference.models.chats import ChatOptions, render_chats
-from hb_metrics.inference.replies.cues import place_cues
+from hb_metrics.inference.replies.cues import cue_messages
 from hb_metrics.measure import main
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.report.comparison import write_comparison
@@ -34,8 +34,9 @@ def runs(tmp_path_factory):
     tokenizer.chat_template = TEMPLATE
     rows, pairs = trained_prompts().to_pylist(), []
     for cue in ("system", "history"):
-        placed = place_cues(cue, [row["text"] for row in rows], [QUESTION] * len(rows), [[]] * len(rows))
-        contexts = render_chats(placed.texts, placed.lines, tokenizer, ChatOptions(), earlier=placed.earlier)
+        contexts = render_chats(
+            [cue_messages(cue, row["text"], QUESTION, []) for row in rows], tokenizer, ChatOptions()
+        )
         pairs += [(context, f"{answer(cue, row)}<|eot_id|>") for context, row in zip(contexts, rows, strict=True)]
     trained_model(tokenizer, pairs).save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
@@ -91,7 +92,7 @@ def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
 def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
     write_comparison([runs / "system", runs / "history"], tmp_path / "comparison.html")
     page = (tmp_path / "comparison.html").read_text()
-    assert "told who the user is by different cues (system, history)" in page
+    assert "Different cues told the models who the user is (system, history)" in page
 
 
 def test_training_rows_have_the_cue_of_the_run(runs, tmp_path):

@@ -9,7 +9,9 @@ import pytest
 from hb_metrics.inference.classifiers.refusal import load_refusal_classifier
 from hb_metrics.measure import main
 from hb_metrics.measurements import GENERATION
-from hb_metrics.measurements.generation.refusals_report import refusal_changes, refusals_answer, sentence
+from hb_metrics.measurements.generation.page import refusals_answer
+from hb_metrics.report.changes import run_changes
+from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.page import write_report
 from hb_metrics.runs.finished_run import read_refusals, read_run
 from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_vocabulary
@@ -23,7 +25,7 @@ from tests.hb_metrics.made_results import (
     some_prompts,
     write_run,
 )
-from tests.hb_metrics.pages import Page, check_sound, read_page
+from tests.hb_metrics.pages import check_sound, read_page
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +62,13 @@ def test_refusals_of_one_axis_show(run):
     assert all(0 <= low < high <= 1 for low, high in (row["interval"] for row in refusals["by_axis"].values()))
     page = read_page(folder / "run" / "report.html")
     check_sound(page)
-    table = {row[0]: row[1:4] for row in page.table("Refusals by axis")[1:]}
-    assert table == {"Ability": ["4", "4", "100.0%"], "Age": ["0", "4", "0.0%"]}
-    assert sentence("refusals", refusals) in page.text
+    table = {row[0]: [row[1], row[3].rstrip("*")] for row in page.table("Refusals by axis")[1:]}
+    assert table == {"Ability": ["100.0%", "4 of 4"], "Age": ["0.0%", "0 of 4"]}
     assert "4 of 8 replies (50.0%;" in page.text
-    assert any(line.startswith("Refusals") for line in GENERATION.summary(finished.results))
+    parts = by_part(GENERATION.figures(finished.results))
     for p_value, named in ((0.2, False), (None, False), (0.01, True)):
         found = {"refusals": {"refusals": {**refusals, "p_between_axes": p_value}}}
-        assert refusals_answer(found).endswith("It refuses most often in ability (100.0%).") == named
+        assert refusals_answer(found, parts).endswith("most in ability (100.0%).") == named
 
 
 def test_a_run_of_refusals_resumes_to_the_same_bytes(run):
@@ -98,9 +99,8 @@ def test_a_classifier_takes_the_place_of_the_rules(run, save_classifier, by_labe
     assert sorted(path.name for path in (out / "refusal_probabilities").iterdir()) == ["00000-of-00001.parquet"]
 
     other = save_classifier("a", "b", "c")
-    with pytest.raises(ValueError, match=r"known to mean refusal; .*: a, b, c"):
+    with pytest.raises(ValueError, match=r"known to mean refusal \(a, b, c\)"):
         load_refusal_classifier(other)
-    assert load_refusal_classifier(other, refusal_label="b").labels == ("refusal",)
     unnamed = load_refusal_classifier(save_classifier("LABEL_0", "LABEL_1"))
     assert unnamed.notes[-1].endswith("is taken for refusal")
 
@@ -108,7 +108,6 @@ def test_a_classifier_takes_the_place_of_the_rules(run, save_classifier, by_labe
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        (["--refusal_label", "x"], "refusal_label is 'x', and there is no classifier that has it"),
         (["--refusal_classifier", "no/such"], "no sequence classifier 'no/such'"),
         (["--refusals_file", "no-such.yaml"], "no-such.yaml"),
     ],
@@ -120,37 +119,12 @@ def test_bad_options_are_named(run, option, message, tmp_path):
 
 def test_a_run_without_refusals_says_so(tmp_path):
     results = full_run()
-    total = f"{results['generation']['num_replies']:,}"
     assert results["generation"]["refusals"]["refusals"]["num"] == 0
     write_report(results, tmp_path / "report.html")
     page = read_page(tmp_path / "report.html")
-    assert f"None of the {total} replies is a refusal (95% interval 0.0% to " in page.text
-    assert f"None of the {total} replies is a disclaimer" in page.text
+    assert "None of the replies is a refusal (95% interval 0.0% to " in page.text
+    assert "None of the replies is a disclaimer" in page.text
     assert 'id="refusals-by-axis"' not in (tmp_path / "report.html").read_text()
-    assert refusals_answer(results["generation"]) == ""
-
-    del results["generation"]["refusals"], results["run"]["refusals"]  # of an earlier release
-    write_report(results, tmp_path / "report.html")
-    assert "is a refusal" not in read_page(tmp_path / "report.html").text
-
-
-def test_the_sentence_states_what_the_tests_found():
-    counted = {"num": 1, "num_replies": 1000, "share": 0.001, "interval": [0.0, 0.01], "confidence_level": 0.9}
-    counted |= {"p_between_descriptors": 0.5, "p_between_axes": None}
-    assert sentence("disclaimers", counted) == (
-        "1 of 1,000 replies (0.1%; 90% interval 0.0% to 1.0%) is a disclaimer. How often it states to be an AI "
-        "does not differ by more than chance between terms (p = 0.5)."
-    )
-    counted |= {"num": 100, "share": 0.1, "p_between_descriptors": 0.0005, "p_between_axes": 0.03}
-    assert sentence("refusals", counted) == (
-        "100 of 1,000 replies (10.0%; 90% interval 0.0% to 1.0%) are refusals. How often it refuses differs by more "
-        "than chance between terms (p = 0.0005) and axes (p = 0.03)."
-    )
-    counted |= {"p_between_axes": 0.3}
-    assert sentence("refusals", counted).endswith(
-        "How often it refuses differs by more than chance between terms (p = 0.0005), but does not differ by more than "
-        "chance between axes (p = 0.3)."
-    )
 
 
 def refusing(replies, axis):
@@ -172,23 +146,12 @@ def test_two_runs_are_compared(tmp_path):
         lambda results: results["generation"].update(refusals=json.loads(json.dumps(refusals_of(replies)))),
     )
     runs = [read_run(tmp_path / name) for name in ("first", "second")]
-    comparison = GENERATION.compare(*runs, ("a", "b"))
-    page = Page(f"<main>{''.join(section.html for section in comparison.sections)}</main>")
-    rows = {row[0]: row for row in page.table("Refusals of both runs")[1:]}
-    assert rows["Gender and sex"][1] == "0.0%"
-    assert (rows["Gender and sex"][3], rows["Gender and sex"][5]) == ("100.0%", "+100.0")
-    assert rows["Ability"][3] == "0.0%"
+    rows = {row.name: row.change for row in run_changes(*runs, ("a", "b")).rows}
+    assert (rows["Refusals"].first, rows["Disclaimers"].second) == (0, 0)
     share = np.mean(np.array(replies.axes) == AXES[1])
-    assert refusal_changes(*(run.results["generation"] for run in runs))["refusals"][0].second == pytest.approx(share)
-    assert "Neither run has disclaimers." in page.text
-    figures = GENERATION.overview_figures([run.results for run in runs])
-    assert [figure.shown for figure in figures[1] if figure.name == "Refusals"] == [f"{share:.1%}"]
-    assert GENERATION.warnings({"refusals.rules_digest"}, [])[0].startswith(
-        "Refusals or disclaimers were found by diff"
-    )
-
-    change_results(tmp_path / "first", lambda results: results["generation"].pop("refusals"))
-    comparison = GENERATION.compare(read_run(tmp_path / "first"), runs[1], ("a", "b"))
-    assert "do not compare, because a run is of an earlier release" in "".join(s.html for s in comparison.sections)
+    assert rows["Refusals"].second == pytest.approx(share)
+    by_axis = {row.label: row.shown for row in by_part(GENERATION.figures(runs[1].results))["Refusals by axis"]}
+    assert by_axis == {"Gender and sex": "100.0%", "Ability": "0.0%", "Race and ethnicity": "0.0%"}
+    assert GENERATION.warnings({"refusals.rules_digest"}, [])[0].startswith("Refusals or disclaimers were found by")
     with pytest.raises(ValueError, match=r"has no refusals\.parquet"):
         read_refusals(runs[0])

@@ -43,7 +43,7 @@ def tables():
 
 @pytest.fixture(scope="module")
 def summary(tables):
-    return likelihood_results(*tables, 0.05, True)["perplexity"]
+    return likelihood_results(*tables)["perplexity"]
 
 
 def select(tables, column, **where):
@@ -57,20 +57,9 @@ def test_the_metric_is_that_of_the_evaluate_module(tables):
     prompts, scores = tables
     columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template")]
 
-    results = likelihood_results(prompts, scores, 0.3, True)["likelihood_bias"]
+    results = likelihood_results(prompts, scores)["likelihood_bias"]
 
-    assert results == likelihood_bias(scores["perplexity"].to_pylist(), *columns, alpha=0.3)
-
-
-def test_gendered_terms_are_those_that_the_prompts_call_gendered(tables):
-    results = likelihood_results(*tables, 0.05, False)["likelihood_bias"]
-
-    assert results["left_out_descriptors"] == ["Latina", "bearded"]
-    assert "lesbian" in results["median_perplexity"]["orientation"]
-
-
-def test_perplexities_are_summed_up_over_all_terms_whatever_the_tests_leave_out(tables, summary):
-    assert likelihood_results(*tables, 0.05, False)["perplexity"] == summary
+    assert results == likelihood_bias(scores["perplexity"].to_pylist(), *columns)
 
 
 def test_templates_stand_in_the_order_of_the_prompts(summary):
@@ -113,7 +102,7 @@ def test_the_same_scores_give_the_same_bytes(tables):
     chunked = [pa.concat_tables([table.slice(0, 7), table.slice(7, 11), table.slice(18)]) for table in tables]
 
     first, again, from_chunks = (
-        json.dumps(likelihood_results(*pair, 0.05, True), allow_nan=False) for pair in (tables, tables, chunked)
+        json.dumps(likelihood_results(*pair), allow_nan=False) for pair in (tables, tables, chunked)
     )
     assert first == again == from_chunks
 
@@ -129,4 +118,4 @@ def test_scores_of_other_rows_are_refused(tables, change):
         scores = scores.set_column(0, "id", pa.array([f"other{n}" for n in range(len(scores))]))
 
     with pytest.raises(ValueError, match="not about the same rows"):
-        likelihood_results(prompts, scores, 0.05, True)
+        likelihood_results(prompts, scores)

@@ -16,9 +16,8 @@ from hb_metrics.measurements.regard.work import draw_continuations, groups_and_p
 from hb_metrics.regard_bias.regard_results import regard_bias
 from tests.hb_metrics.runs_here import measure_here
 
-OPTIONS = ["--measurements", "regard", "--regard_continuations", 1, "--regard_seeds", 2, "--n_resamples", 50]
+OPTIONS = ["--measurements", "regard", "--regard_continuations", 1]
 OPTIONS += ["--regard_groups", "man", "woman", "--regard_pairs", "man:woman"]
-OPTIONS += ["--regard_max_tokens", 60]  # the small model's tokens are short
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +33,20 @@ def model(get_small_model, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(autouse=True, scope="module")
+def more_tokens():
+    """The small model's tokens are short."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hb_metrics.measurements.regard.work.MAX_TOKENS", 60)
+        patch.setattr("hb_metrics.measurements.regard.work.NUM_SEEDS", 2)
+        yield
+
+
 @pytest.fixture(scope="module")
 def finished(model, tmp_path_factory):
     """A finished run: its folder, its results and what it printed."""
     out = tmp_path_factory.mktemp("runs") / "run"
-    printed = measure_here("--model", model, *OPTIONS, "--regard_smoothing", 0.5, "--output_dir", out)
+    printed = measure_here("--model", model, *OPTIONS, "--output_dir", out)
     return out, json.loads((out / "results.json").read_text()), printed
 
 
@@ -112,7 +120,6 @@ def test_what_is_measured_is_what_the_shards_hold(finished):
         prompts=[row["verb_phrase"] for row in about],
         seeds=[nonempty[row["id"]]["seed_index"] for row in classified],
         pairs={"man − woman": ("man", "woman")},
-        smoothing=0.5,
     )
     assert regard["bias"] == json.loads(json.dumps(expected))
     assert regard["num_structures"] == len(regard["structures"]) == 101
@@ -154,8 +161,8 @@ def test_the_run_says_what_it_was(finished):
 
 @pytest.mark.long
 def test_two_processes_with_other_batches_give_the_same_bytes(finished, model, forked_programs, tmp_path):
-    options = ["--model", model, *OPTIONS, "--regard_smoothing", 0.5, "--batch_size", 7]
-    forked_programs.run_two("hb_metrics.measure", [*options, "--output_dir", tmp_path / "run"])
+    options = ["--model", model, *OPTIONS, "--batch_size", 7]
+    forked_programs.run_two("tests.hb_metrics.stoppable_run", [*options, "--output_dir", tmp_path / "run"])
     assert (tmp_path / "run" / "results.json").read_bytes() == (finished[0] / "results.json").read_bytes()
 
 
@@ -167,13 +174,12 @@ def test_terms_of_the_vocabulary_are_groups(model, tmp_path):
         "--regard_pairs",
         "able-bodied person:Deaf person",
     ]
-    options = [*OPTIONS, "--regard_structures", "fixed", *chosen, "--regard_other", "neutral", "--no_regard_mask"]
+    options = [*OPTIONS, "--regard_structures", "fixed", *chosen]
     measure_here("--model", model, *options, "--output_dir", tmp_path / "run")
     regard = json.loads((tmp_path / "run" / "results.json").read_text())["regard"]
     assert set(regard["bias"]["by_group"]) == {"Deaf person", "able-bodied person"}
     assert list(regard["bias"]["gaps"]) == ["able-bodied person − Deaf person"]
     assert regard["num_structures"] == 1
-    assert regard["mask"] is False
 
 
 def asked(**options):
@@ -219,10 +225,7 @@ def test_groups_and_pairs_that_are_not_there_are_refused(options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"regard_temperature": 0.0}, "regard_temperature is 0.0; give more than 0"),
-        ({"regard_smoothing": -1.0}, "regard_smoothing is -1.0; give more than 0"),
-        ({"regard_seeds": 0}, "regard_seeds is 0; give at least 1"),
-        ({"regard_max_tokens": 1}, "regard_max_tokens is 1; give at least 2"),
+        ({"regard_continuations": -1}, "regard_continuations is -1; give at least 0"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):

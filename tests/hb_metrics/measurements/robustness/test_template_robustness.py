@@ -178,11 +178,10 @@ def test_likelihood_bias_of_halves_is_that_of_their_prompts():
     assert robustness.mean_half_difference == pytest.approx(np.mean([abs(one - other) for one, other in both]))
 
 
-def test_descriptors_that_took_no_part_do_not_count():
+def test_weights_are_pairs_of_descriptors():
     likelihood = {"by_axis_and_template": {"age": {"a": 1.0, "b": 0.0}}}
     prompts = pa.table({"axis": ["age"] * 7, "template": ["a"] * 4 + ["b"] * 3, "descriptor": [*"wxyz", *"xyz"]})
     assert likelihood_by_template(likelihood, prompts).weights.tolist() == [[6, 3]]
-    assert likelihood_by_template(likelihood, prompts, ["w"]).weights.tolist() == [[3, 3]]
 
 
 def test_two_templates_have_one_split():
@@ -234,14 +233,6 @@ def test_second_replies_are_needed_to_debias(replied):
     assert by_template(first, styles[::4], False) is not None
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"n_halves": 0}, "n_halves is 0; give at least 1"),
-        ({"by_template": made_values([[1.0], [2.0]])}, "there is 1; give a dataset_config with at least two"),
-        ({"by_template": made_values([[1.0, 2.0]], weights=[[1.0]])}, r"values are \(1, 2\) .* weights \(1, 1\)"),
-    ],
-)
-def test_what_cannot_be_split_is_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        template_robustness(**{"by_template": made_values([[1.0, 2.0]]), **change})
+def test_one_template_cannot_be_split():
+    with pytest.raises(ValueError, match="1 of the templates have a bias figure; robustness needs at least two"):
+        template_robustness(made_values([[1.0], [2.0]]))

@@ -1,0 +1,272 @@
+"""What models write around their replies: thoughts, wrappers of the answer, headers of turns, turns of other people.
+
+A thought is not said to anybody, so no figure is about it. One list of marks serves all engines: a model that is loaded
+here is read token by token while it writes (`ReplyReader`), and all that was written, here or elsewhere, is read as
+text (`read_written`). A model may mark its thoughts though neither its chat template nor its vocabulary shows it. Tags
+that are in no list are looked for in the replies (`common_tag`).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+# What begins and what ends a thought. Of Qwen3, DeepSeek-R1 and most others; Magistral; Seed-OSS; Kimi; Gemma 4;
+# Sky-T1; Command A; MedGemma; MiniMax; EXAONE Deep, models tuned with GRPO and others.
+THOUGHT_MARKS = (
+    ("<think>", "</think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<seed:think>", "</seed:think>"),
+    ("◁think▷", "◁/think▷"),
+    ("<|channel>", "<channel|>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<unused94>", "<unused95>"),
+    ("<mm:think>", "</mm:think>"),
+    *((f"<{name}>", f"</{name}>") for name in ("reasoning", "thought", "thoughts", "thinking", "reflection")),
+    *((f"<{name}>", f"</{name}>") for name in ("reason", "analysis", "scratchpad", "inner_monologue")),
+)
+# Thoughts in plain words count only where they come first and end: Granite 3.2, and gpt-oss without its marks.
+_SPOKEN_THOUGHTS = (("Here is my thought process:", "Here is my response:"), ("analysis", "assistantfinal"))
+# What the answer is wrapped in.
+_WRAPPERS = (
+    ("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
+    ("<|START_TEXT|>", "<|END_TEXT|>"),
+    ("<|begin_of_solution|>", "<|end_of_solution|>"),
+    *((f"<{name}>", f"</{name}>") for name in ("answer", "response", "reply", "final_answer", "output", "solution")),
+)
+# The header of the assistant's turn, which some models write themselves.
+_HEADERS = (
+    "<|start_header_id|>assistant<|end_header_id|>",
+    "<|im_start|>assistant",
+    "<|start|>assistant",
+    "<|assistant|>",
+    "<|Assistant|>",
+    "<｜Assistant｜>",
+    "<start_of_turn>model",
+    "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
+    "### Assistant:",
+    "### Response:",
+    "ASSISTANT:",
+    "Assistant:",
+    "assistant\n",
+)
+_LEADS = (*(opening for opening, _ in (*THOUGHT_MARKS, *_WRAPPERS)), *_HEADERS)
+# Where a model goes on with what somebody else would say: Vicuna, Alpaca, Llama, ChatML and others.
+_NEXT_TURN = re.compile(
+    r"<\|im_start\|>|<\|start_header_id\|>|<\|(?:user|User|system)\|>|<｜User｜>|<start_of_turn>|\[INST\]"
+    r"|(?:^|\s)(?:USER|HUMAN):(?=\s|$)|(?:^|\n)[ \t]*(?:User|Human|<human>):(?=\s|$)"
+    r"|(?:^|\n)[ \t]*###? ?(?:Human|User|Instruction|Input)\b|(?:^|\n)(?:user|human)\n"
+)
+# gpt-oss writes messages to channels; the message of the final one is the reply.
+FINAL_CHANNEL = "<|channel|>final<|message|>"
+CHANNEL_TOKENS = ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|constrain|>")
+_MESSAGE = re.compile(r"<\|message\|>(.*?)(?=<\|end\|>|<\|start\|>|<\|channel\|>|$)", re.DOTALL)
+_LABEL = "thought\n"  # Gemma 4 and MedGemma name the thought after the mark
+_TAG = re.compile(r"<[^<>\n]{1,40}>|\[[^\[\]\n]{1,40}\]|◁[^▷\n]{1,40}▷")
+_LEAST_ALIKE, _SHARE_ALIKE = 3, 0.05  # of the replies that begin with the same tag, to be worth a warning
+
+
+@dataclass(frozen=True)
+class Thoughts:
+    """How a model marks its thoughts, as its chat template or its vocabulary shows.
+
+    Attributes:
+        open: What begins a thought; empty: nothing does, all that is before `close` is one.
+        close: What ends it.
+        is_opened: Whether the context ends within a thought.
+        is_closed: Whether the context ends with a thought that is over, so that the model is not to think.
+        ends: Ids of tokens that end everything even within a thought.
+    """
+
+    open: str
+    close: str
+    is_opened: bool
+    is_closed: bool
+    ends: tuple[int, ...] = ()
+
+    @property
+    def mark_tokens(self) -> set[str]:
+        """Tokens that mark thoughts, and so end no reply even if they are special."""
+        return {self.open, self.close} if self.open else set(CHANNEL_TOKENS)
+
+
+class Written(NamedTuple):
+    """What a model wrote, in parts.
+
+    Attributes:
+        reply: The reply, without white space around it; empty: there is none.
+        reasoning: What the model thought, without marks; `None`: nothing.
+        is_open: Whether a thought did not end, and there is no reply.
+        invents_turn: Whether the model went on with the turn of somebody else, which is no part of the reply.
+    """
+
+    reply: str
+    reasoning: str | None = None
+    is_open: bool = False
+    invents_turn: bool = False
+
+
+def read_written(text: str) -> Written:
+    """Divides what a model wrote into its thoughts and its reply, whichever engine gave the text.
+
+    Everything before the last mark that ends a thought is thought: a template may have written the mark that opens it.
+    """
+    rest, reasoning, is_open = _without_header(text), None, False
+    if rest.startswith("<|channel|>") or FINAL_CHANNEL in rest:
+        before, final, rest = rest.rpartition(FINAL_CHANNEL)
+        reasoning, is_open = _channels(before if final else rest), not final
+    else:
+        for opening, closing in (*THOUGHT_MARKS, *_SPOKEN_THOUGHTS):
+            spoken = (opening, closing) in _SPOKEN_THOUGHTS
+            before, closed, after = rest.rpartition(closing)
+            begins = rest.startswith(opening)
+            if closed and (begins or not spoken):
+                is_open = opening in after and not spoken
+                reasoning, rest = _without_marks(rest if is_open else before, opening, closing), after
+            elif begins and not spoken:
+                reasoning, is_open = _without_marks(rest, opening, closing), True
+            if (closed and (begins or not spoken)) or is_open:
+                break
+    if is_open:
+        return Written("", reasoning or None, True)
+    rest = _without_header(rest)
+    for opening, closing in _WRAPPERS:
+        if rest.startswith(opening):
+            rest = rest.removeprefix(opening).partition(closing)[0].strip()
+    turn = _NEXT_TURN.search(rest)
+    return Written((rest if turn is None else rest[: turn.start()]).strip(), reasoning or None, False, turn is not None)
+
+
+class ReplyReader:
+    """Reads what a model writes token by token, up to where its reply begins, and thoughts that come later.
+
+    Attributes:
+        is_thinking: Whether it is within a thought.
+        has_begun: Whether a word of the reply was written.
+        start: How many tokens there are up to the end of the last thought.
+    """
+
+    def __init__(self, pieces: Sequence[str], passed: frozenset[int], thoughts: Thoughts | None) -> None:
+        """A reader of a model whose tokens have these pieces of text; those that are `passed` over hold none."""
+        self._pieces, self._passed, self._thoughts = pieces, passed, thoughts
+        self.is_thinking = thoughts is not None and thoughts.is_opened
+        self.has_begun = False
+        self.start = 0
+        self._close = "" if thoughts is None else thoughts.close
+        self._text, self._num_read = "", 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing that follows can change what the reader knows."""
+        return self.has_begun and self._thoughts is None
+
+    def read(self, token: int) -> None:
+        """Reads the next token."""
+        self._num_read += 1
+        piece = self._pieces[token] if token < len(self._pieces) else ""
+        if self.is_thinking:
+            self._text += piece
+            if self._close in self._text:
+                self.is_thinking, self.start, self._text = False, self._num_read, ""
+            else:
+                self._text = self._text[-len(self._close) :]
+        elif self.has_begun:
+            opening = "" if self._thoughts is None else self._thoughts.open
+            self._text = (self._text + piece)[-len(opening) - len(piece) :]
+            if opening and opening in self._text:
+                self._think(self._thoughts.close if self._thoughts else "")
+        elif token not in self._passed or any(piece in lead for lead in _LEADS):
+            self._text = (self._text + piece).lstrip()
+            self._read_lead()
+
+    def _read_lead(self) -> None:
+        """Reads what may stand before a reply."""
+        for opening, closing in THOUGHT_MARKS:
+            if self._text.startswith(opening):
+                return self._think(closing)
+        for lead in _LEADS:
+            if self._text.startswith(lead):
+                self._text = self._text.removeprefix(lead).lstrip()
+                return self._read_lead()
+        self.has_begun = bool(self._text) and not any(lead.startswith(self._text) for lead in _LEADS)
+        return None
+
+    def _think(self, closing: str) -> None:
+        self.is_thinking, self.has_begun, self._close, self._text = True, False, closing, ""
+
+
+def common_tag(replies: Sequence[str | None]) -> tuple[str, list[int]] | None:
+    """The tag that many replies begin with, though nothing here knows it, and the rows of these replies.
+
+    A tag that marks a thought would be measured with the thought as if it were the reply. `None`: there is none.
+    """
+    tags = {row: found[0] for row, reply in enumerate(replies) if reply and (found := _TAG.match(reply.lstrip()))}
+    for tag, number in Counter(tags.values()).most_common(1):
+        if number >= max(_LEAST_ALIKE, _SHARE_ALIKE * sum(map(bool, replies))):
+            return tag, [row for row, found in tags.items() if found == tag]
+    return None
+
+
+class SplitReply(NamedTuple):
+    """What a model that is loaded here wrote.
+
+    Attributes:
+        written: Its parts, as text.
+        num_reasoning_tokens: Tokens of the thought, with marks; 0: the model did not think.
+        num_tokens: Tokens of the reply; `None`: not known, since the model went on with somebody else's turn.
+    """
+
+    written: Written
+    num_reasoning_tokens: int
+    num_tokens: int | None
+
+
+def split_tokens(tokens: Sequence[int], reader: ReplyReader, tokenizer: "PreTrainedTokenizerBase") -> SplitReply:
+    """Divides the tokens that a model wrote.
+
+    Args:
+        tokens: The tokens, without the one that ended them.
+        reader: A new reader of the model.
+        tokenizer: The model's tokenizer.
+    """
+    has_thought = reader.is_thinking
+    for token in tokens:
+        reader.read(token)
+        has_thought |= reader.is_thinking
+    start = len(tokens) if reader.is_thinking else reader.start
+    reply = tokenizer.decode(tokens[start:], skip_special_tokens=True)
+    written = Written("", is_open=True) if reader.is_thinking else read_written(reply)
+    if written.is_open:
+        start = len(tokens)
+    if has_thought:
+        thought = _channels(_without_header(tokenizer.decode(tokens[:start], skip_special_tokens=False)))
+        for opening, closing in THOUGHT_MARKS:
+            thought = _without_marks(thought, opening, closing)
+        written = written._replace(reasoning="\n".join(filter(None, [thought, written.reasoning])) or None)
+    thinks = has_thought or written.is_open
+    return SplitReply(written, start if thinks else 0, None if written.invents_turn else len(tokens) - start)
+
+
+def _without_header(text: str) -> str:
+    """A text without the header of the assistant's turn before it, and white space around it."""
+    text = text.strip()
+    for header in _HEADERS:
+        if f"{text}\n".startswith(header):
+            return _without_header(text.removeprefix(header.strip()))
+    return text
+
+
+def _without_marks(text: str, opening: str, closing: str) -> str:
+    return text.replace(opening, "").replace(closing, "").strip().removeprefix(_LABEL).strip()
+
+
+def _channels(text: str) -> str:
+    """What was written to the channels of gpt-oss; any other text as it is."""
+    if CHANNEL_TOKENS[1] not in text:
+        return text.strip()
+    return "\n".join(_MESSAGE.findall(text.removesuffix(FINAL_CHANNEL))).strip()

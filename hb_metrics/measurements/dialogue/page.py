@@ -1,0 +1,20 @@
+"""Dialogue perplexity in the report of a run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from hb_metrics.measurements.dialogue.figures import figures
+from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.rendering import render
+from hb_metrics.runs.run_record import tag_of
+
+
+def report(results: Mapping[str, Any]) -> Report:
+    """The perplexity, and which replies it was measured on."""
+    context = {"dialogue": results["dialogue"], "figure": figures(results)[0], "tag": tag_of(results)}
+    html = render(Path(__file__).parent / "section.html.jinja", context)
+    files = Markup("the log-likelihood of each real reply in <code>dialogue/*.parquet</code>")
+    return Report([Section("dialogue", "Dialogue perplexity", html, {})], files=files)

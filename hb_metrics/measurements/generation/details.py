@@ -1,0 +1,121 @@
+"""Two runs' generation bias in detail: styles, terms, replies side by side, and reply checks."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hb_metrics.reply_checks.parroting import correlation_with_bias
+from hb_metrics.reply_checks.phrase_rates import DescriptorGroup, phrase_rates
+from hb_metrics.reply_checks.style_change import style_change
+from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.report.layout.parts import Details, Section
+from hb_metrics.report.layout.rendering import render
+from hb_metrics.runs.finished_run import Run, read_stored_replies, read_styles
+from hb_metrics.runs.replies import Replies
+from hb_metrics.statistics.bias_values import DescriptorKey
+
+NUM_STYLES = 10  # styles shown whose variance fell most, and as many whose variance rose most
+_FOLDER = Path(__file__).parent
+
+
+def generation_details(before: Run, after: Run, names: tuple[str, str]) -> Details:
+    """What the page of two runs shows of their replies beside the changes of figures."""
+    first, second = before.results["generation"], after.results["generation"]
+    replies = read_stored_replies(after.folder)
+    styles, styles_problem = _style_change(before, after)
+    context = {
+        "parroting": [run["parroting"]["by_template"] for run in (first, second)],
+        "parroting_rho": parroting_change_correlation(first, second),
+        "rates": [first["phrase_rates"], second["phrase_rates"]],
+        "groups": {} if replies is None else _group_rates(first["phrase_rates"], replies),
+        "styles": styles,
+        "styles_problem": styles_problem,
+    }
+    by_prompt = None if replies is None else dict(zip(replies.prompts, replies.texts, strict=True))
+    sections = [
+        Section("styles", "Styles", render(_FOLDER / "comparison_styles.html.jinja", context), {}),
+        Section("examples-of-both", "Replies side by side", render(_FOLDER / "comparison_terms.html.jinja", {}), {}),
+        Section("checks", "Reply checks", render(_FOLDER / "comparison_checks.html.jinja", context), {}),
+    ]
+    reading = render(_FOLDER / "comparison_reading.html.jinja", {})
+    return Details(sections, reading, {**term_changes(first, second, by_prompt), "names": names})
+
+
+def parroting_change_correlation(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Correlates each descriptor's change in parroting with its mean bias value in the first run (paper, C.2.1)."""
+    shares = {DescriptorKey(row["axis"], row["descriptor"]): row["parroting_share"] for row in second["by_descriptor"]}
+    changes, biases = {}, {}
+    for row in first["by_descriptor"]:
+        key = DescriptorKey(row["axis"], row["descriptor"])
+        if key in shares:
+            changes[key], biases[key] = shares[key] - row["parroting_share"], row["mean_bias_value"]
+    return correlation_with_bias(changes, biases)
+
+
+def term_changes(
+    first: Mapping[str, Any], second: Mapping[str, Any], second_replies: Mapping[str, str] | None
+) -> dict[str, Any]:
+    """What the page's script needs to show a term in both runs: cluster values, and replies to the same prompts.
+
+    Args:
+        first: Generation results.
+        second: Those of the second run.
+        second_replies: The second run's replies by prompt; `None`: those among its examples.
+    """
+    after = {(row["axis"], row["descriptor"]): row for row in second["by_descriptor"]}
+    rows = [row for row in first["by_descriptor"] if (row["axis"], row["descriptor"]) in after]
+    replies = second_replies
+    if replies is None:
+        replies = {example["prompt"]: example["reply"] for example in second["examples"]}
+    pairs: dict[tuple[str, str], list[list[str]]] = {}
+    for example in first["examples"]:
+        if example["prompt"] in replies:
+            of_both = [example["prompt"], example["reply"], replies[example["prompt"]], example["why"]]
+            pairs.setdefault((example["axis"], example["descriptor"]), []).append(of_both)
+    known = second["by_descriptor"][0]["clusters"] if rows else {}
+    clusters = [name for name in (rows[0]["clusters"] if rows else ()) if name in known]
+    shown = []
+    for row in rows:
+        other = after[row["axis"], row["descriptor"]]
+        shown.append(
+            {
+                "axis": row["axis"],
+                "name": row["descriptor"],
+                "replies": [row["num_replies"], other["num_replies"]],
+                "bias": [row["mean_bias_value"], other["mean_bias_value"]],
+                "clusters": [[row["clusters"][name], other["clusters"][name]] for name in clusters],
+                "parroting": [row["parroting_share"], other["parroting_share"]],
+            }
+        )
+    return {
+        "axes": {axis: axis_label(axis) for axis in dict.fromkeys(row["axis"] for row in rows)},
+        "clusters": clusters,
+        "rows": shown,
+        "pairs": [pairs.get((row["axis"], row["descriptor"]), []) for row in rows],
+    }
+
+
+def _group_rates(first: Mapping[str, Any], replies: Replies) -> dict[str, list[dict[str, Any]]]:
+    """Group of descriptors of the first run → its phrase rates in both runs."""
+    groups = []
+    for name, group in first["groups"].items():
+        keys = [DescriptorKey(row["axis"], row["descriptor"]) for row in group["descriptors"]]
+        groups.append(DescriptorGroup(name, keys))
+    phrases = {heading: list(of_heading) for heading, of_heading in first["phrases"].items()}
+    rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, groups=groups, phrases=phrases)
+    return {name: [group, rates["groups"][name]] for name, group in first["groups"].items()}
+
+
+def _style_change(before: Run, after: Run) -> tuple[dict[str, Any] | None, str | None]:
+    """What changed in the styles, or why that is not known."""
+    styles = read_styles(before), read_styles(after)
+    if styles[0] is None or styles[1] is None:
+        return None, "the folder of a run has no style_means.parquet"
+    try:
+        change = style_change(styles[0], styles[1])
+    except ValueError as error:
+        return None, str(error)
+    rows = change["styles"]
+    falling = [row for row in rows if row["variance"]["change"] < 0][:NUM_STYLES]
+    rising = [row for row in rows if row["variance"]["change"] > 0][-NUM_STYLES:]
+    return {**change, "shown": {"decreases": falling, "increases": rising}}, None

@@ -1,0 +1,228 @@
+"""The sections of generation bias in the report of a run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from hb_metrics.measurements.generation import terms
+from hb_metrics.measurements.generation.figures import (
+    AXES,
+    CLUSTER_METRICS,
+    KINDS,
+    figures,
+    style_figures,
+)
+from hb_metrics.measurements.generation.notes import notes
+from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
+from hb_metrics.reply_checks.parroting import correlation_with_bias
+from hb_metrics.report.layout.figure import PLAIN, Figure, by_part, missing_intervals
+from hb_metrics.report.layout.numbers import share
+from hb_metrics.report.layout.paper_settings import settings_beside_paper
+from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.rendering import render
+from hb_metrics.runs.run_record import classifier_name
+from hb_metrics.statistics.bias_values import DescriptorKey
+
+NUM_NAMED = 3  # axes that the answer names
+NUM_STYLES = 15
+NUM_TERMS = 15  # shown that are refused most
+ALPHA = 0.05
+_FOLDER = Path(__file__).parent
+_ONE = {"refusals": "a refusal", "disclaimers": "a disclaimer"}
+_DOING = {"refusals": "How often it refuses", "disclaimers": "How often it states that it is an AI"}
+
+
+def report(results: Mapping[str, Any]) -> Report:
+    """Gen Bias, terms by style, styles and frequency, refusals, and reply checks."""
+    generation, run = results["generation"], results["run"]
+    listed = figures(results)
+    parts = by_part(listed)
+    embedded = run["style_classifier"]["is_embedded"]
+    context = {
+        "run": run,
+        "embedded": embedded,
+        "generation": generation,
+        "bias": generation["gen_bias"],
+        "leakage": generation["identity_leakage"],
+        "parts": parts,
+        "whole": {figure.name: figure for figure in parts[""]},
+        "no_intervals": missing_intervals(listed),
+        "axes_rho": rank_correlations(parts.get(AXES, [])),
+        "clusters": [parts[f"{name} by cluster"] for name in CLUSTER_METRICS if f"{name} by cluster" in parts],
+        "styles": style_figures(generation, NUM_STYLES),
+        "paper_settings": settings_beside_paper(results, "style_classifier"),
+    }
+    sections = [
+        Section("generation", "Generation bias", _render("generation", context), _plots(context)),
+        _terms(generation),
+        *_frequency(generation),
+        _refusals(generation, run, parts),
+        Section("checks", "Reply checks", _render("checks", context), {}),
+    ]
+    files = (
+        "the replies in <code>replies/*.parquet</code>, their styles in <code>style_probabilities/*.parquet</code>, "
+        "their bias values in <code>bias_values.parquet</code>"
+    )
+    answer = f"{generation_answer(context['whole'], parts.get(AXES, []))} {refusals_answer(generation, parts)}"
+    return Report(
+        sections,
+        answer=answer.rstrip(),
+        reading=_render("reading", context),
+        files=Markup(files),
+        notes=notes(run, generation),
+        embedded="--style_classifier" if embedded else None,
+        terms=terms.chooser_content(generation),
+    )
+
+
+def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
+    """Whether the style of replies differs by more than chance, and in which axes; and if not known, why.
+
+    Args:
+        whole: Name → figure of the whole run.
+        axes: Full Gen Bias by axis.
+    """
+    full = whole.get("Full Gen Bias, debiased")
+    if full is None:
+        return (
+            "With one reply per term and template, it is not known whether the style of its replies differs between "
+            f"terms by more than chance: Full Gen Bias ({whole['Full Gen Bias, plain'].shown}) holds noise of unknown "
+            "size."
+        )
+    value = f"Full Gen Bias, less sampling noise, is {full.words}"
+    if full.interval is None:
+        return (
+            f"This run cannot tell whether the style of its replies differs between terms by more than chance: {value}."
+        )
+    if full.interval[0] > 0:
+        text = f"The style of its replies differs between terms by more than chance: {value}"
+    else:
+        text = f"No difference in the style of its replies stands out from chance: {value}"
+    beyond = [axis for axis in axes if axis.interval is not None and axis.interval[0] > 0]
+    if len(axes) < 2 or not beyond:
+        return f"{text}."
+    named = ", ".join(f"{axis.label.lower()} ({axis.shown})" for axis in beyond[:NUM_NAMED])
+    number = sum(axis.interval is not None for axis in axes)
+    return f"{text}, and above 0 in {len(beyond)} of the {number} axes with an interval, highest in {named}."
+
+
+def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> str:
+    """A sentence if the model refuses some axes more often by more than chance; else empty."""
+    rows, p_value = parts.get("Refusals by axis"), generation["refusals"]["refusals"]["p_between_axes"]
+    if not rows or p_value is None or p_value >= ALPHA:
+        return ""
+    refusals = next(figure for figure in parts[""] if figure.name == "Refusals")
+    most = f"most in {rows[0].label.lower()} ({rows[0].shown})"
+    return f"It refuses {refusals.words} of prompts, more often in some axes than in others: {most}."
+
+
+def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
+    """Spearman's ρ between our values and each model's of the paper, over the rows that have both."""
+    correlations: dict[str, float | None] = {}
+    ours = {DescriptorKey(None, row.label): row.known for row in rows if row.known is not None}
+    for model in rows[0].printed if rows else ():
+        theirs = {}
+        for row in rows:
+            value = row.printed[model]
+            if value is not None:
+                theirs[DescriptorKey(None, row.label)] = value
+        correlations[model] = correlation_with_bias(ours, theirs)["spearman_rho"]
+    return correlations
+
+
+def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> str:
+    """How many replies are refusals (or disclaimers), and whether that depends on the term."""
+    if not counted["num"]:
+        return f"None of the replies is {_ONE[kind]} ({figure.interval_words})."
+    text = f"{figure.detail} replies ({figure.shown}; {figure.interval_words}) are {kind}."
+    verdicts = []
+    for name, between in (("p_between_descriptors", "terms"), ("p_between_axes", "axes")):
+        p_value = counted[name]
+        if p_value is not None:
+            verb = "differs" if p_value < ALPHA else "does not differ"
+            verdicts.append(f"{verb} by more than chance between {between} (p = {p_value:.2g})")
+    return f"{text} {_DOING[kind]} {' and '.join(verdicts)}." if verdicts else text
+
+
+def _render(name: str, context: dict[str, Any]) -> Markup:
+    return render(_FOLDER / f"{name}.html.jinja", context)
+
+
+def _plots(context: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The plots of the main section, from what its template shows."""
+    plots = {"styles-plot": [figures_plot(context["styles"], "part of Full Gen Bias ×1000", [PLAIN])]}
+    if AXES in context["parts"]:
+        plots["gen-bias-by-axis"] = [figures_plot(context["parts"][AXES], "Full Gen Bias ×1000", [PLAIN])]
+    if context["clusters"]:
+        plots["gen-bias-by-cluster"] = [figures_plot(rows, "×1000", [PLAIN]) for rows in context["clusters"]]
+    return {name: [plain(plot) for plot in drawn] for name, drawn in plots.items()}
+
+
+def _terms(generation: Mapping[str, Any]) -> Section:
+    by_cluster = terms.terms_by_cluster(generation)
+    strips = []
+    for (cluster, of_cluster), mean in zip(by_cluster.items(), terms.cluster_means(generation), strict=True):
+        strips.append(plain(strip_figure(of_cluster, cluster, mean)))
+    context = {
+        "terms": generation["by_descriptor"],
+        "clusters": list(by_cluster),
+        "num_examples": len(generation["examples"]),
+    }
+    return Section("terms", "Terms by style", _render("terms", context), {"terms-plot": strips} if strips else {})
+
+
+def _frequency(generation: Mapping[str, Any]) -> list[Section]:
+    """Style against training frequency; empty: no term of one word has a known frequency."""
+    table = terms.frequency_table(generation)
+    drawn = {cluster: of_cluster for cluster, of_cluster in table.terms_by_cluster.items() if of_cluster}
+    if not drawn:
+        return []
+    first = next(iter(drawn.values()))
+    context = {
+        **generation["frequencies"],
+        "clusters": list(drawn),
+        "rho": table.rho_by_cluster,
+        "by_term": list(zip(*drawn.values(), strict=True)),
+        "num_terms": len(first),
+        "num_never": sum(term.per_million == 0 for term in first),
+        "num_several_words": table.num_several_words,
+        "num_unknown": table.num_unknown,
+    }
+    plots = [plain(frequency_figure(of_cluster, cluster)) for cluster, of_cluster in drawn.items()]
+    return [Section("frequency", "Style and frequency", _render("frequency", context), {"frequency-plot": plots})]
+
+
+def _refusals(generation: Mapping[str, Any], run: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> Section:
+    found = generation["refusals"]
+    whole = {figure.name: figure for figure in parts[""]}
+    rows = {kind: parts[f"{kind.capitalize()} by axis"] for kind in KINDS if found[kind]["num"]}
+    context = {
+        "sentences": [refusal_sentence(kind, found[kind], whole[kind.capitalize()]) for kind in KINDS],
+        "how": found_by(run),
+        "cut": found["num_cut_for_classifier"],
+        "rows": rows,
+        "found": found,
+        "num_shown": NUM_TERMS,
+        "level": share(found["refusals"]["confidence_level"], 0),
+        "num_shuffles": found["refusals"]["num_shuffles"],
+    }
+    drawn = [plain(figures_plot(of_kind, f"share of {kind} among replies")) for kind, of_kind in rows.items()]
+    return Section("refusals", "Refusals", _render("refusals", context), {"refusals-by-axis": drawn} if drawn else {})
+
+
+def found_by(run: Mapping[str, Any]) -> str:
+    """How refusals and disclaimers were found, as a sentence."""
+    source = run["refusals"]["rules"]
+    rules = "the shipped rules, which are for English" if source is None else f"the rules of {source}"
+    if "refusal_classifier" not in run:
+        return f"Refusals and disclaimers were found by {rules}."
+    section = run["refusal_classifier"]
+    notes_of = "".join(f"; {note}" for note in section["notes"])
+    return (
+        f"Refusals were classified by {classifier_name(run, 'refusal_classifier')} (labels: "
+        f"{', '.join(section['refusal_labels'])}; probability {section['threshold']:g} or more{notes_of}); "
+        f"disclaimers were found by {rules}."
+    )

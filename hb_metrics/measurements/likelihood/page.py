@@ -1,0 +1,130 @@
+"""Likelihood Bias in the report of a run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import mode
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from hb_metrics.measurements.likelihood.figures import ADJUSTED, figures
+from hb_metrics.measurements.likelihood.plots import perplexity_figure
+from hb_metrics.report.layout import paper
+from hb_metrics.report.layout.figure import Figure, by_part
+from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.rendering import render
+from hb_metrics.runs.run_record import measure_of
+
+NUM_EXTREMES = 3
+_FOLDER = Path(__file__).parent
+
+
+class Extremes(NamedTuple):
+    """Lowest- and highest-perplexity descriptors of an axis in one template, of those of one length in tokens."""
+
+    axis: str
+    num_compared: int
+    num_descriptors: int
+    lowest: list[tuple[str, float]]
+    highest: list[tuple[str, float]]
+
+
+def report(results: Mapping[str, Any]) -> Report:
+    """Likelihood Bias by axis and template, the terms at both ends, and perplexities."""
+    bias, perplexity = results["likelihood"]["likelihood_bias"], results["likelihood"]["perplexity"]
+    measure, templates = measure_of(results), perplexity["templates"]
+    chosen = paper.EXTREMES_TEMPLATE if paper.EXTREMES_TEMPLATE in templates else templates[0]
+    parts = by_part(figures(results))
+    context = {
+        "run": results["run"],
+        "measure": measure,
+        "bias": bias,
+        "perplexity": perplexity,
+        "by_axis": parts["Likelihood Bias by axis"],
+        "chosen": chosen,
+        "extremes": same_length_extremes(perplexity, chosen),
+        "papers": beside_paper(bias),
+    }
+    by_axis = figures_plot(parts["Likelihood Bias by axis"], "pairs told apart", [ADJUSTED])
+    plots = {
+        "likelihood-bias": [plain(by_axis)],
+        "perplexities-plot": [plain(perplexity_figure(perplexity, template, measure)) for template in templates],
+    }
+    section = Section("likelihood", "Likelihood Bias", render(_FOLDER / "section.html.jinja", context), plots)
+    return Report(
+        [section],
+        answer=likelihood_answer(parts[""], bias, measure),
+        reading=render(_FOLDER / "reading.html.jinja", context),
+        files=Markup("the {} of each sentence in <code>perplexities/*.parquet</code>").format(measure),
+        notes=_notes(results["run"]["scoring"]),
+    )
+
+
+def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
+    """Notes on log-probabilities that were computed elsewhere."""
+    if scoring["path"] != "file":
+        return ()
+    return (
+        f"In Likelihood Bias, {scoring['reason']}. A file does not show whether they have another base, which would "
+        "move all figures.",
+    )
+
+
+def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str) -> str | None:
+    """Whether sentences about some people are likelier than about others, in a sentence; `None`: nothing was tested.
+
+    Args:
+        whole: The figures of the whole run, Likelihood Bias and the adjusted one first.
+        bias: What `likelihood_bias` returns.
+        measure: The name of the score: perplexity or pseudo-perplexity.
+    """
+    if bias["likelihood_bias"] is None:
+        return None
+    shares = {axis: value for axis, value in bias["by_axis"].items() if value is not None}
+    highest = max(shares.values())
+    axes = [axis_label(axis).lower() for axis, value in shares.items() if value == highest]
+    most = f", most often within {' and '.join(axes)}" if len(axes) < len(shares) else ""
+    chance = f"chance alone gives at most about {100 * bias['alpha']:.3g}%"
+    return (
+        f"The model finds sentences with one term likelier than the same sentences with another in {whole[0].shown} "
+        f"{whole[0].detail} ({whole[1].shown} after adjusting for their number; {chance}){most}; {measure} alone does "
+        "not show how much of that is because terms are rare or long."
+    )
+
+
+def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[Extremes]:
+    """The paper's Table 3: extremes among the descriptors of an axis's most common number of tokens.
+
+    A longer term has more tokens to predict; comparing terms of one length removes that difference.
+    """
+    column = perplexity["templates"].index(template)
+    by_axis: dict[str, list[tuple[float, str, float]]] = {}
+    for row in perplexity["by_descriptor"]:
+        if row["median_perplexity"][column] is not None:
+            point = row["median_perplexity"][column], row["descriptor"], row["median_num_tokens"][column]
+            by_axis.setdefault(row["axis"], []).append(point)
+    extremes = []
+    for axis, rows in by_axis.items():
+        num_tokens = mode(tokens for _, _, tokens in rows)
+        compared = sorted((value, name) for value, name, tokens in rows if tokens == num_tokens)
+        shown = min(NUM_EXTREMES, len(compared) // 2)
+        lowest = [(name, value) for value, name in compared[:shown]]
+        highest = [(name, value) for value, name in compared[::-1][:shown]]
+        extremes.append(Extremes(axis, len(compared), len(rows), lowest, highest))
+    return extremes
+
+
+def beside_paper(bias: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[Figure]]]:
+    """The paper's tables of single templates that this run has, with its own shares."""
+    tables = []
+    for table in paper.LIKELIHOOD_BIAS:
+        ours = {axis: values.get(table["template"]) for axis, values in bias["by_axis_and_template"].items()}
+        if any(value is not None for value in ours.values()):
+            rows = [
+                Figure(axis_label(axis), ours.get(axis), "share", printed={table["model"]: printed})
+                for axis, printed in table["by_axis"].items()
+            ]
+            tables.append((table, rows))
+    return tables

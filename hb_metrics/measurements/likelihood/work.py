@@ -1,0 +1,51 @@
+"""Measures Likelihood Bias: scores the prompts and tests all pairs of terms."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hb_dataset.prompt_table import descriptor_noun_spans
+from hb_metrics.inference.engines.engine import LikelihoodRequests, Plan
+from hb_metrics.measurements.likelihood.results import likelihood_results
+from hb_metrics.measurements.measurement import Task
+from hb_metrics.runs.replies import replied_prompts
+from hb_metrics.runs.run_folder import PERPLEXITIES
+
+
+def plan(task: Task, files: None) -> Plan:
+    """Plans the scoring of all prompts.
+
+    Raises:
+        ValueError: There are no two terms to compare, or a prompt cannot be scored, such as one that is too long for
+            the model.
+    """
+    terms = task.prompts.group_by(["axis", "template"]).aggregate([("descriptor", "count_distinct")])
+    if max(terms["descriptor_count_distinct"].to_pylist(), default=0) < 2:  # known before hours of scoring
+        raise ValueError(
+            "measurement 'likelihood' compares the terms of an axis, and no axis has two in the same template; choose "
+            "prompts with more terms (--axes, --vocabulary_dir), or other --measurements"
+        )
+    masked = task.engine.kind == "masked"
+    return task.engine.plan_likelihoods(
+        LikelihoodRequests(
+            ids=task.prompts["id"].to_pylist(),
+            texts=task.prompts["text"].to_pylist(),
+            spans=[(start, end) for start, end in descriptor_noun_spans(task.prompts).tolist()] if masked else None,
+        )
+    )
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """How the model is run, for run.json."""
+    return {"scoring": plan.description()}
+
+
+def measure(task: Task, plan: Plan, results: Mapping[str, Any]) -> dict[str, Any]:
+    """Gets the log-likelihoods of prompts that are not on disk yet, and tests all pairs of terms.
+
+    Returns:
+        What `likelihood_results` returns; empty on all processes but the main one.
+    """
+    scores = task.engine.score_into_shards(plan, task.folder / PERPLEXITIES)
+    if scores is None:
+        return {}
+    return likelihood_results(replied_prompts(task.prompts, scores), scores)

@@ -1,0 +1,67 @@
+"""Offensiveness in the report of a run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from hb_metrics.measurements.offensiveness.figures import AXES, TEMPLATES, figures
+from hb_metrics.report.layout import paper
+from hb_metrics.report.layout.figure import by_part
+from hb_metrics.report.layout.paper_settings import settings_beside_paper
+from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.rendering import render
+
+NUM_EXTREMES = 10
+_FOLDER = Path(__file__).parent
+
+
+def report(results: Mapping[str, Any]) -> Report:
+    """Offensiveness by axis and template, and the terms at both ends."""
+    offensiveness, run = results["offensiveness"], results["run"]
+    classifier, parts = run["offensiveness_classifier"], by_part(figures(results))
+    context = {
+        "run": run,
+        "embedded": classifier["is_embedded"],
+        "paper_settings": settings_beside_paper(results, "offensiveness_classifier"),
+        "whole": {figure.name: figure for figure in parts[""]},
+        "by_axis": parts[AXES],
+        "by_template": parts[TEMPLATES],
+        "threshold": offensiveness["prompts"]["threshold"],
+        "num_truncated": offensiveness.get("replies", {}).get("num_truncated"),
+        "extremes": extremes(offensiveness["prompts"]),
+    }
+    beside = list(parts[AXES][0].beside)
+    plots = {
+        "offensiveness-by-axis": [plain(figures_plot(parts[AXES], "share found offensive", beside))],
+        "offensiveness-by-template": [plain(figures_plot(parts[TEMPLATES], "mean offensiveness", ["found offensive"]))],
+    }
+    return Report(
+        [Section("offensiveness", "Offensiveness", render(_FOLDER / "section.html.jinja", context), plots)],
+        reading=render(_FOLDER / "reading.html.jinja", context),
+        files=Markup("the offensiveness of each text in <code>offensiveness/*/*.parquet</code>"),
+        notes=(f"{classifier['name']}: {'; '.join(classifier['notes'])}.",) if classifier["notes"] else (),
+        embedded="--offensiveness_classifier" if classifier["is_embedded"] else None,
+    )
+
+
+def extremes(prompts: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]], list[tuple[str, float]]]]:
+    """Template, and the terms whose prompts are found least and most offensive, with their mean probabilities.
+
+    The templates are those of the paper's Table 12, or the run's first where it has none of them.
+    """
+    known = list(prompts["by_template"])
+    chosen = [template for template in paper.OFFENSIVE_EXTREMES_TEMPLATES if template in known] or known[:1]
+    rows = []
+    for template in chosen:
+        values = []
+        for terms in prompts["by_descriptor_and_template"].values():
+            for name, by_cell in terms.items():
+                if by_cell.get(template) is not None:
+                    values.append((name, by_cell[template]))
+        values.sort(key=lambda row: (row[1], row[0]))
+        shown = min(NUM_EXTREMES, len(values) // 2)
+        rows.append((template, values[:shown], values[::-1][:shown]))
+    return rows

@@ -1,0 +1,67 @@
+"""Language Model Bias on RedditBias in the report of a run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from hb_metrics.measurements.reddit.figures import SHARES, bias_type_label, figures
+from hb_metrics.report.layout.figure import Figure, by_part
+from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.rendering import render
+
+_FOLDER = Path(__file__).parent
+
+
+def report(results: Mapping[str, Any]) -> Report:
+    """The tests of each bias type, and LMP."""
+    reddit, parts = results["reddit"], by_part(figures(results))
+    *of_logs, lmp = parts[""]
+    tests = {bias_type_label(name): test for name, test in reddit["by_bias_type"].items()}
+    labels = [figure.label for figure in parts[SHARES]]
+    context = {
+        "tests": [(label, tests[label]) for label in labels],
+        "reddit": reddit,
+        "lmp": lmp,
+        "lmp_left_out": sum(reddit["lmp_num_skipped"].values()),
+    }
+    section = Section(
+        "reddit",
+        "Language Model Bias",
+        render(_FOLDER / "section.html.jinja", context),
+        {
+            "reddit-t": [
+                plain(figures_plot(of_logs, "← stereotyped side likelier   t of logs   other side likelier →"))
+            ],
+            "reddit-share": [plain(figures_plot(parts[SHARES], "pairs in which the stereotyped side is likelier"))],
+        },
+    )
+    return Report(
+        [section],
+        answer=reddit_answer(tests, of_logs, parts[SHARES]),
+        reading=render(_FOLDER / "reading.html.jinja", {}),
+        files=Markup("the perplexity of both sides of each pair, by id, in <code>reddit/pairs/*/*.parquet</code>"),
+    )
+
+
+def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure], shares: list[Figure]) -> str:
+    """Whether the stereotyped side is likelier by more than chance, for each bias type.
+
+    By the test on logarithms of perplexities, which does not depend on a few pairs.
+    """
+    parts = []
+    for t_log, share in zip(of_logs, shares, strict=True):
+        test = tests[share.label]
+        if test["t_log"] is None:
+            parts.append(f"{share.label}: not known from {test['num_pairs']} pairs")
+        elif test["p_value_log"] >= test["alpha"]:
+            parts.append(f"{share.label}: no difference stands out from chance (t of logs {t_log.shown})")
+        else:
+            side = "stereotyped" if test["t_log"] < 0 else "other"
+            parts.append(
+                f"{share.label}: the {side} side is likelier by more than chance (t of logs {t_log.shown}; the "
+                f"stereotyped side is likelier in {share.shown} of pairs)"
+            )
+    return f"In pairs of a stereotyped phrase about a group and the same about another group, {'; '.join(parts)}."

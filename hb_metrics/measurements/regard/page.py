@@ -1,0 +1,176 @@
+"""Regard in the report of a run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from hb_metrics.measurements.regard.figures import FIXED, GROUPS, figures, group_names, sides
+from hb_metrics.measurements.regard.plots import ends_figure
+from hb_metrics.measurements.regard.structures import gap_ends, group_ends, ranked_gaps, structure_rows
+from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
+from hb_metrics.report.layout.numbers import count
+from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.rendering import render
+
+UNDECIDED = "undecided"
+_FOLDER = Path(__file__).parent
+_REASONS = {
+    "lost_group": "lost the group",
+    "lost_meaning": "lost the meaning",
+    "blank": "were blank",
+    "repeated": "were the same as another",
+}
+
+
+def report(results: Mapping[str, Any]) -> Report:
+    """Groups, gaps, structures, and whether the verdicts of the fixed prompts hold."""
+    regard, record = results["regard"], results["run"]["regard"]
+    bias, listed = regard["bias"], figures(results)
+    gaps, groups = by_part(listed).get("", []), by_part(listed)[GROUPS]
+    several, compared = len(bias["by_structure"]) > 1, FIXED in groups[0].beside
+    beside = [FIXED] if compared else []
+    plots = {"regard-means": figures_plot(groups, "mean regard", beside)}
+    if gaps:
+        plots["regard-gaps"] = figures_plot(gaps, "gap in mean regard", beside)
+    if several:
+        ends = ("best structures", "worst structures")
+        plots["regard-ends"] = ends_figure(group_ends(bias), [row.value for row in groups], "mean regard", ends)
+    if several and gaps:
+        ends = ("largest gaps", "smallest gaps")
+        plots["regard-gap-ends"] = ends_figure(gap_ends(bias), [row.value for row in gaps], "gap", ends)
+    structures = {row[0].name: row for row in structure_rows(regard)}
+    kl = bias["kl_divergence"] if len(groups) > 1 else None
+    examples: dict[str, list[dict[str, Any]]] = {}
+    for example in regard["examples"]:
+        examples.setdefault(example["structure"], []).append(example)
+    context = {
+        "regard": regard,
+        "embedded": record["is_embedded"],
+        "groups": groups,
+        "gaps": gaps,
+        "compared": compared,
+        "several": several,
+        "sentences": verdict_sentences(bias, gaps),
+        "k": bias["k"],
+        "best": [structures[name] for name in bias["best_structures"]] if several else [],
+        "worst": [structures[name] for name in bias["worst_structures"]] if several else [],
+        "structures": list(structures.values()),
+        "ranked_gaps": ranked_gaps(bias) if several else [],
+        "kl": kl,
+        "kl_groups": group_names(bias),
+        "kl_most": max((value for row in kl.values() for value in row.values()), default=0.0) if kl else 0.0,
+        "kl_error": regard["kl_error"] if len(groups) > 1 else None,
+        "examples": examples,
+        "left_out": left_out(regard),
+        "without_interval": missing_intervals(listed),
+    }
+    drawn = {name: [plain(plot)] for name, plot in plots.items()}
+    return Report(
+        [Section("regard", "Regard", render(_FOLDER / "section.html.jinja", context), drawn)],
+        answer=regard_answer(bias, gaps),
+        reading=render(_FOLDER / "reading.html.jinja", {}),
+        files=Markup("the continuations and their regard in <code>regard/</code>"),
+        notes=(f"{record['name']}: {'; '.join(record['notes'])}.",) if record["notes"] else (),
+        embedded="--regard_classifier" if record["is_embedded"] else None,
+    )
+
+
+def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
+    """Which group of each pair is regarded better beyond chance, in a sentence; `None`: no groups are compared.
+
+    The verdict of the fixed prompts never replaces that over all structures.
+    """
+    if not gaps:
+        return None
+    has_fixed = bool(sides(bias, "gaps")[1])
+    parts = []
+    for gap, name in zip(gaps, bias["gaps"], strict=True):
+        verdicts = bias["verdicts"][name]
+        verdict = verdicts["structured"] or (None if has_fixed else verdicts["fixed"])
+        parts.append(f"{gap.name.partition(', ')[2]}: {_verdict(bias['gaps'][name], gap.words, verdict)}")
+    return f"Regard of what it writes about people: {'; '.join(parts)}."
+
+
+def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
+    """For each pair the verdicts of the fixed prompts and of all structures, and whether they are the same."""
+    fixed = sides(bias, "gaps")[1]
+    sentences = []
+    for gap, name in zip(gaps, bias["gaps"], strict=True):
+        row, label = bias["gaps"][name], gap.name.partition(", ")[2]
+        first, second = bias["verdicts"][name]["fixed"], bias["verdicts"][name]["structured"]
+        number = row["num_structures"]
+        over_all = _verdict(row, gap.words, second if fixed else second or first)
+        where = f"over all {number} structures " if number > 1 else ""
+        if name in fixed:
+            beside = gap.beside[FIXED]
+            words = (
+                f"{beside.shown} (interval {beside.shown_interval})"
+                if beside.interval
+                else f"{beside.shown} (no interval)"
+            )
+            of_fixed = f"from the fixed prompts {_verdict(fixed[name], words, first)}"
+            sentences.append(f"{label}: {of_fixed}; {where}{over_all}. {_conclusion(first, second)}{_turned(row)}")
+        else:
+            sentences.append(f"{label}: {where}{over_all}.{_turned(row)}")
+    return sentences
+
+
+def left_out(regard: Mapping[str, Any]) -> list[str]:
+    """Which texts were left out or cut, a sentence each."""
+    bias = regard["bias"]
+    sentences = []
+    if regard["num_blank"]:
+        sentences.append(f"{count(regard['num_blank'])} continuations were blank and are left out.")
+    if num_other := sum(bias["num_other"].values()):
+        sentences.append(f"{count(num_other)} of {count(bias['num_rows'])} were labelled other and are left out.")
+    if regard["num_cut_for_classifier"]:
+        sentences.append(f"{count(regard['num_cut_for_classifier'])} were too long for the classifier and cut.")
+    paraphrases = regard["paraphrases"]
+    if paraphrases is not None:
+        dropped = paraphrases["num_dropped"].items()
+        reasons = ", ".join(f"{count(number)} {_REASONS.get(name, name)}" for name, number in dropped if number)
+        kept = f"Of {count(paraphrases['num'])} paraphrases, {count(paraphrases['num_kept'])} were kept"
+        sentences.append(f"{kept}; of the others, {reasons}." if reasons else f"{kept}.")
+        if paraphrases["num_truncated"]:
+            sentences.append(f"{count(paraphrases['num_truncated'])} paraphrases were cut at their greatest length.")
+    return sentences
+
+
+def _verdict(row: Mapping[str, Any], gap: str, verdict: str | None) -> str:
+    """A verdict in words, with the gap and its interval."""
+    if row["gap"] is None:
+        return "there is no gap, since one of the groups has no texts that count"
+    if verdict == UNDECIDED:
+        return f"too close to call (gap {gap})"
+    if verdict is None:  # without an interval nothing is decided
+        return f"nothing can be decided (gap {gap})"
+    above, below = row["advantaged"], row["disadvantaged"]
+    if verdict == "disadvantaged":
+        above, below = below, above
+    return f"“{above}” is regarded better than “{below}” (gap {gap})"
+
+
+def _conclusion(first: str | None, second: str | None) -> str:
+    if first is None or second is None:
+        return "Whether the verdict of the fixed prompts survives is not known."
+    if first == second == UNDECIDED:
+        return "Neither tells the two apart, which does not show that the model treats them alike."
+    if first == UNDECIDED:
+        return "The fixed prompts alone do not give this verdict."
+    if first == second:
+        return "The verdict of the fixed prompts survives."
+    if second == UNDECIDED:
+        return "The verdict of the fixed prompts does not survive."
+    return "The verdict of the fixed prompts does not survive: it is reversed."
+
+
+def _turned(row: Mapping[str, Any]) -> str:
+    """In how many single structures the gap has the other sign; empty if there is one structure or no gap."""
+    number, flipped = row["num_structures"], row["num_flipped"]
+    if flipped is None or number < 2:
+        return ""
+    nil = f", and in {row['num_zero']} it is 0" if row["num_zero"] else ""
+    return f" In {flipped} of {number} structures, each taken alone, the gap has the other sign{nil}."

@@ -1,0 +1,181 @@
+"""Changes from one run to another with their intervals: as sentences, as a table in Markdown, and on a page."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from hb_dataset.markdown_table import escape_markdown, markdown_table
+from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.paired_changes.paired_change import Bounds, PairedChange
+from hb_metrics.report.layout.figure import Figure, Unit, joined_names, written, written_change
+from hb_metrics.report.layout.numbers import MISSING, fixed, share
+from hb_metrics.report.layout.parts import Section
+from hb_metrics.runs.finished_run import Run
+
+HEADER = ("Figure", "before", "after", "change", "interval", "in words")
+
+
+class ChangeRow(NamedTuple):
+    """A figure that two runs have, and its change.
+
+    Attributes:
+        name: Its name.
+        unit: How it is written, as in `Figure`.
+        part_of: The heading of its parts, as in `Figure`.
+        change: Its change.
+        is_paired: Whether its measurement can tell how far chance moves the change.
+    """
+
+    name: str
+    unit: Unit
+    part_of: str
+    change: PairedChange
+    is_paired: bool
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """As a row of the table, without the name."""
+        change = self.change
+        return (
+            written(change.first, self.unit),
+            written(change.second, self.unit),
+            written_change(change.change, self.unit),
+            MISSING if change.interval is None else _range(change.interval, self.unit, None, 0),
+            self.sentence if self.is_paired else "",
+        )
+
+    @property
+    def sentence(self) -> str:
+        """The change in words, such as "fell by 41 % (28 to 53)"."""
+        change = self.change
+        if change.interval is None:
+            return "no interval"
+        value, bounds, unit = change.change, change.interval, " points" if "share" in self.unit else ""
+        form: Unit | None = self.unit
+        if change.relative is not None and change.relative_interval is not None:
+            value, bounds, unit, form = change.relative, change.relative_interval, " %", None
+        digits = _percent_digits(value if change.beyond_chance else max(bounds, key=abs))
+        if not change.beyond_chance:
+            return f"not beyond chance ({_range(bounds, form, None, digits)}{unit})"
+        sign = -1 if value < 0 else 1
+        sizes = sorted(sign * bound for bound in bounds)
+        verb = "fell" if value < 0 else "rose"
+        amount = _amount(abs(value), form, digits).lstrip("+")
+        return f"{verb} by {amount}{unit} ({_range((sizes[0], sizes[1]), form, '+', digits)})"
+
+
+class RunChanges(NamedTuple):
+    """All changes from one run to another.
+
+    Attributes:
+        before: The name of the first run.
+        after: The name of the second.
+        rows: The changes; figures of the whole run come first.
+        missing: Title of a measurement → why its figures have no intervals of changes.
+        level: The confidence levels of the intervals, as text.
+    """
+
+    before: str
+    after: str
+    rows: list[ChangeRow]
+    missing: dict[str, str]
+    level: str
+
+    @property
+    def main(self) -> list[ChangeRow]:
+        """The figures of the whole run whose changes have intervals, or a reason for having none."""
+        return [row for row in self.rows if row.is_paired and not row.part_of]
+
+    @property
+    def reading(self) -> str:
+        """How to read the intervals."""
+        return (
+            "The interval of a change comes from what the two runs have in common. "
+            f"{self.level} of such intervals contain the true change; one that does not contain 0 is beyond chance. "
+            "Of twenty figures that did not change, one has such an interval all the same. Changes of shares are in "
+            "percentage points. A change is in percent where the first value is clearly above 0."
+        )
+
+    def notes(self, rows: Sequence[ChangeRow]) -> list[str]:
+        """Why some of these changes, and those of some measurements, have no interval, as sentences."""
+        without: dict[str, list[str]] = {}
+        for row in rows:
+            if row.change.reason is not None:
+                without.setdefault(row.change.reason, []).append(row.name)
+        notes = [f"No interval of {joined_names(names)}: {reason}." for reason, names in without.items()]
+        return notes + [f"{title}: changes have no interval, because {why}." for title, why in self.missing.items()]
+
+
+def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
+    """How all figures that two runs share change, with intervals where the measurement can estimate them."""
+    rows: list[ChangeRow] = []
+    missing: dict[str, str] = {}
+    levels: set[float] = set()
+    for measurement in MEASUREMENTS:
+        if measurement.name not in first.results or measurement.name not in second.results:
+            continue
+        paired = measurement.changes(first, second)
+        if paired.reason is not None:
+            missing[measurement.title] = paired.reason
+        if paired.confidence_level is not None:
+            levels.add(paired.confidence_level)
+        figures = comparable_figures([measurement.figures(run.results) for run in (first, second)])
+        after = {figure.name: figure for figure in figures[1]}
+        for figure in figures[0]:
+            other = after.get(figure.name)
+            if figure.value is None or other is None or other.value is None:
+                continue
+            is_paired = figure.name in paired.by_name
+            change = paired.by_name.get(figure.name, PairedChange(figure.value, other.value, None, None, None))
+            rows.append(ChangeRow(figure.name, figure.unit, figure.part_of, change, is_paired))
+    rows.sort(key=lambda row: (row.part_of != "", not row.is_paired))
+    return RunChanges(*names, rows, missing, " or ".join(share(level, 0) for level in sorted(levels)))
+
+
+def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
+    """[runs][figures] with the plain values of all runs where a run lacks the debiased one."""
+    lacking = {figure.name for figures in runs for figure in figures if figure.value is None}
+    comparable: list[list[Figure]] = []
+    for figures in runs:
+        kept = []
+        for figure in figures:
+            if figure.name in lacking and figure.plain is not None:
+                part_of = f"{figure.part_of} (plain)"
+                kept.append(figure._replace(value=figure.plain, interval=None, no_interval=None, part_of=part_of))
+            else:
+                kept.append(figure)
+        comparable.append(kept)
+    return comparable
+
+
+def changes_section(compared: Sequence[RunChanges]) -> Section:
+    """The part of a page with several runs: a table for each later run."""
+    from hb_metrics.report.layout.rendering import render
+
+    html = render(Path(__file__).parent / "changes.html.jinja", {"compared": compared, "header": HEADER})
+    return Section("changes", "Changes", html, {})
+
+
+def changes_markdown(changes: RunChanges) -> str:
+    """The changes of the figures of the whole run as a table in Markdown, with notes."""
+    main = changes.main
+    rows = [[escape_markdown(row.name), *map(escape_markdown, row.cells)] for row in main]
+    table = markdown_table(HEADER, rows, numbers=range(1, 5)) + "\n\n" if rows else ""
+    reading = [changes.reading] if rows else []
+    notes = [f"Change from {changes.before} to {changes.after}.", *reading, *changes.notes(main)]
+    return f"{table}{' '.join(map(escape_markdown, notes))}\n"
+
+
+def _amount(value: float, unit: Unit | None, digits: int) -> str:
+    """A signed amount; `None`: in percent, with so many digits."""
+    return fixed(100 * value, digits, "+") if unit is None else written_change(value, unit)
+
+
+def _range(bounds: Bounds, unit: Unit | None, without: str | None, digits: int) -> str:
+    """Lowest and highest; a sign to leave out, where both have the same."""
+    return " to ".join(_amount(bound, unit, digits).lstrip(without or "") for bound in bounds)
+
+
+def _percent_digits(value: float) -> int:
+    """The digits of a change in percent: as few as do not make it 0."""
+    return next((digits for digits in (0, 1) if abs(100 * value) >= 0.5 * 10.0**-digits), 2)

@@ -1,0 +1,193 @@
+"""Figures: what a measurement returns, and the only place that writes a number of one as text.
+
+Terminal, report, comparison, Markdown, model cards and the Hub's results lay figures out and format nothing.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+from hb_metrics.report.layout import numbers
+
+Unit = Literal["share", "small_share", "bias", "signed", "effect", "count"]
+Bounds = tuple[float, float]
+PLAIN = "plain"  # the name under which `beside` has a value with its sampling noise
+
+
+class Number(NamedTuple):
+    """A number beside a figure, with its interval if it has one."""
+
+    value: float | None
+    unit: Unit
+    interval: Bounds | None = None
+
+    @property
+    def shown(self) -> str:
+        """The number as text."""
+        return written(self.value, self.unit)
+
+    @property
+    def shown_interval(self) -> str:
+        """The interval as text."""
+        return written_interval(self.interval, self.unit)
+
+
+class Figure(NamedTuple):
+    """A number about a whole run, or about a part of it such as an axis.
+
+    Attributes:
+        name: Its name, the same in every run that has it. A part is named after the whole: "Full Gen Bias, Age".
+        value: As in results.json; `None`: not known from this run.
+        unit: How it is written: "share" (84.7%), "small_share" (0.52%), "bias" (9.72: a Gen Bias value ×1000 or a
+            perplexity), "signed" (+0.07), "effect" (0.43), "count" (1,560).
+        meaning: A sentence that explains it.
+        interval: Lowest and highest; `None`: it has none.
+        no_interval: Why it has no interval, where other runs have one.
+        confidence_level: The confidence level of the interval.
+        part_of: The heading of its table and plot if it is a part; empty: it is about the whole run.
+        is_main: Whether cards and the Hub show it.
+        beside: Name → a number beside it, such as the plain value of a debiased one. Runs whose debiased values are
+            not all known are compared by `PLAIN`.
+        printed: Model → the paper's value.
+        detail: A few words below it, such as the number of tests.
+        task: Its name among the Hub's evaluation results; `None`: it is not one of them.
+        notes: Notes on it, in addition to the settings of its measurement.
+        gate: Its name in `--fail_above`, where that is not `task`.
+        is_wide: Whether the replies show their own spread only roughly, so that the interval is wider than usual.
+    """
+
+    name: str
+    value: float | None
+    unit: Unit
+    meaning: str = ""
+    interval: Bounds | None = None
+    no_interval: str | None = None
+    confidence_level: float | None = None
+    part_of: str = ""
+    is_main: bool = True
+    beside: Mapping[str, Number] = MappingProxyType({})
+    printed: Mapping[str, float | None] = MappingProxyType({})
+    detail: str = ""
+    task: str | None = None
+    notes: tuple[str, ...] = ()
+    gate: str | None = None
+    is_wide: bool = False
+
+    @property
+    def key(self) -> str | None:
+        """Its name in `--fail_above`; `None`: it has no limits."""
+        return self.gate or self.task
+
+    @property
+    def label(self) -> str:
+        """Its name among the parts of its table: "Age" of "Full Gen Bias, Age"."""
+        return self.name.partition(", ")[2] if self.part_of else self.name
+
+    @property
+    def plain(self) -> float | None:
+        """Its value with the sampling noise in it, if it has one."""
+        return self.beside[PLAIN].value if PLAIN in self.beside else None
+
+    @property
+    def known(self) -> float | None:
+        """Its value, or the plain one where that is all that is known."""
+        return self.plain if self.value is None else self.value
+
+    @property
+    def shown(self) -> str:
+        """The value as text."""
+        return written(self.value, self.unit)
+
+    @property
+    def shown_interval(self) -> str:
+        """The interval as text: "7.4 to 14.8"."""
+        return written_interval(self.interval, self.unit)
+
+    def as_printed(self, value: float | None) -> str:
+        """The paper's value of this figure as text, as printed there."""
+        return numbers.printed(value) if self.unit == "bias" else written(value, self.unit)
+
+    @property
+    def interval_words(self) -> str:
+        """The interval with its level, or why there is none; empty: it never has one."""
+        if self.interval is not None:
+            level = "" if self.confidence_level is None else f"{numbers.share(self.confidence_level, 0)} "
+            return f"{'wide ' if self.is_wide else ''}{level}interval {self.shown_interval}"
+        return f"no interval: {self.no_interval}" if self.no_interval else ""
+
+    @property
+    def words(self) -> str:
+        """The value with its interval, for a sentence: "10.8 (95% interval 7.4 to 14.8)"."""
+        return f"{self.shown} ({self.interval_words})" if self.interval_words else self.shown
+
+
+def written(value: float | None, unit: Unit) -> str:
+    """A value as text."""
+    if value is None:
+        return numbers.MISSING
+    match unit:
+        case "share":
+            return numbers.share(value)
+        case "small_share":
+            return numbers.share(value, 2)
+        case "bias":
+            return numbers.bias(value)
+        case "signed":
+            return numbers.fixed(value, 2, "+")
+        case "effect":
+            return numbers.fixed(value, 2)
+        case "count":
+            return numbers.count(value)
+
+
+def written_interval(bounds: Bounds | None, unit: Unit) -> str:
+    """Lowest and highest as text."""
+    if bounds is None or unit == "bias":
+        return numbers.interval(bounds)
+    return " to ".join(written(bound, unit) for bound in bounds)
+
+
+def written_change(change: float | None, unit: Unit) -> str:
+    """A change as text: of a share in percentage points."""
+    if change is None:
+        return numbers.MISSING
+    match unit:
+        case "share" | "small_share":
+            return numbers.signed_share(change, 1 if unit == "share" else 2)
+        case "bias":
+            return numbers.signed_bias(change)
+        case "count":
+            return numbers.fixed(change, 0, "+")
+        case _:
+            return numbers.fixed(change, 2, "+")
+
+
+def pair(bounds: Any) -> Bounds | None:
+    """An interval as results.json has it, a list of two or nothing, as a pair."""
+    return None if bounds is None else (bounds[0], bounds[1])
+
+
+def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
+    """Heading → its figures, in their order; those of the whole run under an empty heading."""
+    parts: dict[str, list[Figure]] = {}
+    for figure in figures:
+        parts.setdefault(figure.part_of, []).append(figure)
+    return parts
+
+
+def missing_intervals(figures: list[Figure]) -> list[str]:
+    """A sentence for each reason why figures have no interval."""
+    names: dict[str, list[str]] = {}
+    for figure in figures:
+        if figure.interval is None and figure.no_interval:
+            names.setdefault(figure.no_interval, []).append(figure.name)
+    return [f"No interval of {joined_names(of_reason)}: {reason}." for reason, of_reason in names.items()]
+
+
+def joined_names(names: list[str]) -> str:
+    """Names of figures; a whole is named once for all of its parts: "Full Gen Bias (Age, Religion)"."""
+    parts: dict[str, list[str]] = {}
+    for name in names:
+        whole, _, part = name.partition(", ")
+        parts.setdefault(whole, []).extend([part] if part else [])
+    return "; ".join(f"{whole} ({', '.join(of_whole)})" if of_whole else whole for whole, of_whole in parts.items())

@@ -1,0 +1,79 @@
+"""How numbers and sentence templates are written in reports, on the terminal and on cards."""
+
+MISSING = "–"
+_MINUS = "−"
+
+
+def slot(template: str) -> str:
+    """A sentence template for people: "I love [plural noun phrase]."."""
+    return template.replace("{", "[").replace("}", "]").replace("_", " ")
+
+
+def axis_label(axis: str) -> str:
+    """The axis as people write it: "Gender and sex"."""
+    return axis.replace("race_eth", "race_and_eth").replace("_", " ").replace("+", " + ").capitalize()
+
+
+def share(value: float | None, digits: int = 1) -> str:
+    """A share from 0 to 1 as a percentage."""
+    return MISSING if value is None else _signs(f"{value:.{digits}%}")
+
+
+def bias(value: float | None) -> str:
+    """A Gen Bias value (×1000) or a perplexity with two decimals below 10, one below 100, and none above."""
+    if value is None:
+        return MISSING
+    return _signs(f"{value:,.{_digits(value)}f}")
+
+
+def printed(value: float | None) -> str:
+    """A Gen Bias value of the paper, as printed there."""
+    return MISSING if value is None else f"{value:.2f}"
+
+
+def interval(bounds: tuple[float, float] | None) -> str:
+    """Lowest and highest, with as many digits as the larger needs."""
+    if bounds is None:
+        return MISSING
+    digits = _digits(max(map(abs, bounds)))
+    low, high = (_signs(f"{bound:,.{digits}f}") for bound in bounds)
+    return f"{low} to {high}"
+
+
+def signed_share(value: float | None, digits: int = 1) -> str:
+    """A change of a share, in percentage points."""
+    return MISSING if value is None else _signs(f"{100 * value:+.{digits}f}")
+
+
+def signed_bias(value: float | None) -> str:
+    """A change of a Gen Bias value."""
+    return MISSING if value is None else _signs(f"{value:+,.{_digits(value)}f}")
+
+
+def rho(value: float | None) -> str:
+    """A correlation."""
+    return MISSING if value is None else _signs(f"{value:.2f}")
+
+
+def fixed(value: float, digits: int, sign: str = "-") -> str:
+    """A number with so many digits; `sign` "+" also shows that of a rise."""
+    return _signs(f"{value:{sign}.{digits}f}")
+
+
+def count(value: float | None) -> str:
+    """A whole number."""
+    return MISSING if value is None else _signs(f"{value:,.0f}")
+
+
+def counted(number: int, what: str) -> tuple[str, ...]:
+    """A note such as "3 tests skipped"; none where there are none."""
+    return (f"{number:,} {what}",) if number else ()
+
+
+def _digits(value: float) -> int:
+    return 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+
+
+def _signs(text: str) -> str:
+    """The text with a typographic minus, and without one before zero."""
+    return text.replace("-", _MINUS) if any(digit in text for digit in "123456789") else text.lstrip("+-")

@@ -1,0 +1,66 @@
+"""The parts of a page: tiles, sections, and what a measurement adds to the page of one run or of two."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+
+class Tile(NamedTuple):
+    """A number at the top of a page.
+
+    Attributes:
+        label: What it is.
+        value: The number as text.
+        details: Lines below it, such as its interval.
+    """
+
+    label: str
+    value: str
+    details: tuple[str, ...] = ()
+
+
+class Section(NamedTuple):
+    """A section of a page.
+
+    Attributes:
+        id: Id of its heading, which the contents link to.
+        title: Its entry in the contents.
+        html: Its HTML, from its heading on.
+        figures: Id of an element in it → the Plotly figures to draw there, of which one is chosen if there are several.
+    """
+
+    id: str
+    title: str
+    html: "Markup"
+    figures: dict[str, list[dict[str, Any]]]
+
+
+class Report(NamedTuple):
+    """What a measurement adds to the report of a run.
+
+    Attributes:
+        sections: Its sections; the first is the main one.
+        answer: One sentence on whether the model treats people differently; `None`: the measurement is not about that.
+        reading: What readers have to know ("How to read this"), as items of a list; `None`: nothing to add.
+        files: The files with the underlying numbers, as part of a sentence.
+        notes: Sentences on its classifier or its control tag.
+        embedded: Its classifier's option, if that classifier is an embedded one.
+        terms: The data of the chooser of terms (`page.js`); `None`: it has none.
+    """
+
+    sections: list[Section]
+    answer: str | None = None
+    reading: "Markup | None" = None
+    files: "Markup | None" = None
+    notes: tuple[str, ...] = ()
+    embedded: str | None = None
+    terms: Any = None
+
+
+class Details(NamedTuple):
+    """What a measurement adds to the page of two runs, beside its figures; the fields are those of `Report`."""
+
+    sections: list[Section]
+    reading: "Markup | None" = None
+    terms: Any = None

@@ -1,0 +1,185 @@
+"""Plots of figures, and the look of all plots: the colours of Okabe and Ito, distinct for colour-blind readers."""
+
+import html
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from hb_metrics.report.layout.figure import PLAIN, Figure
+
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#6b7280"
+ORANGE_TEXT = "#9a4200"  # the orange is too light for small letters
+_FONT = {"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"}
+_LOOK = {
+    "template": "none",
+    "font": _FONT,
+    "margin": {"l": 8, "r": 8, "t": 48, "b": 8},
+    "legend": {"orientation": "h", "x": 0, "xref": "container", "y": 1, "yref": "container", "yanchor": "top"},
+    "hoverlabel": {"font": {"size": 13}},
+    "paper_bgcolor": "white",
+    "plot_bgcolor": "white",
+}
+_X_AXIS = {"gridcolor": "#e5e7eb", "zeroline": False, "automargin": True}
+_Y_AXIS = {"ticksuffix": " ", "automargin": True}
+LABELLED_WIDTH = 18  # characters; a longer term would run out of the picture on a phone
+_WRAPPED_WIDTH = 26
+# Plotly reads a few HTML tags in every label, links among them. `plain` escapes all text, so that what comes from data
+# is shown as it is; this character represents the tag that the plots themselves need.
+BREAK = "\x1f"
+_TAGS = str.maketrans({BREAK: "<br>"})
+_TEMPLATES = ("hovertemplate", "texttemplate")  # written by figures, with tags; for text in them there is `in_template`
+_GOLDEN = 0.6180339887498949
+TICKS = {"share": ".1~%", "small_share": ".2~%"}  # of Plotly; other units are plain numbers
+# The rest of Okabe and Ito's colours that can be seen on white; with the shapes, 30 runs can be told apart.
+_COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", GREY)
+_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star")
+_SPREAD = 0.64  # of a row, over which its runs are spread at most
+_STEP = 0.2  # of a row, from run to run at most, so that rows stay apart
+
+
+def shortened(name: str, width: int = LABELLED_WIDTH) -> str:
+    """Shortens a term beside its point, or a label beside its row, to at most `width` characters."""
+    return name if len(name) <= width else name[: width - 1] + "…"
+
+
+def wrapped(text: str) -> str:
+    """Breaks a long label into lines, for the axis of a plot."""
+    return BREAK.join(textwrap.wrap(text, _WRAPPED_WIDTH))
+
+
+def in_template(text: str) -> str:
+    """Escapes text from data for a hover template, where it could be read as a tag or a variable."""
+    return html.escape(text, quote=False).replace("%{", "%&#123;")
+
+
+def spread(count: int, width: float = 0.62) -> list[float]:
+    """Offsets from −width/2 to width/2 that keep neighbours in a row of points apart, the same ones every time."""
+    return [((index * _GOLDEN + 0.5) % 1 - 0.5) * width for index in range(count)]
+
+
+def segments(lows: Sequence[float], highs: Sequence[float]) -> list[float | None]:
+    """Coordinates of unconnected lines, for intervals."""
+    return [coordinate for pair in zip(lows, highs, strict=True) for coordinate in (*pair, None)]
+
+
+def figures_plot(figures: Sequence[Figure], title: str, beside: Sequence[str] = ()) -> go.Figure:
+    """Plots figures as dots on their intervals, one row each, the highest on top.
+
+    Args:
+        figures: Parts of one figure, such as its axes.
+        title: Title of the horizontal axis.
+        beside: Names of numbers beside the figures that are drawn as open marks.
+    """
+    rows = sorted(figures, key=lambda figure: -1.0 if figure.known is None else figure.known)
+    heights = range(len(rows))
+    tickformat = TICKS.get(rows[0].unit)
+    hover = f"%{{customdata}}: %{{x:{tickformat or '.2f'}}}<extra></extra>"
+    figure = go.Figure()
+    spans = [(height, *row.interval) for height, row in zip(heights, rows, strict=True) if row.interval is not None]
+    if spans:
+        figure.add_scatter(
+            x=segments([low for _, low, _ in spans], [high for _, _, high in spans]),
+            y=segments([height for height, _, _ in spans], [height for height, _, _ in spans]),
+            mode="lines",
+            name="interval",
+            line={"color": BLUE, "width": 2},
+            hoverinfo="skip",
+        )
+    series = [(name, [row.beside[name].value for row in rows]) for name in beside]
+    series.append(("debiased" if PLAIN in beside else "this run", [row.value for row in rows]))
+    for index, (name, values) in enumerate(series):
+        known = [(value, height) for value, height in zip(values, heights, strict=True) if value is not None]
+        is_value = index == len(beside)
+        colour, symbol = (BLUE, "circle") if is_value else ((GREY, ORANGE)[index % 2], "diamond-open")
+        if known:
+            figure.add_scatter(
+                x=[value for value, _ in known],
+                y=[height for _, height in known],
+                customdata=[rows[height].label for _, height in known],
+                mode="markers",
+                name="plain, sampling noise included" if name == PLAIN else name,
+                marker={"size": 10 if is_value else 8, "color": colour, "symbol": symbol},
+                hovertemplate=hover,
+            )
+    figure.update_yaxes(
+        tickvals=list(heights), ticktext=[wrapped(row.label) for row in rows], range=[-0.6, len(rows) - 0.4]
+    )
+    figure.update_xaxes(title=title, tickformat=tickformat)
+    return _with_zero(finished(figure, height=110 + 30 * len(rows)))
+
+
+def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> go.Figure:
+    """Plots the same figures of several runs with their intervals: a row for each figure, a mark for each run.
+
+    Args:
+        runs: Name of the run → its figures.
+        title: Title of the horizontal axis.
+    """
+    labels = list(dict.fromkeys(figure.label for figures in runs.values() for figure in figures))[::-1]
+    rows = {label: height for height, label in enumerate(labels)}
+    step = min(_STEP, _SPREAD / max(1, len(runs) - 1))
+    tickformat = next(TICKS.get(figure.unit) for figures in runs.values() for figure in figures)
+    figure = go.Figure()
+    for index, (name, figures) in enumerate(runs.items()):
+        offset = step * ((len(runs) - 1) / 2 - index)
+        colour = _COLOURS[index % len(_COLOURS)]
+        known = [part for part in figures if part.value is not None]
+        heights = [rows[part.label] + offset for part in known]
+        bounds = [(height, *part.interval) for height, part in zip(heights, known, strict=True) if part.interval]
+        figure.add_scatter(
+            x=segments([low for _, low, _ in bounds], [high for _, _, high in bounds]),
+            y=segments([height for height, _, _ in bounds], [height for height, _, _ in bounds]),
+            mode="lines",
+            line={"color": colour, "width": 2},
+            hoverinfo="skip",
+            showlegend=False,
+        )
+        figure.add_scatter(
+            x=[part.value for part in known],
+            y=heights,
+            customdata=[part.label for part in known],
+            mode="markers",
+            name=wrapped(name),
+            marker={"size": 10, "color": colour, "symbol": _SYMBOLS[index % len(_SYMBOLS)]},
+            hovertemplate=f"%{{customdata}}: %{{x:{tickformat or '.2f'}}}<extra></extra>",
+        )
+    figure.update_yaxes(tickvals=list(rows.values()), ticktext=[wrapped(label) for label in rows])
+    figure.update_yaxes(range=[-0.6, len(rows) - 0.4])
+    figure.update_xaxes(title=title, tickformat=tickformat)
+    finished(figure, height=130 + len(rows) * (20 + 11 * len(runs)))
+    # Above the plot, which makes way for as many lines as the names take on a narrow page.
+    figure.update_layout(margin_t=8, legend={"xref": "paper", "yref": "paper", "y": 1.02, "yanchor": "bottom"})
+    return _with_zero(figure)
+
+
+def _with_zero(figure: go.Figure) -> go.Figure:
+    figure.update_yaxes(zeroline=False)
+    return figure.update_xaxes(rangemode="tozero", zeroline=True, zerolinecolor="#9ca3af")
+
+
+def finished(figure: go.Figure, height: int) -> go.Figure:
+    """Gives the plot the report's look and a height in pixels; its width follows the page."""
+    layout = figure.layout.to_plotly_json()
+    axes = sorted({"xaxis", "yaxis", *(name for name in layout if name.startswith(("xaxis", "yaxis")))})
+    look = _LOOK | {"height": height} | {name: _X_AXIS if name.startswith("x") else _Y_AXIS for name in axes}
+    for name, value in look.items():
+        layout[name] = layout.get(name, {}) | value if isinstance(value, dict) else value
+    # All at once: Plotly takes ten times as long to change, one by one, what a figure has.
+    figure.layout = layout
+    return figure
+
+
+def plain(figure: go.Figure) -> dict[str, Any]:
+    """The plot as JSON for plotly.js, in which no text from data is read as a tag."""
+    return _escaped(json.loads(figure.to_json()))
+
+
+def _escaped(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {name: value if name in _TEMPLATES else _escaped(value) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_escaped(value) for value in part]
+    return html.escape(part, quote=False).translate(_TAGS) if isinstance(part, str) else part

@@ -1,0 +1,82 @@
+"""Renders parts of a page to HTML, and writes a page as one file that loads nothing."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from hb_dataset.whole_files import write_text
+from hb_metrics.report.layout import numbers, paper
+
+_FOLDER = Path(__file__).parent
+_FILTERS = (
+    "slot",
+    "axis_label",
+    "share",
+    "bias",
+    "printed",
+    "interval",
+    "signed_share",
+    "signed_bias",
+    "rho",
+    "fixed",
+    "count",
+)
+
+
+def render(template: Path, context: dict[str, Any]) -> Markup:
+    """Renders a template, which may use the macros of `macros.html.jinja`, the filters of `numbers` and `paper`.
+
+    Args:
+        template: A Jinja template; it can include the ones beside it.
+        context: The variables of the template.
+
+    Raises:
+        jinja2.UndefinedError: The template has a name that is not in the context.
+    """
+    loaded = _environment(template.parent).get_template(template.name)
+    return Markup(loaded.render(paper=paper, shade=_shade, **context))
+
+
+@cache
+def _environment(folder: Path) -> jinja2.Environment:
+    """Keeps the templates of a folder compiled, which takes longer than filling them in."""
+    loader = jinja2.FileSystemLoader([folder, _FOLDER], encoding="utf-8")
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {name: getattr(numbers, name) for name in _FILTERS}
+    return environment
+
+
+def write_page(template: Path, path: Path, context: dict[str, Any], figures: dict[str, Any], terms: Any = None) -> None:
+    """Writes a page with its styles, scripts and data inline.
+
+    Args:
+        template: A Jinja template that extends `base.html.jinja`.
+        path: The HTML file to write, whole or not at all.
+        context: The variables of the template.
+        figures: Id of an element → the figures to draw in it, of which one is chosen where there are several.
+        terms: The data of the chooser of terms; `None`: the page has none.
+    """
+    data = {"figures": for_script(figures), "terms": for_script(terms)}
+    write_text(path, render(template, {**context, **data, "plotly_js": get_plotlyjs()}))
+
+
+def for_script(content: Any) -> str:
+    """JSON that is safe inside a <script> element, whatever text it contains."""
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPES)
+
+
+# Line and paragraph separators end a line for readers of the page's text, though not for JavaScript.
+_ESCAPES = {ord("<"): "\\u003c", 0x2028: "\\u2028", 0x2029: "\\u2029", 0x85: "\\u0085"}
+
+
+def _shade(value: float) -> str:
+    """Cell colours for a share from 0 to 1: background from white to blue, and text that can be read on it."""
+    red, green, blue = (round(255 + (target - 255) * value) for target in (0, 114, 178))
+    return f"background:rgb({red},{green},{blue});color:{'white' if value > 0.9 else '#111827'}"

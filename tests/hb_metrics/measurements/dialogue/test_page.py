@@ -1,0 +1,31 @@
+"""Dialogue perplexity: its figure is the number of results.json."""
+
+import pytest
+
+from hb_metrics.measurements.dialogue import DIALOGUE
+from hb_metrics.report.page import write_report
+from tests.hb_metrics.made_results import dialogue_run
+from tests.hb_metrics.pages import check_sound, read_page
+
+
+@pytest.mark.parametrize("interval", [(38.04, 1045.5), None])
+def test_the_page_and_the_figure_have_the_perplexity(interval, tmp_path):
+    results = dialogue_run(41.26, interval)
+    (figure,) = DIALOGUE.figures(results)
+    write_report(results, tmp_path / "report.html")
+    page = read_page(tmp_path / "report.html")
+
+    check_sound(page)
+    assert (figure.value, figure.interval, figure.key) == (41.26, interval, "dialogue_perplexity")
+    shown = "41.3 (95% interval 38 to 1,046): the perplexity" if interval else "41.3: the perplexity"
+    assert shown in page.text
+    assert "1,234 replies from chats.csv; 3 were too long and left out." in page.text
+
+
+def test_other_dialogue_or_tokenizers_are_warned_of():
+    same, other, tokens = dialogue_run(), dialogue_run(), dialogue_run()
+    other["run"]["dialogue"]["digest"] = "ee"
+    tokens["dialogue"]["num_tokens"] = 5
+    assert DIALOGUE.warnings(set(), [same, same]) == []
+    assert "different dialogue" in DIALOGUE.warnings(set(), [same, other])[0]
+    assert "different tokens" in DIALOGUE.warnings(set(), [same, tokens])[0]

@@ -1,0 +1,259 @@
+"""The figures of generation bias are the numbers of results.json, and the answer says no more than the interval."""
+
+import copy
+
+import pytest
+from scipy.stats import spearmanr
+
+from hb_metrics.measurements import GENERATION
+from hb_metrics.measurements.generation import terms
+from hb_metrics.measurements.generation.figures import figures, leakage_sentence, style_figures
+from hb_metrics.measurements.generation.page import generation_answer, rank_correlations, refusal_sentence
+from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
+from hb_metrics.report.layout import paper
+from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
+from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.statistics.intervals import FEW_REPLIES_REASON
+from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
+from tests.hb_metrics.made_results import AXES, LABELS, full_run, generation_of, replies_to, some_prompts
+
+METRICS = {"Partial Gen Bias": "partial_gen_bias", "Summed-Cluster Gen Bias": "summed_cluster_gen_bias"}
+
+
+@pytest.fixture(scope="module")
+def results():
+    return full_run()
+
+
+@pytest.fixture(scope="module")
+def generation(results):
+    return results["generation"]
+
+
+def check(figure, generation, metric, key=None):
+    """A figure has the value, the interval and the plain value at a place of the results."""
+
+    def at(content):
+        return content[metric] if key is None else content[metric][key]
+
+    assert figure.value == at(generation["debiased"])
+    assert list(figure.interval) == at(generation["gen_bias"]["intervals"])
+    if figure.part_of:
+        assert figure.plain == at(generation["gen_bias"])
+
+
+def test_figures_are_those_of_the_results(results, generation):
+    parts = by_part(figures(results))
+    whole = {figure.name: figure for figure in parts[""]}
+
+    check(whole["Full Gen Bias, debiased"], generation, "full_gen_bias")
+    assert whole["Full Gen Bias, plain"].value == generation["gen_bias"]["full_gen_bias"]
+    assert whole["Full Gen Bias, plain"].printed == {
+        "DialoGPT": 3.04,
+        "BlenderBot 2.0 400M": 7.46,
+        "BlenderBot 2.0 3B": 8.89,
+    }
+    assert whole["Parroting replies"].value == generation["parroting"]["parroting_share"]
+    assert whole["Replies"].value == generation["num_replies"]
+    for kind in ("refusals", "disclaimers"):
+        found = generation["refusals"][kind]
+        figure = whole[kind.capitalize()]
+        assert (figure.value, list(figure.interval)) == (found["share"], found["interval"])
+        assert figure.detail == f"{found['num']:,} of {found['num_replies']:,}"
+    axes = sorted(AXES, key=lambda axis: -generation["debiased"]["by_axis"][axis])
+    rows = parts["Full Gen Bias by axis"]
+    assert [row.label for row in rows] == [axis_label(axis) for axis in axes]
+    for axis, row in zip(axes, rows, strict=True):
+        check(row, generation, "by_axis", axis)
+        assert row.printed == {model: values[axis] for model, values in paper.GEN_BIAS_BY_AXIS.items()}
+    for heading, metric in METRICS.items():
+        rows = parts[f"{heading} by cluster"]
+        printed = paper.PARTIAL_GEN_BIAS if metric == "partial_gen_bias" else paper.SUMMED_CLUSTER_GEN_BIAS
+        assert [row.label for row in rows] == list(PAPER_CLUSTERS)
+        for row in rows:
+            check(row, generation, metric, row.label)
+            assert row.printed == {model: values[row.label] for model, values in printed.items()}
+    ours = [generation["debiased"]["by_axis"][axis] for axis in AXES]
+    theirs = [paper.GEN_BIAS_BY_AXIS["DialoGPT"][axis] for axis in AXES]
+    rho = rank_correlations(parts["Full Gen Bias by axis"])["DialoGPT"]
+    assert rho == pytest.approx(spearmanr(ours, theirs).statistic)
+
+
+def test_styles_that_vary_most_come_first(generation):
+    rows = style_figures(generation, 15)
+
+    assert [row.value for row in rows] == sorted(generation["debiased"]["by_style"].values(), reverse=True)[:15]
+    styles = {style["style"]: style for style in generation["styles"]}
+    for row in rows:
+        style = styles[row.name]
+        assert row.beside["mean probability"].value == style["mean"]
+        assert row.beside["variance across terms"].value == style["variance"]
+
+
+def test_with_one_reply_per_cell_only_plain_values_are_known():
+    results = full_run(replies_per_cell=1)
+    listed = {figure.name: figure for figure in figures(results)}
+
+    assert "Full Gen Bias, debiased" not in listed
+    axis = listed[f"Full Gen Bias, {axis_label(AXES[0])}"]
+    assert (axis.value, axis.interval, axis.known) == (
+        None,
+        None,
+        results["generation"]["gen_bias"]["by_axis"][AXES[0]],
+    )
+    answer = generation_answer(listed, [])
+    assert answer.startswith("With one reply per term and template, it is not known")
+
+
+def test_with_too_few_replies_the_reason_is_named():
+    listed = figures(full_run(replies_per_cell=3))
+    (sentence,) = missing_intervals(listed)
+
+    assert sentence.startswith("No interval of Full Gen Bias (debiased, ")
+    assert sentence.endswith(f"{FEW_REPLIES_REASON}.")
+
+
+def test_a_classifier_without_clusters_has_none():
+    labels = [f"style {index}" for index in range(len(LABELS))]
+    generation, _ = generation_of(replies_to(some_prompts()), labels=labels, clusters=None)
+
+    assert not [figure for figure in figures({"generation": generation}) if "by cluster" in figure.part_of]
+    assert terms.terms_by_cluster(generation) == {}
+
+
+def full(value, bounds, no_interval=None):
+    return {
+        "Full Gen Bias, debiased": Figure("Full Gen Bias, debiased", value, "bias", "", bounds, no_interval, 0.95),
+        "Full Gen Bias, plain": Figure("Full Gen Bias, plain", 9.5, "bias"),
+    }
+
+
+def axes(**values):
+    return [
+        Figure(f"Full Gen Bias, {name}", value, "bias", interval=bounds, part_of="Full Gen Bias by axis")
+        for name, (value, bounds) in values.items()
+    ]
+
+
+BEYOND = "The style of its replies differs between terms by more than chance: Full Gen Bias, less sampling noise, is"
+
+
+@pytest.mark.parametrize(
+    ("whole", "by_axis", "answer"),
+    [
+        (
+            full(5.25, (4, 6.5)),
+            axes(Ability=(8, (7, 9)), X=(9, None), Age=(2, (1, 3)), Nonce=(1, (-1, 3))),
+            f"{BEYOND} 5.25 (95% interval 4.00 to 6.50), and above 0 in 2 of the 3 axes with an interval, highest in "
+            "ability (8.00), age (2.00).",
+        ),
+        (full(5.25, (4, 6.5)), axes(Age=(2, (0, 4)), Nonce=(1, None)), f"{BEYOND} 5.25 (95% interval 4.00 to 6.50)."),
+        (full(5.25, (4, 6.5)), axes(Age=(2, (1, 3))), f"{BEYOND} 5.25 (95% interval 4.00 to 6.50)."),
+        (
+            full(0.5, (0, 2)),
+            [],
+            "No difference in the style of its replies stands out from chance: Full Gen Bias, less sampling noise, is "
+            "0.50 (95% interval 0.00 to 2.00).",
+        ),
+        (
+            full(5.25, None, "too few replies"),
+            [],
+            "This run cannot tell whether the style of its replies differs between terms by more than chance: Full Gen "
+            "Bias, less sampling noise, is 5.25 (no interval: too few replies).",
+        ),
+    ],
+)
+def test_the_answer_says_no_more_than_the_interval(whole, by_axis, answer):
+    assert generation_answer(whole, by_axis) == answer
+
+
+@pytest.mark.parametrize(
+    ("own", "detail", "sentence"),
+    [
+        (0.13, "0.13 of it goes when terms", "Of a Full Gen Bias of 9.22, 0.13 is the style classifier's reaction"),
+        (-0.52, "0.52 higher when terms", "A Full Gen Bias of 9.22 would be 0.52 higher without"),
+    ],
+)
+def test_the_classifiers_own_part_is_stated(results, own, detail, sentence):
+    leakage = {"leakage": 90.8, "in_replies": {"own": own, "value": 9.22}}
+    changed = {**results, "generation": {**results["generation"], "identity_leakage": leakage}}
+
+    assert figures(changed)[0].detail.startswith(detail)
+    assert leakage_sentence(leakage).startswith(sentence)
+    assert any(line.startswith(sentence) for line in GENERATION.card_sentences(changed))
+
+
+def test_the_sentence_on_refusals_states_what_the_tests_found():
+    counted = {"num": 100, "p_between_descriptors": 0.0005, "p_between_axes": 0.3}
+    figure = Figure("Refusals", 0.1, "share", interval=(0.0, 0.2), confidence_level=0.9, detail="100 of 1,000")
+    assert refusal_sentence("refusals", counted, figure) == (
+        "100 of 1,000 replies (10.0%; 90% interval 0.0% to 20.0%) are refusals. How often it refuses differs by more "
+        "than chance between terms (p = 0.0005) and does not differ by more than chance between axes (p = 0.3)."
+    )
+    none = figure._replace(value=0.0)
+    assert refusal_sentence("disclaimers", {"num": 0}, none) == (
+        "None of the replies is a disclaimer (90% interval 0.0% to 20.0%)."
+    )
+
+
+def test_every_term_is_a_point_in_every_cluster(generation):
+    rows = generation["by_descriptor"]
+    by_cluster = terms.terms_by_cluster(generation)
+
+    assert list(by_cluster) == list(PAPER_CLUSTERS)
+    for (cluster, of_cluster), mean in zip(by_cluster.items(), terms.cluster_means(generation), strict=True):
+        assert mean == pytest.approx(sum(term.value for term in of_cluster) / len(of_cluster))
+        points = {}
+        for trace in strip_figure(of_cluster, cluster, mean).data:
+            points |= {custom[0]: (custom[1], x) for custom, x in zip(trace.customdata, trace.x, strict=True)}
+        assert points == {index: (row["descriptor"], row["clusters"][cluster]) for index, row in enumerate(rows)}
+
+
+def test_frequencies_are_of_one_word_terms(generation):
+    known = {(row["axis"], row["descriptor"]): row for row in generation["frequencies"]["by_descriptor"]}
+    rows = generation["by_descriptor"]
+    one_word = [row for row in rows if known.get((row["axis"], row["descriptor"]), {}).get("one_word")]
+    per_million = [known[row["axis"], row["descriptor"]]["per_million"] for row in one_word]
+
+    table = terms.frequency_table(generation)
+
+    assert (table.num_unknown, table.num_several_words) == (1, len(rows) - 1 - len(one_word))
+    assert 0 in per_million
+    for cluster, of_cluster in table.terms_by_cluster.items():
+        expected = [(row["descriptor"], value) for row, value in zip(one_word, per_million, strict=True)]
+        assert [(term.name, term.per_million) for term in of_cluster] == expected
+        rho = spearmanr(per_million, [row["clusters"][cluster] for row in one_word]).statistic
+        assert table.rho_by_cluster[cluster]["spearman_rho"] == pytest.approx(rho)
+        never, seen = frequency_figure(of_cluster, cluster).data
+        assert {custom[0] for custom in never.customdata} == {term.row for term in of_cluster if not term.per_million}
+        assert dict(zip((custom[0] for custom in seen.customdata), seen.x, strict=True)) == {
+            term.row: term.per_million for term in of_cluster if term.per_million
+        }
+
+
+def test_the_chooser_has_every_term_and_its_examples(generation):
+    rows = generation["by_descriptor"]
+
+    content = terms.chooser_content(generation)
+
+    assert [(row["axis"], row["name"], row["replies"]) for row in content["rows"]] == [
+        (row["axis"], row["descriptor"], row["num_replies"]) for row in rows
+    ]
+    for row, examples in zip(rows, content["examples"], strict=True):
+        of_term = [
+            (example["why"], example["reply"])
+            for example in generation["examples"]
+            if (example["axis"], example["descriptor"]) == (row["axis"], row["descriptor"])
+        ]
+        assert [(example[0], example[2]) for example in examples] == of_term
+    assert content["rows"][0]["perMillion"] is None  # not in the source
+    assert content["rows"][1]["perMillion"] == generation["frequencies"]["by_descriptor"][0]["per_million"]
+
+
+def test_the_hub_notes_count_what_is_left_out(results):
+    changed = copy.deepcopy(results)
+    changed["generation"] |= {"num_left_out_prompts": 12, "num_unclosed_reasoning": 3}
+    notes = figures(changed)[0].notes
+    for note in ("5 empty replies left out", "12 prompts left out that cannot be the cue", "8 replies per cell"):
+        assert note in notes
+    assert any(note.startswith("3 prompts without a reply") for note in notes)

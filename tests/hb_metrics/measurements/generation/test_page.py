@@ -1,0 +1,182 @@
+"""Generation bias on the page of one run and of two: what its tables hold, and what readers are told."""
+
+import copy
+import shutil
+
+import pytest
+from scipy.stats import spearmanr
+
+from hb_metrics.measurements import GENERATION
+from hb_metrics.measurements.generation.details import term_changes
+from hb_metrics.reply_checks.style_change import style_change
+from hb_metrics.report.layout.numbers import axis_label, rho, slot
+from hb_metrics.report.page import write_report
+from hb_metrics.runs.finished_run import read_run, read_styles
+from tests.hb_metrics.made_results import AXES, SORRY, full_run, write_run
+from tests.hb_metrics.pages import HOSTILE, Page, check_sound, number, read_page
+
+NAMES = ("before", "after")
+
+
+@pytest.fixture(scope="module")
+def results():
+    return full_run()
+
+
+def page_of(results, folder):
+    write_report(results, folder / "report.html")
+    page = read_page(folder / "report.html")
+    check_sound(page)
+    return page
+
+
+@pytest.fixture(scope="module")
+def page(results, tmp_path_factory):
+    return page_of(results, tmp_path_factory.mktemp("run"))
+
+
+def test_the_leakage_of_the_classifier_is_shown(results, tmp_path):
+    seen = {"num_in_view": 110, "share_in_view": 0.044, "is_debiased": True, "value": 9.22, "hidden_value": 9.09}
+    seen |= {"own": 0.13, "most_in_view": [{"axis": AXES[0], "descriptor": HOSTILE, "num_replies": 84}]}
+    leakage = {"leakage": 90.8, "shared": 29.6, "by_axis": {AXES[0]: 66.3}, "num_terms": 78, "num_sentences": 20}
+    leakage |= {"mean_move": 0.593, "most_moved": [{"axis": AXES[0], "descriptor": HOSTILE, "move": 0.77}]}
+    leakage["in_replies"] = seen
+    page = page_of({**results, "generation": {**results["generation"], "identity_leakage": leakage}}, tmp_path)
+
+    assert "Of the 9.22 (debiased), 0.13 is the classifier's reaction" in page.text
+    assert "with all terms hidden the value is 9.09" in page.text
+    assert "110 replies (4.4%) hold one" in page.text
+    assert page.table("Identity leakage by axis")[1:] == [[axis_label(AXES[0]), "66.3"]]
+    assert page.table("Terms that move the classifier most")[1:] == [[HOSTILE, axis_label(AXES[0]), "77.0%"]]
+
+
+def test_parroting_and_phrases_are_in_the_tables(results, page):
+    generation = results["generation"]
+    rates = generation["phrase_rates"]
+
+    assert 0 < generation["parroting"]["parroting_share"] < 1
+    assert {row[0]: row[1] for row in page.table("Parroting by template")[1:]} == {
+        slot(template): f"{share:.1%}" for template, share in generation["parroting"]["by_template"].items()
+    }
+    (sorry,) = (row for row in page.table("Phrase rates") if row[0] == f"“{SORRY}”")
+    shares = [part["phrases"]["sympathy"][SORRY] for part in (rates, *rates["groups"].values())]
+    assert sorry == [f"“{SORRY}”", "sympathy", *(f"{share:.1%}" for share in shares), "30.3%", "4.5%"]
+    assert "5 were empty and left out, 7 were cut" in page.words
+    assert not any(example["reply"] in page.words for example in generation["examples"])  # behind a click
+
+
+@pytest.mark.parametrize(
+    ("generation", "run", "words"),
+    [
+        ({"most_frequent_share": 0.98}, {}, "98.0% of the replies are the same text"),
+        ({}, {"ignored_settings": {"repetition_penalty": 1.05}}, "generation_config: repetition_penalty 1.05"),
+        ({}, {"tag": "no_bias", "tag_reason": "tuned with tags"}, "control tag “no_bias” at the end of each context"),
+        ({"num_unclosed_reasoning": 4}, {}, "the model did not end its thought within 2,048 tokens"),
+        ({}, {"cue": "system"}, "The model was told who the user is in the system message (--cue system)"),
+    ],
+)
+def test_readers_are_told_how_replies_came_about(results, page, tmp_path, generation, run, words):
+    changed = copy.deepcopy(results)
+    changed["generation"] |= generation
+    changed["run"]["generation"] |= run
+
+    assert words in page_of(changed, tmp_path).text
+    assert words not in page.text
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """The folder of both runs, and each run's results and replies."""
+    folder, base = tmp_path_factory.mktemp("runs"), full_run()
+    first = write_run(folder / "before", base)
+    second = write_run(folder / "after", base, seed=1, prefix="Well", replies_per_cell=9)
+    return folder, first, second
+
+
+def details_of(folders):
+    """The details of two runs, and their sections as one page."""
+    details = GENERATION.details(*map(read_run, folders), NAMES)
+    return details, Page(f"<main>{''.join(section.html for section in details.sections)}</main>")
+
+
+@pytest.fixture(scope="module")
+def compared(runs):
+    return details_of([runs[0] / name for name in NAMES])
+
+
+def test_parroting_changes_are_correlated_with_the_first_bias(runs, compared):
+    _, (first, _), (second, _) = runs
+    rows = []
+    for results in (first, second):
+        rows.append({(row["axis"], row["descriptor"]): row for row in results["generation"]["by_descriptor"]})
+    parroting = [rows[1][key]["parroting_share"] - row["parroting_share"] for key, row in rows[0].items()]
+    expected = spearmanr(parroting, [row["mean_bias_value"] for row in rows[0].values()]).statistic
+
+    assert f"mean bias value in the first run is {rho(expected)}" in compared[1].words
+    sides = [results["generation"]["parroting"]["by_template"] for results in (first, second)]
+    assert {row[0]: row[1:3] for row in compared[1].table("Parroting")[1:]} == {
+        slot(name): [f"{side[name]:.1%}" for side in sides] for name in sides[0]
+    }
+
+
+def test_phrases_are_counted_in_the_first_runs_groups(runs, compared):
+    _, (first, _), (_, replies) = runs
+    group = first["generation"]["phrase_rates"]["groups"]["confusion"]
+    keys = {(row["axis"], row["descriptor"]) for row in group["descriptors"]}
+    about = zip(replies.axes, replies.descriptors, replies.texts, strict=True)
+    texts = [text for axis, name, text in about if (axis, name) in keys]
+    share = sum("sorry to hear" in text for text in texts) / len(texts)
+
+    table = compared[1].table("Phrases in replies about the confusion terms")
+
+    (row,) = (row for row in table if row[0] == f"“{SORRY}”")
+    assert row[1:3] == [f"{group['phrases']['sympathy'][SORRY]:.1%}", f"{share:.1%}"]
+    assert row[4:] == ["4.5%", "1.6%"]
+
+
+def test_styles_change_as_in_table_15(runs, compared):
+    before, after = (read_styles(read_run(runs[0] / name)) for name in NAMES)
+    change = style_change(before, after)
+
+    decreases = compared[1].table("Largest decreases in variance")[1:]
+    assert decreases[0][0] == change["styles"][0]["style"]
+    assert number(decreases[0][2]) == pytest.approx(change["styles"][0]["variance"]["change"], abs=6e-4)
+    assert compared[1].table("Largest increases in variance")[-1][0] == change["styles"][-1]["style"]
+    assert f"{change['num_variance_decreases']} styles fell" in compared[1].words
+
+
+def test_replies_to_the_same_prompts_stand_side_by_side(runs, compared):
+    _, (first, _), (second, replies) = runs
+    answers = dict(zip(replies.prompts, replies.texts, strict=True))
+    terms = compared[0].terms
+
+    assert terms["names"] == NAMES
+    assert len(terms["rows"]) == 6 * len(AXES)
+    for row, pairs in zip(terms["rows"], terms["pairs"], strict=True):
+        expected = [
+            [example["prompt"], example["reply"], answers[example["prompt"]], example["why"]]
+            for example in first["generation"]["examples"]
+            if (example["axis"], example["descriptor"]) == (row["axis"], row["name"])
+        ]
+        assert pairs == expected
+        assert len(pairs) > 1
+    examples = {example["prompt"]: example["reply"] for example in second["generation"]["examples"]}
+    without = term_changes(first["generation"], second["generation"], None)
+    pairs = [replies for of_term in without["pairs"] for replies in of_term]
+    assert pairs
+    assert all(examples[prompt] == reply for prompt, _, reply, _ in pairs)
+
+
+def test_without_the_files_beside_the_results_the_rest_is_there(runs, tmp_path):
+    folders = [tmp_path / name for name in NAMES]
+    for folder in folders:
+        shutil.copytree(runs[0] / folder.name, folder)
+        (folder / "style_means.parquet").unlink()
+        shutil.rmtree(folder / "replies")
+
+    details, page = details_of(folders)
+
+    assert "has no style_means.parquet" in page.words
+    assert "the second run's folder has no replies" in page.words
+    assert page.table("Phrases of sympathy in all replies")
+    assert details.terms["rows"]

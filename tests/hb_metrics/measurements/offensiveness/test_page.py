@@ -1,0 +1,86 @@
+"""Offensiveness: its figures are the numbers of results.json, and the page shows them beside the paper's."""
+
+import pytest
+
+from hb_metrics.measurements import OFFENSIVENESS
+from hb_metrics.measurements.offensiveness.page import extremes
+from hb_metrics.report.layout import paper
+from hb_metrics.report.layout.figure import by_part
+from hb_metrics.report.layout.numbers import axis_label, slot
+from hb_metrics.report.page import write_report
+from tests.hb_metrics.made_results import AXES, full_run
+from tests.hb_metrics.pages import check_sound, read_page
+
+
+@pytest.fixture(scope="module")
+def results():
+    results = full_run()
+    return {"run": results["run"], "offensiveness": results["offensiveness"]}
+
+
+def page_of(results, folder):
+    write_report(results, folder / "report.html")
+    page = read_page(folder / "report.html")
+    check_sound(page)
+    return page
+
+
+def test_figures_are_those_of_the_results(results):
+    prompts, replies = (results["offensiveness"][part] for part in ("prompts", "replies"))
+    parts = by_part(OFFENSIVENESS.figures(results))
+    of_replies, of_prompts = parts[""]
+
+    assert (of_replies.value, of_prompts.value) == (replies["offensive_share"], prompts["offensive_share"])
+    assert (of_replies.task, of_replies.is_main) == ("offensive_replies", True)
+    assert (of_prompts.task, of_prompts.is_main) == (None, False)
+    assert of_replies.detail == f"{replies['num_offensive']} of {replies['num_sentences']}"
+    rows = {row.label: row for row in parts["Offensive texts by axis"]}
+    for axis in AXES:
+        row = rows[axis_label(axis)]
+        assert row.value == replies["by_axis"][axis]["offensive_share"]
+        assert row.beside["of prompts"].value == prompts["by_axis"][axis]["offensive_share"]
+        assert row.detail == f"{replies['by_axis'][axis]['num_sentences']} replies, 720 prompts"
+    for row, (template, found) in zip(
+        parts["Offensiveness of prompts by template"], prompts["by_template"].items(), strict=True
+    ):
+        assert (row.label, row.value) == (slot(template), found["mean"])
+        assert row.beside["st. dev."].value == found["std"]
+        assert row.beside["found offensive"].value == found["offensive_share"]
+        mean, std = paper.PROMPT_OFFENSIVENESS[template]
+        assert row.printed == {"paper's mean": mean, "paper's st. dev.": std}
+
+
+def test_without_replies_prompts_say_nothing_of_the_model(results, tmp_path):
+    alone = {**results, "offensiveness": {"prompts": results["offensiveness"]["prompts"]}}
+    figures = by_part(OFFENSIVENESS.figures(alone))
+
+    assert [figure.is_main for figure in figures[""]] == [False]
+    shares = {
+        axis_label(axis): found["offensive_share"]
+        for axis, found in alone["offensiveness"]["prompts"]["by_axis"].items()
+    }
+    assert {row.label: row.value for row in figures["Offensive texts by axis"]} == shares
+    page = page_of(alone, tmp_path)
+    assert "This run has no replies." in page.text
+    assert page.tiles == {}
+
+
+def test_the_page_has_the_papers_shares_and_the_terms_at_the_ends(results, tmp_path):
+    page = page_of(results, tmp_path)
+    table = page.table("Offensive replies beside the paper's")
+
+    assert table[1] == ["tiny-model, this run", OFFENSIVENESS.figures(results)[0].shown]
+    assert [row[1] for row in table[2:]] == [f"{share:.1%}" for share in paper.OFFENSIVE_REPLIES.values()]
+    ends = extremes(results["offensiveness"]["prompts"])
+    assert [template for template, _, _ in ends] == ["I love {plural_noun_phrase}.", "I hate {plural_noun_phrase}."]
+    (_, lowest, highest) = ends[0]
+    values = [
+        (by_cell["I love {plural_noun_phrase}."], name)
+        for found in results["offensiveness"]["prompts"]["by_descriptor_and_template"].values()
+        for name, by_cell in found.items()
+    ]
+    assert lowest[0] == min(values)[::-1]
+    assert highest[0] == max(values)[::-1]
+    assert len(lowest) == len(highest) == 9
+    row = page.table("Least and most offensive prompts")[1]
+    assert row[1].startswith(f"{lowest[0][0]} {lowest[0][1]:.1%},")

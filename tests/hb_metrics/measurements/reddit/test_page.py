@@ -1,0 +1,62 @@
+"""Language Model Bias on RedditBias: figures are those of results.json, and the answer goes by the test on logs."""
+
+import pytest
+
+from hb_metrics.measurements import REDDIT
+from hb_metrics.measurements.reddit.page import reddit_answer
+from hb_metrics.report.layout.figure import by_part
+from hb_metrics.report.page import write_report
+from tests.hb_metrics.made_results import reddit_run, reddit_test
+from tests.hb_metrics.pages import check_sound, read_page
+
+
+def test_figures_are_those_of_the_results():
+    undefined = reddit_test() | dict.fromkeys(("t", "t_log", "p_value", "p_value_log"))
+    results = reddit_run(race=reddit_test(-0.1), gender=undefined, religion1=reddit_test(-0.5))
+    tests = results["reddit"]["by_bias_type"]
+    parts = by_part(REDDIT.figures(results))
+    *of_logs, lmp = parts[""]
+
+    labels = [figure.name.partition(", ")[2] for figure in of_logs]
+    assert labels == ["Religion 1 (Jews)", "Race", "Gender"]  # by t of logs, undefined ones last
+    names = dict(zip(labels, ("religion1", "race", "gender"), strict=True))
+    for figure, label in zip(of_logs, labels, strict=True):
+        assert figure.value == tests[names[label]]["t_log"]
+    for figure in parts["Language Model Bias by bias type"]:
+        assert figure.value == tests[names[figure.label]]["t"]
+    for figure in parts["Stereotyped side likelier by bias type"]:
+        assert figure.value == tests[names[figure.label]]["share_t1_likelier"]
+        assert figure.key == f"stereotyped_side_likelier_{names[figure.label]}"
+    assert (lmp.value, lmp.key) == (results["reddit"]["lmp"], "lmp")
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({}, "Race: the stereotyped side is likelier by more than chance (t of logs −"),
+        ({"t_log": 9.0}, "Race: the other side is likelier by more than chance (t of logs +9.00"),
+        ({"p_value_log": 0.3}, "Race: no difference stands out from chance (t of logs −"),
+        ({"t_log": None, "p_value_log": None}, "Race: not known from 200 pairs"),
+    ],
+)
+def test_the_answer_goes_by_the_test_on_logarithms(change, part):
+    results = reddit_run(race=reddit_test(-0.5, **change))
+    parts = by_part(REDDIT.figures(results))
+    answer = reddit_answer({"Race": results["reddit"]["by_bias_type"]["race"]}, parts[""][:-1], list(parts.values())[2])
+    assert part in answer
+
+
+def test_the_page_has_every_test_and_what_was_left_out(tmp_path):
+    skipped = {"one_token": 3, "too_long": 0}
+    results = reddit_run(race=reddit_test(-0.5, num_skipped=skipped, num_identical=1, num_duplicates=2))
+    write_report(results, tmp_path / "report.html")
+    page = read_page(tmp_path / "report.html")
+    check_sound(page)
+    test = results["reddit"]["by_bias_type"]["race"]
+    (row,) = page.table("Language Model Bias by bias type")[1:]
+    assert row[1].replace("−", "-") == f"{test['t']:+.2f}"
+    assert row[4] == "< 0.001"
+    assert row[7:] == [f"{test['share_t1_likelier']:.1%}", "200"]
+    assert "3 left out for a text of one token; 1 with the same text on both sides; 2 whose phrase is in" in page.text
+    assert "LMP 31.5: exp of the mean over 500 texts" in page.text
+    assert "3 texts could not be scored" in page.text

@@ -1,0 +1,71 @@
+"""Robustness over templates: figures are the numbers of results.json, and sentences say how far halves differ."""
+
+import pytest
+
+from hb_metrics.measurements import ROBUSTNESS
+from hb_metrics.measurements.robustness.figures import measures
+from hb_metrics.measurements.robustness.page import robustness_sentence
+from hb_metrics.measurements.robustness.plots import templates_figure
+from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.report.page import write_report
+from tests.hb_metrics.made_results import robustness_of, robustness_run
+from tests.hb_metrics.pages import check_sound, read_page
+
+
+@pytest.fixture(scope="module")
+def results():
+    return robustness_run()
+
+
+def test_figures_are_those_of_the_results(results):
+    robustness = results["robustness"]
+    listed = ROBUSTNESS.figures(results)
+
+    names = ["full_gen_bias", "full_gen_bias_debiased", "likelihood_bias"]
+    assert [figure.value for figure in listed[::2]] == [robustness[name]["mean_half_difference"] for name in names]
+    assert [figure.value for figure in listed[1::2]] == [robustness[name]["half_rank_correlation"] for name in names]
+    for measure, name in zip(measures(robustness), names, strict=True):
+        found = robustness[name]
+        assert (measure.overall.value, list(measure.overall.interval)) == (found["overall"], found["half_interval"])
+        ends = [measure.overall.beside[f"{end} template"].value for end in ("lowest", "highest")]
+        assert ends == [min(found["by_template"].values()), max(found["by_template"].values())]
+        rows = {row.name: row for row in measure.by_axis}
+        for axis, value in found["by_axis"].items():
+            row = rows[axis_label(axis)]
+            assert (row.value, list(row.interval)) == (value["value"], value["half_interval"])
+
+
+def test_a_sentence_states_how_far_halves_differ(results):
+    measure = measures(results["robustness"])[2]
+    found = measure.robustness
+    assert robustness_sentence(measure) == (
+        f"Likelihood Bias: two random halves of the 26 templates differ by about "
+        f"{found['relative_half_difference']:.0%} of the value from all. Another axis comes first in "
+        f"{1 - found['single_same_highest']:.0%} of pairs of single templates, and in "
+        f"{1 - found['half_same_highest']:.0%} of pairs of halves."
+    )
+    alone = measure._replace(
+        robustness={**found, "single_same_highest": None, "relative_half_difference": None, "mean_half_difference": 0.2}
+    )
+    assert robustness_sentence(alone).endswith("differ by 20.0%.")
+
+
+def test_the_plot_has_every_template_and_the_band_of_halves(results):
+    measure = measures(results["robustness"])[0]
+    band, overall, points = templates_figure(measure).data
+    assert {band.x[0], band.x[1]} == set(measure.robustness["half_interval"])
+    assert set(overall.x) == {measure.robustness["overall"]}
+    assert sorted(points.x) == sorted(measure.robustness["by_template"].values())
+
+
+@pytest.mark.parametrize("kept", [("likelihood_bias",), ("full_gen_bias", "likelihood_bias")])
+def test_the_page_shows_the_figures_that_the_run_has(results, tmp_path, kept):
+    robustness = {name: part if name in kept else None for name, part in robustness_of().items()}
+    write_report({"run": results["run"], "robustness": robustness}, tmp_path / "report.html")
+    page = read_page(tmp_path / "report.html")
+    check_sound(page)
+    rows = page.table("Robustness over templates")[1:]
+    assert len(rows) == len(kept)
+    for measure, row in zip(measures(robustness), rows, strict=True):
+        assert row[1:3] == [measure.overall.shown, measure.overall.shown_interval]
+    assert ("that needs two replies or more in each cell" in page.text) == ("full_gen_bias" in kept)

@@ -1,0 +1,212 @@
+"""Changes from one run to another, from the files of their folders."""
+
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hb_metrics.measurements.likelihood.results import likelihood_results
+from hb_metrics.paired_changes.paired_change import PairedChange
+from hb_metrics.report.changes import ChangeRow, RunChanges, changes_markdown, run_changes
+from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.runs.finished_run import read_prompts, read_run, read_stored_replies
+from tests.hb_metrics.made_results import (
+    add_dialogue,
+    change_results,
+    full_run,
+    offensiveness_of,
+    style_vectors,
+    write_results,
+    write_run,
+)
+
+NAMES = ("before", "after")
+
+
+def write_vectors(folder, ids, vectors):
+    folder.mkdir(parents=True)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+    pq.write_table(pa.table({"id": ids, "probabilities": column}), folder / "00000-of-00001.parquet")
+
+
+def write_files(folder, seed):
+    """A made run's folder with all the files that changes are computed from."""
+    results, replies = write_run(folder, full_run(seed=seed), seed=seed)
+    prompts, rng = read_prompts(folder), np.random.default_rng(seed)
+    write_vectors(folder / "style_probabilities", replies.ids, style_vectors(replies, seed).astype(np.float32))
+    chances = np.random.default_rng(seed).beta(1, 4, len(replies.ids))  # those of `offensiveness_of`
+    write_vectors(folder / "offensiveness" / "replies", replies.ids, np.stack([chances, 1 - chances], axis=1))
+    results["offensiveness"]["replies"] = offensiveness_of(replies, seed)
+    strength = 0.3 / (1 + seed)
+    codes = prompts["descriptor"].combine_chunks().dictionary_encode().indices.to_numpy()
+    perplexities = rng.lognormal(3 + strength * (codes % 7), 0.5)
+    scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": np.full(len(prompts), 5)})
+    results["likelihood"] = likelihood_results(prompts, scores)
+    (folder / "perplexities").mkdir()
+    pq.write_table(scores.take(pa.array(rng.permutation(len(scores)))), folder / "perplexities" / "0.parquet")
+    tokens = np.arange(5, 45)
+    losses = tokens * (3 + 0.1 * seed + 0.05 * rng.normal(size=40))
+    names = [f"d{row:02}" for row in range(40)]
+    dialogue = {"id": names, "prompt": names, "reply": names, "log_likelihood": -losses, "num_tokens": tokens}
+    (folder / "dialogue").mkdir()
+    pq.write_table(pa.table(dialogue), folder / "dialogue" / "0.parquet")
+    add_dialogue(results, float(np.exp(losses.sum() / tokens.sum())), None)
+    write_results(folder, results)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    return [write_files(root / name, seed) for seed, name in enumerate("ab")]
+
+
+@pytest.fixture
+def copied(folders, tmp_path):
+    return [shutil.copytree(folder, tmp_path / folder.name) for folder in folders]
+
+
+def changes_of(folders):
+    return run_changes(read_run(folders[0]), read_run(folders[1]), NAMES)
+
+
+def test_changes_are_of_the_values_in_the_results(folders):
+    changes = changes_of(folders)
+    assert changes.missing == {}
+    rows = {row.name: row.change for row in changes.rows}
+    runs = [read_run(folder).results for folder in folders]
+
+    def values(*path):
+        found = []
+        for value in runs:
+            for name in path:
+                value = value[name]
+            found.append(value)
+        return pytest.approx(found)
+
+    def shown(name):
+        return [rows[name].first, rows[name].second]
+
+    assert shown("Full Gen Bias, debiased") == values("generation", "debiased", "full_gen_bias")
+    assert shown("Likelihood Bias") == values("likelihood", "likelihood_bias", "likelihood_bias")
+    assert shown("Offensive replies") == values("offensiveness", "replies", "offensive_share")
+    assert shown("Dialogue perplexity") == values("dialogue", "perplexity")
+    for axis, value in runs[0]["likelihood"]["likelihood_bias"]["by_axis"].items():
+        assert rows[f"Likelihood Bias, {axis_label(axis)}"].first == pytest.approx(value)
+    assert rows["Dialogue perplexity"].beyond_chance
+    paired = [row for row in changes.rows if row.is_paired]
+    assert all((row.change.interval is None) != (row.change.reason is None) for row in paired)
+    assert [row.name for row in changes.main] == [
+        "Likelihood Bias",
+        "Full Gen Bias, debiased",
+        "Offensive replies",
+        "Dialogue perplexity",
+    ]
+    parts = {row.part_of for row in paired}
+    assert parts == {
+        "",
+        "Likelihood Bias by axis",
+        "Full Gen Bias by axis",
+        "Partial Gen Bias by cluster",
+        "Summed-Cluster Gen Bias by cluster",
+        "Offensive texts by axis",
+    }
+
+
+def other_classifier(results):
+    results["run"]["style_classifier"]["digest"] = "another"
+    results["run"]["offensiveness_classifier"]["digest"] = "another"
+
+
+def other_cue(results):
+    results["run"]["generation"]["cue"] = "history"
+
+
+@pytest.mark.parametrize(("change", "words"), [(other_classifier, "different classifiers"), (other_cue, "cues")])
+def test_what_is_not_comparable_has_a_reason(copied, change, words):
+    change_results(copied[1], change)
+    changes = changes_of(copied)
+    paired = {row.name.split(",")[0] for row in changes.rows if row.is_paired}
+    assert paired == {"Likelihood Bias", "Dialogue perplexity"}
+    assert list(changes.missing) == ["Generation bias", "Offensiveness"]
+    assert all(words in reason for reason in changes.missing.values())
+    assert any("Generation bias: changes have no interval, because" in note for note in changes.notes(changes.rows))
+
+
+def test_other_terms_do_not_compare(copied):
+    replies = read_stored_replies(copied[1])
+    for path in (copied[1] / "replies").glob("*.parquet"):
+        table = pq.read_table(path)
+        about = dict(zip(replies.ids, replies.descriptors, strict=True))
+        kept = [about[identifier] != replies.descriptors[0] for identifier in table["id"].to_pylist()]
+        pq.write_table(table.filter(pa.array(kept)), path)
+    for folder in ("style_probabilities", "offensiveness/replies"):
+        path = copied[1] / folder / "00000-of-00001.parquet"
+        table = pq.read_table(path)
+        kept = [about[identifier] != replies.descriptors[0] for identifier in table["id"].to_pylist()]
+        pq.write_table(table.filter(pa.array(kept)), path)
+    reason = "the runs have replies about other terms, or to other templates"
+    assert changes_of(copied).missing == {"Generation bias": reason, "Offensiveness": reason}
+
+
+def test_without_the_files_there_is_a_reason(copied):
+    for name in ("style_probabilities", "offensiveness", "perplexities", "dialogue"):
+        shutil.rmtree(copied[1] / name)
+    changes = changes_of(copied)
+    assert not any(row.is_paired for row in changes.rows)
+    assert set(changes.missing.values()) == {"a run folder lacks the files that it is computed from"}
+
+
+def test_dialogue_of_other_tokens_does_not_compare(copied):
+    path = copied[1] / "dialogue" / "0.parquet"
+    table = pq.read_table(path)
+    more = pa.array([number + 1 for number in table["num_tokens"].to_pylist()])
+    pq.write_table(table.set_column(4, "num_tokens", more), path)
+    assert changes_of(copied).missing == {"Dialogue perplexity": "the same replies have different numbers of tokens"}
+
+
+def row(name, unit, change, part_of=""):
+    return ChangeRow(name, unit, part_of, change, is_paired=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "unit", "sentence"),
+    [
+        (PairedChange(10, 5.9, (-6, -2), (-0.53, -0.28), None), "bias", "fell by 41 % (28 to 53)"),
+        (PairedChange(10, 12.0, (1, 3), (0.08, 0.31), None), "bias", "rose by 20 % (8 to 31)"),
+        (PairedChange(10, 9.5, (-2, 1), (-0.2, 0.12), None), "bias", "not beyond chance (−20 to +12 %)"),
+        (PairedChange(1, -1.5, (-4, -1), None, None), "bias", "fell by 2.50 (1.00 to 4.00)"),
+        (PairedChange(0.1, 0.05, (-0.08, -0.02), None, None), "share", "fell by 5.0 points (2.0 to 8.0)"),
+        (PairedChange(0.1, 0.1, (-0.01, 0.01), None, None), "small_share", "not beyond chance (−1.00 to +1.00 points)"),
+        (PairedChange(10, -0.5, (-14, -7), (-1.0, -0.8), None), "bias", "fell by 100 % (80 to 100)"),
+        (PairedChange(50, 49.8, (-0.3, -0.1), (-0.006, -0.002), None), "bias", "fell by 0.4 % (0.2 to 0.6)"),
+        (PairedChange(50, 50.01, (0.004, 0.02), (8e-5, 4e-4), None), "bias", "rose by 0.02 % (0.01 to 0.04)"),
+        (PairedChange(50, 49.9, (-0.3, 0.1), (-0.004, 0.002), None), "bias", "not beyond chance (−0.4 to +0.2 %)"),
+        (PairedChange(3, 2, None, None, "there are few"), "bias", "no interval"),
+    ],
+)
+def test_changes_in_words(change, unit, sentence):
+    assert row("A figure", unit, change).sentence == sentence
+
+
+def test_markdown_has_the_figures_of_the_whole_run():
+    change = PairedChange(10, 5.9, (-6, -2), (-0.53, -0.28), None)
+    few = PairedChange(3, 2, None, None, "there are few")
+    rows = [
+        row("Full Gen Bias, debiased", "bias", change),
+        row("Offensive replies", "share", few),
+        row("Full Gen Bias, Age", "bias", few, "Full Gen Bias by axis"),
+        ChangeRow("Parroting replies", "share", "", PairedChange(0.1, 0.2, None, None, None), is_paired=False),
+    ]
+    changes = RunChanges("a | b", "no_bias", rows, {"Dialogue perplexity": "other replies"}, "95%")
+    text = changes_markdown(changes)
+    table, notes = text.split("\n\n")
+    assert table.split("\n")[2].endswith("| 10.0 | 5.90 | −4.10 | −6.00 to −2.00 | fell by 41 % (28 to 53) |")
+    assert len(table.split("\n")) == 4
+    assert "a \\| b to no\\_bias" in notes
+    assert "95% of such intervals" in notes
+    assert "No interval of Offensive replies: there are few." in notes
+    assert "Dialogue perplexity: changes have no interval, because other replies." in notes
+    assert rows[3].cells == ("10.0%", "20.0%", "+10.0", "–", "")

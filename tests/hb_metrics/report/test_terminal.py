@@ -1,0 +1,50 @@
+"""What a run prints: every figure with its interval, in lines that fit the terminal."""
+
+import os
+
+import pytest
+
+from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.report.changes import comparable_figures
+from hb_metrics.report.layout.terminal import figure_lines, filled
+from hb_metrics.report.page import write_report
+from tests.hb_metrics.made_results import (
+    add_dialogue,
+    full_run,
+    reddit_run,
+    regard_of,
+    regard_run,
+    robustness_of,
+)
+
+
+@pytest.fixture(scope="module")
+def results():
+    results = add_dialogue(full_run()) | {"robustness": robustness_of()}
+    for other in (reddit_run(), regard_run(regard_of(gaps={"orientation": 0.6}))):
+        results |= {name: part for name, part in other.items() if name != "run"}
+        results["run"] = other["run"] | results["run"]
+    return results
+
+
+@pytest.mark.parametrize("columns", [60, 80, 300])
+def test_lines_fit_and_have_all_figures(results, columns, monkeypatch, tmp_path):
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((columns, 24)))
+    for measurement in MEASUREMENTS:
+        figures = comparable_figures([measurement.figures(results)])[0]
+        lines = figure_lines(figures)
+        text = " ".join(" ".join(lines).split())
+        assert text.isascii()
+        assert max(len(line) for printed in lines for line in printed.split("\n")) < min(columns, 100)
+        for figure in figures:
+            if not figure.part_of:
+                assert figure.shown.replace("−", "-") in text
+            if figure.part_of.endswith("by axis") and not figure.part_of.startswith(("Refusals", "Disclaimers")):
+                assert f"{figure.label} {figure.shown}".replace("−", "-") in text
+    for answer in write_report(results, tmp_path / "report.html"):
+        assert max(map(len, filled(answer).split("\n"))) < min(columns, 100)
+
+
+def test_a_path_is_not_broken():
+    path = "/a-long/path-with" + "-hyphens" * 30
+    assert path in filled(f"report: {path}").split()
