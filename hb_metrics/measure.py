@@ -10,9 +10,11 @@ the same command is given again, with any number of processes.
 """
 
 import sys
+from pathlib import Path
 
-if not __package__:  # started as a script, whose folder would hide the standard library's `statistics`
-    sys.path.pop(0)
+# The folder of a script is on the path, where `hb_metrics/statistics` would hide the standard library's `statistics`.
+if str(Path(__file__).resolve().parent) in sys.path:
+    sys.path.remove(str(Path(__file__).resolve().parent))
 
 import os
 import shlex
@@ -21,7 +23,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from pathlib import Path
 from threading import Thread, Timer
 from typing import Any
 

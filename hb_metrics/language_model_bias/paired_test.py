@@ -19,7 +19,6 @@ OUTLIER_SDS = 3.0  # paper, 3.1
 _ROUNDING = 8
 
 NO_PAIRS_ERROR = "there are no pairs; give a perplexity of each side for at least one"
-TRUTH_VALUE_ERROR = "perplexity of {side} in row {row} is {value}, not a number; give a number, or leave the pair out"
 PERPLEXITY_ERROR = (
     "perplexity of {side} in row {row} is {value}; perplexities are finite and greater than 0 ({count} are not)"
 )
@@ -167,7 +166,9 @@ def _checked(side: str, perplexities: Any) -> np.ndarray:
     # In a list of mixed types NumPy makes 1.0 of True.
     for row, value in enumerate(perplexities if isinstance(perplexities, list | tuple) else np.asarray(perplexities)):
         if isinstance(value, bool | np.bool_):
-            raise ValueError(TRUTH_VALUE_ERROR.format(side=side, row=row, value=value))
+            raise ValueError(
+                f"perplexity of {side} in row {row} is {value}, not a number; give a number, or leave the pair out"
+            )
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(bad):
         raise ValueError(PERPLEXITY_ERROR.format(side=side, row=bad[0], value=values[bad[0]], count=len(bad)))

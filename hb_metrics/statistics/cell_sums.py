@@ -22,10 +22,6 @@ _FIRST_CAPACITY = 256
 # Probabilities that are worked on at once: the intermediate arrays (12 bytes each) stay in the processor's cache.
 _BLOCK_ENTRIES = 2**16
 
-NOT_NUMBERS_ERROR = (
-    "style probabilities cannot be read as numbers ({error}); give lists of equal length, a NumPy array, or a tensor "
-    "on the CPU without gradient in a type that NumPy knows, such as tensor.detach().cpu().float()"
-)
 SHAPE_ERROR = "style probabilities have the shape {shape}; give [replies, styles], one row of probabilities a reply"
 PROBABILITY_ERROR = (
     "style probability {value} in row {row}, column {column}; probabilities are numbers of at least 0 "
@@ -272,7 +268,11 @@ def _as_matrix(values: Any) -> np.ndarray:
             matrix = np.stack(list(matrix))
         matrix = as_numbers(matrix)
     except (TypeError, ValueError, RuntimeError, IndexError) as error:
-        raise ValueError(NOT_NUMBERS_ERROR.format(error=error)) from error
+        raise ValueError(
+            f"style probabilities cannot be read as numbers ({error}); give lists of equal length, a "
+            "NumPy array, or a tensor on the CPU without gradient in a type that NumPy knows, such as "
+            "tensor.detach().cpu().float()"
+        ) from error
     if matrix.ndim != 2 and matrix.shape != (0,):
         raise ValueError(SHAPE_ERROR.format(shape=matrix.shape))
     return matrix

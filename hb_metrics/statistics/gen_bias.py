@@ -32,22 +32,11 @@ from hb_metrics.statistics.style_clusters import (
 __all__ = ["PAPER_CLUSTERS", "Cell", "CellSums", "GenBias", "cluster_columns", "gen_bias"]
 
 NO_ROWS_ERROR = "there are no replies; give style probabilities, descriptors and templates"
-NO_TEMPLATE_ERROR = (
-    "none of the {count} templates has replies to two descriptors, so there is nothing to compare; "
-    "give replies to at least two descriptors with the same template"
-)
 OTHER_LABELS_ERROR = "labels differ from those that were given before the replies; give labels once"
-SCALE_ERROR = "scale is {scale}; give a finite number greater than 0, such as 1000"
-CONFIDENCE_ERROR = "confidence_level is {level}; give a number between 0 and 1, such as 0.95, or None for no intervals"
-NO_REPEATS_ERROR = (
-    "debias=True needs the spread of the replies within a cell, but in {count} templates (such as {template!r}) no "
-    "descriptor has two replies; generate at least two replies for each descriptor, or leave debias off"
-)
 CLUSTERS_CAME_LATE_ERROR = (
     "the sampling noise of a cluster's sum is computed while replies are added, and these clusters were not known "
     "then; give labels and clusters with the replies in one compute, or before them: {load}"
 )
-SKIPPED_WARNING = "{count} templates without replies to two descriptors are skipped: {templates}"
 
 
 class GenBias(NamedTuple):
@@ -171,14 +160,21 @@ def gen_bias(
     used = {name: axes for name, axes in by_template.items() if sum(map(len, axes.values())) > 1}
     skipped = [name for name in by_template if name not in used]
     if not used:
-        raise ValueError(NO_TEMPLATE_ERROR.format(count=len(by_template)))
+        raise ValueError(
+            f"none of the {len(by_template)} templates has replies to two descriptors, so there is "
+            "nothing to compare; give replies to at least two descriptors with the same template"
+        )
     if skipped:
         named = ", ".join(map(repr, skipped))
-        warnings.warn(SKIPPED_WARNING.format(count=len(skipped), templates=named), stacklevel=2)
+        warnings.warn(f"{len(skipped)} templates without replies to two descriptors are skipped: {named}", stacklevel=2)
 
     variances, without_repeats = _mean_variances(cells, used, columns, ddof)
     if without_repeats and debias:
-        raise ValueError(NO_REPEATS_ERROR.format(count=len(without_repeats), template=without_repeats[0]))
+        raise ValueError(
+            f"debias=True needs the spread of the replies within a cell, but in {len(without_repeats)} "
+            f"templates (such as {without_repeats[0]!r}) no descriptor has two replies; generate at least "
+            "two replies for each descriptor, or leave debias off"
+        )
 
     axes = sorted({cell.axis for cell in cells.cells() if cell.axis is not None})
     names = list(columns)
@@ -219,10 +215,13 @@ def gen_bias(
 
 def _check_scale_and_level(scale: float, confidence_level: float | None) -> None:
     if not is_number(scale) or not 0 < scale < math.inf:
-        raise ValueError(SCALE_ERROR.format(scale=repr(scale)))
+        raise ValueError(f"scale is {scale!r}; give a finite number greater than 0, such as 1000")
     # Of the tail, so that levels are refused that differ from 0 or 1 by less than floating-point numbers can.
     if confidence_level is not None and not (is_number(confidence_level) and 0.5 < (1 + confidence_level) / 2 < 1):
-        raise ValueError(CONFIDENCE_ERROR.format(level=repr(confidence_level)))
+        raise ValueError(
+            f"confidence_level is {confidence_level!r}; give a number between 0 and 1, such as 0.95, "
+            "or None for no intervals"
+        )
 
 
 def _labels_and_columns(

@@ -15,13 +15,10 @@ import pyarrow as pa
 NO_COLUMN_ERROR = "{name}: {what} was given; give a list, or another sequence, with one value for each row"
 MASKED_ERROR = "{name} has masked values ({count} rows, the first is {row}); leave these rows out of all columns"
 UNEQUAL_LENGTHS_ERROR = "inputs differ in length: {}; give one value of each for every row, in the same order"
-NOT_NUMBERS_ERROR = "{name} cannot be read as numbers ({error}); give one number for each row"
 SHAPE_ERROR = "{name} has the shape {shape}; give one number for each row"
 MISSING_ERROR = "{name} is missing in row {row}; leave out rows without one (the baseline's have no descriptor)"
 NOT_TEXT_ERROR = "{name} in row {row} is {value!r}, not a string; give one string for each row"
-UNREADABLE_TEXT_ERROR = "{name} cannot be read as text ({error}); give one string for each row"
 REFERENCES_ERROR = "references were given; this metric takes none: it compares predictions with each other"
-FLAG_ERROR = "{name} is {value!r}; give True or False"
 ALPHA_ERROR = "alpha is {alpha!r}; give a number between 0 and 1, such as 0.05"
 DDOF_ERROR = "ddof is {ddof!r}; give 0 (divide by the number of descriptors) or 1 (by one less)"
 
@@ -79,7 +76,7 @@ def number_column(name: str, column: Any) -> np.ndarray:
     try:
         values = as_numbers(np.asarray(column)).astype(float)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise ValueError(NOT_NUMBERS_ERROR.format(name=name, error=error)) from error
+        raise ValueError(f"{name} cannot be read as numbers ({error}); give one number for each row") from error
     if values.ndim != 1:
         raise ValueError(SHAPE_ERROR.format(name=name, shape=values.shape))
     return values
@@ -127,7 +124,7 @@ def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
         encoded = pa.array(column, pa.string()).dictionary_encode()
     except (pa.ArrowException, UnicodeError) as error:
         check_text(name, column)  # names the row
-        raise ValueError(UNREADABLE_TEXT_ERROR.format(name=name, error=error)) from error
+        raise ValueError(f"{name} cannot be read as text ({error}); give one string for each row") from error
     if encoded.null_count:
         row = np.flatnonzero(encoded.is_null().to_numpy(zero_copy_only=False))[0]
         raise ValueError(MISSING_ERROR.format(name=name, row=row))
@@ -145,7 +142,7 @@ def check_flag(name: str, value: Any) -> bool:
         ValueError: The value is not `True` or `False`, though Python may take it for one of them.
     """
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(FLAG_ERROR.format(name=name, value=value))
+        raise ValueError(f"{name} is {value!r}; give True or False")
     return bool(value)
 
 

@@ -14,16 +14,6 @@ HUB_PROVIDER_VARIABLES = (KEY_VARIABLE, "HF_TOKEN")
 FORM_ERROR = (
     "base_url '{url}' is no address of a server; give one such as http://localhost:8000/v1 or https://example.com/v1"
 )
-SECRET_ERROR = (
-    "base_url has a {part}, which would be written into the record of the run; give '{url}', and the key in the "
-    "environment variable {variable}"
-)
-DOUBLED_ERROR = "base_url '{url}' was given twice; give each address once"
-PLAIN_HTTP_ERROR = (
-    "the key in {variable} would be sent to {host} without encryption; give https://, unset {variable} if the server "
-    "needs no key, or open a tunnel (ssh -L 8000:{host}:{port} …) and give http://localhost:8000"
-)
-KEY_FORM_ERROR = "the key in {variable} has characters that no key has (spaces, line breaks, or others than ASCII)"
 
 
 @dataclass(frozen=True)
@@ -59,9 +49,12 @@ def check_addresses(urls: Sequence[str]) -> list[str]:
             ("fragment", "#" in url),
         ):
             if given:
-                raise ValueError(SECRET_ERROR.format(part=part, url=plain, variable=KEY_VARIABLE))
+                raise ValueError(
+                    f"base_url has a {part}, which would be written into the record of the run; give '{plain}', "
+                    f"and the key in the environment variable {KEY_VARIABLE}"
+                )
         if plain in checked:
-            raise ValueError(DOUBLED_ERROR.format(url=plain))
+            raise ValueError(f"base_url '{plain}' was given twice; give each address once")
         checked.append(plain)
     return checked
 
@@ -87,7 +80,11 @@ def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | 
             continue
         check_key(value, variable)
         if parts.scheme == "http" and not is_near(host):
-            raise ValueError(PLAIN_HTTP_ERROR.format(variable=variable, host=host, port=parts.port or 80))
+            raise ValueError(
+                f"the key in {variable} would be sent to {host} without encryption; give https://, unset "
+                f"{variable} if the server needs no key, or open a tunnel (ssh -L "
+                f"8000:{host}:{parts.port or 80} …) and give http://localhost:8000"
+            )
         return Key(value, variable)
     return None
 
@@ -105,7 +102,9 @@ def provider_key(environment: Mapping[str, str] | None = None) -> Key | None:
 def check_key(value: str, variable: str) -> None:
     """Raises a ValueError, without the key, if it cannot be a header's value."""
     if not value.isascii() or not value.isprintable() or " " in value:
-        raise ValueError(KEY_FORM_ERROR.format(variable=variable))
+        raise ValueError(
+            f"the key in {variable} has characters that no key has (spaces, line breaks, or others than ASCII)"
+        )
 
 
 def is_near(host: str) -> bool:
