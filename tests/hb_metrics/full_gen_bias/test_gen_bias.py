@@ -332,7 +332,7 @@ def test_without_two_descriptors_in_a_template_there_is_nothing_to_compare():
     cells = CellSums()
     cells.add([[0.5, 0.5]] * 3, ["old", "young", "old"], ["s", "t", "s"])
 
-    with pytest.raises(ValueError, match=exactly(formulas.NO_TEMPLATE_ERROR.format(count=2))):
+    with pytest.raises(ValueError, match="none of the 2 templates has replies to two descriptors"):
         gen_bias(cells)
 
 
@@ -356,7 +356,7 @@ def test_where_no_cell_has_two_replies_noise_is_not_known():
     assert (results.noise_floor, results.partial_noise_floor, results.summed_cluster_noise_floor) == (None, None, None)
     assert results.intervals["full_gen_bias"] is None
     assert results.no_intervals["full_gen_bias"] == FEW_REPLIES_REASON
-    with pytest.raises(ValueError, match=exactly(formulas.NO_REPEATS_ERROR.format(count=1, template="a {}"))):
+    with pytest.raises(ValueError, match=r"debias=True .* in 1 templates \(such as 'a {}'\)"):
         gen_bias(cells, debias=True)
 
 
@@ -768,13 +768,13 @@ def test_rows_may_be_a_little_off():
     [
         ({"ddof": 2}, inputs.DDOF_ERROR.format(ddof=2)),
         ({"ddof": "0"}, inputs.DDOF_ERROR.format(ddof="0")),
-        ({"scale": 0}, formulas.SCALE_ERROR.format(scale=0)),
-        ({"scale": float("inf")}, formulas.SCALE_ERROR.format(scale="inf")),
-        ({"confidence_level": 0}, formulas.CONFIDENCE_ERROR.format(level=0)),
-        ({"confidence_level": 95}, formulas.CONFIDENCE_ERROR.format(level=95)),
-        ({"confidence_level": float("nan")}, formulas.CONFIDENCE_ERROR.format(level="nan")),
+        ({"scale": 0}, "scale is 0;"),
+        ({"scale": float("inf")}, "scale is inf;"),
+        ({"confidence_level": 0}, "confidence_level is 0;"),
+        ({"confidence_level": 95}, "confidence_level is 95;"),
+        ({"confidence_level": float("nan")}, "confidence_level is nan;"),
     ],
 )
 def test_arguments_that_are_not_allowed_are_refused(options, message):
-    with pytest.raises(ValueError, match=exactly(message)):
+    with pytest.raises(ValueError, match=re.escape(message)):
         gen_bias(gathered(make_rows(), keep_replies=True), **options)
