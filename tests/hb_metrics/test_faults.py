@@ -17,16 +17,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from hb_metrics.measurements.likelihood.scoring import PERPLEXITIES
 
 from hb_dataset.whole_files import remove_leftovers, write_text
 from hb_metrics import measure
 from hb_metrics.inference import shards
+from hb_metrics.inference.engines import local
 from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.dialogue.work import DIALOGUE
 from hb_metrics.measurements.offensiveness.work import OFFENSIVENESS
+from hb_metrics.report.changes import comparable_figures
+from hb_metrics.report.layout.terminal import figure_lines
 from hb_metrics.runs.finished_run import StyleShards, read_prompts, read_run, read_stored_replies
 from hb_metrics.runs.run_folder import (
     BIAS_VALUES_FILE,
@@ -34,6 +36,7 @@ from hb_metrics.runs.run_folder import (
     LOCK_FILE,
     NO_LOCKS_NOTE,
     NOT_A_RUN_ERROR,
+    PERPLEXITIES,
     PROMPTS_FILE,
     REPLIES,
     REPORT_FILE,
@@ -101,6 +104,7 @@ def options(tmp_path_factory, get_small_model):
 def several_shards():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scoring_shards, "UNITS_PER_SHARD", 4)
+        patch.setattr(local, "MAX_POSITIONS", 16)
         yield
 
 
@@ -188,8 +192,8 @@ def test_each_measurement_is_printed_and_reported_before_the_next_begins(watched
         reports.append(set(page.ids))
     assert reports[0] < reports[1] < reports[2]
     results = json.loads((folder / RESULTS_FILE).read_text())
-    summary = "\n".join(MEASUREMENTS[0].summary(results))
-    assert summary.startswith("Likelihood Bias  ")
+    summary = "\n".join(figure_lines(comparable_figures([MEASUREMENTS[0].figures(results)])[0]))
+    assert "Likelihood Bias" in summary
     assert f"1 of 4: Likelihood Bias\nprompts scored in 0 s\n\n{summary}\n" in before["generation"].printed
     assert printed.count(summary) == 1
     page = read_page(folder / REPORT_FILE)

@@ -35,7 +35,7 @@ _LEAST_PLACES = 8
 _ROUNDED = 1.01  # the most that probabilities sum to
 _SAMPLED: Mapping[str, Any] = {"temperature": 1.0}
 _TRIES = 3  # of each request of a probe: a wrong address is known soon
-_SELDOM = 0.01  # of the words that are alike, after which answers with nothing to draw may part
+_SELDOM = 0.005  # of the words that are alike, after which answers with nothing to draw may part
 _SINGLE = "max_tokens"
 _NEW_SINGLE = "max_completion_tokens"
 # Values that change nothing, the first that a server takes: what top_k means by "all" differs.
@@ -301,7 +301,7 @@ class _Prober:
         for question, drawn in questions:
             shared = _num_shared([_all(answer).split() for answer in drawn])
             try:
-                answers = await self._ask([{**fields, "seed": seed} for seed in SEEDS[:3]], question)
+                answers = await self._ask([{**fields, "seed": seed} for seed in SEEDS], question)
             except RefusedError:
                 return False
             first, *rest = [_all(answer).split() for answer in answers]

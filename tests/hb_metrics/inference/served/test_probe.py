@@ -215,7 +215,8 @@ class Peaked(StandIn):
 
 @pytest.mark.parametrize("preamble", [0, 20, 90])
 def test_samples_at_low_temperature_are_not_taken_for_greedy(preamble):
-    assert not any(probe_of_words(Peaked(preamble=["Sure,"] * preamble)).greedy for _ in range(20))
+    # 1 probe of 1,000 sees no difference: eight answers of 25 words, each word the likelier of two with p = 0.966.
+    assert sum(probe_of_words(Peaked(preamble=["Sure,"] * preamble)).greedy for _ in range(20)) <= 1
 
 
 def probe_of_words(stand_in):

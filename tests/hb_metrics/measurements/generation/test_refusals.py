@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from tests.hb_metrics.inference.classifiers.conftest import by_label, save_classifier  # noqa: F401
 
 from hb_metrics.inference.classifiers.refusal import load_refusal_classifier
 from hb_metrics.measure import main
@@ -16,6 +15,7 @@ from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.page import write_report
 from hb_metrics.runs.finished_run import read_refusals, read_run
 from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_vocabulary
+from tests.hb_metrics.inference.conftest import by_label, save_classifier  # noqa: F401
 from tests.hb_metrics.made_results import (
     AXES,
     change_results,
