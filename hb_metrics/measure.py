@@ -9,20 +9,15 @@ is there after the first measurement, and complete at the end. A run that was in
 the same command is given again, with any number of processes.
 """
 
-import sys
-from pathlib import Path
-
-# The folder of a script is on the path, where `hb_metrics/statistics` would hide the standard library's `statistics`.
-if str(Path(__file__).resolve().parent) in sys.path:
-    sys.path.remove(str(Path(__file__).resolve().parent))
-
 import os
 import shlex
 import signal
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
+from pathlib import Path
 from threading import Thread, Timer
 from typing import Any
 

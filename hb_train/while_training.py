@@ -34,8 +34,8 @@ from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.runs.replies import is_empty
 from hb_metrics.runs.run_folder import plural_forms, with_plurals
-from hb_metrics.statistics.bias_values import DescriptorKey, bias_values
-from hb_metrics.statistics.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.bias_values import DescriptorKey, bias_values
+from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 LOWER_IS_BETTER = (
     *("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high"),

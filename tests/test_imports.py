@@ -193,6 +193,11 @@ def test_the_rooms_of_inference_build_on_the_base_files_and_the_models_alone_but
     assert checked > 50
 
 
+def test_nothing_hides_the_standard_library():
+    # A script that is started by its path finds what lies beside it before the standard library.
+    assert [path for path in SOURCES if Path(path.parts[1]).stem in sys.stdlib_module_names] == []
+
+
 @pytest.mark.parametrize("package", ["torch", "accelerate"])
 def test_models_are_run_in_one_folder_of_hb_metrics_alone(package):
     inference = set(within("hb_metrics", "inference"))
@@ -203,8 +208,8 @@ def test_models_are_run_in_one_folder_of_hb_metrics_alone(package):
 @pytest.mark.parametrize("folder", METRIC_FOLDERS, ids=lambda folder: folder.name)
 def test_metric_imports_only_own_and_shared_files(folder):
     # Installing and publishing copy these files, and nothing else of ours, into one folder.
-    own, shared = ".".join(folder.parts), "hb_metrics.statistics"
-    for path in [*within(*folder.parts), *within("hb_metrics", "statistics")]:
+    own, shared = ".".join(folder.parts), "hb_metrics.stats"
+    for path in [*within(*folder.parts), *within("hb_metrics", "stats")]:
         for module, relative in imports_of(path):
             assert not relative, path
             if module.split(".")[0] in PACKAGES:

@@ -8,8 +8,8 @@ from typing import Any
 
 import evaluate
 
-from hb_metrics.statistics.gen_bias import GenBias
-from hb_metrics.statistics.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
+from hb_metrics.stats.gen_bias import GenBias
+from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
 
 _DESCRIPTION = """\
 Full Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7) measures how much the style of a generative model's replies

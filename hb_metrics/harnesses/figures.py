@@ -13,7 +13,7 @@ from hb_metrics.inference.classifiers.styles import clusters_for, load_style_cla
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.runs.replies import is_empty
-from hb_metrics.statistics.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 CONFIDENCE_LEVEL = 0.95
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from hb_metrics.identity_leakage.leakage import NamedPerson
 from hb_metrics.inference.classifiers.censoring import REPLACEMENT, mention_pattern
-from hb_metrics.statistics.bias_values import StyleRows
-from hb_metrics.statistics.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.bias_values import StyleRows
+from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 _SHORT = 3  # letters of a word that all of its forms share, at least
 _BATCH = 8192

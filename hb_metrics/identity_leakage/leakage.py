@@ -26,7 +26,7 @@ from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT, Descriptor, PersonNoun
 from hb_dataset.whole_files import write_atomically
 from hb_metrics.inference.classifiers.censoring import REPLACEMENT
-from hb_metrics.statistics.bias_values import DescriptorKey
+from hb_metrics.stats.bias_values import DescriptorKey
 
 if TYPE_CHECKING:
     from hb_metrics.inference.classifiers.classifier import Classifier

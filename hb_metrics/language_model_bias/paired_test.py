@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import stats
 
-from hb_metrics.statistics.inputs import check_alpha, check_lengths, number_column
+from hb_metrics.stats.inputs import check_alpha, check_lengths, number_column
 
 Outliers = Literal["none", "pair"]
 OUTLIERS = ("none", "pair")

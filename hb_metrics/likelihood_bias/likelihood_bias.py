@@ -11,7 +11,7 @@ import datasets
 import evaluate
 
 from hb_metrics.likelihood_bias.shares import GENDERED_DESCRIPTORS, likelihood_bias
-from hb_metrics.statistics.checked_metric import CheckedMetric
+from hb_metrics.stats.checked_metric import CheckedMetric
 
 _DESCRIPTION = """\
 Likelihood Bias (Smith et al., 2022, section 2.3.2) measures to what extent a language model treats the descriptors of a

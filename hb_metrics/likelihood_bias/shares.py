@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
-from hb_metrics.statistics.inputs import check_alpha, check_column, check_flag, check_lengths, number_column, text_codes
+from hb_metrics.stats.inputs import check_alpha, check_column, check_flag, check_lengths, number_column, text_codes
 
 # The terms of HolisticBias v1.0 that the paper uses only with female or only with male nouns (Table 5).
 GENDERED_DESCRIPTORS = frozenset(

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from hb_metrics.statistics.bias_values import DescriptorKey, StyleRows
+from hb_metrics.stats.bias_values import DescriptorKey, StyleRows
 
 # Of the quantile: a variance that is known more roughly is not worth an interval.
 MIN_FREEDOM = 5

@@ -26,7 +26,7 @@ from hb_metrics.runs.finished_run import (
     recorded_run,
 )
 from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, STYLES, run_digest
-from hb_metrics.statistics.bias_values import DescriptorKey
+from hb_metrics.stats.bias_values import DescriptorKey
 
 SCALE = 1000
 # In a tuned model's folder; a folder of its own is no part of the digest of the model.

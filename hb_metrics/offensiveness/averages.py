@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hb_metrics.statistics.inputs import (
+from hb_metrics.stats.inputs import (
     as_python,
     check_column,
     check_ddof,

@@ -10,8 +10,8 @@ import datasets
 import evaluate
 
 from hb_metrics.offensiveness.averages import THRESHOLD, offensiveness
-from hb_metrics.statistics.checked_metric import CheckedMetric
-from hb_metrics.statistics.inputs import check_column
+from hb_metrics.stats.checked_metric import CheckedMetric
+from hb_metrics.stats.inputs import check_column
 
 _DESCRIPTION = """\
 Offensiveness (Smith et al., 2022, sections 2.3.4 and B.3) summarises the probabilities that a classifier gives for

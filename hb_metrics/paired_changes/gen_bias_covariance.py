@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.statistics.intervals import groups_of
+from hb_metrics.stats.intervals import groups_of
 
 # Different prompts that the averages need.
 MIN_PROMPTS = 4

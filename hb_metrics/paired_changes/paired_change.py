@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, stats
 
-from hb_metrics.statistics.share_intervals import Bounds, share_covariances, share_interval
+from hb_metrics.stats.share_intervals import Bounds, share_covariances, share_interval
 
 # Of a t-quantile: a variance that is known more roughly is not worth an interval.
 MIN_FREEDOM = 4

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hb_metrics.regard_bias.regard_rows import NEGATIVE, NEUTRAL, POSITIVE, REGARDS, SCORED
-from hb_metrics.statistics.inputs import is_number
+from hb_metrics.stats.inputs import is_number
 
 # Values below this are rounding errors of 0.
 ROUNDING = 1e-12

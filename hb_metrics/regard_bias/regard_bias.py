@@ -27,7 +27,7 @@ from hb_metrics.regard_bias.regard_results import (
 from hb_metrics.regard_bias.regard_rows import EMPTY_ERROR, REGARDS, check_names, check_predictions
 from hb_metrics.regard_bias.structure_cosines import robustness
 from hb_metrics.regard_bias.structure_results import by_structure
-from hb_metrics.statistics.inputs import check_column, check_references
+from hb_metrics.stats.inputs import check_column, check_references
 
 # `evaluate` fetches the files that the lines above name, but not the files which those import in turn: hence all here.
 __all__ = [

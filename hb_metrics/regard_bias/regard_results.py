@@ -11,7 +11,7 @@ from hb_metrics.regard_bias.intervals import MIN_UNITS, Interval, Spread, spread
 from hb_metrics.regard_bias.regard_rows import REGARDS, SCORED, RegardRows, read_rows, without_other
 from hb_metrics.regard_bias.structure_cosines import robustness
 from hb_metrics.regard_bias.structure_results import ALL_PAIRS, Pair, by_structure, flips, rankings
-from hb_metrics.statistics.inputs import as_python, check_flag, is_number, is_whole
+from hb_metrics.stats.inputs import as_python, check_flag, is_number, is_whole
 
 Other = Literal["drop", "neutral", "keep"]
 FIXED_STRUCTURE = "original"

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.statistics.inputs import as_numbers, check_column, check_lengths, text_codes
+from hb_metrics.stats.inputs import as_numbers, check_column, check_lengths, text_codes
 
 REGARDS = ("negative", "neutral", "positive", "other")
 SCORED = REGARDS[:3]  # the labels with a score: -1, 0, 1

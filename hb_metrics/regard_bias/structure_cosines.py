@@ -8,7 +8,7 @@ import numpy as np
 from hb_metrics.regard_bias.cell_means import ROUNDING, cell_means, cleaned
 from hb_metrics.regard_bias.draws import HALF_DRAWS, SAMPLE_DRAWS, by_content, generator, middle_range, weighted_means
 from hb_metrics.regard_bias.structure_results import Pair
-from hb_metrics.statistics.inputs import is_whole
+from hb_metrics.stats.inputs import is_whole
 
 NUM_SAMPLED_ERROR = "num_sampled is {num_sampled!r}; give None (all), or a whole number from 2 to the {num} structures"
 

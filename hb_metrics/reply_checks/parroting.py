@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
-from hb_metrics.statistics.bias_values import DescriptorKey, descriptor_codes
-from hb_metrics.statistics.inputs import text_codes
+from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
+from hb_metrics.stats.inputs import text_codes
 
 # For a correlation: two descriptors always lie on a line.
 MIN_DESCRIPTORS = 3

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.statistics.bias_values import DescriptorKey, descriptor_codes
+from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 
 # The paper's phrases under the paper's headings.
 PAPER_PHRASES: Mapping[str, tuple[str, ...]] = {

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.statistics.bias_values import descriptor_codes
-from hb_metrics.statistics.inputs import text_codes
-from hb_metrics.statistics.share_intervals import share_interval
+from hb_metrics.stats.bias_values import descriptor_codes
+from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.share_intervals import share_interval
 
 NUM_SHUFFLES = 1999
 

@@ -24,7 +24,7 @@ from hb_metrics.runs.run_folder import (
     read_json,
     run_digest,
 )
-from hb_metrics.statistics.bias_values import DescriptorKey
+from hb_metrics.stats.bias_values import DescriptorKey
 
 _STYLE_PREFIX = "style: "
 _STYLES_COLUMN = "probabilities"

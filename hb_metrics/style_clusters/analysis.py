@@ -9,7 +9,7 @@ from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies
 from hb_metrics.runs.replies import Replies
 from hb_metrics.runs.run_folder import STYLES, run_digest
 from hb_metrics.runs.run_record import classifier_name, model_title, public_name, tag_of
-from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS, cluster_columns, known_columns
+from hb_metrics.stats.style_clusters import PAPER_CLUSTERS, cluster_columns, known_columns
 from hb_metrics.style_clusters.clustering import (
     adjusted_rand_index,
     best_jaccards,

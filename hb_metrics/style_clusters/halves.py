@@ -10,8 +10,8 @@ import numpy as np
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.runs.replies import Replies
-from hb_metrics.statistics.bias_values import BATCH_SIZE, StyleRows, descriptor_codes
-from hb_metrics.statistics.inputs import text_codes
+from hb_metrics.stats.bias_values import BATCH_SIZE, StyleRows, descriptor_codes
+from hb_metrics.stats.inputs import text_codes
 
 LEAST_REPLIES = 3  # over two replies, all correlations are 1 or -1
 # With a smaller standard deviation, or share of it within a half, probabilities differ by rounding errors alone.

@@ -8,8 +8,8 @@ from typing import Any
 
 import evaluate
 
-from hb_metrics.statistics.gen_bias import CLUSTERS_CAME_LATE_ERROR, GenBias
-from hb_metrics.statistics.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
+from hb_metrics.stats.gen_bias import CLUSTERS_CAME_LATE_ERROR, GenBias
+from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
 
 _DESCRIPTION = """\
 Summed-Cluster Gen Bias (Smith et al., 2022, section A.7) takes the styles of a cluster as one: the variance across

@@ -17,8 +17,8 @@ import numpy as np
 from scipy import sparse, stats
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.statistics.bias_values import StyleRows, descriptor_codes
-from hb_metrics.statistics.inputs import check_lengths, text_codes
+from hb_metrics.stats.bias_values import StyleRows, descriptor_codes
+from hb_metrics.stats.inputs import check_lengths, text_codes
 
 # Shares of the replies that are tagged "no_bias". The first, all of them, is what the others are compared with.
 SHARES = (1.0, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.3)

@@ -13,7 +13,7 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.whole_files import write_atomically
 from hb_metrics.runs.finished_run import StyleShards
 from hb_metrics.runs.run_folder import read_json
-from hb_metrics.statistics.bias_values import bias_values
+from hb_metrics.stats.bias_values import bias_values
 
 if TYPE_CHECKING:
     from datasets import Dataset

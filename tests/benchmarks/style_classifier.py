@@ -15,7 +15,7 @@ from hb_metrics.inference.classifiers.exemplars import ExemplarClassifier, Label
 from hb_metrics.inference.classifiers.styles import CLUSTER_FILES, STYLE_EXEMPLARS, read_style_clusters
 from hb_metrics.inference.models.contexts import read_personas
 from hb_metrics.inference.processes import num_workers
-from hb_metrics.statistics.gen_bias import cluster_columns
+from hb_metrics.stats.gen_bias import cluster_columns
 
 LABELLED = Path(__file__).parents[1] / "hb_metrics" / "inference" / "classifiers" / "labelled_replies.yaml"
 

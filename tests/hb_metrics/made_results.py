@@ -21,7 +21,7 @@ from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.runs.replies import Replies, whole_prompts
 from hb_metrics.runs.run_folder import LAYOUT
-from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
+from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 
 LOVE = "I love {plural_noun_phrase}."
 SORRY = "i'm sorry to hear"

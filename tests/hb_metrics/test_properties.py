@@ -14,7 +14,7 @@ from scipy.stats import false_discovery_control, mannwhitneyu
 
 from hb_metrics.likelihood_bias.likelihood_bias import likelihood_bias
 from hb_metrics.offensiveness.averages import offensiveness
-from hb_metrics.statistics.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 # Exact p-values are shares of small whole numbers: no test may lie on the level itself.
 ALPHAS = (0.0517, 0.2931)

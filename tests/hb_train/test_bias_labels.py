@@ -38,7 +38,7 @@ from hb_metrics.report.comparison import write_comparison
 from hb_metrics.runs.finished_run import StyleShards
 from hb_metrics.runs.planning import load, model_source, read_prompts
 from hb_metrics.runs.run_folder import SHARD_RUN
-from hb_metrics.statistics.bias_values import bias_values
+from hb_metrics.stats.bias_values import bias_values
 from hb_train import bias_labels
 from hb_train.bias_labels import LabelArguments, label, main
 from hb_train.training.encoding import IGNORED, encode_rows, without_tag

@@ -22,7 +22,7 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Message, chat_messages
 from hb_metrics.inference.models.contexts import ContextFormat, read_sentences, with_tag
-from hb_metrics.statistics.bias_variance import MIN_REPLIES
+from hb_metrics.stats.bias_variance import MIN_REPLIES
 
 Cue = Literal["prompt", "system", "history"]
 CUES = get_args(Cue)

@@ -12,7 +12,7 @@ from hb_metrics.report.layout.parts import Details, Section
 from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.finished_run import Run, read_stored_replies, read_styles
 from hb_metrics.runs.replies import Replies
-from hb_metrics.statistics.bias_values import DescriptorKey
+from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_STYLES = 10  # styles shown whose variance fell most, and as many whose variance rose most
 _FOLDER = Path(__file__).parent

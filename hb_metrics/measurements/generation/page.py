@@ -24,7 +24,7 @@ from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import figures_plot, plain
 from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_record import classifier_name
-from hb_metrics.statistics.bias_values import DescriptorKey
+from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_NAMED = 3  # axes that the answer names
 NUM_STYLES = 15

@@ -10,8 +10,8 @@ import pyarrow as pa
 from hb_metrics.reply_checks.parroting import is_parroting, parroting
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, most_biased_descriptors, phrase_rates
 from hb_metrics.runs.replies import Replies
-from hb_metrics.statistics.bias_values import BiasValues, DescriptorKey, StyleRows, bias_values
-from hb_metrics.statistics.gen_bias import CellSums, cluster_columns, gen_bias
+from hb_metrics.stats.bias_values import BiasValues, DescriptorKey, StyleRows, bias_values
+from hb_metrics.stats.gen_bias import CellSums, cluster_columns, gen_bias
 
 # Replies shown of each descriptor: those with the highest bias values, and some drawn at random.
 NUM_CHARACTERISTIC = 2

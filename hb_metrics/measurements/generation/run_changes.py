@@ -13,7 +13,7 @@ from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies, read_styles
 from hb_metrics.runs.run_folder import STYLES
 from hb_metrics.runs.run_record import cue_of
-from hb_metrics.statistics.style_clusters import cluster_columns
+from hb_metrics.stats.style_clusters import cluster_columns
 
 
 class _Replies(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.statistics.bias_values import DescriptorKey
+from hb_metrics.stats.bias_values import DescriptorKey
 
 
 class Term(NamedTuple):

@@ -51,7 +51,7 @@ from hb_metrics.runs.run_folder import (
     plural_forms,
     write_table,
 )
-from hb_metrics.statistics.gen_bias import cluster_columns
+from hb_metrics.stats.gen_bias import cluster_columns
 
 DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" / "chitchat.csv"
 

@@ -13,8 +13,8 @@ from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.runs.finished_run import Run, read_prompts, read_shards
 from hb_metrics.runs.replies import replied_prompts
 from hb_metrics.runs.run_folder import PERPLEXITIES, PROMPTS_FILE
-from hb_metrics.statistics.bias_values import descriptor_codes
-from hb_metrics.statistics.inputs import text_codes
+from hb_metrics.stats.bias_values import descriptor_codes
+from hb_metrics.stats.inputs import text_codes
 
 
 def likelihood_bias_changes(first: Run, second: Run) -> FigureChanges:

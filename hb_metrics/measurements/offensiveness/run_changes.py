@@ -11,7 +11,7 @@ from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies
 from hb_metrics.runs.run_folder import OFFENSIVENESS
 from hb_metrics.runs.run_record import cue_of
-from hb_metrics.statistics.bias_values import DescriptorKey
+from hb_metrics.stats.bias_values import DescriptorKey
 
 
 class _Reply(NamedTuple):

@@ -15,8 +15,8 @@ import pyarrow as pa
 from scipy import stats
 
 from hb_metrics.runs.replies import Replies
-from hb_metrics.statistics.bias_values import StyleRows
-from hb_metrics.statistics.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.bias_values import StyleRows
+from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 NUM_HALVES = 1000
 _BATCH = 8192

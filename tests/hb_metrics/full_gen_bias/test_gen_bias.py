@@ -12,10 +12,10 @@ from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hb_metrics.statistics import cell_sums, inputs, style_clusters
-from hb_metrics.statistics import gen_bias as formulas
-from hb_metrics.statistics.gen_bias import PAPER_CLUSTERS, CellSums, cluster_columns, gen_bias
-from hb_metrics.statistics.intervals import FEW_REPLIES_REASON, NO_SPREAD_REASON
+from hb_metrics.stats import cell_sums, inputs, style_clusters
+from hb_metrics.stats import gen_bias as formulas
+from hb_metrics.stats.gen_bias import PAPER_CLUSTERS, CellSums, cluster_columns, gen_bias
+from hb_metrics.stats.intervals import FEW_REPLIES_REASON, NO_SPREAD_REASON
 
 LABELS = ["Calm", "Curious", "Questioning", "Vacuous (Empty, Unintelligent)", "Earnest", "Earnest (Enthusiastic)"]
 CLUSTERS = {"Curiosity": ["Curious", "Questioning"], "Earnest": ["Earnest"], "Mixed": ["Vacuous", "Curious", "Calm"]}

@@ -10,16 +10,16 @@ import pytest
 import hb_metrics
 from hb_metrics.full_gen_bias.full_gen_bias import FullGenBias
 from hb_metrics.partial_gen_bias.partial_gen_bias import PartialGenBias
-from hb_metrics.statistics import gen_bias_metric, inputs
-from hb_metrics.statistics.cell_sums import NOT_KEPT_ERROR
-from hb_metrics.statistics.gen_bias import (
+from hb_metrics.stats import gen_bias_metric, inputs
+from hb_metrics.stats.cell_sums import NOT_KEPT_ERROR
+from hb_metrics.stats.gen_bias import (
     CLUSTERS_CAME_LATE_ERROR,
     NO_ROWS_ERROR,
     OTHER_LABELS_ERROR,
     CellSums,
     gen_bias,
 )
-from hb_metrics.statistics.style_clusters import NO_LABELS_ERROR, NOT_THE_PAPERS_ERROR, PAPER_CLUSTERS
+from hb_metrics.stats.style_clusters import NO_LABELS_ERROR, NOT_THE_PAPERS_ERROR, PAPER_CLUSTERS
 from hb_metrics.summed_cluster_gen_bias.summed_cluster_gen_bias import SummedClusterGenBias
 
 FOLDER = Path(hb_metrics.__file__).parent

@@ -9,8 +9,8 @@ from hb_dataset import read_vocabulary
 from hb_metrics.identity_leakage.in_replies import mentions_in, run_leakage
 from hb_metrics.identity_leakage.leakage import NamedPerson, named_people
 from hb_metrics.inference.classifiers.censoring import mention_pattern
-from hb_metrics.statistics.bias_values import DescriptorKey
-from hb_metrics.statistics.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 NUM_STYLES = 4
 WORDS = ("red", "green", "blue", "tall", "old")

@@ -19,7 +19,7 @@ from scipy.stats import rankdata, ttest_rel, wilcoxon
 from hb_metrics.language_model_bias import paired_test
 from hb_metrics.language_model_bias.language_model_bias import LanguageModelBias
 from hb_metrics.language_model_bias.paired_test import PairedTest, language_model_bias
-from hb_metrics.statistics import inputs
+from hb_metrics.stats import inputs
 
 DATA = Path(os.environ.get("REDDIT_BIAS_DIR") or Path(__file__).parents[3].parent / "shared" / "redditbias")
 perplexities = st.floats(1.0, 2.0**20, width=32)  # far from where rounding decides whether they spread

@@ -13,7 +13,7 @@ from hb_dataset import load_table, read_vocabulary
 from hb_metrics.likelihood_bias import shares
 from hb_metrics.likelihood_bias.likelihood_bias import LikelihoodBias
 from hb_metrics.likelihood_bias.shares import GENDERED_DESCRIPTORS, likelihood_bias
-from hb_metrics.statistics import inputs
+from hb_metrics.stats import inputs
 
 PLANTED = "body_type"
 ROW = {"perplexities": [1.0, 2.0], "axes": ["age"] * 2, "descriptors": ["old", "young"], "templates": ["t"] * 2}

@@ -10,7 +10,7 @@ import pytest
 from hb_metrics.offensiveness import averages
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.offensiveness.offensiveness import Offensiveness
-from hb_metrics.statistics import inputs
+from hb_metrics.stats import inputs
 
 ROW = {"probabilities": [0.25, 0.75], "descriptors": ["old", "young"], "templates": ["t"] * 2, "axes": ["age"] * 2}
 

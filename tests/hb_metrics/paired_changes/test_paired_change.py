@@ -15,7 +15,7 @@ from hb_metrics.paired_changes.paired_change import (
     perplexity_change,
     share_change,
 )
-from hb_metrics.statistics.share_intervals import share_interval
+from hb_metrics.stats.share_intervals import share_interval
 
 
 def test_the_interval_is_that_of_the_variance_of_a_difference():

@@ -5,7 +5,7 @@ import numpy as np
 
 from hb_metrics.regard_bias import cell_means, regard_results, regard_rows, structure_cosines
 from hb_metrics.regard_bias.regard_rows import REGARDS
-from hb_metrics.statistics import inputs
+from hb_metrics.stats import inputs
 from tests.hb_metrics.regard_bias.rows import computed
 
 ROWS = {"predictions": ["positive", "negative"], "groups": ["man", "woman"]}

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import pearsonr, rankdata, spearmanr
 
 from hb_metrics.reply_checks.parroting import correlation_with_bias, is_parroting, parroting
-from hb_metrics.statistics.bias_values import DescriptorKey
+from hb_metrics.stats.bias_values import DescriptorKey
 
 PROMPT = "I wonder what it'd be like to be a parent who is hard of hearing"
 

@@ -9,7 +9,7 @@ from hb_metrics.reply_checks.phrase_rates import (
     most_biased_descriptors,
     phrase_rates,
 )
-from hb_metrics.statistics.bias_values import DescriptorKey
+from hb_metrics.stats.bias_values import DescriptorKey
 
 
 def found_in(reply, phrases=PAPER_PHRASES):

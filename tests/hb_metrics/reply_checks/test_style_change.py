@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from hb_metrics.reply_checks.style_change import RunStyles, style_change
-from hb_metrics.statistics.bias_values import DescriptorKey
+from hb_metrics.stats.bias_values import DescriptorKey
 
 LABELS = ["Sympathetic", "Curious", "Hateful", "Calm"]
 

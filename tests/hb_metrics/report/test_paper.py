@@ -7,7 +7,7 @@ import pytest
 from hb_dataset import load_table
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
+from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 
 # Rows of Tables 8 to 11, 13 and 14 as the paper prints them.
 TABLE_8 = {

@@ -37,7 +37,7 @@ from hb_metrics.runs.run_folder import (
     write_prompts,
     write_table,
 )
-from hb_metrics.statistics.bias_values import DescriptorKey, bias_values
+from hb_metrics.stats.bias_values import DescriptorKey, bias_values
 
 SIZES = (5, 1, 7, 0, 4)  # of shards; one is empty
 

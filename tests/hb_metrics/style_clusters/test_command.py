@@ -10,8 +10,8 @@ import pytest
 from hb_metrics.inference.classifiers.styles import read_style_clusters
 from hb_metrics.report.__main__ import main as report
 from hb_metrics.runs.finished_run import read_run
-from hb_metrics.statistics.gen_bias import CellSums, gen_bias
-from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
+from hb_metrics.stats.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 from hb_metrics.style_clusters import __main__ as module
 from hb_metrics.style_clusters import analysis
 from hb_metrics.style_clusters.__main__ import CLUSTERS_FILE, PAGE_FILE, RESULTS_FILE, main, write_files

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.statistics.bias_values import bias_values
-from hb_metrics.statistics.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.bias_values import bias_values
+from hb_metrics.stats.gen_bias import CellSums, gen_bias
 from hb_train.tuning.ceiling import MOST_FEW, _grouped, _halves, label_ceiling
 
 SHARES = (1.0, 0.95, 0.8, 0.4)

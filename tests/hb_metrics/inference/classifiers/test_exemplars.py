@@ -29,7 +29,7 @@ from hb_metrics.inference.classifiers.styles import (
     load_style_classifier,
     read_style_clusters,
 )
-from hb_metrics.statistics.gen_bias import cluster_columns
+from hb_metrics.stats.gen_bias import cluster_columns
 
 LABELLED = Path(__file__).parent / "labelled_replies.yaml"
 CARD = Path(exemplars.__file__).parent / "STYLE_CLASSIFIER.md"

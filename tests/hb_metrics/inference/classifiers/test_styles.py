@@ -10,7 +10,7 @@ from hb_metrics.inference.classifiers.styles import (
     load_style_classifier,
     read_style_clusters,
 )
-from hb_metrics.statistics.gen_bias import cluster_columns
+from hb_metrics.stats.gen_bias import cluster_columns
 
 STYLES = ("Kind", "Cold (Distant)", "Curious", "Grim", "Silly")
 PAPER_CLUSTERS = {

@@ -13,8 +13,8 @@ from hb_metrics.measurements.generation.plots import frequency_figure, strip_fig
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.statistics.intervals import FEW_REPLIES_REASON
-from hb_metrics.statistics.style_clusters import PAPER_CLUSTERS
+from hb_metrics.stats.intervals import FEW_REPLIES_REASON
+from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 from tests.hb_metrics.made_results import AXES, LABELS, full_run, generation_of, replies_to, some_prompts
 
 METRICS = {"Partial Gen Bias": "partial_gen_bias", "Summed-Cluster Gen Bias": "summed_cluster_gen_bias"}

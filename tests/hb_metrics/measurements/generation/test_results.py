@@ -10,8 +10,8 @@ from hb_dataset import load_table
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier
 from hb_metrics.measurements.generation.results import bias_value_table, generation_results, style_means_table
 from hb_metrics.runs.replies import Replies, whole_prompts
-from hb_metrics.statistics.gen_bias import CellSums, gen_bias
-from hb_metrics.statistics.intervals import FEW_REPLIES_REASON
+from hb_metrics.stats.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.intervals import FEW_REPLIES_REASON
 
 LABELS = ["Sympathetic", "Curious", "Happy", "Envious"]
 CLUSTERS = {"Sympathy": ["Sympathetic"], "Curiosity": ["Curious"]}

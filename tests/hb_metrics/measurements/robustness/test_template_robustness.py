@@ -17,7 +17,7 @@ from hb_metrics.measurements.robustness.template_robustness import (
     template_robustness,
 )
 from hb_metrics.runs.replies import Replies
-from hb_metrics.statistics.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 LABELS = ["Sympathetic", "Curious", "Happy", "Envious"]
 AXES = {"age": ["old", "young", "middle-aged"], "ability": ["Deaf", "blind"], "religion": ["Muslim", "Sikh", "Jewish"]}

@@ -11,7 +11,7 @@ from hb_metrics import measure
 from hb_metrics.inference.classifiers.classifier import probability_array
 from hb_metrics.inference.classifiers.styles import load_style_classifier
 from hb_metrics.likelihood_bias.shares import likelihood_bias
-from hb_metrics.statistics.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 VOCABULARY = {
     "age.yaml": {"axis": "age", "terms": [{"term": term, "bucket": "b"} for term in ("young", "old", "adult")]},

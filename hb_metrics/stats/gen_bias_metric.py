@@ -8,10 +8,10 @@ from typing import Any
 import datasets
 import evaluate
 
-from hb_metrics.statistics.cell_sums import CellSums
-from hb_metrics.statistics.gen_bias import NO_ROWS_ERROR, GenBias, gen_bias
-from hb_metrics.statistics.inputs import check_references
-from hb_metrics.statistics.style_clusters import cluster_columns
+from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.gen_bias import NO_ROWS_ERROR, GenBias, gen_bias
+from hb_metrics.stats.inputs import check_references
+from hb_metrics.stats.style_clusters import cluster_columns
 
 CITATION = """\
 @inproceedings{smith-etal-2022-im,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hb_metrics.statistics.share_intervals import share_covariances, share_interval
+from hb_metrics.stats.share_intervals import share_covariances, share_interval
 
 
 def mid_p(hits, number, level=0.95):

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.statistics.cell_sums import NOT_KEPT_ERROR, NUM_LABELS_ERROR, Cell, CellSums
-from hb_metrics.statistics.inputs import as_python, check_ddof, check_flag, is_number
-from hb_metrics.statistics.intervals import groups_of, intervals
-from hb_metrics.statistics.style_clusters import (
+from hb_metrics.stats.cell_sums import NOT_KEPT_ERROR, NUM_LABELS_ERROR, Cell, CellSums
+from hb_metrics.stats.inputs import as_python, check_ddof, check_flag, is_number
+from hb_metrics.stats.intervals import groups_of, intervals
+from hb_metrics.stats.style_clusters import (
     PAPER_CLUSTERS,
     check_labels,
     cluster_columns,

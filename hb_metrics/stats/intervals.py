@@ -5,7 +5,7 @@ whose distance from the debiased value is at most a t-quantile of standard error
 interval for a share. The degrees of freedom are those of the estimated variance. Replies of a cell count as independent
 draws.
 
-Over the designs of tests/hb_metrics/statistics/interval_designs.py such intervals contain the true value as often as
+Over the designs of tests/hb_metrics/stats/interval_designs.py such intervals contain the true value as often as
 they should, at the least width. Where the replies do not allow that, a reason is given in place of the interval.
 """
 
@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from hb_metrics.statistics.bias_variance import MIN_REPLIES, CellMoments, bias_variance, cell_moments
-from hb_metrics.statistics.cell_sums import CellSums
+from hb_metrics.stats.bias_variance import MIN_REPLIES, CellMoments, bias_variance, cell_moments
+from hb_metrics.stats.cell_sums import CellSums
 
 # The factor by which an interval is wider than one with a known variance: the most, and from where it counts as wide.
 MAX_WIDENING = 2.0

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from hb_metrics.statistics.inputs import check_lengths, text_codes
+from hb_metrics.stats.inputs import check_lengths, text_codes
 
 ALPHAS = (0, 1, 2)
 # Rows in memory at a time: 14 MB in float64 at 217 styles.

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from hb_metrics.statistics.inputs import check_column
+from hb_metrics.stats.inputs import check_column
 
 # The paper's six (A.7), in the order of its tables.
 PAPER_CLUSTERS: Mapping[str, Sequence[str]] = {

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from hb_metrics.statistics.inputs import as_numbers, check_column, check_flag, check_lengths, text_codes
-from hb_metrics.statistics.style_clusters import check_labels, cluster_sums, known_columns, with_cluster_sums
+from hb_metrics.stats.inputs import as_numbers, check_column, check_flag, check_lengths, text_codes
+from hb_metrics.stats.style_clusters import check_labels, cluster_sums, known_columns, with_cluster_sums
 
 # How far a row of probabilities may be from summing to 1.
 TOLERANCE = 1e-3

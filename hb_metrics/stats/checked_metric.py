@@ -6,7 +6,7 @@ from typing import Any
 
 import evaluate
 
-from hb_metrics.statistics.inputs import check_column, check_references, number_column
+from hb_metrics.stats.inputs import check_column, check_references, number_column
 
 
 class CheckedMetric(evaluate.Metric, abc.ABC):

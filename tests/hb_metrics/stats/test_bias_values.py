@@ -3,7 +3,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from hb_metrics.statistics.bias_values import DescriptorKey, bias_values, descriptor_codes
+from hb_metrics.stats.bias_values import DescriptorKey, bias_values, descriptor_codes
 
 ROW = {"descriptors": ["old", "young"], "templates": ["t", "t"], "axes": ["age", "age"]}
 

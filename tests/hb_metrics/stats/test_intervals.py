@@ -6,9 +6,9 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from hb_metrics.statistics.bias_variance import bias_variance, cell_moments
-from hb_metrics.statistics.gen_bias import CellSums, gen_bias
-from tests.hb_metrics.statistics.interval_designs import ALL, SMALL, Design, constant, simulate
+from hb_metrics.stats.bias_variance import bias_variance, cell_moments
+from hb_metrics.stats.gen_bias import CellSums, gen_bias
+from tests.hb_metrics.stats.interval_designs import ALL, SMALL, Design, constant, simulate
 
 SETS = 500
 

@@ -16,9 +16,9 @@ from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.offensiveness.offensiveness import Offensiveness
 from hb_metrics.partial_gen_bias.partial_gen_bias import PartialGenBias
-from hb_metrics.statistics.cell_sums import CellSums
-from hb_metrics.statistics.gen_bias import gen_bias
-from hb_metrics.statistics.inputs import number_column
+from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.gen_bias import gen_bias
+from hb_metrics.stats.inputs import number_column
 from hb_metrics.summed_cluster_gen_bias.summed_cluster_gen_bias import SummedClusterGenBias
 
 NAMES = {"descriptors": ["old", "old", "young", "young"], "templates": ["t"] * 4, "axes": ["age"] * 4}

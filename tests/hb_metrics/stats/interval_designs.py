@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.statistics.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 Counts = Callable[[np.random.Generator, int, int], np.ndarray]
 CLUSTERS = {"three": ["s1", "s2", "s3"], "one": ["s4"]}
