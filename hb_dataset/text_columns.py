@@ -71,14 +71,12 @@ def _source(names: Sequence[str], config: str | None) -> tuple[str, dict[str, An
             raise FileNotFoundError(NO_FILE_ERROR.format(name=names[0]))
         return names[0], {"name": config}
     for path in paths:
-        if not path.is_file():
+        if path.is_dir():
             raise FileNotFoundError(
-                (
-                    ("'{name}' is not a file; give one or more files, one folder, or one id of a dataset on the Hub")
-                    if path.is_dir()
-                    else NO_FILE_ERROR
-                ).format(name=path)
+                f"'{path}' is not a file; give one or more files, one folder, or one id of a dataset on the Hub"
             )
+        if not path.is_file():
+            raise FileNotFoundError(NO_FILE_ERROR.format(name=path))
         if _format(path) is None:
             allowed, compressions = ", ".join(FORMATS), ", ".join(COMPRESSIONS)
             raise ValueError(
@@ -144,7 +142,7 @@ def columns_to_count(features: Mapping[str, Any], names: Sequence[str] | None) -
         columns = [column for column in allowed.values() if len(column.path) == 1 and not column.is_json]
         if not columns:
             raise ValueError(
-                (f"no column holds strings or lists of strings; give --columns, one or more of: {', '.join(allowed)}")
+                f"no column holds strings or lists of strings; give --columns, one or more of: {', '.join(allowed)}"
                 if allowed
                 else "the dataset has no text in any column"
             )

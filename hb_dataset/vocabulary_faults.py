@@ -222,7 +222,7 @@ def _term_faults(descriptor: Descriptor, axis_has_buckets: bool, has_nouns: bool
         if _ARTICLE.match(term):
             yield "starts with an article; write it without"
         if descriptor.plural is not None:
-            yield (f"is before the noun and does not change; remove `plural`, or write `bucket: {AFTER_THE_NOUN}`")
+            yield f"is before the noun and does not change; remove `plural`, or write `bucket: {AFTER_THE_NOUN}`"
         return
     if descriptor.article is not None:
         yield "follows the noun, so that it has no article of its own; remove `article`"

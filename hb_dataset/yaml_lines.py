@@ -118,7 +118,7 @@ def _read(path: Path) -> str:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise RefusedError(
-            1, (f"has more than {MAX_BYTES:,} bytes, and is not read; split it, or remove what does not belong there")
+            1, f"has more than {MAX_BYTES:,} bytes, and is not read; split it, or remove what does not belong there"
         )
     return re.sub("\r\n?", "\n", content.decode())
 
@@ -144,7 +144,7 @@ def _check_form(text: str) -> None:
         tag = event.tag if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) else None
         if tag is not None and _PLAIN_TAG.fullmatch(tag) is None:
             raise RefusedError(
-                line, (f"has the tag {_clipped(tag)}; remove it, or put quotes around what begins with ! if it is text")
+                line, f"has the tag {_clipped(tag)}; remove it, or put quotes around what begins with ! if it is text"
             )
         depth += isinstance(event, yaml.CollectionStartEvent)
         if depth > MAX_DEPTH:

@@ -87,13 +87,13 @@ def freeze_version(version: str, root: Path = VOCABULARIES, *, folder: Path | No
     """
     newest = frozen_versions(root)[-1]
     major, _ = version_number(newest)
-    message = (
-        "{version} is frozen, and a frozen version never changes; freeze the next one as {successor}"
-        if version in frozen_versions(root)
-        else ("{version} is not newer than {newest}, the newest frozen version; freeze the next one as {successor}")
-    )
+    successor = f"v{major + 1}.0"
+    if version in frozen_versions(root):
+        raise ValueError(f"{version} is frozen, and a frozen version never changes; freeze the next one as {successor}")
     if version_number(version) <= version_number(newest):
-        raise ValueError(message.format(version=version, newest=newest, successor=f"v{major + 1}.0"))
+        raise ValueError(
+            f"{version} is not newer than {newest}, the newest frozen version; freeze the next one as {successor}"
+        )
     source, name = (root / NEXT, NEXT) if folder is None else (folder, folder)
     before, after = read_version(newest, root), read_vocabulary(source)
     if after.digest == before.digest:

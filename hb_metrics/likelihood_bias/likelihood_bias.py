@@ -12,6 +12,7 @@ import evaluate
 
 from hb_metrics.likelihood_bias.shares import GENDERED_DESCRIPTORS, likelihood_bias
 from hb_metrics.stats.checked_metric import CheckedMetric
+from hb_metrics.stats.citation import CITATION
 
 _DESCRIPTION = """\
 Likelihood Bias (Smith et al., 2022, section 2.3.2) measures to what extent a language model treats the descriptors of a
@@ -19,16 +20,6 @@ demographic axis as different in how likely they are. For each pair of descripto
 two-sided Mann-Whitney U test compares the perplexities of their sentences; Likelihood Bias is the share of tests with
 p < alpha. 0: no pair differs significantly; 1: every pair does. Difference is not harm: which differences matter is
 for you to judge.
-"""
-
-_CITATION = """\
-@inproceedings{smith-etal-2022-im,
-    title = "{``}{I}{'}m sorry to hear that{''}: Finding New Biases in Language Models
-        with a Holistic Descriptor Dataset",
-    author = "Smith, Eric Michael and Hall, Melissa and Kambadur, Melanie and Presani, Eleonora and Williams, Adina",
-    booktitle = "Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing",
-    year = "2022",
-}
 """
 
 _KWARGS_DESCRIPTION = """
@@ -70,7 +61,7 @@ class LikelihoodBias(CheckedMetric):
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
             description=_DESCRIPTION,
-            citation=_CITATION,
+            citation=CITATION,
             inputs_description=_KWARGS_DESCRIPTION,
             features=datasets.Features(
                 {

@@ -366,14 +366,6 @@ def check_least(options: Any, **least: int) -> None:
             raise ValueError(f"{name} is {value}; give at least {lowest}")
 
 
-def check_above_zero(options: Any, **examples: str) -> None:
-    """Raises a ValueError if an option is not above 0; the example ends the sentence "give more than 0, …"."""
-    for name, example in examples.items():
-        value = getattr(options, name)
-        if value is not None and not value > 0:
-            raise ValueError(f"{name} is {value}; give more than 0, {example}")
-
-
 def check_files(options: Any, *names: str) -> None:
     """Raises a ValueError if an option is not the path of a file."""
     for name in names:

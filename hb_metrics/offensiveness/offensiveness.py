@@ -11,6 +11,7 @@ import evaluate
 
 from hb_metrics.offensiveness.averages import THRESHOLD, offensiveness
 from hb_metrics.stats.checked_metric import CheckedMetric
+from hb_metrics.stats.citation import CITATION
 from hb_metrics.stats.inputs import check_column
 
 _DESCRIPTION = """\
@@ -18,16 +19,6 @@ Offensiveness (Smith et al., 2022, sections 2.3.4 and B.3) summarises the probab
 sentences, or a model's replies, to be offensive: the share at or above a threshold, and how much the mean probability
 differs between the descriptors of demographic groups within each template. A sentence that merely names a group should
 not be flagged: a difference between descriptors is a bias of the classifier, of the model, or of both.
-"""
-
-_CITATION = """\
-@inproceedings{smith-etal-2022-im,
-    title = "{``}{I}{'}m sorry to hear that{''}: Finding New Biases in Language Models
-        with a Holistic Descriptor Dataset",
-    author = "Smith, Eric Michael and Hall, Melissa and Kambadur, Melanie and Presani, Eleonora and Williams, Adina",
-    booktitle = "Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing",
-    year = "2022",
-}
 """
 
 _KWARGS_DESCRIPTION = """
@@ -68,7 +59,7 @@ class Offensiveness(CheckedMetric):
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
             description=_DESCRIPTION,
-            citation=_CITATION,
+            citation=CITATION,
             inputs_description=_KWARGS_DESCRIPTION,
             features=datasets.Features(
                 {

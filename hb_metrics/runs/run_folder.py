@@ -253,23 +253,20 @@ def explained_write_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        text = (
-            (
-                "no space is left to write '{path}' ({problem}); all that is finished is kept. Make room and "
+        path = Path(str(error.filename))
+        is_of_run = path.is_relative_to(folder) or folder.is_relative_to(path)
+        if is_of_run and error.errno in _FULL:
+            explained = OSError(
+                f"no space is left to write '{path}' ({error.strerror}); all that is finished is kept. Make room and "
                 "give the same command again: it resumes where it stopped"
             )
-            if error.errno in _FULL
-            else (
-                "no access to '{path}' ({problem}); all that is there is kept. Make output_dir '{folder}' "
+        elif is_of_run and error.errno in _NO_ACCESS:
+            explained = OSError(
+                f"no access to '{path}' ({error.strerror}); all that is there is kept. Make output_dir '{folder}' "
                 "writable, or give another one"
             )
-            if error.errno in _NO_ACCESS
-            else None
-        )
-        path = Path(str(error.filename))
-        if text is None or not (path.is_relative_to(folder) or folder.is_relative_to(path)):
+        else:
             raise
-        explained = OSError(text.format(path=path, problem=error.strerror, folder=folder))
         explained.errno = error.errno
         raise explained from error
 

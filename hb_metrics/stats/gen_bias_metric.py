@@ -9,19 +9,11 @@ import datasets
 import evaluate
 
 from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.citation import CITATION
 from hb_metrics.stats.gen_bias import NO_ROWS_ERROR, GenBias, gen_bias
 from hb_metrics.stats.inputs import check_references
 from hb_metrics.stats.style_clusters import cluster_columns
 
-CITATION = """\
-@inproceedings{smith-etal-2022-im,
-    title = "{``}{I}{'}m sorry to hear that{''}: Finding New Biases in Language Models
-        with a Holistic Descriptor Dataset",
-    author = "Smith, Eric Michael and Hall, Melissa and Kambadur, Melanie and Presani, Eleonora and Williams, Adina",
-    booktitle = "Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing",
-    year = "2022",
-}
-"""
 ARGUMENTS = """
 Args:
     predictions (list of list of float, array or tensor): style probabilities of each reply; [replies, styles], each

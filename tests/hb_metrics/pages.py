@@ -9,6 +9,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from hb_metrics.report.page import write_report
+
 HOSTILE = "</script><b>x & y"  # a name that would be markup if it were not escaped
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 CHROMIUM_OPTIONS = """
@@ -111,6 +113,14 @@ def check_sound(page):
     labelled = {attrs["for"] for tag, attrs in page.elements if tag == "label"}
     assert {attrs["id"] for tag, attrs in page.elements if tag == "select"} <= labelled
     assert all(attrs.get("aria-label") for _, attrs in page.elements if attrs.get("role") in ("img", "region"))
+
+
+def report_page(results, folder):
+    """The report of these results, written into a folder and read back, sound as a page."""
+    write_report(results, folder / "report.html")
+    page = read_page(folder / "report.html")
+    check_sound(page)
+    return page
 
 
 def number(cell):

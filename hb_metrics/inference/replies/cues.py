@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median_low
-from typing import Literal, get_args
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +25,6 @@ from hb_metrics.inference.models.contexts import ContextFormat, read_sentences, 
 from hb_metrics.stats.bias_variance import MIN_REPLIES
 
 Cue = Literal["prompt", "system", "history"]
-CUES = get_args(Cue)
 QUESTIONS_FILE = Path(__file__).parent / "cue_questions.yaml"
 STATEMENT = "What the user has said about themselves: "  # in the system message, before the sentence of the template
 ACKNOWLEDGEMENT = "Thank you for telling me."  # what the model said to the sentence in an earlier turn

@@ -3,19 +3,16 @@
 import pytest
 
 from hb_metrics.measurements.dialogue import DIALOGUE
-from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import dialogue_run
-from tests.hb_metrics.pages import check_sound, read_page
+from tests.hb_metrics.pages import report_page
 
 
 @pytest.mark.parametrize("interval", [(38.04, 1045.5), None])
 def test_the_page_and_the_figure_have_the_perplexity(interval, tmp_path):
     results = dialogue_run(41.26, interval)
     (figure,) = DIALOGUE.figures(results)
-    write_report(results, tmp_path / "report.html")
-    page = read_page(tmp_path / "report.html")
+    page = report_page(results, tmp_path)
 
-    check_sound(page)
     assert (figure.value, figure.interval, figure.key) == (41.26, interval, "dialogue_perplexity")
     shown = "41.3 (95% interval 38 to 1,046): the perplexity" if interval else "41.3: the perplexity"
     assert shown in page.text

@@ -10,10 +10,9 @@ from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.details import term_changes
 from hb_metrics.reply_checks.style_change import style_change
 from hb_metrics.report.layout.numbers import axis_label, rho, slot
-from hb_metrics.report.page import write_report
 from hb_metrics.runs.finished_run import read_run, read_styles
 from tests.hb_metrics.made_results import AXES, SORRY, full_run, write_run
-from tests.hb_metrics.pages import HOSTILE, Page, check_sound, number, read_page
+from tests.hb_metrics.pages import HOSTILE, Page, number, report_page
 
 NAMES = ("before", "after")
 
@@ -23,16 +22,9 @@ def results():
     return full_run()
 
 
-def page_of(results, folder):
-    write_report(results, folder / "report.html")
-    page = read_page(folder / "report.html")
-    check_sound(page)
-    return page
-
-
 @pytest.fixture(scope="module")
 def page(results, tmp_path_factory):
-    return page_of(results, tmp_path_factory.mktemp("run"))
+    return report_page(results, tmp_path_factory.mktemp("run"))
 
 
 def test_the_leakage_of_the_classifier_is_shown(results, tmp_path):
@@ -41,7 +33,7 @@ def test_the_leakage_of_the_classifier_is_shown(results, tmp_path):
     leakage = {"leakage": 90.8, "shared": 29.6, "by_axis": {AXES[0]: 66.3}, "num_terms": 78, "num_sentences": 20}
     leakage |= {"mean_move": 0.593, "most_moved": [{"axis": AXES[0], "descriptor": HOSTILE, "move": 0.77}]}
     leakage["in_replies"] = seen
-    page = page_of({**results, "generation": {**results["generation"], "identity_leakage": leakage}}, tmp_path)
+    page = report_page({**results, "generation": {**results["generation"], "identity_leakage": leakage}}, tmp_path)
 
     assert "Of the 9.22 (debiased), 0.13 is the classifier's reaction" in page.text
     assert "with all terms hidden the value is 9.09" in page.text
@@ -80,7 +72,7 @@ def test_readers_are_told_how_replies_came_about(results, page, tmp_path, genera
     changed["generation"] |= generation
     changed["run"]["generation"] |= run
 
-    assert words in page_of(changed, tmp_path).text
+    assert words in report_page(changed, tmp_path).text
     assert words not in page.text
 
 

@@ -12,9 +12,8 @@ from hb_metrics.measurements.likelihood.plots import perplexity_figure
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import Figure, by_part
 from hb_metrics.report.layout.numbers import axis_label, slot
-from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import LOVE, likelihood_run, only, with_names
-from tests.hb_metrics.pages import HOSTILE, check_sound, number, read_page
+from tests.hb_metrics.pages import HOSTILE, number, report_page
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +23,7 @@ def results():
 
 @pytest.fixture(scope="module")
 def page(results, tmp_path_factory):
-    return page_of(results, tmp_path_factory.mktemp("run"))
-
-
-def page_of(results, folder):
-    write_report(results, folder / "report.html")
-    page = read_page(folder / "report.html")
-    check_sound(page)
-    return page
+    return report_page(results, tmp_path_factory.mktemp("run"))
 
 
 def test_figures_are_those_of_the_results(results):
@@ -131,7 +123,7 @@ def test_what_was_not_tested_is_named(page, tmp_path):
             LOVE,
         ):
             rows.append(row)
-    partly = page_of(likelihood_run(pa.Table.from_pylist(rows, prompts.schema)), tmp_path)
+    partly = report_page(likelihood_run(pa.Table.from_pylist(rows, prompts.schema)), tmp_path)
 
     assert "axes without two terms in the same template (Nonce)." in partly.words
     assert " 5 tests of pairs that do not meet in a template." in partly.words
@@ -140,7 +132,7 @@ def test_what_was_not_tested_is_named(page, tmp_path):
 
 def test_a_masked_model_has_pseudo_perplexities_only(page, tmp_path):
     prompts = only(load_table("v1.0-seat"), axis=["age", "nonce", "race_ethnicity"])
-    masked = page_of(likelihood_run(prompts, kind="masked", config="v1.0-seat"), tmp_path)
+    masked = report_page(likelihood_run(prompts, kind="masked", config="v1.0-seat"), tmp_path)
     assert not re.search(r"(?<!pseudo-)\bperplexity", masked.words, re.IGNORECASE)
     assert [len(masked.tables[region]) for region in masked.tables if "RoBERTa" in region] == [2]
     assert "a sample of six terms" in page.words
@@ -152,7 +144,7 @@ def test_names_with_html_in_them_are_shown_as_text(tmp_path):
     prompts = with_names(prompts, "descriptor", {prompts["descriptor"][0].as_py(): HOSTILE})
     prompts = with_names(prompts, "template", {LOVE: "<i> & {noun_phrase}"})
 
-    page = page_of(likelihood_run(prompts, model="<img src=x>"), tmp_path)
+    page = report_page(likelihood_run(prompts, model="<img src=x>"), tmp_path)
 
     assert any(HOSTILE in cell for row in page.table("Lowest and highest terms over all templates") for cell in row)
     assert "<i> & [noun phrase]" in [row[0] for row in page.table("Likelihood Bias by template and axis")]

@@ -7,22 +7,14 @@ from hb_metrics.measurements.offensiveness.page import extremes
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.numbers import axis_label, slot
-from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import AXES, full_run
-from tests.hb_metrics.pages import check_sound, read_page
+from tests.hb_metrics.pages import report_page
 
 
 @pytest.fixture(scope="module")
 def results():
     results = full_run()
     return {"run": results["run"], "offensiveness": results["offensiveness"]}
-
-
-def page_of(results, folder):
-    write_report(results, folder / "report.html")
-    page = read_page(folder / "report.html")
-    check_sound(page)
-    return page
 
 
 def test_figures_are_those_of_the_results(results):
@@ -60,13 +52,13 @@ def test_without_replies_prompts_say_nothing_of_the_model(results, tmp_path):
         for axis, found in alone["offensiveness"]["prompts"]["by_axis"].items()
     }
     assert {row.label: row.value for row in figures["Offensive texts by axis"]} == shares
-    page = page_of(alone, tmp_path)
+    page = report_page(alone, tmp_path)
     assert "This run has no replies." in page.text
     assert page.tiles == {}
 
 
 def test_the_page_has_the_papers_shares_and_the_terms_at_the_ends(results, tmp_path):
-    page = page_of(results, tmp_path)
+    page = report_page(results, tmp_path)
     table = page.table("Offensive replies beside the paper's")
 
     assert table[1] == ["tiny-model, this run", OFFENSIVENESS.figures(results)[0].shown]

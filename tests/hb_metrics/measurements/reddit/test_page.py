@@ -5,9 +5,8 @@ import pytest
 from hb_metrics.measurements import REDDIT
 from hb_metrics.measurements.reddit.page import reddit_answer
 from hb_metrics.report.layout.figure import by_part
-from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import reddit_run, reddit_test
-from tests.hb_metrics.pages import check_sound, read_page
+from tests.hb_metrics.pages import report_page
 
 
 def test_figures_are_those_of_the_results():
@@ -49,9 +48,7 @@ def test_the_answer_goes_by_the_test_on_logarithms(change, part):
 def test_the_page_has_every_test_and_what_was_left_out(tmp_path):
     skipped = {"one_token": 3, "too_long": 0}
     results = reddit_run(race=reddit_test(-0.5, num_skipped=skipped, num_identical=1, num_duplicates=2))
-    write_report(results, tmp_path / "report.html")
-    page = read_page(tmp_path / "report.html")
-    check_sound(page)
+    page = report_page(results, tmp_path)
     test = results["reddit"]["by_bias_type"]["race"]
     (row,) = page.table("Language Model Bias by bias type")[1:]
     assert row[1].replace("−", "-") == f"{test['t']:+.2f}"

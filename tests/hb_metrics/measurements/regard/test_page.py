@@ -7,9 +7,8 @@ from hb_metrics.measurements import REGARD
 from hb_metrics.measurements.regard.page import regard_answer, verdict_sentences
 from hb_metrics.measurements.regard.structures import ALL_PAIRS
 from hb_metrics.report.layout.figure import Figure, Number, by_part, written
-from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import GROUPS, PAIRS, regard_of, regard_run
-from tests.hb_metrics.pages import HOSTILE, check_sound, read_page
+from tests.hb_metrics.pages import HOSTILE, report_page
 
 
 @pytest.fixture(scope="module")
@@ -22,16 +21,9 @@ def regard():
     )
 
 
-def page_of(results, folder):
-    write_report(results, folder / "report.html")
-    page = read_page(folder / "report.html")
-    check_sound(page)
-    return page
-
-
 @pytest.fixture(scope="module")
 def page(regard, tmp_path_factory):
-    return page_of(regard_run(regard), tmp_path_factory.mktemp("run"))
+    return report_page(regard_run(regard), tmp_path_factory.mktemp("run"))
 
 
 def test_figures_are_those_of_the_results(regard):
@@ -59,7 +51,7 @@ def test_figures_are_those_of_the_results(regard):
 
 def test_what_has_no_interval_is_named_with_the_reason(tmp_path):
     few = regard_of(num_structures=3, num_seeds=2, num_verbs=4, num_other=False)
-    page = page_of(regard_run(few), tmp_path)
+    page = report_page(regard_run(few), tmp_path)
     reason = "only 3 structures, and an interval needs at least 5"
     assert f"No interval of Regard gap (Gender, Race, Orientation); Regard ({', '.join(GROUPS)}): {reason}" in page.text
     assert "over all 3 structures nothing can be decided" in page.text
@@ -117,7 +109,7 @@ def test_divergences_are_shown_row_by_column(regard, page, tmp_path):
     for row in table[1:]:
         assert row[1:] == [f"{divergence[row[0]][column]:.3f}" for column in GROUPS]
     changed = regard | {"bias": regard["bias"] | {"kl_divergence": None}, "kl_error": "no row of 'man' is positive"}
-    page = page_of(regard_run(changed), tmp_path)
+    page = report_page(regard_run(changed), tmp_path)
     assert "There are no Kullback–Leibler divergences: no row of 'man' is positive." in page.words
 
 
@@ -131,7 +123,7 @@ def test_examples_are_closed_and_what_was_left_out_is_counted(regard, page, tmp_
     assert "2 were too long for the classifier and cut." in page.words
     dropped = {"blank": 0, "lost_group": 60, "lost_meaning": 30, "repeated": 10}
     paraphrases = {"num": 1500, "num_kept": 1400, "num_dropped": dropped, "num_truncated": 2}
-    other = page_of(regard_run(regard | {"paraphrases": paraphrases}), tmp_path)
+    other = report_page(regard_run(regard | {"paraphrases": paraphrases}), tmp_path)
     assert (
         "Of 1,500 paraphrases, 1,400 were kept; of the others, 60 lost the group, 30 lost the meaning, 10"
         in other.words
@@ -139,10 +131,10 @@ def test_examples_are_closed_and_what_was_left_out_is_counted(regard, page, tmp_
 
 
 def test_groups_without_pairs_are_shown_all_the_same(tmp_path):
-    one = page_of(regard_run(regard_of(groups=["tall person"], pairs={}, num_structures=5)), tmp_path)
+    one = report_page(regard_run(regard_of(groups=["tall person"], pairs={}, num_structures=5)), tmp_path)
     assert set(one.figures()) == {"regard-means", "regard-ends"}
     assert not {"Regard gaps by pair", "KL divergence between groups"} & set(one.tables)
-    two = page_of(regard_run(regard_of(groups=["man", "woman"], pairs={}, num_structures=5)), tmp_path)
+    two = report_page(regard_run(regard_of(groups=["man", "woman"], pairs={}, num_structures=5)), tmp_path)
     assert "verdict" not in two.words
     assert [row[0] for row in two.table("Regard by group")[1:]] == ["man", "woman"]
     assert "KL divergence between groups" in two.tables
@@ -154,7 +146,7 @@ def test_fixed_prompts_alone_have_intervals_of_their_own(num_seeds, over, tmp_pa
     (figure,) = (figure for figure in REGARD.figures(regard_run(regard)) if "Orientation" in figure.name)
 
     assert list(figure.interval) == regard["bias"]["fixed"]["gaps"]["orientation"][f"interval_{over}"]
-    page = page_of(regard_run(regard), tmp_path)
+    page = report_page(regard_run(regard), tmp_path)
     assert f"Orientation: “straight person” is regarded better than “gay person” (gap {figure.words})" in page.words
     assert set(page.figures()) == {"regard-gaps", "regard-means"}
     assert "regard-structures" not in page.ids

@@ -7,9 +7,8 @@ from hb_metrics.measurements.robustness.figures import measures
 from hb_metrics.measurements.robustness.page import robustness_sentence
 from hb_metrics.measurements.robustness.plots import templates_figure
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import robustness_of, robustness_run
-from tests.hb_metrics.pages import check_sound, read_page
+from tests.hb_metrics.pages import report_page
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +60,7 @@ def test_the_plot_has_every_template_and_the_band_of_halves(results):
 @pytest.mark.parametrize("kept", [("likelihood_bias",), ("full_gen_bias", "likelihood_bias")])
 def test_the_page_shows_the_figures_that_the_run_has(results, tmp_path, kept):
     robustness = {name: part if name in kept else None for name, part in robustness_of().items()}
-    write_report({"run": results["run"], "robustness": robustness}, tmp_path / "report.html")
-    page = read_page(tmp_path / "report.html")
-    check_sound(page)
+    page = report_page({"run": results["run"], "robustness": robustness}, tmp_path)
     rows = page.table("Robustness over templates")[1:]
     assert len(rows) == len(kept)
     for measure, row in zip(measures(robustness), rows, strict=True):
