@@ -202,6 +202,7 @@ window.addEventListener("beforeunload", (event) => {
 async function begin() {
   takeOverLocal();
   await exchange("readonly");
+  if (answered() === 0) takeOverLocal();  // on a busy machine it can read empty at first
   if (answered() === 0) {
     show("intro");
     byId("start").focus();

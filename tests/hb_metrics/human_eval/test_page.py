@@ -124,6 +124,26 @@ def test_an_unreadable_copy_is_not_written_over(path, tmp_path, unreadable):
         assert open_page(browser, path) == (5 if len(unreadable) == 1 else 4)
 
 
+EMPTY_AT_FIRST = """
+    const getItem = Storage.prototype.getItem;
+    let reads = 0;
+    Storage.prototype.getItem = function (key) {
+      return reads++ ? getItem.call(this, key) : null;
+    };
+    IDBFactory.prototype.open = () => ({});  // never answers
+"""
+
+
+@needs_browser
+def test_a_copy_that_reads_empty_at_first_is_read_again(path, tmp_path):
+    with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
+        open_page(browser, path)
+        session = answer(browser, *"12")
+        browser.call("Page.addScriptToEvaluateOnNewDocument", source=EMPTY_AT_FIRST)
+        assert open_page(browser, path) == 2
+        assert browser.run("state.session") == session
+
+
 @needs_browser
 def test_a_rater_answers_with_keys_and_resumes_on_a_phone(study, path, tmp_path):
     with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:

@@ -161,7 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(data[: len(data) // 2])
         elif fault == "torn":  # the length is right, and the content is not whole
-            self.send_raw(200, json.dumps(content).encode()[:-20])
+            return self.send_raw(200, json.dumps(content).encode()[:-20])
         elif fault == "other model":
             return self.send(200, {**content, "model": "org/other"})
         elif fault == "bad counts":
