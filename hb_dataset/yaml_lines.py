@@ -5,6 +5,7 @@ lists, and to YAML without anchors and aliases, by which ten lines can hold mill
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -126,7 +127,8 @@ def _read(path: Path) -> str:
 def _check_form(text: str) -> None:
     """Raises RefusedError if YAML has anchors, tags, or too many or too deep values; nothing is built to check this."""
     depth = num_nodes = 0
-    for event in yaml.parse(text, Loader=_LOADER):
+    too_deep = f"nests lists or mappings more than {MAX_DEPTH} deep; no entry needs that, write them as the others are"
+    for event in _events(text, too_deep):
         if isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if not isinstance(event, yaml.NodeEvent):
@@ -148,18 +150,22 @@ def _check_form(text: str) -> None:
             )
         depth += isinstance(event, yaml.CollectionStartEvent)
         if depth > MAX_DEPTH:
-            raise RefusedError(
-                line,
-                (
-                    f"nests lists or mappings more than {MAX_DEPTH} deep; no entry needs that, write them as the "
-                    "others are"
-                ),
-            )
+            raise RefusedError(line, too_deep)
         num_nodes += 1
         if num_nodes > MAX_NODES:
             raise RefusedError(
                 line, f"has more than {MAX_NODES:,} keys and values up to here, and is not read further; split it"
             )
+
+
+def _events(text: str, too_deep: str) -> Iterator[yaml.Event]:
+    """The events of YAML. LibYAML reads ahead and has its own limit of nesting, which counts as ours."""
+    try:
+        yield from yaml.parse(text, Loader=_LOADER)
+    except yaml.MarkedYAMLError as error:
+        if error.problem is None or error.problem_mark is None or "nesting depth" not in error.problem:
+            raise
+        raise RefusedError(error.problem_mark.line + 1, too_deep) from error
 
 
 def _clipped(name: str) -> str:

@@ -67,6 +67,7 @@ class Forward:
         options = inspect.signature(model.forward).parameters
         self.keeps_logits = "logits_to_keep" in options
         self.takes_positions = "position_ids" in options
+        self.cache_name = "cache" if "cache" in options else "past_key_values"  # before transformers 5.24
         self.first_position = first_position(model)
 
     def first(self) -> torch.Tensor:
@@ -130,13 +131,13 @@ class Forward:
         if self.states is not None and not self.cached:  # without them FSMT does not mask what comes after a token
             inputs["input_ids"] = self.given
         if self.cache is not None:
-            inputs["past_key_values"] = self.cache
+            inputs[self.cache_name] = self.cache
         if self.keeps_logits:
             inputs["logits_to_keep"] = 1
         output = self.model(**inputs, use_cache=self.cached)
         # A model that keeps its past in another way (as some recurrent ones) is given all of the tokens each time: a
         # cache of its own may not let rows be picked from all that it holds.
-        cache = output.get("past_key_values") if self.cached else None
+        cache = output.get(self.cache_name) if self.cached else None
         self.cache = _roomy(cache, self.length) if type(cache) in (DynamicCache, EncoderDecoderCache) else None
         return output.logits[:, -1]
 
@@ -154,7 +155,7 @@ class _GrowingLayer(DynamicLayer):
 
     def __init__(self, layer: DynamicLayer, length: int) -> None:
         super().__init__()
-        self.dtype, self.device, self.is_initialized = layer.dtype, layer.device, True
+        self.dtype, self.device, self.is_initialized = layer.keys.dtype, layer.keys.device, True
         filled = layer.keys.shape[-2]
         self.buffers = [_room_for(states, length) for states in (layer.keys, layer.values)]
         self._show(filled)

@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -190,14 +191,16 @@ def test_a_line_break_ends_a_text_once_something_is_said(load, ids, texts, tmp_p
     one = plan_continuations(ids[:1], texts[:1], loaded, seeds=[0], top_k=1)
     written = iter([newline, newline, word, newline, word, word])
 
+    forward = type(loaded.model).forward
+
+    @wraps(forward)  # whose arguments are looked at
     def speak(*args, **kwargs):
         output = forward(*args, **kwargs)
         output.logits[:] = -1e4
         output.logits[..., next(written)] = 0
         return output
 
-    forward = type(loaded.model).forward
-    monkeypatch.setattr(type(loaded.model), "forward", lambda self, *args, **kwargs: speak(self, *args, **kwargs))
+    monkeypatch.setattr(type(loaded.model), "forward", speak)
     (row,) = continue_into_shards(one, loaded, tmp_path, progress=False).to_pylist()
     assert (row["continuation"], row["num_tokens"], row["truncated"], row["ended_line"]) == ("a", 4, False, True)
 
