@@ -177,6 +177,8 @@ class _Prober:
         texts = [_all(answer) for answer in drawn]
         samples = len(set(texts)) > 1
         repeats = None
+        if not samples:  # nothing comes after a beginning that all share, so the short answers show as much
+            self.tokens = _LENGTHS[0]
         if samples:
             again = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
             repeats = [_all(answer) for answer in again] == texts
@@ -185,7 +187,9 @@ class _Prober:
         likeliest = {**_SAMPLED, "top_p": _NEXT_TO_NOTHING}
         top_p = await self._is_fixed(likeliest, [(question, drawn)]) if samples else None
         top_k = await self._is_fixed({**_SAMPLED, "top_k": 1}, [(question, drawn)]) if samples else None
+        self.tokens = _LENGTHS[0]
         no_penalty = await self._no_penalty() if greedy else None
+        self.tokens = _SHORT
         with_system = await self._ask_one({}, system=SYSTEM) if self.chat else None
         lengths = [None if each is None else each.num_prompt_tokens for each in (first, with_system)]
         form, likelihood = await self._likelihoods()
