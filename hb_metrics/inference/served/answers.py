@@ -117,10 +117,13 @@ def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
     if number is not None and (number > max_tokens or (not number and has_text)):
         number = None
     given = isinstance(usage, Mapping) and usage.get("completion_tokens") is not None
-    thought = count_of(usage.get("completion_tokens_details"), "reasoning_tokens") if number is not None else None
+    thought = None
+    if number is not None:
+        thought = count_of(usage.get("completion_tokens_details"), "reasoning_tokens")
+        thought = None if thought is None or thought > number else thought
     return {
         "num_tokens": number,
-        "num_reasoning_tokens": None if thought is None or thought > number else thought,
+        "num_reasoning_tokens": thought,
         "num_prompt_tokens": count_of(usage, "prompt_tokens"),
         "bad_counts": given and number is None,
     }

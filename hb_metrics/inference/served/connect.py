@@ -73,7 +73,11 @@ def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
     recorded = read_json(path) if path.is_file() else None
     model = recorded.get("model") if isinstance(recorded, dict) else None
     served = model.get("served") if isinstance(model, dict) else None
-    if served is None or (model["name"], served["provider"]) != (server.model, server.provider):
+    if (
+        not isinstance(model, dict)
+        or served is None
+        or (model["name"], served["provider"]) != (server.model, server.provider)
+    ):
         return found  # a new run, or a run of another model, which its settings reject
     if changed := changes(served, found):
         lines = "\n".join(f"  {name} was {then!r} and is {now!r}" for name, (then, now) in changed.items())
