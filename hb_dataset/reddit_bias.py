@@ -89,7 +89,7 @@ def load_reddit_bias(
     splits = _read_splits(Path(folder), specification, mode)
     for name, split in splits.items():
         _check_fit(folder, name, split, specification.bias_type)
-        texts_t1, texts_t2 = ([row[side] for row in split.rows] for side in (1, 2))
+        texts_t1, texts_t2 = [row.text_t1 for row in split.rows], [row.text_t2 for row in split.rows]
         check_identical(texts_t1, texts_t2, f"the {name} split of '{folder}'", specification)
         if split.num_left_out:
             _LOG.warning("%s: %d %s phrases have no term and are left out", folder, split.num_left_out, name)

@@ -57,8 +57,9 @@ def read_reference_texts(path: Path | None = None, *, number: int | None = None,
     lines = [one_line(text or "") for text in column]
     rows = [row for row, text in enumerate(lines) if text]
     num_blank = len(lines) - len(rows)
-    if not 1 <= (1 if number is None else number) <= len(rows):
-        raise ValueError(f"num_reference_texts is {number}, and {path.name} has {len(rows):,} texts; set no more")
+    wanted = max(1, len(rows)) if number is None else number
+    if not 1 <= wanted <= len(rows):
+        raise ValueError(f"num_reference_texts is {wanted:,}, and {path.name} has {len(rows):,} texts; set no more")
     if number is not None:
         draws = sorted(rows, key=lambda row: (seeded_generator(seed, "reference", str(row)).random(), row))
         rows = sorted(draws[:number])

@@ -1,4 +1,3 @@
-
 import pytest
 
 from hb_dataset.noun_phrases import agrees
