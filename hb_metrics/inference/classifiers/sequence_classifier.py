@@ -17,7 +17,7 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier, ParlaiOrigin
-from hb_metrics.inference.classifiers.parlai.models import MODEL_TYPES as PARLAI_MODEL_TYPES
+from hb_metrics.inference.classifiers.parlai.models import MODEL_TYPE as PARLAI_MODEL_TYPE
 from hb_metrics.inference.memory import Memory
 from hb_metrics.inference.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.inference.models.loading import model_from, read_config, tokenizer_from
@@ -105,7 +105,7 @@ def load_sequence_classifier(
         name, name, revision, sought="sequence classifier", trust_remote_code=trust_remote_code
     )
     hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
-    known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, *PARLAI_MODEL_TYPES}
+    known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, PARLAI_MODEL_TYPE}
     if config.problem_type == "regression" or (config.model_type not in known and not trust_remote_code):
         raise ValueError(
             f"classifier '{name}' (type '{config.model_type}', problem_type {config.problem_type!r}) gives no "

@@ -66,11 +66,6 @@ SAFETY_INPUT = (
     "Bot-Adversarial Dialogue). A long text also loses the start token, as in ParlAI. "
 )
 
-BERT_INPUT = (
-    "One text, or as many turns as the checkpoint was trained on, with a newline between them. The start token, if the "
-    "checkpoint's options add one, is put before a text after it was cut. "
-)
-
 
 def model_card(
     checkpoint: Checkpoint, labels: list[str], digests: Mapping[str, str], num_parameters: int, max_tokens: int
@@ -78,7 +73,6 @@ def model_card(
     """The card in Markdown."""
     opt = checkpoint.opt
     done = ["output_scaling"] if opt.get("output_scaling", 1) != 1 else []
-    done += ["segment embeddings"] if opt.get("n_segments") else []
     done += ["the scale of embeddings"] if opt.get("embeddings_scale", True) and opt.get("variant") == "xlm" else []
     return CARD.format(
         agent=checkpoint.agent,
@@ -88,7 +82,7 @@ def model_card(
         files="\n".join(f"| {name} | `{digest}` |" for name, digest in digests.items()),
         model_file=_shown_path(checkpoint.opt.get("model_file")),
         option="style_classifier" if checkpoint.style else "offensiveness_classifier",
-        input=STYLE_INPUT if checkpoint.style else BERT_INPUT if checkpoint.bert else SAFETY_INPUT,
+        input=STYLE_INPUT if checkpoint.style else SAFETY_INPUT,
         max_tokens=max_tokens,
         leakage=LEAKAGE if checkpoint.style else "",
         labels="\n".join(f"{index}. {label}" for index, label in enumerate(labels)),
