@@ -37,6 +37,11 @@ class Checkpoint(NamedTuple):
         return "style" if self.style else "safety"
 
     @property
+    def option(self) -> str:
+        """The option of `measure` that takes the converted classifier."""
+        return "style_classifier" if self.style else "offensiveness_classifier"
+
+    @property
     def head(self) -> str:
         """The name of its last layer's weights."""
         return f"{'classifier_head' if self.style else 'additional_linear_layer'}.weight"
@@ -102,9 +107,6 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
                 f"may run any code: remove them with `parlai vacuum -mf {path}`, in an environment of its own"
             ) from error
         weights: dict[str, torch.Tensor] = dict(states["model"])
-        broken = [name for name, tensor in weights.items() if not torch.isfinite(tensor).all()]
-        if broken:
-            raise ValueError(f"its weight '{broken[0]}' has values that are not finite")
     return weights
 
 

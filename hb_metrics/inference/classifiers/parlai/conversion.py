@@ -5,7 +5,6 @@ import re
 import shutil
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import NamedTuple
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel, XLMConfig, XLMForSequenceClassification
@@ -41,33 +40,16 @@ _EMBEDDINGS = {
 }
 
 
-class Converted(NamedTuple):
-    """A converted classifier.
-
-    Attributes:
-        folder: The model folder.
-        kind: "style" or "safety".
-        option: The option of `measure` that takes it.
-        labels: The labels of the classifier.
-        num_parameters: The number of its weights.
-        max_tokens: The number of tokens, from the end of a text, that it reads.
-    """
-
-    folder: Path
-    kind: str
-    option: str
-    labels: list[str]
-    num_parameters: int
-    max_tokens: int
-
-
-def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: str | Path | None = None) -> Converted:
+def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: str | Path | None = None) -> str:
     """Writes a ParlAI classifier as a model folder: safetensors, config, tokenizer and a card with its provenance.
 
     Args:
         path: The checkpoint, as `read_checkpoint`.
         output_dir: The folder to write, which must not be there yet or be empty; it is written whole or not at all.
         labels_file: The labels, as `read_labels`.
+
+    Returns:
+        A summary of the classifier, for the terminal.
 
     Raises:
         ValueError: The checkpoint cannot be converted, or the labels do not fit it.
@@ -105,8 +87,13 @@ def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: st
         partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    option = "style_classifier" if checkpoint.style else "offensiveness_classifier"
-    return Converted(folder, checkpoint.kind, option, labels, model.num_parameters(), max_tokens)
+    return (
+        f"{folder}: a {checkpoint.kind} classifier of {len(labels)} labels and {model.num_parameters():,} parameters, "
+        f"which reads {max_tokens} tokens of a text.\n"
+        f"Measure with it: holistic-bias measure --{checkpoint.option} {folder} ...\n"
+        "Its README.md says where it is from. The licence of its weights is an open question: keep it to yourself "
+        "until you have settled it."
+    )
 
 
 def _max_tokens(checkpoint: Checkpoint) -> int:
@@ -140,7 +127,9 @@ def _model(checkpoint: Checkpoint, labels: list[str], tokenizer: ParlaiTokenizer
     return model
 
 
-def _prelayernorm(checkpoint: Checkpoint, tokenizer: ParlaiTokenizer) -> tuple[PreTrainedConfig, dict[str, torch.Tensor]]:
+def _prelayernorm(
+    checkpoint: Checkpoint, tokenizer: ParlaiTokenizer
+) -> tuple[PreTrainedConfig, dict[str, torch.Tensor]]:
     opt, style = checkpoint.opt, checkpoint.style
     layers = [_layers(checkpoint, part) for part in ("encoder", "decoder")]
     config = ParlaiClassifierConfig(

@@ -16,7 +16,7 @@ from hb_metrics.inference.classifiers.offensive import load_offensiveness_classi
 from hb_metrics.inference.classifiers.parlai import convert_classifier
 from hb_metrics.inference.classifiers.parlai.conversion import convert_checkpoint
 from hb_metrics.inference.classifiers.styles import load_style_classifier
-from tests.parlai.checkpoints import CASES, SAFETY, STYLES, TEXTS, read_reference, write_checkpoint
+from tests.parlai.checkpoints import CASES, STYLES, TEXTS, read_reference, write_checkpoint
 
 ROOT = Path(__file__).parents[4]
 PARLAI_PYTHON = ROOT / ".venv-parlai" / "bin" / "python"
@@ -38,7 +38,8 @@ def convert(tmp_path_factory, labels_file):
         if name not in folders:
             folder = tmp_path_factory.mktemp(name)
             labels = labels_file if name.startswith("style") else None
-            folders[name] = convert_checkpoint(write_checkpoint(name, folder), folder / "converted", labels).folder
+            convert_checkpoint(write_checkpoint(name, folder), folder / "converted", labels)
+            folders[name] = folder / "converted"
         return folders[name]
 
     return folder_of
@@ -87,7 +88,8 @@ def test_parlai_itself_gives_the_same(tmp_path, labels_file):
                 np.testing.assert_allclose(row["logits"], before["logits"], atol=1e-5)
         labels = labels_file if name.startswith("style") else None
         # The checkpoint that ParlAI saved, not the one that the tests write.
-        agrees(convert_checkpoint(tmp_path / name, tmp_path / f"converted-{name}", labels).folder, made)
+        convert_checkpoint(tmp_path / name, tmp_path / f"converted-{name}", labels)
+        agrees(tmp_path / f"converted-{name}", made)
 
 
 def test_loads_as_classifiers_of_a_run(convert):
@@ -118,8 +120,6 @@ def test_the_card_names_origin_and_open_licence(convert):
     assert "## Licence: open" in card
     assert not re.search(r"^license:", card, re.MULTILINE)
     assert CASES["style"]["model"] in card
-    assert "holistic-bias identity-leakage --style_classifier FOLDER" in card
-    assert "leakage" not in (convert("safety-xlm") / "README.md").read_text(encoding="utf-8")
     assert all(f"{index}. {style}" in card for index, style in enumerate(STYLES))
     assert len(re.findall(r"`[0-9a-f]{64}`", card)) == 5  # weights, options, dictionary, merges, vocabulary
 
@@ -181,11 +181,6 @@ DAMAGED, UNFIT = "is damaged or no file of a ParlAI checkpoint", "do not fit eac
         ("style", write("", pickle.dumps(Hostile(), protocol=2)), f"model {DAMAGED}"),
         ("style", lambda path: torch.save({"model": Hostile()}, path), "not unpickled because they may run any code"),
         ("style", change_weights(lambda states: states.pop("model")), f"model {DAMAGED}"),
-        (
-            "style",
-            change_weights(lambda states: states["model"]["classifier_head.bias"].fill_(torch.nan)),
-            "'classifier_head.bias' has values that are not finite",
-        ),
         ("style", without("decoder.norm_embeddings.bias"), UNFIT),
         ("style", change_opt(n_decoder_layers=2), UNFIT),
         ("style", change_opt(embedding_size="16"), UNFIT),
