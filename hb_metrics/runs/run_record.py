@@ -35,9 +35,8 @@ def model_title(model: Mapping[str, Any]) -> str:
 def measured_model(run: Mapping[str, Any]) -> str:
     """What was measured: a commit of a Hub id, the embedded model, a folder or file; its quantisation and adapter."""
     model = run["model"]
-    if served := model.get("served"):
-        program = served["server"] or "a server of the OpenAI interface"
-        return f"{_without_path(model['name'])}, asked for over HTTP ({program})"
+    if model.get("served"):
+        return f"{_without_path(model['name'])}, asked for over HTTP (a server of the OpenAI interface)"
     digest = model["digest"][:_DIGEST_LETTERS]
     if model.get("answered_in_files"):
         return f"{_without_path(model['name'])}, going by files of its answers (digest {digest})"
@@ -68,7 +67,6 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
     if not served:
         return []
     where = " and ".join(served["base_urls"] or [f"the Inference Provider {served['provider']}"])
-    program = f" ({served['server']})" if served["server"] else ""
     called = f", which calls it {served['model']}" if served["model"] not in (None, run["model"]["name"]) else ""
     if not served["samples"]:
         samples = "draws nothing: it gives the same answer whatever the seed"
@@ -76,20 +74,16 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
         samples = "draws other answers with another seed, and the same with the same one"
     else:
         samples = "draws other answers with another seed, and also with the same one: asked again, replies would differ"
-    likelihoods = {
-        None: "gives no log-probabilities of prompts",
-        "echo": "gives the log-probabilities of all tokens of a prompt (echo and logprobs)",
-    }.get(served["likelihoods"], "gives the log-probabilities of all tokens of a prompt (prompt_logprobs)")
+    likelihoods = "all tokens of a prompt" if served["likelihoods"] else "no prompt"
     reasoning = {
         "apart": "gives what the model thinks apart",
         "in the text": "gives what the model thinks in the text, from which it was taken out",
     }.get(served["reasoning"], "showed no thoughts of the model")
     kept = {True: "keeps to", False: "does not keep to", None: "was not seen to reach"}[served["max_tokens_kept"]]
     return [
-        f"Served by {where}{program}{called}; no weights were loaded here: what runs there is known from "
-        "what it says alone.",
-        f"A probe before the run found that the server {samples}; {likelihoods}; {kept} the greatest number of tokens "
-        f"that it is given; and {reasoning}.",
+        f"Served by {where}{called}; no weights were loaded here: what runs there is known from what it says alone.",
+        f"A probe before the run found that the server {samples}; gives log-probabilities of {likelihoods}; "
+        f"{kept} the greatest number of tokens that it is given; and {reasoning}.",
     ]
 
 
