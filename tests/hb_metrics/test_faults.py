@@ -32,10 +32,7 @@ from hb_metrics.report.layout.terminal import figure_lines
 from hb_metrics.runs.finished_run import StyleShards, read_prompts, read_run, read_stored_replies
 from hb_metrics.runs.run_folder import (
     BIAS_VALUES_FILE,
-    IN_USE_ERROR,
     LOCK_FILE,
-    NO_LOCKS_NOTE,
-    NOT_A_RUN_ERROR,
     PERPLEXITIES,
     PROMPTS_FILE,
     REPLIES,
@@ -221,8 +218,8 @@ def test_a_full_disk_at_any_write_keeps_what_is_there_and_the_run_goes_on(files,
         with monkeypatch.context() as patch:
             patch.setattr(Path, "replace", full)
             message = refusal(options, out)
-        assert message.startswith(f"no space is left to write '{out / name}' (No space left on device); all that")
-        assert "again: it resumes where it stopped" in message
+        assert message.startswith(f"no space is left to write '{out / name}' (No space left on device); finished")
+        assert "run the same command again" in message
         assert "\n" not in message
         files = contents(out)
         so_far = files.pop(REPORT_FILE, None)
@@ -258,9 +255,9 @@ def test_a_folder_that_may_not_be_written_is_named_and_left_alone(options, whole
         with mounted(copy, "--bind", "-o", "ro", str(copy)):
             message = refusal(options, copy)
             new = refusal(options, copy / "new" / "run")
-        assert new.startswith(f"no access to '{copy / 'new'}' (Read-only file system); all that is there is kept. Make")
+        assert new.startswith(f"no access to '{copy / 'new'}' (Read-only file system); finished")
     assert message.startswith(f"no access to '{copy / LOCK_FILE}' (")
-    assert "give another one" in message
+    assert "writable" in message
     assert contents(copy) == {name: content for name, content in contents(whole).items() if name != RESULTS_FILE}
 
 
@@ -511,7 +508,10 @@ def test_a_run_of_another_version_is_named_and_left_alone(options, whole, copy):
 
 def test_a_folder_that_is_no_run_is_left_alone(options, tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
-    assert refusal(options, tmp_path) == NOT_A_RUN_ERROR.format(folder=tmp_path, file=RUN_FILE)
+    assert (
+        refusal(options, tmp_path)
+        == f"output_dir '{tmp_path}' has files in it and no {RUN_FILE}; give an empty or a new folder"
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -520,7 +520,7 @@ def test_a_folder_in_use_is_refused_until_its_process_is_gone_however_it_ends(op
     before = contents(copy)
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(copy)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert holder.stdout.readline() == "held\n"
-    assert refusal(options, copy) == IN_USE_ERROR.format(folder=copy)
+    assert f"output_dir '{copy}' is in use by a run" in refusal(options, copy)
     assert contents(copy) == before
     with pytest.raises(ValueError, match="is in use by a run"), hold_folder(copy):
         pass
@@ -543,7 +543,7 @@ def test_a_file_system_without_locks_is_said_and_used(tmp_path, monkeypatch, cap
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with hold_folder(tmp_path / "run"):
-        assert capsys.readouterr().out == NO_LOCKS_NOTE.format(folder=tmp_path / "run") + "\n"
+        assert capsys.readouterr().out.startswith(f"the file system of '{tmp_path / 'run'}' has no locks")
 
 
 def test_only_our_own_leftovers_are_cleared_away(tmp_path):

@@ -112,10 +112,10 @@ def test_a_served_model_is_measured_by_one_command(run, vocabulary):
     assert results["generation"]["served"]["tokens_out"] == sum(replies["tokens_out"].to_pylist())
     page = (folder / "report.html").read_text()
     assert f"Served by {url};" in page
-    assert measured_model(results["run"]) == f"{MODEL}, asked for over HTTP (a server of the OpenAI interface)"
+    assert measured_model(results["run"]) == f"{MODEL}, asked over HTTP (a server of the OpenAI interface)"
     model = {**results["run"]["model"], "name": "/home/me/weights"}
     assert measured_model({"model": model}).startswith("weights, asked for")
-    assert "draws other answers with another seed, and the same with the same one" in page
+    assert "repeats its answers with the same seed" in page
     assert not list(folder.rglob(".journal*"))
 
 
@@ -197,7 +197,7 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
             run(url, measurements="likelihood")
     neutral = results["run"]["model"]["served"]["neutral"]
     assert results["run"]["generation"]["fields_sent"] == {**neutral, "max_tokens": 256, "temperature": 0}
-    assert "draws nothing" in (folder / "report.html").read_text()
+    assert "does not sample" in (folder / "report.html").read_text()
 
 
 @pytest.mark.parametrize(

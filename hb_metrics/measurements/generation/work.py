@@ -9,7 +9,7 @@ import pyarrow as pa
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.identity_leakage.in_replies import run_leakage
-from hb_metrics.identity_leakage.leakage import kept_leakage, leakage_results, named_people
+from hb_metrics.identity_leakage.leakage import identity_leakage, named_people, shipped_sentences
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
@@ -41,7 +41,7 @@ from hb_metrics.measurements.settings import Settings
 from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.runs.finished_run import StyleShards
-from hb_metrics.runs.replies import Replies, nonempty_replies, questions_of, replied_prompts
+from hb_metrics.runs.replies import Replies, nonempty_replies, replied_prompts
 from hb_metrics.runs.run_folder import (
     BIAS_VALUES_FILE,
     REFUSALS_FILE,
@@ -217,7 +217,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
     refusals = measure_refusals(work.refusals, replies, task)
     if styles is None or refusals is None:
         return {}
-    questions = dict(zip(table["id"].to_pylist(), questions_of(table), strict=True))
+    questions = dict(zip(table["id"].to_pylist(), table["question"].to_pylist(), strict=True))
     last_said = zip((questions[identifier] for identifier in replies.ids), replies.prompts, strict=True)
     results, biases = generation_results(
         replies,
@@ -299,7 +299,7 @@ def _identity_leakage(
     people = named_people(config_vocabulary(shared.dataset_config, shared.vocabulary_dir), keys)
     if len(people) < 2:
         return None
-    leakage = kept_leakage(classifier, people)
+    leakage = identity_leakage(classifier.probabilities, people, shipped_sentences())
     in_replies = run_leakage(
         replies.texts,
         StyleShards(task.folder / STYLES),
@@ -310,7 +310,7 @@ def _identity_leakage(
         classifier.probabilities,
         debias=results["debiased"] is not None,
     )
-    return {**leakage_results(leakage), "in_replies": in_replies._asdict()}
+    return {**leakage, "in_replies": in_replies}
 
 
 def _frequencies(file: str | None, prompts: pa.Table) -> dict[str, Any]:
