@@ -225,7 +225,7 @@ def hold_folder(folder: Path) -> Iterator[None]:
         lock.acquire(timeout=0)
     except Timeout as error:
         raise ValueError(
-            f"output_dir '{folder}' is in use by a run that has not ended; wait until it has, or give another output_dir"
+            f"output_dir '{folder}' is in use by a run that has not ended; wait for its end, or give another output_dir"
         ) from error
     except OSError as error:
         if error.errno not in _NO_LOCKS:
