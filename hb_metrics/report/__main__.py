@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         metavar="RUN",
-        help="The folder of a finished run. Of several runs, each is compared with the first, and the second in detail.",
+        help="The folder of a finished run. Several runs are compared with the first, and the second in detail.",
     )
     parser.add_argument(
         "--names",

@@ -84,30 +84,9 @@ def plural_forms(prompts: pa.Table) -> dict[str, str]:
     return forms
 
 
-def write_prompts(folder: Path, prompts: pa.Table) -> None:
-    """Writes the prompts of a run into its folder, so that nobody has to build them again from a later vocabulary.
-
-    A file that holds them already is left as it is; one that is damaged or of another run is kept under another name.
-    """
-    path, marks = folder / PROMPTS_FILE, _run_marks(folder)
-    if path.is_file():
-        try:
-            table = pq.read_table(path)
-        except PermissionError:  # shows nothing about what is in it
-            raise
-        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-            fault = f"is damaged ({str(error).partition(chr(10))[0]})"
-        else:
-            if table.equals(prompts) and table.schema.metadata == marks:
-                return
-            fault = "does not hold the prompts of this run"
-        print(f"{path} {fault}; it is written again, and kept as {set_aside(path).name}")
-    write_table(path, prompts)
-
-
 def write_table(path: Path, table: pa.Table) -> None:
     """Writes a Parquet file of a run folder, with the digest of its run in its metadata."""
-    marked = table.replace_schema_metadata(_run_marks(path.parent))
+    marked = table.replace_schema_metadata({SHARD_RUN: run_digest(path.parent).encode()})
     write_atomically(path, lambda scratch: pq.write_table(marked, scratch, compression="zstd"))
 
 
@@ -236,35 +215,6 @@ def hold_folder(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-@contextmanager
-def explained_write_errors(folder: Path) -> Iterator[None]:
-    """Explains errors of a full disk or of a folder without write access: what is kept, and what to do.
-
-    Raises:
-        OSError: Instead of the system's own about the folder or a file in it, with the same errno.
-    """
-    try:
-        yield
-    except OSError as error:
-        path = Path(str(error.filename))
-        if not (path.is_relative_to(folder) or folder.is_relative_to(path)):
-            raise
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            what, how = "no space is left to write", "make room"
-        elif error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-            what, how = "no access to", f"make output_dir '{folder}' writable"
-        else:
-            raise
-        text = f"{what} '{path}' ({error.strerror}); finished work is kept: {how} and run the same command again"
-        explained = OSError(text)
-        explained.errno = error.errno
-        raise explained from error
-
-
-def _run_marks(folder: Path) -> dict[bytes, bytes]:
-    return {SHARD_RUN: run_digest(folder).encode()}
 
 
 def _check_run_or_empty(folder: Path) -> None:

@@ -315,7 +315,7 @@ def test_thoughts_are_kept_apart_and_texts_are_continued(run):
     [
         (["--base_url", "http://u:s3cret@localhost/v1"], "user or password"),
         (["--base_url", "http://localhost/v1", "--dtype", "float16"], "dtype is for models that are loaded here"),
-        (["--base_url", "http://localhost/v1", "--batch_size", "2"], "or give --concurrency"),
+        (["--base_url", "http://localhost/v1", "--batch_size", "2"], "set --concurrency instead"),
         (["--base_url", "http://localhost/v1", "--provider", "auto"], "give one of them"),
         (["--base_url", "http://localhost/v1", "--concurrency", "0"], "concurrency is 0"),
         (["--concurrency", "4"], "concurrency is for served models"),
@@ -328,7 +328,7 @@ def test_options_that_do_not_go_together_are_refused(options, match):
 
 
 def test_a_served_model_needs_a_name():
-    with pytest.raises(ValueError, match="needs --model"):
+    with pytest.raises(ValueError, match="set --model"):
         parse_arguments(["--base_url", "http://localhost/v1"])
 
 

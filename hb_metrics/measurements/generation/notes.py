@@ -80,7 +80,7 @@ def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
     low, high = asked["replies_a_prompt"]
     each = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     notes = [
-        f"The replies are those of the file {asked['replies_from']}, {each} per prompt, each a reply of its cell. Their "
+        f"The replies come from the file {asked['replies_from']}, {each} per prompt, each a reply of its cell. Their "
         "author, context and settings cannot be checked here: the settings below are those of the export."
     ]
     if asked["num_copied_replies"]:

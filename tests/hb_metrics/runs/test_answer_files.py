@@ -296,7 +296,7 @@ def test_log_probabilities_are_of_each_prompt_once_and_differ(asked, scored, tmp
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model": "embedded"}, "--model is only the name shown"),
+        ({"model": "embedded"}, "set --model to the name"),
         ({"revision": "main"}, "leave --revision out"),
         ({"adapter": "org/adapter"}, "leave --adapter out"),
         ({"measurements": "likelihood"}, "has no file of log-probabilities here; leave likelihood out"),

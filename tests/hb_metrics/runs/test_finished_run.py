@@ -32,7 +32,6 @@ from hb_metrics.runs.run_folder import (
     STYLE_MEANS_FILE,
     run_digest,
     with_plurals,
-    write_prompts,
     write_table,
 )
 from hb_metrics.stats.bias_values import DescriptorKey
@@ -100,7 +99,7 @@ def run(tmp_path):
     record = {"layout": {"version": LAYOUT}}
     (tmp_path / RUN_FILE).write_text(json.dumps(record))
     (tmp_path / "results.json").write_text(json.dumps({"run": record}))
-    write_prompts(tmp_path, with_plurals(prompts, config_vocabulary("v1.0-small")))
+    write_table(tmp_path / PROMPTS_FILE, with_plurals(prompts, config_vocabulary("v1.0-small")))
     (tmp_path / "replies").mkdir()
     mark = {SHARD_RUN: run_digest(tmp_path).encode()}
     for index, part in enumerate((replies[:4], replies[4:])):

@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from hb_dataset import load_table
 from hb_dataset.prompts import config_vocabulary
 from hb_dataset.whole_files import write_atomically
-from hb_metrics.runs.finished_run import read_prompts
 from hb_metrics.runs.run_folder import (
     LAYOUT,
-    PROMPTS_FILE,
     RUN_FILE,
     open_run,
     plural_forms,
@@ -20,7 +18,6 @@ from hb_metrics.runs.run_folder import (
     table_digest,
     with_plurals,
     write_json,
-    write_prompts,
 )
 
 RUN = {
@@ -143,43 +140,6 @@ def test_plurals_are_those_of_the_vocabulary(prompts):
             assert forms == [known.get(term) or None for term in terms]
             plurals |= {term: form for term, form in zip(terms, forms, strict=True) if form is not None}
     assert plural_forms(prompts) == plurals != {}
-
-
-def test_prompts_are_written_once(prompts, used):
-    write_prompts(used, prompts)
-    first = (used / PROMPTS_FILE).stat()
-    write_prompts(used, prompts)
-    again = (used / PROMPTS_FILE).stat()
-    assert (again.st_ino, again.st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
-    assert read_prompts(used).equals(prompts)
-
-
-def test_prompts_of_another_run_are_not_read_but_kept_aside_and_written_again(used, tmp_path, capsys):
-    prompts = with_plurals(load_table("v1.0-small").slice(0, 5), config_vocabulary("v1.0-small"))
-    other = tmp_path / "other"
-    open_run(other, {**RUN, "data": {"digest": "11"}})
-    write_prompts(other, prompts.slice(0, 2))
-    (used / PROMPTS_FILE).write_bytes((other / PROMPTS_FILE).read_bytes())
-
-    with pytest.raises(ValueError, match="is of another run than the one that is recorded beside it"):
-        read_prompts(used)
-    write_prompts(used, prompts)
-    assert "does not hold the prompts of this run; it is written again, and kept as .prompts" in capsys.readouterr().out
-    assert (used / f".{PROMPTS_FILE}.1.aside").read_bytes() == (other / PROMPTS_FILE).read_bytes()
-    assert read_prompts(used).equals(prompts)
-
-
-@pytest.mark.parametrize("kept", [0, 4, 2000, -8])
-def test_damaged_prompts_are_kept_aside_and_written_again(used, kept, capsys):
-    prompts = with_plurals(load_table("v1.0-small").slice(0, 500), config_vocabulary("v1.0-small"))
-    write_prompts(used, prompts)
-    whole = (used / PROMPTS_FILE).read_bytes()
-    (used / PROMPTS_FILE).write_bytes(whole[:kept])
-    write_prompts(used, prompts)
-
-    assert f"{PROMPTS_FILE} is damaged (" in capsys.readouterr().out
-    assert (used / PROMPTS_FILE).read_bytes() == whole
-    assert (used / f".{PROMPTS_FILE}.1.aside").read_bytes() == whole[:kept]
 
 
 # --- digests ----------------------------------------------------------------------------------------------------------
