@@ -35,7 +35,7 @@ from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.runs.run_folder import open_run, package_versions, table_digest, write_json
 from hb_train.training.options import check_least, check_shares, first_line, option, run_script
 from hb_train.training.runs import model_description
-from hb_train.tuning.distillation import (
+from hb_train.tuning.baseline_rows import (
     BASELINE_FILE,
     ROW_SCHEMA,
     draw_baseline_prompts,

@@ -1,6 +1,6 @@
 """Plans a run: chooses its prompts and measurements, loads the model, and describes the run for run.json."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,13 +76,12 @@ def model_source(settings: Settings) -> "Source | None":
     return find_source(run.model, run.revision, adapter=run.adapter, gguf_file=run.gguf_file)
 
 
-def load(settings: Settings, source: "Source | None", digests: Mapping[str, str], device: Any) -> "Engine":
+def load(settings: Settings, source: "Source | None", device: Any) -> "Engine":
     """Loads the engine that answers the run: a model, or files of answers.
 
     Args:
         settings: The options of the run.
         source: Where the model's files are; `None`: there are files of answers.
-        digests: The digests of local folders, so that they are not hashed again.
         device: Where it runs, unless `--device_map` spreads it.
 
     Raises:
@@ -104,7 +103,6 @@ def load(settings: Settings, source: "Source | None", digests: Mapping[str, str]
             device=device,
             device_map=run.device_map,
             trust_remote_code=run.trust_remote_code,
-            digests=digests,
         )
     )
 

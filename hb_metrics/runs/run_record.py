@@ -35,9 +35,8 @@ def model_title(model: Mapping[str, Any]) -> str:
 def measured_model(run: Mapping[str, Any]) -> str:
     """The measured model: a commit of a Hub id, the embedded model, a folder or file; its quantisation and adapter."""
     model = run["model"]
-    if served := model.get("served"):
-        program = served["server"] or "a server of the OpenAI interface"
-        return f"{_without_path(model['name'])}, asked over HTTP ({program})"
+    if model.get("served"):
+        return f"{_without_path(model['name'])}, asked over HTTP (a server of the OpenAI interface)"
     digest = model["digest"][:_DIGEST_LETTERS]
     if model.get("answered_in_files"):
         return f"{_without_path(model['name'])}, known from files of its answers (digest {digest})"
@@ -68,7 +67,6 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
     if not served:
         return []
     where = " and ".join(served["base_urls"] or [f"the Inference Provider {served['provider']}"])
-    program = f" ({served['server']})" if served["server"] else ""
     called = f", which calls it {served['model']}" if served["model"] not in (None, run["model"]["name"]) else ""
     if not served["samples"]:
         samples = "does not sample: its answers do not depend on the seed"
@@ -76,21 +74,17 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
         samples = "samples, and repeats its answers with the same seed"
     else:
         samples = "samples, and does not repeat its answers with the same seed: another run would have other replies"
-    if served["likelihoods"] is None:
-        likelihoods = "returns no log-probabilities of prompts"
-    else:
-        how = "echo and logprobs" if served["likelihoods"] == "echo" else "prompt_logprobs"
-        likelihoods = f"returns the log-probabilities of all tokens of a prompt ({how})"
+    likelihoods = "all tokens of a prompt" if served["likelihoods"] else "no prompt"
     reasoning = {
         "apart": "returns thoughts apart",
         "in the text": "returns thoughts in the text, from which they were removed",
     }.get(served["reasoning"], "showed no thoughts of the model")
     kept = {True: "keeps to", False: "exceeds", None: "was not seen to reach"}[served["max_tokens_kept"]]
     return [
-        f"Served by {where}{program}{called}. No weights were loaded here, so the server's own statements are the only "
-        "source on the model.",
-        f"A probe before the run found that the server {samples}; {likelihoods}; {kept} the maximum number of tokens; "
-        f"and {reasoning}.",
+        f"Served by {where}{called}. No weights were loaded here, so the server's own statements are the only source on "
+        "the model.",
+        f"A probe before the run found that the server {samples}; returns log-probabilities of {likelihoods}; {kept} "
+        f"the maximum number of tokens; and {reasoning}.",
     ]
 
 

@@ -9,7 +9,6 @@ from datasets import Dataset
 from hb_metrics.inference.models.contexts import ContextFormat, encode_rendered, encode_replies, reply_end
 from hb_metrics.inference.models.loading import LoadedTokenizer
 
-BASELINE = "baseline_"  # before the names of the columns of a prompt without a descriptor
 IGNORED = -100  # the label of a token that is not learnt, in torch and transformers
 
 

@@ -18,6 +18,15 @@ from hb_metrics.stats.bias_values import bias_values
 if TYPE_CHECKING:
     from datasets import Dataset
 
+
+class RowFolder(NamedTuple):
+    """A kind of folder with rows to train on: the file with its record, the script that writes it, and the columns."""
+
+    record: str
+    script: str
+    schema: pa.Schema
+
+
 LABELS_FILE = "labels.json"
 CEILING_FILE = "ceiling.json"
 SPLITS = ("train", "validation")
@@ -30,6 +39,7 @@ ROW_SCHEMA = pa.schema(
         ("truncated", pa.bool_()),
     ]
 )
+LABELS = RowFolder(LABELS_FILE, "bias_labels", ROW_SCHEMA)
 
 
 class Labels(NamedTuple):
@@ -121,63 +131,40 @@ def write_split(folder: Path, split: str, rows: pa.Table) -> None:
     write_atomically(path, lambda scratch: pq.write_table(rows, scratch, compression="zstd"))
 
 
-def read_labels(folder: Path, file: str = LABELS_FILE, script: str = "bias_labels") -> dict[str, Any]:
+def read_labels(folder: Path, rows: RowFolder = LABELS) -> dict[str, Any]:
     """Reads what a script recorded in a folder of rows to train on.
 
     Raises:
         ValueError: The record is not there.
     """
-    path = folder / file
+    path = folder / rows.record
     content = read_json(path) if path.is_file() else None
     if not isinstance(content, dict) or "context" not in content:
-        raise ValueError(f"'{folder}' has no {file}; set a folder that hb_train/{script}.py has written")
+        raise ValueError(f"'{folder}' has no {rows.record}; set a folder that hb_train/{rows.script}.py has written")
     return content
 
 
-def read_split(folder: Path, split: str, schema: pa.Schema = ROW_SCHEMA, script: str = "bias_labels") -> "Dataset":
+def read_split(folder: Path, split: str, rows: RowFolder = LABELS) -> "Dataset":
     """The rows of a split, read past the cache of `datasets`, which may know another folder of that name.
 
-    Args:
-        folder: The folder.
-        split: The name of the split.
-        schema: The columns of its rows.
-        script: The script that writes such rows, for the error.
-
     Raises:
-        ValueError: There is no such split, or its rows are not such as the script writes.
+        ValueError: There is no such split, or it has no rows or other columns.
     """
     from datasets import Dataset
 
     path = _split_path(folder, split)
+    again = f"write the rows again with hb_train/{rows.script}.py"
     try:
-        rows = pq.read_table(path).select(schema.names).cast(schema)
-        problem = _problem(rows)
+        table = pq.read_table(path).select(rows.schema.names).cast(rows.schema)
     except (KeyError, OSError, pa.ArrowException) as error:
-        problem = f"cannot be read ({error})"
-    if problem is not None:
-        raise ValueError(f"'{path}' {problem}; write the rows again with hb_train/{script}.py")
-    return Dataset(rows)
+        raise ValueError(f"'{path}' cannot be read ({error}); {again}") from error
+    if not len(table):
+        raise ValueError(f"'{path}' has no rows; {again}")
+    return Dataset(table)
 
 
 def _split_path(folder: Path, split: str) -> Path:
     return folder / "data" / f"{split}.parquet"
-
-
-def _problem(rows: pa.Table) -> str | None:
-    """Finds a fault in rows with the right columns, such as rows changed by hand; `None`: there is none."""
-    if not len(rows):
-        return "has no rows"
-    for name in ("id", "prompt", "baseline_prompt", "completion", "tag", "bias_value"):
-        if name in rows.column_names and rows[name].null_count:
-            return f"has rows without a value in column '{name}'"
-    if "tag" in rows.column_names:
-        from hb_metrics.inference.models.bias_tags import TAGS
-
-        if other := set(rows["tag"].unique().to_pylist()) - set(TAGS):
-            return f"has the tag '{min(other)}', and only {' and '.join(TAGS)} are allowed"
-        if not np.isfinite(rows["bias_value"].to_numpy()).all():
-            return "has bias values that are not finite"
-    return None
 
 
 def _without_variations(text: str) -> str:

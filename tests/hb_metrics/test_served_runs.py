@@ -68,7 +68,7 @@ def asked_prompts(stand_in):
 
 
 def answers(results):
-    """The results but for where they were asked for."""
+    """The results without the record of the run."""
     return {name: part for name, part in results.items() if name != "run"}
 
 
@@ -136,28 +136,21 @@ def test_faults_lose_nothing_and_count_nothing_twice(run):
     assert len(asked_prompts(stand_in)) > 34
 
 
-def test_counts_of_tokens_that_cannot_be_are_counted_and_left_out(run):
+def test_bad_counts_and_filtered_replies_are_counted(run):
     stand_in = StandIn()
-    stand_in.faults = lambda number, body: "bad counts" if "young" in str(body) else None
+    faults = {"young": "bad counts", "deaf": "filtered"}
+    stand_in.faults = lambda number, body: next((faults[word] for word in faults if word in str(body)), None)
     with serving(stand_in) as url:
         results, folder = run(url)
 
     replies = pq.read_table(folder / "replies").to_pylist()
-    assert {row["num_tokens"] is None for row in replies if "young" in row["text"]} == {True}
-    assert {row["num_tokens"] is None for row in replies if "young" not in row["text"]} == {False}
-    assert results["generation"]["served"]["num_bad_counts"] == sum("young" in row["text"] for row in replies) == 4
-    assert "gave no count that can be for 4 of them" in (folder / "report.html").read_text()
-
-
-def test_what_a_filter_took_away_is_counted_and_named(run):
-    stand_in = StandIn()
-    stand_in.faults = lambda number, body: "filtered" if "deaf" in str(body) else None
-    with serving(stand_in) as url:
-        results, folder = run(url)
-
-    assert results["generation"]["served"]["finish_reasons"]["content_filter"] == 4
-    assert results["generation"]["num_empty_replies"] == 4
-    assert "content_filter 4. What a filter takes away" in (folder / "report.html").read_text()
+    assert all((row["num_tokens"] is None) == ("young" in row["text"]) for row in replies)
+    served = results["generation"]["served"]
+    assert served["num_bad_counts"] == sum("young" in row["text"] for row in replies) == 4
+    assert served["finish_reasons"]["content_filter"] == results["generation"]["num_empty_replies"] == 4
+    page = (folder / "report.html").read_text()
+    assert "no count that can be for 4 of them" in page
+    assert "content_filter 4." in page
 
 
 def test_a_server_that_dies_loses_no_answer_and_none_is_asked_twice(run, tmp_path, monkeypatch):
@@ -204,9 +197,9 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
     ("stand_in", "options", "match"),
     [
         (StandIn(ignores={"temperature"}), ["--decoding", "greedy"], "different answers at temperature 0"),
-        (StandIn(ignores={"top_p"}), [], "ignores top_p, .*; give --top_p 1$"),
-        (StandIn(refuses={"top_k"}), ["--top_k", 20], "ignores top_k, .*; give --top_k 0$"),
-        (StandIn(), ["--decoding", "dialogpt"], "num_beams 10 is of beam search"),
+        (StandIn(ignores={"top_p"}), [], "ignores top_p, .*--top_p 1$"),
+        (StandIn(refuses={"top_k"}), ["--top_k", 20], "ignores top_k, .*--top_k 0$"),
+        (StandIn(), ["--decoding", "dialogpt"], "num_beams is 10"),
         (StandIn(), ["--decoding", "model"], "is not loaded here"),
         (StandIn(), ["--context", "dialogpt"], "needs the model's tokenizer"),
         (
@@ -223,24 +216,14 @@ def test_what_cannot_be_asked_is_refused(stand_in, options, match, run, tmp_path
         run(url, *options)
 
 
-def test_a_top_k_of_the_preset_that_is_not_taken_is_left_out_and_recorded(run):
-    stand_in = StandIn(refuses={"top_k"})
-    with serving(stand_in) as url:
-        results, _ = run(url)
-
-    assert results["run"]["generation"]["ignored_settings"]["top_k"] == 50
-    assert "top_k" not in results["run"]["generation"]["fields_sent"]
-
-
 def test_a_resumed_run_is_not_mixed_with_answers_of_another_server(run):
     port = free_port()
-    with serving(StandIn(), port) as url:
-        run(url)
+    with serving(StandIn(refuses={"top_k"}), port) as url:
+        results, _ = run(url)
         run(url, "--concurrency", 3)  # changes nothing
-    with (
-        serving(StandIn(ignores={"top_k"}), port) as url,
-        pytest.raises(ValueError, match="top_k_kept was True and is"),
-    ):
+    assert results["run"]["generation"]["ignored_settings"]["top_k"] == 50  # the preset's, left out
+    assert "top_k" not in results["run"]["generation"]["fields_sent"]
+    with serving(StandIn(), port) as url, pytest.raises(ValueError, match="top_k_kept was False and is"):
         run(url)
 
 
@@ -310,26 +293,25 @@ def test_thoughts_are_kept_apart_and_texts_are_continued(run):
     assert all(body["prompt"].count("\n") == 3 and body["prompt"].endswith("\n") for body in own)
 
 
+SERVED = ["--model", "a/b", "--base_url", "http://localhost/v1"]
+
+
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        (["--base_url", "http://u:s3cret@localhost/v1"], "user or password"),
-        (["--base_url", "http://localhost/v1", "--dtype", "float16"], "dtype is for models that are loaded here"),
-        (["--base_url", "http://localhost/v1", "--batch_size", "2"], "set --concurrency instead"),
-        (["--base_url", "http://localhost/v1", "--provider", "auto"], "give one of them"),
-        (["--base_url", "http://localhost/v1", "--concurrency", "0"], "concurrency is 0"),
+        ([*SERVED, "--base_url", "http://u:s3cret@localhost/v1"], "a password"),
+        ([*SERVED, "--dtype", "float16"], "dtype is for models that are loaded here"),
+        ([*SERVED, "--batch_size", "2"], "--concurrency"),
+        ([*SERVED, "--provider", "auto"], "give one of them"),
+        ([*SERVED, "--concurrency", "0"], "concurrency is 0"),
         (["--concurrency", "4"], "concurrency is for served models"),
+        (SERVED[2:], "needs --model"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options, match):
     with pytest.raises(ValueError, match=match) as error:
-        parse_arguments(["--model", "a/b", *options])
+        parse_arguments(options)
     assert "s3cret" not in str(error.value)
-
-
-def test_a_served_model_needs_a_name():
-    with pytest.raises(ValueError, match="set --model"):
-        parse_arguments(["--base_url", "http://localhost/v1"])
 
 
 def test_a_key_is_sent_and_written_nowhere(run, monkeypatch, capsys):

@@ -1,10 +1,11 @@
-"""The engine of a model that is served: asked over HTTP, after a probe, with every answer journalled at once."""
+"""The engine of a served model: it is probed, then asked over HTTP, and each answer is journalled at once."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -19,38 +20,32 @@ from hb_metrics.inference.replies.presets import ALL_TOKENS, Extent
 from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS, ROWS_PER_SHARD
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
-from hb_metrics.inference.served.answers import ENDED, ServedAnswer, check_model, read_chat, read_completion
-from hb_metrics.inference.served.asking import Asking
+from hb_metrics.inference.served.answers import ENDED, ServedAnswer, check_model, read_answer
+from hb_metrics.inference.served.asking import ask_all
 from hb_metrics.inference.served.client import Client, Server
 from hb_metrics.inference.served.connect import extra_fields
 from hb_metrics.inference.served.journal import Journal, remove_journals, request_key
 from hb_metrics.inference.served.likelihoods import FIELDS, TextLikelihood, read_likelihood
-from hb_metrics.inference.served.probe import Probe, chat_fields
+from hb_metrics.inference.served.probe import Probe
 from hb_metrics.inference.shards import fill_shards, plan_row_shards, read_shards
 
-# Beside the columns of replies: what the server said of each, and what it counted.
-SERVED_COLUMNS = (
-    ("finish_reason", pa.string()),
-    ("served_model", pa.string()),
-    ("fingerprint", pa.string()),
-    ("tokens_in", pa.int64()),
-    ("tokens_out", pa.int64()),
-    ("bad_counts", pa.bool_()),
+# The columns of replies, and what the server said of each reply.
+SERVED_REPLY_SCHEMA = pa.schema(
+    [
+        *REPLY_SCHEMA,
+        ("finish_reason", pa.string()),
+        ("served_model", pa.string()),
+        ("fingerprint", pa.string()),
+        ("tokens_in", pa.int64()),
+        ("tokens_out", pa.int64()),
+        ("bad_counts", pa.bool_()),
+    ]
 )
-SERVED_REPLY_SCHEMA = pa.schema([*REPLY_SCHEMA, *SERVED_COLUMNS])
 SERVED_SCORE_SCHEMA = pa.schema([*PERPLEXITY_SCHEMA, ("served_model", pa.string())])
 _FIRST_REPLIES = 32  # after which a run ends if all of them are empty: no more is paid for
 _IF_EMPTY = (
-    "a model that thinks needs a larger --max_reasoning_tokens; a model without a chat template --context plain; and "
-    "what a filter of the server takes away (finish reason content_filter) cannot be measured there"
-)
-_CONTEXTS = ("chat", "plain")
-
-WEIGHTS_LACK = Lack("is served elsewhere, and this needs the model itself", "measure a copy that is loaded here")
-LIKELIHOODS_LACK = Lack(
-    "is served by a server that gives no log-probabilities of a prompt's own tokens (`echo` with `logprobs`, or "
-    "`prompt_logprobs`, of /v1/completions)",
-    "serve it with one that does, such as vLLM",
+    "a model that thinks needs a larger --max_reasoning_tokens, and a model without a chat template --context plain; "
+    "replies that a filter of the server removes (finish reason content_filter) cannot be measured there"
 )
 
 
@@ -61,9 +56,9 @@ class ServedReplyPlan:
     Attributes:
         requests: What is asked.
         layout: How prompts are laid out.
-        fields: What each request has beside the prompt and its seed.
+        fields: The fields of each request, besides the prompt and its seed.
         thinks: Whether the model was seen to think before it replies.
-        max_reasoning_tokens: What the longest answer has room for beside the reply.
+        max_reasoning_tokens: The greatest length of a thought, which the longest answer has room for.
     """
 
     requests: ReplyRequests
@@ -96,17 +91,15 @@ class ServedLikelihoodPlan:
     """Texts as a server is asked to score them."""
 
     requests: LikelihoodRequests
-    fields: Mapping[str, Any]
-    form: str
     start_token: str | None
 
     def description(self) -> dict[str, Any]:
         """What run.json records."""
         return {
-            "path": f"served, {self.form}",
+            "path": "served, echo",
             "reason": "the probe found log-probabilities of all tokens of a prompt",
             "start_token": self.start_token,
-            "fields_sent": dict(self.fields),
+            "fields_sent": FIELDS,
         }
 
 
@@ -114,51 +107,54 @@ class ServedEngine(Engine):
     """A model that is asked for over HTTP."""
 
     kind = "causal"
+    lacks: ClassVar[dict[Ability, Lack]] = {
+        "weights": Lack("is served elsewhere, and this needs the model itself", "measure a copy that is loaded here"),
+        "likelihoods": Lack(
+            "is served by a server that gives no log-probabilities of a prompt's own tokens (`echo` with `logprobs` of "
+            "/v1/completions)",
+            "serve it with one that does, such as vLLM",
+        ),
+    }
 
     def __init__(self, server: Server, found: Probe) -> None:
         self.name = server.model
         self.server, self.probe = server, found
-        self.gives = frozenset[Ability](("replies",) if found.likelihoods is None else ("replies", "likelihoods"))
-        self.lacks = {"weights": WEIGHTS_LACK, "likelihoods": LIKELIHOODS_LACK}  # type: ignore[misc]
+        self.gives = frozenset[Ability](("replies", "likelihoods") if found.likelihoods else ("replies",))
 
     @property
     def words(self) -> str:
-        """Where it is served, and by what."""
-        program = "" if self.probe.server is None else f" ({self.probe.server})"
-        return f"served by {self._where}{program}, {self.server.concurrency} requests at a time"
+        """Where it is served."""
+        return f"served by {self._where}, {self.server.concurrency} requests at a time"
 
     def identity(self) -> dict[str, Any]:
-        """The section `model` of run.json; under `served` where it is asked for, and what the probe found."""
+        """The section `model` of run.json; under `served` the provider and the findings of the probe."""
         return {
             "name": self.name,
             "kind": self.kind,
             "digest": None,
             "dtype": None,
             "num_parameters": None,
-            "served": {
-                "provider": self.server.provider,
-                **self.probe.description(),
-            },
+            "served": {"provider": self.server.provider, **self.probe.description()},
         }
 
     def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
         """As chats, or as texts that are continued."""
         layout = super().layout(context=context, tag=tag, chat=chat)
-        if layout.context not in _CONTEXTS:
+        if layout.context not in ("chat", "plain"):
             raise ValueError(
-                f"context '{layout.context}' needs the model's tokenizer, and '{self.name}' is served; give --context "
+                f"context '{layout.context}' needs the model's tokenizer, and '{self.name}' is served; set --context "
                 "chat or plain"
             )
         return layout
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
-        """A preset, as far as the server was found to do what it is asked.
+        """A preset, as far as the server honours it.
 
         Returns:
             The decoding, and settings of the preset that are not asked for.
 
         Raises:
-            ValueError: The server does not do what results would be taken for.
+            ValueError: The server ignores a setting, so results would be taken for something else.
         """
         if not self.probe.writes:
             raise ValueError(
@@ -166,50 +162,48 @@ class ServedEngine(Engine):
                 f"{_IF_EMPTY}"
             )
         decoding, left_out = super().decoding(preset, extent, **changes)
-        for name, without in (("num_beams", 1), ("no_repeat_ngram_size", 0)):
-            if getattr(decoding, name) != without:
-                raise ValueError(
-                    f"{name} {getattr(decoding, name)} is of beam search, which servers of this interface do not do; "
-                    "give --decoding sample or greedy"
-                )
+        if decoding.num_beams > 1:
+            raise ValueError(
+                f"num_beams is {decoding.num_beams}, and servers of this interface have no beam search; set --decoding "
+                "sample or greedy"
+            )
         if decoding.sample and not self.probe.samples:
             raise ValueError(
                 f"{self._where} gives the same answer at temperature 1 whatever the seed, so its samples would be "
-                "copies of its likeliest reply; give --decoding greedy, or switch sampling on there (transformers "
+                "copies of its likeliest reply; set --decoding greedy, or switch sampling on there (transformers "
                 "serve: do_sample in the model's generation_config.json)"
             )
         if not decoding.sample and not self.probe.greedy:
             raise ValueError(
                 f"{self._where} gives different answers at temperature 0, so its likeliest replies would be samples; "
-                "give --decoding sample, or a server that takes a temperature of 0"
+                "set --decoding sample, or use a server that honours a temperature of 0"
             )
         drops_top_k = decoding.sample and decoding.top_k < ALL_TOKENS and not self.probe.top_k_kept
         drops_top_p = decoding.sample and decoding.top_p < 1 and not self.probe.top_p_kept
         if drops_top_p or (drops_top_k and changes.get("top_k") is not None):
             name, without = ("top_p", 1) if drops_top_p else ("top_k", 0)
             raise ValueError(
-                f"{self._where} ignores {name}, so replies would be drawn from other tokens than recorded; give "
+                f"{self._where} ignores {name}, so replies would be drawn from other tokens than recorded; set "
                 f"--{name} {without}"
             )
-        asked: dict[str, Any] = {"min_new_tokens": 0, "end_after_sentence": False}
+        asked: dict[str, Any] = {"min_new_tokens": 0, "end_after_sentence": False, "no_repeat_ngram_size": 0}
         if drops_top_k:
             asked["top_k"] = ALL_TOKENS
         left_out |= {name: getattr(decoding, name) for name, value in asked.items() if getattr(decoding, name) != value}
         return replace(decoding, **asked), left_out
 
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ServedReplyPlan:
-        """Chooses what is sent with each request."""
+        """Chooses the fields of each request."""
         if self.probe.max_tokens_kept is False:
             raise ValueError(
-                f"{self._where} ignores {self.probe.max_tokens_field}: its answers are longer than asked for, and so "
-                "would all replies be; give a server that keeps to it"
+                f"{self._where} ignores {self.probe.max_tokens_field}, so replies would be longer than asked for; use "
+                "a server that honours it"
             )
-        chat = layout.context == "chat"
         has_system = any(messages[0]["role"] == "system" for messages in requests.messages)
-        if chat and has_system and self.probe.system_kept is False:
+        if layout.context == "chat" and has_system and self.probe.system_kept is False:
             raise ValueError(
-                f"{self._where} ignores system messages, which persona lines and the system prompt are put into; leave "
-                "them out (--personas 0, no --system_prompt)"
+                f"{self._where} ignores system messages, which hold persona lines, the system prompt and the cue; "
+                "leave them out (--personas 0, no --system_prompt, no --cue system)"
             )
         decoding, thinks = requests.decoding, self.probe.reasoning != "none"
         reasoning = requests.max_reasoning_tokens
@@ -234,21 +228,19 @@ class ServedEngine(Engine):
         Raises:
             ValueError: The first replies are all empty, or the server did not respond.
         """
-        requests, chat = plan.requests, plan.layout.context == "chat"
+        requests = plan.requests
+        path = "chat/completions" if plan.layout.context == "chat" else "completions"
         most = plan.fields[self.probe.max_tokens_field]
         reasons: list[str | None] = []  # why the first answers ended, until one has a reply
+        asked = [plan.asked(row) for row in range(len(requests.ids))]
+
+        def read(content: Any) -> ServedAnswer:
+            answer = read_answer(content, max_tokens=most)
+            check_model(answer.model, self.probe.model)
+            return answer
 
         async def ask(client: Client, row: int) -> dict[str, Any]:
-            asked, what = plan.asked(row), f"prompt '{requests.ids[row]}'"
-
-            def read(content: Any) -> ServedAnswer:
-                answer = (read_chat if chat else read_completion)(content, max_tokens=most)
-                return check_model(answer, self.probe.model)
-
-            if chat:
-                answer = await client.chat(asked.pop("messages"), chat_fields(asked), read, what=what)
-            else:
-                answer = await client.post("completions", asked, read, what=what)
+            answer = await client.post(path, asked[row], read, what=f"prompt '{requests.ids[row]}'")
             client.cost.tokens_in += answer.num_prompt_tokens or 0
             client.cost.tokens_out += answer.num_tokens or 0
             reasons.append("" if answer.text else answer.finish_reason)
@@ -271,31 +263,27 @@ class ServedEngine(Engine):
                 "bad_counts": [answer.bad_counts for answer in served],
             }
 
-        asked = [plan.asked(row) for row in range(len(requests.ids))]
         made = self._into_shards(requests.ids, asked, folder, SERVED_REPLY_SCHEMA, ask, columns, "replies")
         if made is not None:
             return made
         return read_shards(plan_row_shards(len(requests.ids), ROWS_PER_SHARD, folder), SERVED_REPLY_SCHEMA)
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> ServedLikelihoodPlan:
-        """Chooses what is sent with each text."""
-        form, start = self.probe.likelihoods, self.probe.start_token
-        assert form is not None  # else it is not asked for
-        return ServedLikelihoodPlan(requests=requests, fields=FIELDS[form], form=form, start_token=start)
+        """Plans the requests."""
+        return ServedLikelihoodPlan(requests=requests, start_token=self.probe.start_token)
 
     def score_into_shards(self, plan: ServedLikelihoodPlan, folder: Path) -> pa.Table | None:
         """Asks for the log-likelihoods that are not on disk yet."""
-        requests, form = plan.requests, self.probe.likelihoods
-        assert form is not None
+        requests = plan.requests
+        asked = [{"prompt": text, **FIELDS} for text in requests.texts]
 
         async def ask(client: Client, row: int) -> dict[str, Any]:
-            text = requests.texts[row]
-
             def read(content: Any) -> TextLikelihood:
-                return check_model(read_likelihood(content, text, form), self.probe.model)
+                found = read_likelihood(content, requests.texts[row])
+                check_model(found.model, self.probe.model)
+                return found
 
-            body = {"prompt": text, **plan.fields}
-            found = await client.post("completions", body, read, what=f"prompt '{requests.ids[row]}'")
+            found = await client.post("completions", asked[row], read, what=f"prompt '{requests.ids[row]}'")
             client.cost.tokens_in += found.num_tokens
             client.cost.tokens_out += 1
             return found._asdict()
@@ -309,7 +297,6 @@ class ServedEngine(Engine):
                 "served_model": [answer["model"] for answer in answers],
             }
 
-        asked = [{"prompt": text, **plan.fields} for text in requests.texts]
         return self._into_shards(requests.ids, asked, folder, SERVED_SCORE_SCHEMA, ask, columns, "likelihoods")
 
     def _into_shards(
@@ -332,15 +319,14 @@ class ServedEngine(Engine):
             if not rows:
                 return
             with Journal(folder, state.process_index) as journal:
-                if journal.num_damaged:
-                    print(
-                        f"{journal.num_damaged:,} damaged lines of a journal in {folder}: their answers are asked again"
-                    )
-                with Asking(self.server, rows, [keys[row] for row in rows], ask, journal, advance) as asking:
-                    for index in mine:
-                        wanted = shards[index].rows.tolist()
-                        table = columns(wanted, asking.answers(wanted))
-                        yield pa.table({"id": [ids[row] for row in wanted], **table}, schema=schema)
+                wanted = {row: keys[row] for row in rows if keys[row] not in journal.answers}
+                if len(wanted) < len(rows):
+                    advance(len(rows) - len(wanted), known=True)
+                asyncio.run(ask_all(self.server, wanted, ask, journal, advance))
+            for index in mine:
+                rows = shards[index].rows.tolist()
+                table = columns(rows, [journal.answers[keys[row]] for row in rows])
+                yield pa.table({"id": [ids[row] for row in rows], **table}, schema=schema)
 
         table = fill_shards(shards, ids, schema, compute, label=label, unit="row", inputs=asked)
         if state.is_main_process:
@@ -353,10 +339,7 @@ class ServedEngine(Engine):
 
 
 def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:
-    """A reply as all engines give it.
-
-    Tokens are those of the reply alone, and not known where only a part of what was written is the reply.
-    """
+    """A reply as all engines give it; where only a part of the text is the reply, its number of tokens is unknown."""
     text = answer.text or ""
     is_whole = (extent == "whole" or "\n" not in text) and not answer.invents_turn
     is_open = answer.is_open or (not text and answer.finish_reason == "length")

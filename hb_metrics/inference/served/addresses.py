@@ -1,4 +1,4 @@
-"""Where a model is served, and which key is sent there: no secret is part of an address, and none goes to strangers."""
+"""Addresses of served models, and the key for each: no address holds a secret, and no stranger is sent a key."""
 
 import ipaddress
 import os
@@ -7,23 +7,13 @@ from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
 KEY_VARIABLE = "HOLISTIC_BIAS_API_KEY"
-# Keys that other programs use, and the hosts that gave them out: nobody else is sent them.
-_OWN_KEYS = {"HF_TOKEN": ("huggingface.co",), "OPENAI_API_KEY": ("api.openai.com",)}
-HUB_PROVIDER_VARIABLES = (KEY_VARIABLE, "HF_TOKEN")
-
-FORM_ERROR = (
-    "base_url '{url}' is no address of a server; give one such as http://localhost:8000/v1 or https://example.com/v1"
-)
+# Keys that other programs use, and the hosts that issued them: no other host is sent one.
+_ISSUERS = {"HF_TOKEN": "huggingface.co", "OPENAI_API_KEY": "api.openai.com"}
 
 
 @dataclass(frozen=True)
 class Key:
-    """What is sent to prove who asks.
-
-    Attributes:
-        value: The key; shown nowhere.
-        variable: The environment variable that it is from.
-    """
+    """A key for a server, which is shown nowhere, and the environment variable that holds it."""
 
     value: str = field(repr=False)
     variable: str
@@ -34,81 +24,54 @@ class Key:
 
 
 def check_addresses(urls: Sequence[str]) -> list[str]:
-    """Addresses as they are used and recorded: without a slash at the end.
+    """Addresses as they are used and recorded: without a slash at the end, and each once.
 
     Raises:
-        ValueError: One is no address, has a user, a password, a query or a fragment, or is given twice.
+        ValueError: One is no address, or has a user, a password, a query or a fragment.
     """
-    checked: list[str] = []
+    checked: dict[str, None] = {}
     for url in urls:
         parts = _split(url)
         plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
-        for part, given in (
-            ("user or password", "@" in parts.netloc),
-            ("query", "?" in url),
-            ("fragment", "#" in url),
-        ):
-            if given:
-                raise ValueError(
-                    f"base_url has a {part}, which would be written into the record of the run; give '{plain}', "
-                    f"and the key in the environment variable {KEY_VARIABLE}"
-                )
-        if plain in checked:
-            raise ValueError(f"base_url '{plain}' was given twice; give each address once")
-        checked.append(plain)
-    return checked
+        if "@" in parts.netloc or "?" in url or "#" in url:
+            raise ValueError(
+                "base_url has a user, a password, a query or a fragment, which the run would record; set it to "
+                f"'{plain}', and the environment variable {KEY_VARIABLE} to the key"
+            )
+        checked[plain] = None
+    return list(checked)
 
 
 def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | None:
-    """The key for an address: that of `KEY_VARIABLE`, else one whose owner the host is; `None`: none is sent.
-
-    Args:
-        url: A checked address.
-        environment: Environment variables; `None`: those of this process.
+    """The key for a checked address: that in `KEY_VARIABLE`, otherwise one that the host issued; `None`: no key.
 
     Raises:
         ValueError: The key would travel unencrypted through a foreign network, or is no key.
     """
     environment = os.environ if environment is None else environment
-    parts = _split(url)
+    parts = urlsplit(url)
     host = parts.hostname or ""
-    for variable in (KEY_VARIABLE, *_OWN_KEYS):
+    for variable in (KEY_VARIABLE, *_ISSUERS):
         value = environment.get(variable, "").strip()
         if not value:
             continue
-        if variable != KEY_VARIABLE and not (parts.scheme == "https" and _is_of(host, _OWN_KEYS[variable])):
+        issuer = _ISSUERS.get(variable)
+        if issuer is not None and not (parts.scheme == "https" and f".{host}".endswith(f".{issuer}")):
             continue
-        check_key(value, variable)
+        if not value.isascii() or not value.isprintable() or " " in value:  # the message does not show it
+            raise ValueError(f"the key in {variable} has characters that no key has; set it to ASCII without spaces")
         if parts.scheme == "http" and not is_near(host):
             raise ValueError(
-                f"the key in {variable} would be sent to {host} without encryption; give https://, unset "
-                f"{variable} if the server needs no key, or open a tunnel (ssh -L "
-                f"8000:{host}:{parts.port or 80} …) and give http://localhost:8000"
+                f"the key in {variable} would be sent to {host} without encryption; use https://, unset {variable} if "
+                f"the server needs no key, or open a tunnel (ssh -L 8000:{host}:{parts.port or 80} …) and use "
+                "http://localhost:8000"
             )
         return Key(value, variable)
     return None
 
 
-def provider_key(environment: Mapping[str, str] | None = None) -> Key | None:
-    """The key for an Inference Provider, which huggingface_hub sends to the Hub's router or to that provider."""
-    environment = os.environ if environment is None else environment
-    for variable in HUB_PROVIDER_VARIABLES:
-        if value := environment.get(variable, "").strip():
-            check_key(value, variable)
-            return Key(value, variable)
-    return None
-
-
-def check_key(value: str, variable: str) -> None:
-    """Raises a ValueError, without the key, if it cannot be a header's value."""
-    if not value.isascii() or not value.isprintable() or " " in value:
-        raise ValueError(
-            f"the key in {variable} has characters that no key has (spaces, line breaks, or others than ASCII)"
-        )
-
-
 def is_near(host: str) -> bool:
-    """Whether a host is this machine or of one's own network: loopback, private addresses, names without a dot."""
+    """Whether a host is this machine or in its network: loopback, private addresses, names without a dot."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -117,7 +80,7 @@ def is_near(host: str) -> bool:
 
 
 def near_hosts(urls: Sequence[str]) -> list[str]:
-    """The near hosts among addresses: no proxy may stand before them, since over plain HTTP it would read the key."""
+    """The near hosts among addresses, which are asked without a proxy: it would read the key over plain HTTP."""
     hosts = [urlsplit(url).hostname or "" for url in urls]
     return [f"[{host}]" if ":" in host else host for host in hosts if is_near(host)]
 
@@ -130,9 +93,8 @@ def _split(url: str) -> SplitResult:
         known = False
     if not known:
         shown = parts.netloc.rpartition("@")[2] if "@" in url else url.partition("?")[0].partition("#")[0]
-        raise ValueError(FORM_ERROR.format(url=shown))
+        raise ValueError(
+            f"base_url '{shown}' is no address of a server; give one such as http://localhost:8000/v1 or "
+            "https://example.com/v1"
+        )
     return parts
-
-
-def _is_of(host: str, owners: Sequence[str]) -> bool:
-    return any(host == owner or host.endswith(f".{owner}") for owner in owners)

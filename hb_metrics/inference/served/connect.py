@@ -1,4 +1,4 @@
-"""Before a run of a served model: who is asked, with which key, and that it is still what it was when the run began."""
+"""Prepares a run of a served model: its addresses and keys, and the check that a resumed run finds the same server."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,13 @@ from accelerate.utils import broadcast_object_list
 
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.processes import process_state
-from hb_metrics.inference.served.addresses import choose_key, provider_key
+from hb_metrics.inference.served.addresses import choose_key
 from hb_metrics.inference.served.client import Server, connected
 from hb_metrics.inference.served.probe import Probe, changes, probe
 from hb_metrics.runs.run_folder import RUN_FILE, read_json
+
+# Inference Providers of the Hub behind one address: the provider is part of the model's name.
+ROUTER = "https://router.huggingface.co/v1"
 
 
 def make_server(model: str, base_urls: Sequence[str] | None, provider: str | None, concurrency: int) -> Server:
@@ -22,64 +25,65 @@ def make_server(model: str, base_urls: Sequence[str] | None, provider: str | Non
     Raises:
         ValueError: A key would be sent where it should not.
     """
-    urls = list(base_urls or ())
-    keys = [choose_key(url) for url in urls] or [provider_key()]
+    urls = list(base_urls or [ROUTER])
+    keys = [choose_key(url) for url in urls]
     return Server(model=model, urls=urls, keys=keys, provider=provider, concurrency=concurrency)
 
 
 def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[str, Any]) -> Probe:
-    """Probes a server on the main process, and returns what was found, on all.
+    """Probes a server on the main process, and returns the findings on all processes.
 
-    A run that is resumed, at whatever address, goes on with what was found when it began, if that is found again.
+    A resumed run, at whatever address, continues with the findings of its beginning, if the probe confirms them.
 
     Args:
         server: The server.
-        folder: The run folder, which may not be there.
+        folder: The run folder, which may not exist.
         context: The context format that is asked for, or "auto".
-        chat: What chats are given beside the prompt: arguments of `ChatOptions`.
+        chat: Arguments of `ChatOptions`.
 
     Raises:
-        ValueError: The server did not respond, its addresses do not serve the same model, or the server is not as it
-            was when the run began.
+        ValueError: The server did not respond, its addresses do not serve the same model, or the server has changed
+            since the run began.
     """
+
+    async def probe_all() -> Probe:
+        async with connected(server) as client:
+            return await probe(client, chat=context != "plain", extra=extra_fields(ChatOptions(**chat)))
+
     found: list[Any] = [None, None]
     if process_state().is_main_process:
         try:
-            probed = asyncio.run(_probe(server, chat=context != "plain", extra=extra_fields(ChatOptions(**chat))))
-            found[0] = _recorded(server, folder, probed)
+            found[0] = _recorded(server, folder, asyncio.run(probe_all()))
         except (ValueError, OSError) as error:
             found[1] = str(error)
     found = broadcast_object_list(found)
-    if found[1] is not None:  # on all processes, of which none then waits for another
+    if found[1] is not None:  # on all processes, so that none waits for another
         raise ValueError(found[1])
     return found[0]
 
 
 def extra_fields(chat: ChatOptions) -> dict[str, Any]:
-    """What every request has for the chat template, as vLLM, SGLang and transformers take it."""
+    """The fields for the chat template, in the form that vLLM, SGLang and transformers take."""
     return {"chat_template_kwargs": dict(chat.template_kwargs)} if chat.template_kwargs else {}
 
 
-async def _probe(server: Server, *, chat: bool, extra: Mapping[str, Any]) -> Probe:
-    async with connected(server) as client:
-        return await probe(client, chat=chat, extra=extra)
-
-
 def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
-    """What was found when the run in a folder began, if there is one; raises a ValueError if that has changed."""
+    """The findings when the run in a folder began, if there is one; raises a ValueError if they have changed."""
     path = folder / RUN_FILE
     recorded = read_json(path) if path.is_file() else None
     model = recorded.get("model") if isinstance(recorded, dict) else None
     served = model.get("served") if isinstance(model, dict) else None
-    if not isinstance(model, dict) or not isinstance(served, dict):
-        return found
-    if (model.get("name"), served.get("provider")) != (server.model, server.provider):
-        return found  # of another run, which is refused by its settings
+    if (
+        not isinstance(model, dict)
+        or served is None
+        or (model["name"], served["provider"]) != (server.model, server.provider)
+    ):
+        return found  # a new run, or a run of another model, which its settings reject
     if changed := changes(served, found):
         lines = "\n".join(f"  {name} was {then!r} and is {now!r}" for name, (then, now) in changed.items())
         raise ValueError(
-            f"{', '.join(server.names)} is not as it was when the run in '{folder}' began:\n{lines}\nits answers would "
-            "be mixed with others; serve the model as it was, or give another output_dir"
+            f"{', '.join(server.names)} has changed since the run in '{folder}' began:\n{lines}\nthe run would mix "
+            "answers of two servers; serve the model as it was, or set another output_dir"
         )
     known: dict[str, Any] = {each.name: served.get(each.name) for each in fields(Probe)}
     return Probe(**known)

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, field, replace
 from math import exp
 from typing import Any
 
-from hb_metrics.inference.served.answers import ServedAnswer, read_chat, read_completion
-from hb_metrics.inference.served.client import Client, RefusedError
-from hb_metrics.inference.served.likelihoods import FIELDS, Form, TextLikelihood, alternatives, read_likelihood, written
+from hb_metrics.inference.served.answers import ServedAnswer, read_answer
+from hb_metrics.inference.served.client import Client, Passing, RefusedError
+from hb_metrics.inference.served.likelihoods import FIELDS, TextLikelihood, alternatives, read_likelihood, read_written
 
 QUESTIONS = (
     "List forty random English words, separated by commas.",
@@ -61,7 +61,6 @@ class Probe:
         base_urls: The addresses, when the run began; `None`: an Inference Provider was asked.
         model: The model, as the server says it.
         fingerprint: What else identifies it, as the server says it.
-        server: The program that serves it, as far as it says so.
         max_tokens_field: The field that bounds an answer.
         max_tokens_kept: Whether it does.
         token_counts: Whether tokens are counted.
@@ -77,16 +76,14 @@ class Probe:
         reasoning: "apart", "in the text" or "none", as far as answers showed.
         writes: Whether any answer held a word.
         system_kept: Whether a system message makes the prompt longer.
-        likelihoods: The form in which log-probabilities of a prompt's tokens are given; `None`: they are not, or are
-            not what they should be.
+        likelihoods: Whether log-probabilities of a prompt's tokens are given, and are what they should be.
         start_token: The token before a text whose likelihood is given.
-        log_likelihood: That of a text, by which servers are compared.
+        log_likelihood: The log-likelihood of a text, by which servers are compared.
     """
 
     base_urls: list[str] | None
     model: str | None
     fingerprint: str | None
-    server: str | None
     max_tokens_field: str
     max_tokens_kept: bool | None
     token_counts: bool
@@ -101,7 +98,7 @@ class Probe:
     reasoning: str
     writes: bool
     system_kept: bool | None
-    likelihoods: Form | None
+    likelihoods: bool
     start_token: str | None
     log_likelihood: float | None
 
@@ -126,10 +123,10 @@ async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Prob
     for address, other in zip(client.addresses[1:], probes[1:], strict=True):
         for name, (here, there) in changes(first.description(), other, may_differ=_MAY_DIFFER).items():
             raise ValueError(
-                f"{client.addresses[0].name} and {address.name} do not serve the same model in the same way: {name} is "
+                f"{client.addresses[0].url} and {address.url} do not serve the same model in the same way: {name} is "
                 f"{here!r} at the first and {there!r} at the other; give addresses that do"
             )
-    return replace(first, base_urls=list(client.server.urls) or None)
+    return replace(first, base_urls=None if client.server.provider else list(client.server.urls))
 
 
 # What an answer may show at one address and not at another, by chance.
@@ -169,17 +166,15 @@ class _Prober:
             drawn = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
             words = [_all(answer).split() for answer in drawn]
             enough = _num_shared(words) + _BEYOND
-            if all(
-                len(said) >= enough or answer.finish_reason != "length"
-                for said, answer in zip(words, drawn, strict=True)
-            ):
+            cut = [said for said, answer in zip(words, drawn, strict=True) if answer.finish_reason == "length"]
+            if min(map(len, cut), default=enough) >= enough:
                 break
         texts = [_all(answer) for answer in drawn]
         samples = len(set(texts)) > 1
         repeats = None
         if not samples:  # nothing comes after a beginning that all share, so the short answers show as much
             self.tokens = _LENGTHS[0]
-        if samples:
+        else:
             again = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
             repeats = [_all(answer) for answer in again] == texts
         others = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS[:2]], other)
@@ -192,20 +187,20 @@ class _Prober:
         self.tokens = _SHORT
         with_system = await self._ask_one({}, system=SYSTEM) if self.chat else None
         lengths = [None if each is None else each.num_prompt_tokens for each in (first, with_system)]
-        form, likelihood = await self._likelihoods()
+        is_provider = self.client.server.provider is not None  # which has no /completions
+        likelihood = None if is_provider else await self._likelihood_of_text()
         seen = [answer for answer, _ in self.seen]
         models = {answer.model for answer in seen} | ({likelihood.model} if likelihood else set())
         if len(models) > 1:
             shown = ", ".join(sorted("no name" if model is None else f"'{model}'" for model in models))
             raise ValueError(
-                f"{self.client.addresses[0].name} answers as several models ({shown}); give the address of one, or "
+                f"{self.client.addresses[0].url} answers as several models ({shown}); give the address of one, or "
                 "another --model"
             )
         return Probe(
             base_urls=None,
             model=first.model,
             fingerprint=first.fingerprint,
-            server=await self._server(),
             max_tokens_field=self.bound,
             max_tokens_kept=_kept(self.seen),
             token_counts=all(answer.num_tokens is not None for answer in seen),
@@ -220,7 +215,7 @@ class _Prober:
             reasoning=_reasoning(seen),
             writes=any(answer.text or answer.reasoning for answer in seen),
             system_kept=None if None in lengths else lengths[1] > lengths[0],  # type: ignore[operator]
-            likelihoods=form,
+            likelihoods=likelihood is not None,
             start_token=None if likelihood is None else likelihood.start_token,
             log_likelihood=None if likelihood is None else likelihood.log_likelihood,
         )
@@ -280,14 +275,13 @@ class _Prober:
         self, fields: Mapping[str, Any], question: str = QUESTIONS[0], system: str | None = None
     ) -> ServedAnswer:
         def read(content: Any) -> ServedAnswer:
-            # Any count is read, so that one above what was asked for shows that the bound was not kept.
-            return (read_chat if self.chat else read_completion)(content, max_tokens=2**31)
+            return read_answer(content, max_tokens=2**31)  # any count, which may show that the bound was not kept
 
         asked = {**self.neutral, **fields, **self.extra, self.bound: self.tokens}
         if self.chat:
             system_message = [{"role": "system", "content": system}] if system else []
             messages = [*system_message, {"role": "user", "content": question}]
-            answer = await self.client.chat(messages, chat_fields(asked), read, what=_WHAT)
+            answer = await self.client.post("chat/completions", {"messages": messages, **asked}, read, what=_WHAT)
         else:
             answer = await self.client.post("completions", {"prompt": question, **asked}, read, what=_WHAT)
         self.seen.append((answer, self.tokens))
@@ -314,54 +308,43 @@ class _Prober:
                 num_parted += first != words
         return num_parted <= _SELDOM * num_alike
 
-    async def _likelihoods(self) -> tuple[Form | None, TextLikelihood | None]:
-        """The form in which likelihoods are given, and that of a text."""
-        if self.client.server.provider is not None:
-            return None, None
-        for form in FIELDS:
-            found = [await self._likelihood(text, form) for text in TEXTS]
-            first, other = found
-            if first is None or other is None or first.log_likelihood == other.log_likelihood:
-                continue
-            if await self._is_aligned(form) and await self._is_natural(form):
-                return form, first
-        return None, None
-
-    async def _likelihood(self, text: str, form: Form) -> TextLikelihood | None:
-        """The likelihood of a text; `None`: the server gives none."""
-        content = await self._scored(text, form)
+    async def _likelihood_of_text(self) -> TextLikelihood | None:
+        """The likelihood of a text; `None`: the server gives none, or none that can be right."""
         try:
-            return read_likelihood(content, text, form)
-        except Exception:  # noqa: BLE001 - what does not come now does not come later
-            return None
+            first, other = [read_likelihood(await self._scored(text), text) for text in TEXTS]
+            if first.log_likelihood != other.log_likelihood and await self._is_aligned() and await self._is_natural():
+                return first
+        except (Passing, ValueError):  # what does not come now does not come later
+            pass
+        return None
 
-    async def _is_aligned(self, form: Form) -> bool:
+    async def _is_aligned(self) -> bool:
         """Whether a token that the model wrote has the same log-probability once it is part of the prompt.
 
         Not where log-probabilities are shifted by a token, or those of prompts and answers have different bases.
         """
         for text in _UNFINISHED:
             try:
-                given = await self._scored(text, form, logprobs=1)
-                token, value = written(given, text, form)
-                before, after = (read_likelihood(given, text, form), await self._likelihood(text + token, form))
-            except Exception:  # noqa: BLE001 - no such answer, or none that holds together
+                content = await self._scored(text)
+                token, value = read_written(content, text)
+                before = read_likelihood(content, text)
+                after = read_likelihood(await self._scored(text + token), text + token)
+            except Passing:
                 continue
-            if after is not None and after.num_tokens == before.num_tokens + 1:
+            if after.num_tokens == before.num_tokens + 1:
                 difference = after.log_likelihood - before.log_likelihood
                 return abs(difference - value) <= max(_SAME, 0.05 * abs(value))
         return False
 
-    async def _is_natural(self, form: Form) -> bool:
+    async def _is_natural(self) -> bool:
         """Whether the logarithms are natural, as far as the probabilities of several tokens at a place show it.
 
-        Together they are 1 at most. With logarithms in a base above e they would be more. Taken for base 2, natural
-        ones are more than 1 somewhere, and those in base 2 nearly 1 at most.
+        Probabilities sum to at most 1. Logarithms in a base above e, taken for natural ones, sum to more. Natural
+        logarithms taken for base 2 sum to more than 1 somewhere, and those in base 2 nearly to 1 at most.
         """
-        more = {"logprobs": _ALTERNATIVES} if form == "echo" else {"prompt_logprobs": _ALTERNATIVES}
         try:
-            places = alternatives(await self._scored(" ".join(TEXTS), form, **more), form)
-        except Exception:  # noqa: BLE001 - no such answer
+            places = alternatives(await self._scored(" ".join(TEXTS), logprobs=_ALTERNATIVES))
+        except ValueError:
             places = []
         places = [values for values in places if len(values) > 1]
         if len(places) < _LEAST_PLACES:
@@ -370,34 +353,10 @@ class _Prober:
         as_base_2 = max(sum(2**value for value in values) for values in places)
         return most <= _ROUNDED and not 0.5 < as_base_2 <= _ROUNDED
 
-    async def _scored(self, text: str, form: Form, **more: Any) -> Any:
-        try:
-            body = {"prompt": text, **FIELDS[form], **more}
-            return await self.client.post("completions", body, lambda content: content, what=_WHAT)
-        except ValueError:
-            return None
-
-    async def _server(self) -> str | None:
-        """The program that serves the model, with its release, if it says so at the places that are known for it."""
-        if self.client.server.provider is not None:
-            return f"provider {self.client.server.provider}"
-        address = self.client.addresses[0]
-        for path, program, name in (
-            ("version", "vLLM", "version"),
-            ("info", "TGI", "version"),
-            ("props", "llama.cpp", "build_info"),
-        ):
-            said = await self.client.get(address, path)
-            if isinstance(said, dict) and isinstance(said.get(name), str):
-                return f"{program} {said[name]}"
-        return None
-
-
-def chat_fields(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a chat as `AsyncInferenceClient.chat_completion` takes them: those it does not know in `extra_body`."""
-    known = ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", _SINGLE)
-    extra = {name: value for name, value in asked.items() if name not in known}
-    return {**{name: asked[name] for name in known if name in asked}, **({"extra_body": extra} if extra else {})}
+    async def _scored(self, text: str, **more: Any) -> Any:
+        return await self.client.post(
+            "completions", {"prompt": text, **FIELDS, **more}, lambda content: content, what=_WHAT
+        )
 
 
 def _all(answer: ServedAnswer) -> str:
@@ -423,7 +382,6 @@ def _kept(answers: Sequence[tuple[ServedAnswer, int]]) -> bool | None:
 
 
 def _reasoning(answers: Sequence[ServedAnswer]) -> str:
-    thought = [answer for answer in answers if answer.reasoning is not None]
-    if not thought:
-        return "none"
-    return "in the text" if any(answer.inline for answer in thought) else "apart"
+    if any(answer.inline for answer in answers):
+        return "in the text"
+    return "apart" if any(answer.reasoning is not None for answer in answers) else "none"

@@ -85,6 +85,7 @@ SMALL = [
     Design("a difference", constant(8), 10, 3, 8, effect=0.6),
     Design("one reply in a tenth of the cells", some(8, 0.1, 1), 12, 3, 8),
     Design("two replies in each cell", constant(2), 10, 3, 8, given=False),
+    Design("unlike axes", some(8, 0.1, 2), 12, 4, 8, metric=AXIS, axes=(6, 6), axis_spread=(0.2, 1.6), axis_style=1.0),
 ]
 ALL = [
     *SMALL,

@@ -122,10 +122,6 @@ def test_a_folder_without_labels_is_rejected(tmp_path):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"tag": "Bias"}, "has the tag 'Bias'"),
-        ({"tag": None}, "has rows without a value in column 'tag'"),
-        ({"completion": None}, "has rows without a value in column 'completion'"),
-        ({"bias_value": float("nan")}, "has bias values that are not finite"),
         ({"bias_value": "high"}, "cannot be read"),
         ("prompt", "cannot be read"),
         ("rows", "has no rows"),

@@ -45,7 +45,7 @@ class StandIn:
         self.ignores, self.refuses = set(), set()
         self.thinks, self.score, self.weights, self.model = None, None, 0, MODEL
         self.preamble, self.temperature, self.penalty = [], None, 1.0
-        self.form, self.bos, self.lock = "echo", True, threading.Lock()
+        self.lock = threading.Lock()
         self.in_flight = self.most_in_flight = 0
         self.delay = 0.0
         vars(self).update(settings)
@@ -63,23 +63,13 @@ class StandIn:
         return self.envelope({"index": 0, "message": message}, prompt, len(words), ended)
 
     def completion(self, body):
-        if self.score and "echo" in body and "echo" not in self.ignores and self.form == "echo":
+        if self.score and "echo" in body:
             tokens, values = self.score(body["prompt"])
             token, value, several = getattr(self.score, "next", lambda text: (" apple", -1.5, None))(body["prompt"])
             found = {"tokens": [*tokens, token], "token_logprobs": [*values, value]}
             if several is not None:
                 found["top_logprobs"] = [None, *(dict(enumerate(place)) for place in several)]
             return self.envelope({"text": body["prompt"] + token, "logprobs": found}, len(tokens), 1, "length")
-        if self.score and "prompt_logprobs" in body and self.form == "prompt_logprobs":
-            tokens, values = self.score(body["prompt"])
-            given = [
-                None if value is None else {str(index): {"logprob": value, "rank": 1, "decoded_token": token}}
-                for index, (token, value) in enumerate(zip(tokens, values, strict=True))
-            ]
-            token, value, _ = getattr(self.score, "next", lambda text: (" apple", -1.5, None))(body["prompt"])
-            written = {"tokens": [token], "token_logprobs": [value]} if "logprobs" in body else None
-            choice = {"text": token, "prompt_logprobs": given, "logprobs": written}
-            return self.envelope(choice, len(tokens), 1, "length")
         words, ended = self.words(body["prompt"], body)
         return self.envelope({"text": " ".join(words)}, len(body["prompt"].split()), len(words), ended)
 
@@ -117,9 +107,6 @@ class StandIn:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # headers and body are two writes, and the second would wait for 40 ms
-
-    def do_GET(self):
-        self.send(404, {"error": "nothing here"})
 
     def do_POST(self):
         stand_in = self.server.stand_in
@@ -177,6 +164,10 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault in ("packed", "a bomb"):
             data = json.dumps(content).encode() if fault == "packed" else bytes(2**21)
             return self.send_raw(200, gzip.compress(data), content_encoding="gzip")
+        elif fault == "a brotli bomb":
+            return self.send_raw(200, b"x", content_encoding="br")
+        elif fault == "nested":
+            return self.send_raw(200, b"[" * 30_000)
         elif fault == "endless":
             self.send_response(200)
             self.send_header("transfer-encoding", "chunked")

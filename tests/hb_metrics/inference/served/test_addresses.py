@@ -5,20 +5,18 @@ import re
 import pytest
 
 from hb_metrics.inference.served.addresses import (
-    FORM_ERROR,
     KEY_VARIABLE,
     check_addresses,
     choose_key,
     is_near,
     near_hosts,
-    provider_key,
 )
 
 HUB, OPENAI, OWN = {"HF_TOKEN": "hf_hub"}, {"OPENAI_API_KEY": "sk-open"}, {KEY_VARIABLE: "own-key"}
 
 
-def test_addresses_are_taken_without_the_slash_at_their_end():
-    given = ["http://localhost:8000/v1/", "https://example.com/v1", "http://[::1]:8000/v1"]
+def test_addresses_are_used_once_and_without_a_slash_at_the_end():
+    given = ["http://localhost:8000/v1/", "https://example.com/v1", "http://[::1]:8000/v1", "http://localhost:8000/v1"]
 
     assert check_addresses(given) == ["http://localhost:8000/v1", "https://example.com/v1", "http://[::1]:8000/v1"]
 
@@ -27,29 +25,24 @@ def test_addresses_are_taken_without_the_slash_at_their_end():
     "url", ["", "localhost:8000", "example.com/v1", "ftp://example.com", "http://", "http://host:port/v1", "http://h:0"]
 )
 def test_what_is_no_address_is_refused(url):
-    with pytest.raises(ValueError, match=re.escape(FORM_ERROR.format(url=url.partition("@")[2] or url))):
+    with pytest.raises(ValueError, match=re.escape(f"base_url '{url}' is no address")):
         check_addresses([url])
 
 
 @pytest.mark.parametrize(
-    ("url", "part"),
+    "url",
     [
-        ("https://somebody:s3cret@example.com/v1", "user or password"),
-        ("https://s3cret@example.com/v1/", "user or password"),
-        ("https://example.com/v1?key=s3cret", "query"),
-        ("https://example.com/v1#s3cret", "fragment"),
-        ("ftp://somebody:s3cret@example.com/v1", "no address"),
+        "https://somebody:s3cret@example.com/v1",
+        "https://s3cret@example.com/v1/",
+        "https://example.com/v1?key=s3cret",
+        "https://example.com/v1#s3cret",
+        "ftp://somebody:s3cret@example.com/v1",
     ],
 )
-def test_secrets_in_an_address_are_refused_and_not_shown(url, part):
-    with pytest.raises(ValueError, match=part) as error:
+def test_secrets_in_an_address_are_refused_and_not_shown(url):
+    with pytest.raises(ValueError, match=r"'(https://)?example\.com") as error:
         check_addresses([url])
     assert "s3cret" not in str(error.value)
-
-
-def test_an_address_is_given_once():
-    with pytest.raises(ValueError, match="given twice"):
-        check_addresses(["http://localhost:1/v1", "http://localhost:1/v1/"])
 
 
 @pytest.mark.parametrize(
@@ -99,9 +92,3 @@ def test_hosts_of_ones_own_network():
 def test_no_proxy_reads_what_near_hosts_are_sent():
     urls = ["http://gpu3:8000/v1", "http://[::1]:8000/v1", "https://example.com/v1"]
     assert near_hosts(urls) == ["gpu3", "[::1]"]
-
-
-def test_providers_are_sent_the_own_key_before_that_of_the_hub():
-    assert provider_key(HUB | OWN).value == "own-key"
-    assert provider_key(HUB | OPENAI).value == "hf_hub"
-    assert provider_key(OPENAI) is None

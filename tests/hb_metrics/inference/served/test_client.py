@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 
 from hb_metrics.inference.served.addresses import Key
-from hb_metrics.inference.served.answers import check_model, read_chat
+from hb_metrics.inference.served.answers import check_model, read_answer
 from hb_metrics.inference.served.client import (
     TRIES,
     RefusedError,
@@ -22,14 +22,18 @@ from hb_metrics.inference.served.client import (
     hide,
     retry_after,
 )
+from hb_metrics.inference.served.connect import make_server
+from hb_metrics.inference.served.probe import probe
 from tests.hb_metrics.inference.served.stand_in import MODEL, StandIn, serving
 
-MESSAGES = [{"role": "user", "content": "Hi, I'm a mother."}]
+PATH = "chat/completions"
 FIELDS = {"max_tokens": 20, "temperature": 0.0}
 
 
 def read(content):
-    return check_model(read_chat(content, max_tokens=20), MODEL)
+    answer = read_answer(content, max_tokens=20)
+    check_model(answer.model, MODEL)
+    return answer
 
 
 def ask(urls, number=1, *, keys=None, timeout=5.0, concurrency=4, reader=read):
@@ -40,8 +44,9 @@ def ask(urls, number=1, *, keys=None, timeout=5.0, concurrency=4, reader=read):
     async def run():
         async with connected(server) as client:
             chats = [[{"role": "user", "content": f"Hi {row}"}] for row in range(number)]
-            asked = [client.chat(chat, FIELDS, reader, what=f"prompt '{row}'") for row, chat in enumerate(chats)]
-            return await asyncio.gather(*asked), client.cost
+            asked = [{"messages": chat, **FIELDS} for chat in chats]
+            sent = (client.post(PATH, body, reader, what=f"prompt '{row}'") for row, body in enumerate(asked))
+            return await asyncio.gather(*sent), client.cost
 
     return asyncio.run(run())
 
@@ -66,7 +71,7 @@ def test_answers_are_those_to_what_was_asked_however_many_are_in_flight():
     assert cost.retries == 0
     assert 2 <= stand_in.most_in_flight <= 4
     _, body, _ = next(each for each in stand_in.requests if "Hi 7" in str(each))
-    assert body == {"model": MODEL, "messages": [{"role": "user", "content": "Hi 7"}], **FIELDS, "stream": False}
+    assert body == {"model": MODEL, "messages": [{"role": "user", "content": "Hi 7"}], **FIELDS}
 
 
 @pytest.mark.parametrize(
@@ -160,7 +165,7 @@ def test_a_date_to_come_is_waited_for():
         ({"status": 403}, r"a key that may use this model"),
         ({"status": 404, "body": {"detail": "no such model"}}, r"\(no such model\); check --base_url"),
         ({"status": 422, "body": {"detail": [{"input": "x"}]}}, r"status 422$"),
-        ({"status": 307, "location": "https://else.where/v1?key=s3cret"}, r"on to https://else.where/v1: give that"),
+        ({"status": 307, "location": "https://else.where/v1?key=s3cret"}, r"https://else.where/v1: give that"),
     ],
 )
 def test_what_will_not_pass_is_asked_once(fault, match):
@@ -170,7 +175,7 @@ def test_what_will_not_pass_is_asked_once(fault, match):
 
     assert len(stand_in.requests) == 1
     assert "s3cret" not in str(error.value)
-    assert str(error.value).startswith(f"{url} refuses prompt '0': ")
+    assert str(error.value).startswith(f"{url} rejects prompt '0': ")
 
 
 @pytest.mark.parametrize(
@@ -182,7 +187,9 @@ def test_what_will_not_pass_is_asked_once(fault, match):
         (lambda: "torn", "an answer that is no JSON"),
         (lambda: "a page", "an answer that is no JSON"),
         (lambda: "endless", "an answer of more than 64 kB"),
-        (lambda: "a bomb", "an answer of more than 1 kB compressed"),
+        (lambda: "a bomb", "an answer of more than 64 kB"),
+        (lambda: "a brotli bomb", "an answer compressed as br"),
+        (lambda: "nested", "an answer that is no JSON"),
     ],
 )
 def test_a_server_that_does_not_answer_is_given_up_by_name(fault, named, monkeypatch):
@@ -239,11 +246,10 @@ class TestKeys:
 
         async def run(url):
             async with connected(Server(model=MODEL, urls=[url], keys=[None])) as client:
-                await client.chat(MESSAGES, FIELDS, read, what="a prompt")
                 await client.post("completions", {"prompt": "Hi", **FIELDS}, lambda content: content, what="a text")
-                await client.get(client.addresses[0], "version")
 
         with serving(stand_in) as url:
+            ask([url])
             asyncio.run(run(url))
 
         assert [path for path, _, _ in stand_in.requests] == ["/v1/chat/completions", "/v1/completions"]
@@ -260,13 +266,25 @@ class TestKeys:
         assert hide("the s3cret-key", self.KEY) == "the [the key in HOLISTIC_BIAS_API_KEY]"
 
 
-def test_what_hub_classes_do_not_know_is_kept():
-    stand_in = StandIn(thinks="apart")
+@pytest.mark.parametrize(("provider", "asked"), [("auto", MODEL), ("novita", f"{MODEL}:novita")])
+def test_an_inference_provider_is_named_with_the_model(provider, asked, monkeypatch):
+    monkeypatch.setenv("HOLISTIC_BIAS_API_KEY", "own-key")
+    stand_in = StandIn()
     with serving(stand_in) as url:
-        (content,), _ = ask([url], reader=lambda content: content)
+        monkeypatch.setattr("hb_metrics.inference.served.connect.ROUTER", url)
+        server = make_server(MODEL, None, provider, 4)
 
-    assert content["choices"][0]["message"]["reasoning_content"]
-    assert content["usage"]["completion_tokens"] > 0
+        async def run():
+            async with connected(server) as client:
+                return await probe(client, chat=True, extra={})
+
+        found = asyncio.run(run())
+    assert server.names == [f"provider {provider}"]
+    assert found.base_urls is None
+    assert {(body["model"], headers["authorization"]) for _, body, headers in stand_in.requests} == {
+        (asked, "Bearer own-key")
+    }
+    assert {path for path, _, _ in stand_in.requests} == {"/v1/chat/completions"}
 
 
 @pytest.mark.parametrize("host", ["nobody.internal", "127.0.0.2"])

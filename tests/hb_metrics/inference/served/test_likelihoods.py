@@ -47,11 +47,10 @@ def model_score(name):
     return score
 
 
-@pytest.mark.parametrize("form", FIELDS)
 @pytest.mark.parametrize("name", ["llama", "gpt2-without-bos"])
-def test_the_likelihoods_of_a_served_model_are_those_of_the_model(form, name):
+def test_the_likelihoods_of_a_served_model_are_those_of_the_model(name):
     texts = sentences()[:12]
-    stand_in = StandIn(score=model_score(name), form=form)
+    stand_in = StandIn(score=model_score(name))
 
     async def run(url):
         async with connected(Server(model=MODEL, urls=[url], keys=[None])) as client:
@@ -59,8 +58,8 @@ def test_the_likelihoods_of_a_served_model_are_those_of_the_model(form, name):
                 *(
                     client.post(
                         "completions",
-                        {"prompt": text, **FIELDS[form]},
-                        lambda content, text=text: read_likelihood(content, text, form),
+                        {"prompt": text, **FIELDS},
+                        lambda content, text=text: read_likelihood(content, text),
                         what="a text",
                     )
                     for text in texts
@@ -87,15 +86,6 @@ def echoed(tokens, values, number=None):
     }
 
 
-def of_prompt(*positions, number=None):
-    content = {"choices": [{"text": "x", "prompt_logprobs": list(positions)}]}
-    return content | {"usage": {"prompt_tokens": len(positions) if number is None else number}}
-
-
-def candidate(token, value):
-    return {"5": {"logprob": value, "rank": 3, "decoded_token": token}}
-
-
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -109,21 +99,7 @@ def candidate(token, value):
     ],
 )
 def test_an_echo_is_read(content, expected):
-    assert read_likelihood(content, TEXT, "echo")[:3] == expected
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (of_prompt(None, candidate(" deaf", -2.0), candidate(".", -0.5)), (-2.5, 2, None)),
-        (
-            of_prompt(None, candidate("I'm", -1.0), candidate(" deaf", -2.0), candidate(".", -0.5)),
-            (-3.5, 3, "a token before the text"),
-        ),
-    ],
-)
-def test_log_probabilities_of_a_prompt_are_read(content, expected):
-    assert read_likelihood(content, TEXT, "prompt_logprobs")[:3] == expected
+    assert read_likelihood(content, TEXT)[:3] == expected
 
 
 @pytest.mark.parametrize(
@@ -151,29 +127,10 @@ def test_log_probabilities_of_a_prompt_are_read(content, expected):
 def test_what_is_not_of_the_texts_tokens_or_not_of_all_is_not_believed(content):
     content = json.loads(json.dumps(content))  # as it comes
     with pytest.raises(Passing):
-        read_likelihood(content, TEXT, "echo")
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        of_prompt(None, None, candidate(".", -0.5)),
-        of_prompt(None, candidate(".", -0.5)),  # one token cannot be two words
-        of_prompt(None, {**candidate(" deaf", -2.0), "6": {"logprob": -1.0}}, candidate(".", -0.5)),
-        of_prompt(None, {}, candidate(".", -0.5)),
-        of_prompt(None, candidate(" blind", -2.0), candidate(".", -0.5)),
-        of_prompt(None, candidate(" deaf", None), candidate(".", -0.5)),
-        of_prompt(None, {"5": -2.0}, candidate(".", -0.5)),
-        of_prompt(),
-        echoed(["I'm", " deaf", "."], [None, -2.0, -0.5]),
-    ],
-)
-def test_log_probabilities_that_do_not_cover_the_prompt_are_not_believed(content):
-    with pytest.raises(Passing):
-        read_likelihood(content, TEXT, "prompt_logprobs")
+        read_likelihood(content, TEXT)
 
 
 def test_characters_of_several_tokens_are_counted_by_tokens():
     content = echoed(["<s>", "na", "\ufffd", "\ufffd", "ve"], [None, -1.0, -1.0, -1.0, -1.0])
 
-    assert read_likelihood(content, "naïve", "echo")[:3] == (-4.0, 4, "<s>")
+    assert read_likelihood(content, "naïve")[:3] == (-4.0, 4, "<s>")

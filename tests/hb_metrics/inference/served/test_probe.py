@@ -23,14 +23,13 @@ def run_probe(*urls, chat=True, **extra):
 
 def probe_of(chat=True, **settings):
     with serving(StandIn(**settings)) as url:
-        return run_probe(url, chat=chat)
+        return replace(run_probe(url, chat=chat), base_urls=None)
 
 
 HONEST = {
     "base_urls": None,
     "model": MODEL,
     "fingerprint": None,
-    "server": None,
     "max_tokens_field": "max_tokens",
     "max_tokens_kept": True,
     "token_counts": True,
@@ -53,7 +52,7 @@ HONEST = {
     "reasoning": "none",
     "writes": True,
     "system_kept": True,
-    "likelihoods": None,
+    "likelihoods": False,
     "start_token": None,
     "log_likelihood": None,
 }
@@ -104,29 +103,18 @@ class Thoughtful(StandIn):
         return self.envelope({"index": 0, "message": message}, prompt, len(thought), "length")
 
 
-def found_by(*urls, **how):
-    return {**run_probe(*urls, **how).description(), "base_urls": None}
-
-
 def test_a_server_that_does_what_it_is_asked():
-    with serving(StandIn()) as url:
-        assert run_probe(url).base_urls == [url]
-        assert found_by(url) == HONEST
+    stand_in = StandIn()
+    with serving(stand_in) as url:
+        assert run_probe(url).description() == {**HONEST, "base_urls": [url]}
+    assert not [body for _, body, _ in stand_in.requests if "n" in body or "best_of" in body]
 
 
 @pytest.mark.parametrize(
     ("stand_in", "found"),
     [
         # transformers serve, as long as its model's generation_config has no do_sample
-        (
-            Greedy(),
-            {
-                "samples": False,
-                "seed_repeats": None,
-                "top_p_kept": None,
-                "top_k_kept": None,
-            },
-        ),
+        (Greedy(), {"samples": False, "seed_repeats": None, "top_p_kept": None, "top_k_kept": None}),
         (StandIn(ignores={"temperature"}), {"greedy": False, "no_penalty": None}),
         (StandIn(refuses={"top_k"}), {"top_k_kept": False, **without("top_k")}),
         (StandIn(ignores={"repetition_penalty", "frequency_penalty"}), {"no_penalty": None}),
@@ -150,23 +138,7 @@ def test_a_server_that_does_what_it_is_asked():
 )
 def test_what_a_server_leaves_out_is_found(stand_in, found):
     with serving(stand_in) as url:
-        assert found_by(url) == {**HONEST, **found}
-
-
-def test_k_answers_are_k_requests():
-    stand_in = StandIn()
-    with serving(stand_in) as url:
-        run_probe(url)
-
-    assert not [body for _, body, _ in stand_in.requests if "n" in body or "best_of" in body]
-
-
-@pytest.mark.parametrize("form", ["echo", "prompt_logprobs"])
-def test_likelihoods_are_found_in_either_form(form):
-    found = probe_of(score=model_score("llama"), form=form)
-
-    assert found.likelihoods == form
-    assert found.start_token is not None
+        assert run_probe(url).description() == {**HONEST, **found, "base_urls": [url]}
 
 
 def shifted(score):
@@ -193,17 +165,17 @@ def scaled(score, factor, written=1.0):
     return wrong
 
 
-@pytest.mark.parametrize("form", ["echo", "prompt_logprobs"])
 @pytest.mark.parametrize("name", ["llama", "gpt2-without-bos"])
-def test_likelihoods_of_other_tokens_or_bases_are_none(name, form):
+def test_likelihoods_of_other_tokens_or_bases_do_not_count(name):
     score = model_score(name)
-    assert probe_of(score=score, form=form).likelihoods == form
-    assert probe_of(score=shifted(score), form=form).likelihoods is None
+    found = probe_of(score=score)
+    assert found.likelihoods
+    assert (found.start_token is None) == (name == "gpt2-without-bos")
+    assert not probe_of(score=shifted(score)).likelihoods
     for base in (2, 10):
-        assert probe_of(score=scaled(score, 1 / math.log(base)), form=form).likelihoods is None
-        if form == "echo":  # there the stand-in gives several log-probabilities of each place
-            both = scaled(score, 1 / math.log(base), 1 / math.log(base))
-            assert probe_of(score=both, form=form).likelihoods is None
+        assert not probe_of(score=scaled(score, 1 / math.log(base))).likelihoods
+        assert not probe_of(score=scaled(score, 1 / math.log(base), 1 / math.log(base))).likelihoods
+    assert not probe_of(score=lambda text: (["<s>", text], [None, -1.0])).likelihoods  # the same for all texts
 
 
 class Peaked(StandIn):
@@ -216,22 +188,12 @@ class Peaked(StandIn):
 @pytest.mark.parametrize("preamble", [0, 20, 90])
 def test_samples_at_low_temperature_are_not_taken_for_greedy(preamble):
     # 1 probe of 1,000 sees no difference: eight answers of 25 words, each word the likelier of two with p = 0.966.
-    assert sum(probe_of_words(Peaked(preamble=["Sure,"] * preamble)).greedy for _ in range(20)) <= 1
-
-
-def probe_of_words(stand_in):
-    with serving(stand_in) as url:
-        return run_probe(url)
-
-
-def test_likelihoods_that_are_the_same_for_all_texts_are_none():
-    assert probe_of(score=lambda text: (["<s>", text], [None, -1.0])).likelihoods is None
+    with serving(Peaked(preamble=["Sure,"] * preamble)) as url:
+        assert sum(run_probe(url).greedy for _ in range(20)) <= 1
 
 
 def test_texts_are_continued_by_a_server_without_chats():
-    found = probe_of(chat=False)
-
-    assert {**found.description(), "base_urls": None} == {**HONEST, "system_kept": None}
+    assert probe_of(chat=False).description() == {**HONEST, "system_kept": None}
 
 
 def test_answers_of_several_models_are_refused():
@@ -255,7 +217,7 @@ def test_addresses_that_are_not_alike_are_refused(other, match):
 
 def test_alike_addresses_are_one_server():
     with serving(StandIn()) as url, serving(StandIn()) as other:
-        assert found_by(url, other) == HONEST
+        assert run_probe(url, other).description() == {**HONEST, "base_urls": [url, other]}
 
 
 def test_a_wrong_address_is_known_soon():
