@@ -81,7 +81,7 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
     }.get(served["reasoning"], "showed no thoughts of the model")
     kept = {True: "keeps to", False: "exceeds", None: "was not seen to reach"}[served["max_tokens_kept"]]
     return [
-        f"Served by {where}{called}. No weights were loaded here, so the server's own statements are the only source on "
+        f"Served by {where}{called}. No weights were loaded here, so the server's statements are the only source on "
         "the model.",
         f"A probe before the run found that the server {samples}; returns log-probabilities of {likelihoods}; {kept} "
         f"the maximum number of tokens; and {reasoning}.",
