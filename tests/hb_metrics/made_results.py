@@ -303,7 +303,7 @@ def regard_of(
         prompts=[f"{verb}" for verb in columns[2]],
         seeds=columns[3],
         pairs=pairs,
-        **{"n_halves": 100, "k": 3} | options,
+        **options,
     )
     kinds = {
         name: {
@@ -335,9 +335,7 @@ def regard_of(
             "num_cut_for_classifier": 2,
             "structures": kinds,
             "examples": examples,
-            "mask": True,
             "paraphrases": None,
-            "kl_error": None,
         }
     )
 

@@ -18,7 +18,7 @@ OPTIONS = {
     "language_model_bias": {"outliers": "pair"},
     "likelihood_bias": {"alpha": 0.1},
     "offensiveness": {"threshold": 0.6},
-    "regard_bias": {"pairs": {"gender": ["man", "woman"]}, "smoothing": 1, "n_halves": 20},
+    "regard_bias": {"pairs": {"gender": ["man", "woman"]}, "smoothing": 1},
 }
 CLUSTERS = {"clusters": {"Warm": ["Kind", "Calm"], "Rest": ["Curious", "Earnest"]}}
 OPTIONS["partial_gen_bias"] = OPTIONS["summed_cluster_gen_bias"] = OPTIONS["full_gen_bias"] | CLUSTERS
@@ -73,19 +73,14 @@ def tables_of(name):
     if name == "likelihood_bias":
         return [{"predictions": rng.integers(1, 15, 120).astype(float).tolist(), **names}]
     if name == "regard_bias":
-        probabilities = rng.dirichlet(np.ones(4), 120)
         columns = {
             "groups": ["man", "woman"] * 60,
             "structures": [structure for structure in ("original", "cleft-it", "tag") for _ in range(40)],
             "prompts": [f"{row % 4}" for row in range(120)],
             "seeds": [row // 2 % 6 for row in range(120)],
         }
-        labels = [("negative", "neutral", "positive", "other")[code] for code in probabilities.argmax(axis=1)]
-        return [
-            {"predictions": probabilities.tolist(), **columns},
-            {"predictions": labels, **columns},
-            {"predictions": labels, "groups": columns["groups"]},
-        ]
+        labels = rng.choice(["negative", "neutral", "positive", "other"], 120).tolist()
+        return [{"predictions": labels, **columns}, {"predictions": labels, "groups": columns["groups"]}]
     probabilities = rng.random(120) if name == "offensiveness" else rng.dirichlet(np.ones(4), 120)
     without_axes = {key: column for key, column in names.items() if key != "axes"}
     return [{"predictions": probabilities.tolist(), **columns} for columns in (names, without_axes)]

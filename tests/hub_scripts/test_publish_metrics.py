@@ -159,7 +159,7 @@ def test_the_requirements_are_what_the_files_import(folder):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_test_case_holds_in_the_published_folder(computed, name):
     cases, results = computed[name]["cases"], computed[name]["results"]
-    assert len(cases) >= 3
+    assert cases
     for case, result in zip(cases, results, strict=True):
         assert case
         for key, expected in case.items():
