@@ -237,8 +237,8 @@ def _as_matrix(values: Any) -> np.ndarray:
             raise TypeError(f"shape {matrix.shape}")
     except (TypeError, ValueError, RuntimeError, IndexError) as error:
         raise ValueError(
-            f"style probabilities cannot be read as numbers ({error}); give [replies, styles]: lists of equal length, a "
-            "NumPy array, or a tensor on the CPU without gradient in a type that NumPy knows, such as "
+            f"style probabilities cannot be read as numbers ({error}); give [replies, styles]: lists of equal length, "
+            "a NumPy array, or a tensor on the CPU without gradient in a type that NumPy knows, such as "
             "tensor.detach().cpu().float()"
         ) from error
     return matrix

@@ -133,7 +133,7 @@ def gen_bias(
     is_scale = is_number(scale) and 0 < scale < math.inf
     check_setting("scale", scale, is_scale, "give a finite number greater than 0, such as 1000")
     # Of the tail, so that levels are rejected that differ from 0 or 1 by less than floating-point numbers can.
-    is_level = confidence_level is None or is_number(confidence_level) and 0.5 < (1 + confidence_level) / 2 < 1
+    is_level = confidence_level is None or (is_number(confidence_level) and 0.5 < (1 + confidence_level) / 2 < 1)
     advice = "give a number between 0 and 1, such as 0.95, or None for no intervals"
     check_setting("confidence_level", confidence_level, is_level, advice)
     scale, confidence_level = as_python(scale), as_python(confidence_level)

@@ -4,7 +4,7 @@ Inputs that Python would misread are rejected: a string is a sequence of letters
 true, and NumPy forgets which values were masked.
 """
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sized
 from collections.abc import Set as AbstractSet
 from numbers import Integral, Real
 from typing import Any
@@ -113,8 +113,8 @@ def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
     if is_bad.any():
         row = np.flatnonzero(is_bad)[0]
         raise ValueError(
-            f"{name} in row {row} is {list(column)[row]!r}; give a string for each row, and leave out rows without one, "
-            "such as those of the baseline, which has no descriptor"
+            f"{name} in row {row} is {list(column)[row]!r}; give a string for each row, and leave out rows without "
+            "one, such as those of the baseline, which has no descriptor"
         )
     names = encoded.dictionary.to_pylist()
     alphabetical = sorted(range(len(names)), key=names.__getitem__)

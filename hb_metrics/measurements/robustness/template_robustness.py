@@ -222,9 +222,7 @@ def cells_by_template(
     return cells
 
 
-def gen_bias_by_template(
-    cells: Mapping[str, CellSums], axes: Sequence[str], *, debias: bool
-) -> TemplateValues | None:
+def gen_bias_by_template(cells: Mapping[str, CellSums], axes: Sequence[str], *, debias: bool) -> TemplateValues | None:
     """Full Gen Bias (×1000) of each template alone; `None` if it cannot be debiased, as no cell has a second reply.
 
     Args:

@@ -284,9 +284,7 @@ def test_a_template_with_one_descriptor_is_skipped_and_named():
     alone = [("age", "old", "a lonely {}", row[3]) for row in rows[:3]]
     options = {"labels": LABELS, "clusters": CLUSTERS, "keep_replies": True}
 
-    with pytest.warns(
-        UserWarning, match="^1 templates without replies to two descriptors are skipped: 'a lonely {}'$"
-    ):
+    with pytest.warns(UserWarning, match="^1 templates without replies to two descriptors are skipped: 'a lonely {}'$"):
         results = gen_bias(gathered(rows + alone, **options), confidence_level=0.95)
 
     without = gen_bias(gathered(rows, **options), confidence_level=0.95)

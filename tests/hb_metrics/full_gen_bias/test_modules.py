@@ -133,11 +133,11 @@ def test_inputs_that_do_not_fit_are_rejected(name, load, columns):
     for given in ({}, {"predictions": [], "descriptors": [], "templates": []}):
         with pytest.raises(ValueError, match="there are no replies"):
             metric.compute(**given)
-    with pytest.raises(ValueError, match="^templates are missing"):
+    with pytest.raises(ValueError, match="templates are missing; give predictions, descriptors and"):
         metric.compute(predictions=columns["predictions"], descriptors=columns["descriptors"])
     with pytest.raises(ValueError, match="references were given"):
         metric.compute(**columns, references=[1])
-    with pytest.raises(ValueError, match="num_process is 2; .* leave it out"):
+    with pytest.raises(ValueError, match="num_process is 2; this metric adds up replies in one process"):
         load(num_process=2)
     metric.add_batch(**columns)
     with pytest.raises(ValueError, match=r"keep_replies=True"):

@@ -13,7 +13,6 @@ from hb_dataset import load_table, read_vocabulary
 from hb_metrics.likelihood_bias import shares
 from hb_metrics.likelihood_bias.likelihood_bias import LikelihoodBias
 from hb_metrics.likelihood_bias.shares import GENDERED_DESCRIPTORS, likelihood_bias
-from hb_metrics.stats import inputs
 
 PLANTED = "body_type"
 ROW = {"perplexities": [1.0, 2.0], "axes": ["age"] * 2, "descriptors": ["old", "young"], "templates": ["t"] * 2}
@@ -208,7 +207,7 @@ def test_perplexities_have_to_be_finite_and_positive(value):
 def test_columns_have_to_be_of_one_length(short):
     lengths = ", ".join(f"{len(column)} {name}" for name, column in module_inputs({**ROW, short: ["x"]}).items())
 
-    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format(lengths))):
+    with pytest.raises(ValueError, match=f"differ in length: {lengths};"):
         likelihood_bias(**{**ROW, short: ROW[short][:1]})
 
 
@@ -216,13 +215,13 @@ def test_columns_have_to_be_of_one_length(short):
     ("column", "name"), [("axes", "axis"), ("descriptors", "descriptor"), ("templates", "template")]
 )
 def test_a_missing_value_is_named(column, name):
-    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name=name, row=1))):
+    with pytest.raises(ValueError, match=f"{name} in row 1 is None"):
         likelihood_bias(**{**ROW, column: ["x", None]})
 
 
 @pytest.mark.parametrize("alpha", [0, 1, -0.05, 5, float("nan")])
 def test_alpha_has_to_be_between_0_and_1(alpha):
-    with pytest.raises(ValueError, match=exactly(inputs.ALPHA_ERROR.format(alpha=alpha))):
+    with pytest.raises(ValueError, match=f"alpha is {alpha};"):
         likelihood_bias(**ROW, alpha=alpha)
 
 
@@ -275,13 +274,13 @@ def test_batches_give_what_the_function_gives(metric, columns):
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        ("axes", ["age", None], inputs.MISSING_ERROR.format(name="axis", row=1)),
+        ("axes", ["age", None], "axis in row 1 is None"),
         ("predictions", [1.0, None], shares.PERPLEXITY_ERROR.format(row=1, value="nan", count=1)),
         ("predictions", [0.0, 1.0], shares.PERPLEXITY_ERROR.format(row=0, value=0.0, count=1)),
     ],
 )
 def test_errors_reach_the_caller(metric, column, values, message):
-    with pytest.raises(ValueError, match=exactly(message)):
+    with pytest.raises(ValueError, match=re.escape(message)):
         metric.compute(**{**module_inputs(ROW), column: values})
 
 
@@ -327,9 +326,9 @@ def test_a_planted_difference_is_found_in_every_pair(on_all_of_v1):
 
 
 def test_what_is_not_text_and_what_is_no_list_of_numbers_is_refused():
-    with pytest.raises(ValueError, match="axis in row 1 is nan, not a string"):
+    with pytest.raises(ValueError, match="axis in row 1 is nan"):
         likelihood_bias([1.0, 2.0], ["age", float("nan")], ["young", "old"], ["t", "t"])
     with pytest.raises(ValueError, match="gendered_descriptors is the string 'old'; give a list"):
         likelihood_bias([1.0, 2.0], ["age"] * 2, ["young", "old"], ["t", "t"], gendered_descriptors="old")
-    with pytest.raises(ValueError, match=r"predictions has the shape \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"predictions .* \(shape \(2, 1\)\)"):
         likelihood_bias([[1.0], [2.0]], ["age"] * 2, ["young", "old"], ["t", "t"])

@@ -10,7 +10,6 @@ import pytest
 from hb_metrics.offensiveness import averages
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.offensiveness.offensiveness import Offensiveness
-from hb_metrics.stats import inputs
 
 ROW = {"probabilities": [0.25, 0.75], "descriptors": ["old", "young"], "templates": ["t"] * 2, "axes": ["age"] * 2}
 
@@ -200,20 +199,20 @@ def test_probabilities_have_to_be_probabilities(value):
 def test_columns_have_to_be_of_one_length(short):
     lengths = ", ".join(f"{len(column)} {name}" for name, column in module_inputs({**ROW, short: ["x"]}).items())
 
-    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format(lengths))):
+    with pytest.raises(ValueError, match=f"differ in length: {lengths};"):
         offensiveness(**{**ROW, short: ROW[short][:1]})
 
 
 @pytest.mark.parametrize(("column", "name"), [("descriptors", "descriptor"), ("templates", "template")])
 def test_a_missing_value_is_named(column, name):
-    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name=name, row=1))):
+    with pytest.raises(ValueError, match=f"{name} in row 1 is None"):
         offensiveness(**{**ROW, column: ["x", None]})
-    with pytest.raises(ValueError, match=exactly(inputs.NOT_TEXT_ERROR.format(name=name, row=1, value=2))):
+    with pytest.raises(ValueError, match=f"{name} in row 1 is 2;"):
         offensiveness(**{**ROW, column: ["x", 2]})
 
 
 def test_axes_are_given_for_all_sentences_or_for_none():
-    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name="axis", row=0))):
+    with pytest.raises(ValueError, match="axis in row 0 is None"):
         offensiveness(**{**ROW, "axes": [None, "age"]})
 
 
@@ -226,9 +225,9 @@ def test_the_threshold_has_to_be_a_probability_greater_than_0(threshold):
 def test_other_input_that_cannot_be_used_is_refused():
     with pytest.raises(ValueError, match=exactly(averages.EMPTY_ERROR)):
         offensiveness([], [], [])
-    with pytest.raises(ValueError, match=exactly(inputs.SHAPE_ERROR.format(name="predictions", shape=(2, 1)))):
+    with pytest.raises(ValueError, match=r"predictions .*\(shape \(2, 1\)\)"):
         offensiveness([[0.1], [0.2]], ["a", "b"], ["t", "t"])
-    with pytest.raises(ValueError, match=exactly(inputs.DDOF_ERROR.format(ddof=2))):
+    with pytest.raises(ValueError, match="ddof is 2;"):
         offensiveness(**ROW, ddof=2)
 
 
@@ -263,13 +262,13 @@ def test_the_module_takes_batches_and_single_sentences(metric, axes):
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        ("axes", [None, "age"], inputs.MISSING_ERROR.format(name="axis", row=0)),
-        ("descriptors", ["old", None], inputs.MISSING_ERROR.format(name="descriptor", row=1)),
+        ("axes", [None, "age"], "axis in row 0 is None"),
+        ("descriptors", ["old", None], "descriptor in row 1 is None"),
         ("predictions", [0.5, None], averages.PROBABILITY_ERROR.format(row=1, value="nan", count=1)),
     ],
 )
 def test_errors_reach_the_caller(metric, column, values, message):
-    with pytest.raises(ValueError, match=exactly(message)):
+    with pytest.raises(ValueError, match=re.escape(message)):
         metric.compute(**{**module_inputs(ROW), column: values})
 
 
