@@ -86,7 +86,7 @@ def plan(task: Task, files: None) -> RegardWork:
     options, shared = task.settings.of(RegardOptions), task.settings.run
     groups, pairs = groups_and_pairs(task.settings)
     only_fixed = options.regard_structures == "fixed" or options.paraphraser is not None
-    prompts = structured_prompt_table(groups, "original" if only_fixed else "all")
+    prompts = structured_prompt_table(groups, fixed_only=only_fixed)
     classifier = load_regard_classifier(
         options.regard_classifier,
         device=input_device(task.loaded.model),
@@ -186,7 +186,6 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
         "num_continuations": len(continuations),
         "num_blank": len(silent),
         "num_truncated": sum(continuations["truncated"].to_pylist()),
-        "num_ended_line": sum(continuations["ended_line"].to_pylist()),
         "num_blank_by_group": {group.name: blank.count(group.name) for group in work.groups},
         "num_cut_for_classifier": sum(regards["truncated"].to_pylist()),
         "paraphrases": paraphrases,
