@@ -58,7 +58,7 @@ from hb_train.training.runs import (
 from hb_train.training.trainers import ReplySFTTrainer
 
 # Options of one method alone.
-_METHOD_OPTIONS = {"subspace": "hd", "neutralized_states": "hd", "target_vectors": "add"}
+_METHOD_OPTIONS = {"neutralized_states": "hd", "target_vectors": "add"}
 # Options that name files, whose content is recorded instead.
 _FILE_OPTIONS = ("reddit_folder", "train_file", "validation_file", "reference_texts")
 

@@ -17,7 +17,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from trl import ModelConfig, SFTConfig, get_peft_config
 
@@ -54,8 +54,6 @@ class ResponseArguments:
     )
     num_pairs: int = option(1000, "The number of pairs of prompt and reply, for training and test together.")
     num_test: int = option(200, "The number of prompts in the test split, which has all of their replies.")
-    context: Literal["auto", "plain", "dialogpt", "chat"] = option("auto", "The format of prompts.")
-    decoding: str = option("greedy", "The decoding preset, as in measure.py.")
     max_new_tokens: int = option(40, "The largest number of tokens of a response, at which it is cut.")
 
     def __post_init__(self) -> None:
@@ -103,7 +101,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
         ValueError: The model, the data and the options do not go together, or training diverged.
         OSError: The model or the data is not there.
     """
-    decoding = decoding_preset(arguments.decoding, max_new_tokens=arguments.max_new_tokens)
+    decoding = decoding_preset("greedy", max_new_tokens=arguments.max_new_tokens)
     use_all_cores(training_args)
     dialogue = read_dialogue(
         None if arguments.dialogues is None else Path(arguments.dialogues),
@@ -113,8 +111,6 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     data = split_pairs(dialogue, arguments.num_test, training_args.seed)
     loaded = load_base_model(model_args, training_args)
     context, reason = detect_context(loaded.model, loaded.tokenizer)
-    if arguments.context != "auto":
-        context, reason = arguments.context, "as asked"
     description = {
         **training_description(arguments, training_args, loaded, model_args),
         "dialogue": dialogue.description(),

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.runs.replies import Replies, nonempty_replies, prompt_ids
 from hb_metrics.runs.run_folder import (
-    BIAS_VALUES_FILE,
     PROMPTS_FILE,
     REFUSALS_FILE,
     REPLIES,
@@ -30,7 +29,6 @@ _STYLE_PREFIX = "style: "
 _STYLES_COLUMN = "probabilities"
 
 NO_RESULTS_ERROR = "'{folder}' has no {file}; give the folder of a finished run"
-NO_STYLES_ERROR = "'{folder}' has no style vectors; measure with --measurements generation first"
 OTHER_PROMPTS_ERROR = (
     "{number:,} of the replies in '{folder}' are to none of its prompts; measure again in a new folder"
 )
@@ -60,7 +58,7 @@ class StyleShards:
     def __init__(self, folder: Path) -> None:
         self._files = sorted(folder.glob("*.parquet"))
         if not self._files:
-            raise ValueError(NO_STYLES_ERROR.format(folder=folder))
+            raise ValueError(f"'{folder}' has no style vectors; measure with --measurements generation first")
         _check_run(self._files)
         self.ids: list[str] = []
         starts = [0]
@@ -190,19 +188,6 @@ def read_shards(run: Run, subfolder: str, columns: Sequence[str]) -> pa.Table | 
         return None
     _check_run(files)
     return pa.concat_tables([_read_table(file, columns) for file in files])
-
-
-def read_bias_values(run: Run) -> pa.Table:
-    """The bias value of each of a run's replies: `id` and `bias_value`, in the order of its replies.
-
-    Raises:
-        ValueError: The file does not exist, or is of another run.
-    """
-    path = run.folder / BIAS_VALUES_FILE
-    if not path.is_file():
-        raise ValueError(NO_STYLES_ERROR.format(folder=run.folder))
-    _check_run([path])
-    return _read_table(path)
 
 
 def read_refusals(run: Run) -> pa.Table:

@@ -41,11 +41,6 @@ class DebiasArguments:
     )
     lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss; the paper tries 0.001 and 0.01.")
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss; the paper tries 10, 50 and 100.")
-    subspace: Literal["recomputed", "fixed"] = option(
-        "recomputed",
-        "Whether the bias directions of method hd are recomputed from the output layer at each step, or "
-        "fixed to those before training.",
-    )
     neutralized_states: Literal["attributes", "targets", "rest", "targets_and_rest"] = option(
         "attributes",
         "The states of the model from which method hd removes the bias directions: those at the attributes "

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_metrics.runs.finished_run import Run, StyleShards, read_bias_values, read_reply_table
+from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table
 from hb_metrics.runs.replies import questions_of, with_questions
 from hb_train.tuning.labels import ROW_SCHEMA, SPLITS, Labels, write_split
 
@@ -99,19 +99,6 @@ def _ended_by_decoding(generation: Mapping[str, Any]) -> bool:
     """Whether replies end after a sentence or a line, and a chat goes on until the model ends its turn."""
     in_chat = generation["context"] == "chat"
     return bool(generation.get("end_after_sentence")) or (in_chat and generation.get("reply") == "first_line")
-
-
-def stored_bias_values(run: Run, styles: StyleShards) -> np.ndarray:
-    """[replies] the bias values with α = 0, which the run has computed from all of its replies.
-
-    Raises:
-        ValueError: They are not there, of another run, or not of the replies that have style vectors.
-    """
-    stored = read_bias_values(run)
-    if stored["id"].to_pylist() != styles.ids:
-        raise ValueError(f"the bias values in '{run.folder}' are of other replies than its own; measure again")
-    values: np.ndarray = stored["bias_value"].to_numpy()
-    return values
 
 
 class Asked(NamedTuple):

@@ -266,13 +266,6 @@ def test_both_lambdas_weigh(biased_model, data, tmp_path):
     assert not same(trained["d"], first, atol=1e-6)
 
 
-def test_directions_are_fixed_or_follow_the_model(biased_model, data, tmp_path):
-    steps = few_steps("--learning_rate", "1e-2")
-    for subspace in ("fixed", "recomputed"):
-        run(data, tmp_path / subspace, "hd", *steps, "--subspace", subspace)
-    assert not same(weights(tmp_path / "fixed"), weights(tmp_path / "recomputed"), atol=1e-5)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("method", RATES)
 def test_two_processes_learn_what_one_learns(method, biased_model, data, forked_programs, tmp_path):

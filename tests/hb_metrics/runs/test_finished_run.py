@@ -18,7 +18,6 @@ from hb_metrics.inference.classifiers.classifier import probability_schema
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA
 from hb_metrics.runs.finished_run import (
     StyleShards,
-    read_bias_values,
     read_prompts,
     read_reply_table,
     read_run,
@@ -26,7 +25,6 @@ from hb_metrics.runs.finished_run import (
     read_styles,
 )
 from hb_metrics.runs.run_folder import (
-    BIAS_VALUES_FILE,
     LAYOUT,
     OTHER_LAYOUT_ERROR,
     PROMPTS_FILE,
@@ -35,7 +33,6 @@ from hb_metrics.runs.run_folder import (
     run_digest,
     with_plurals,
     write_prompts,
-    write_table,
 )
 from hb_metrics.stats.bias_values import DescriptorKey, bias_values
 
@@ -254,18 +251,6 @@ def test_replies_and_prompts_of_another_run_are_refused(run):
         read_stored_replies(finished.folder)
 
 
-def test_bias_values_are_read_unless_of_another_run(run):
-    finished, _ = run
-    with pytest.raises(ValueError, match=re.escape(f"'{finished.folder}' has no style vectors")):
-        read_bias_values(finished)
-    path, table = finished.folder / BIAS_VALUES_FILE, pa.table({"id": ["a", "b"], "bias_value": [0.5, -0.25]})
-    write_table(path, table)
-    assert read_bias_values(finished).equals(table)
-    pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), path)
-    with pytest.raises(ValueError, match=re.escape(str(path)) + ".* is of another run"):
-        read_bias_values(finished)
-
-
 def test_mean_styles_are_read(run):
     finished, _ = run
     assert read_styles(finished) is None
@@ -301,7 +286,7 @@ def test_shards_of_other_styles_are_refused(column, tmp_path):
         StyleShards(tmp_path)
 
 
-def test_mean_styles_and_bias_values_that_are_no_numbers_are_refused(run):
+def test_mean_styles_that_are_no_numbers_are_refused(run):
     finished, _ = run
     path = finished.folder / "style_means.parquet"
     pq.write_table(pa.table({"axis": ["age"], "descriptor": ["old"], "style: Kind": [np.nan]}), path)
@@ -312,7 +297,3 @@ def test_mean_styles_and_bias_values_that_are_no_numbers_are_refused(run):
     pq.write_table(pa.table({"axis": ["age"], "descriptor": ["old"]}), path)
     with pytest.raises(ValueError, match="lacks the columns axis, descriptor and 'style: …' of mean styles"):
         read_styles(finished)
-    path = finished.folder / BIAS_VALUES_FILE
-    pq.write_table(pa.table({"id": ["a"], "bias_value": [np.inf]}), path)
-    with pytest.raises(ValueError, match="has inf in column 'bias_value'"):
-        read_bias_values(finished)
