@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 from transformers import HfArgumentParser
 
 from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
-from hb_dataset.whole_files import write_text
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import render_contexts
 from hb_metrics.inference.models.layout import Layout, choose_layout
@@ -126,7 +125,6 @@ def reply(arguments: BaselineArguments) -> None:
             "num_descriptors": len(set(rows["descriptor"].to_pylist())),
             "by_split": dict(zip(SPLITS, (int((~held_out).sum()), int(held_out.sum())), strict=True)),
         }
-        write_text(folder / "README.md", _card(content))
         write_json(folder / BASELINE_FILE, content)
         print(
             f"\n{content['num_replies']:,} replies to prompts without a descriptor ({num_empty:,} more were empty), in "
@@ -206,24 +204,6 @@ def _rows(
     }
     rows = pa.table([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)
     return rows, int((~written).sum())
-
-
-def _card(content: dict[str, Any]) -> str:
-    left_out = "" if content["leave_out"] is None else f", without those of {content['leave_out']}"
-    return f"""---
-license: cc-by-sa-4.0
-language: en
----
-
-# Replies to prompts without a descriptor
-
-{content["num_replies"]:,} replies of {content["model"]["name"]} to HolisticBias prompts without a descriptor
-(`baseline_prompt`), sampled from its whole distribution, each beside prompts that have a descriptor in the same
-sentence (`prompt`; {content["num_descriptors"]:,} descriptors of {content["dataset_config"]}{left_out}), for tuning
-with `hb_train/tune.py --method distill`.
-
-Replies can hurt: they are what a language model said. Prompts: CC-BY-SA-4.0, from HolisticBias.
-"""
 
 
 if __name__ == "__main__":

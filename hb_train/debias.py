@@ -224,11 +224,10 @@ def _check_options(arguments: DebiasArguments, training_args: SFTConfig, model_a
 
 
 def _read_phrases(arguments: DebiasArguments, specification: BiasSpecification) -> dict[str, Phrases]:
-
     if arguments.reddit_folder is not None:
-        return read_reddit_phrases(Path(arguments.reddit_folder), specification, arguments.pairs)
+        return read_reddit_phrases(Path(arguments.reddit_folder), specification)
     return {
-        split: read_phrases(Path(str(path)), specification, arguments.pairs or "word")
+        split: read_phrases(Path(str(path)), specification)
         for split, path in (("train", arguments.train_file), ("validation", arguments.validation_file))
     }
 

@@ -36,27 +36,18 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
     from hb_metrics.inference.models.sources import EMBEDDED, find_source
 
     record = run.results["run"]
+    name, digest = model or record["settings"]["model"], record["model"]["digest"]
     if record["model"].get("answered_in_files"):
         if model is None:
             raise ValueError(
                 "the replies of this run are from files, which do not say what model gave them; set --model to the "
                 "folder or Hub id of that model"
             )
-        return load_tokenizer(find_source(model), trust_remote_code=trust_remote_code)
-    name, digest = model or record["settings"]["model"], record["model"]["digest"]
-    adapter = record["model"].get("adapter", {})
-    if name == adapter.get("name"):  # it was given as the model
-        name = record["model"]["name"]
+        return load_tokenizer(find_source(name), trust_remote_code=trust_remote_code)
     # The digest of a Hub id is the commit; its main branch may have moved on since.
     revision = None if name == EMBEDDED or Path(name).exists() else digest
     try:
-        source = find_source(
-            name,
-            revision,
-            adapter=f"{adapter['name']}@{adapter['revision']}" if adapter.get("revision") else adapter.get("name"),
-            gguf_file=None if Path(name).is_file() else record["model"].get("gguf_file"),
-        )
-        loaded = load_tokenizer(source, trust_remote_code=trust_remote_code)
+        loaded = load_tokenizer(find_source(name, revision), trust_remote_code=trust_remote_code)
     except OSError as error:
         raise OSError(
             f"the tokenizer of the model that replied is missing; set --model to its folder ({error})"

@@ -204,31 +204,20 @@ def test_a_batch_is_padded_at_its_end():
 
 def test_phrases_of_ones_own_are_read(tmp_path):
     (tmp_path / "pets.txt").write_text("the cat is greedy\n\nthe fish is greedy\n", encoding="utf-8")
-    phrases = read_phrases(tmp_path / "pets.txt", pets(), "word")
+    phrases = read_phrases(tmp_path / "pets.txt", pets())
     assert phrases == (["the cat is greedy"], ["the dog is greedy"], 1)
     (tmp_path / "pets.csv").write_text("text_t1,text_t2\nthe cat,the pup\nthe cow,\n", encoding="utf-8")
-    assert read_phrases(tmp_path / "pets.csv", pets(), "word") == (["the cat"], ["the pup"], 1)
+    assert read_phrases(tmp_path / "pets.csv", pets()) == (["the cat"], ["the pup"], 1)
     (tmp_path / "none.txt").write_text("the fish\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"has no phrase with a counterpart; set phrases with target terms of 'pets'"):
-        read_phrases(tmp_path / "none.txt", pets(), "word")
+        read_phrases(tmp_path / "none.txt", pets())
     for name, content in (("no.csv", "text\nthe cat\n"), ("empty.csv", "text_t1,text_t2\n,x\n"), ("x.doc", "the cat")):
         (tmp_path / name).write_text(content, encoding="utf-8")
         with pytest.raises(ValueError, match=f"{name}' cannot be read"):
-            read_phrases(tmp_path / name, pets(), "word")
-    with pytest.raises(ValueError, match="No such file"):
-        read_phrases(tmp_path / "nowhere.csv", pets(), "word")
+            read_phrases(tmp_path / name, pets())
 
 
-def test_twins_by_the_published_rule_are_in_lower_case(tmp_path):
-    path = tmp_path / "pets.txt"
-    path.write_text("My Cats sleep\nA Cat\n", encoding="utf-8")
-    phrases = read_phrases(path, pets(), "published")
-    assert phrases == (["my cats sleep", "a cat"], ["my dogs sleep", "a dog"], 0)
-    assert phrases.num_identical == 0
-
+def test_twins_that_are_the_same_text_are_rejected(tmp_path):
     (tmp_path / "same.csv").write_text("text_t1,text_t2\na cat,a cat\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"1 of 1 counterfactuals in '.*same.csv' are the same as their phrase"):
-        read_phrases(tmp_path / "same.csv", pets(), "word")
-    (tmp_path / "empty.csv").write_text("text_t1\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="has no phrase with a counterpart"):
-        read_phrases(tmp_path / "empty.csv", pets(), "word")
+        read_phrases(tmp_path / "same.csv", pets())
