@@ -25,7 +25,7 @@ from hb_dataset.whole_files import write_atomically, write_text
 from hb_metrics.obedience.values import read_directions
 from hb_metrics.runs.finished_run import Run, StyleShards, read_run
 from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, STYLES, open_run, package_versions, write_json
-from hb_train.training.options import check_least, check_shares, first_line, option, run_script
+from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.tuning.ceiling import FEW_REPLIES, SHARES, Ceiling, label_ceiling
 from hb_train.tuning.ceiling_page import ceiling_text
 from hb_train.tuning.label_rows import Asked, replies_to_label, tokenizer_of_run, write_rows
@@ -74,7 +74,8 @@ class LabelArguments:
                 raise ValueError(f"beta is '{self.beta}'; set a number, such as 0.0003, or auto") from error
         if (self.beta is None) == (self.beta_quantile is None):
             raise ValueError("set one of beta and beta_quantile, such as --beta auto or --beta_quantile 0.85")
-        check_shares(self, "beta_quantile")
+        if self.beta_quantile is not None and not 0 < self.beta_quantile < 1:
+            raise ValueError(f"beta_quantile is {self.beta_quantile}; set a number between 0 and 1")
         check_least(self, seed=0)
 
 

@@ -219,8 +219,6 @@ def _check_options(arguments: DebiasArguments, training_args: SFTConfig, model_a
     own_files = {arguments.train_file is None, arguments.validation_file is None}
     if own_files != {arguments.reddit_folder is not None}:
         raise ValueError("the phrases are not clear; set either --reddit_folder, or --train_file and --validation_file")
-    if training_args.load_best_model_at_end:
-        raise ValueError("the model of the last step is kept; leave out --load_best_model_at_end true")
 
 
 def _read_phrases(arguments: DebiasArguments, specification: BiasSpecification) -> dict[str, Phrases]:

@@ -144,18 +144,17 @@ def read_split(folder: Path, split: str, rows: RowFolder = LABELS) -> "Dataset":
     """The rows of a split, read past the cache of `datasets`, which may know another folder of that name.
 
     Raises:
-        ValueError: There is no such split, or it has no rows or other columns.
+        ValueError: There is no such split, or it has other columns.
     """
     from datasets import Dataset
 
     path = _split_path(folder, split)
-    again = f"write the rows again with hb_train/{rows.script}.py"
     try:
         table = pq.read_table(path).select(rows.schema.names).cast(rows.schema)
     except (KeyError, OSError, pa.ArrowException) as error:
-        raise ValueError(f"'{path}' cannot be read ({error}); {again}") from error
-    if not len(table):
-        raise ValueError(f"'{path}' has no rows; {again}")
+        raise ValueError(
+            f"'{path}' cannot be read ({error}); write the rows again with hb_train/{rows.script}.py"
+        ) from error
     return Dataset(table)
 
 

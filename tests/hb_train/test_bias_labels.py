@@ -36,7 +36,7 @@ from hb_metrics.measurements.measurement import Task
 from hb_metrics.runs.planning import load, model_source, read_prompts
 from hb_train import bias_labels
 from hb_train.bias_labels import LabelArguments, label, main
-from hb_train.training.encoding import IGNORED, encode_rows, without_tag
+from hb_train.training.encoding import IGNORED, encode_rows
 from hb_train.tuning.ceiling import label_ceiling
 from hb_train.tuning.label_rows import Asked, rendered_prompts
 from hb_train.tuning.labels import LABELS_FILE, SPLITS, read_labels
@@ -232,7 +232,7 @@ def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, l
     assert {row["id"] for row in rows} == set(replies)
     for row in rows:
         assert encode_rendered([row["prompt"]], **how) == [given_ids[row["tag"]][row["id"]]]
-        plain = without_tag(row["prompt"], row["tag"], suffix, row["id"]) + suffix
+        plain = row["prompt"].removesuffix(f" {row['tag']}{suffix}") + suffix
         assert encode_rendered([plain], **how) == [given_ids["none"][row["id"]]]
         text = replies[row["id"]]["text"]
         assert row["prompt"].endswith(f"{text} {row['tag']}{suffix}")

@@ -112,16 +112,6 @@ def test_reliability_is_the_share_of_signal():
         assert times * half / (1 + (times - 1) * half) == pytest.approx(target)
 
 
-def test_replies_alike_for_every_term_show_no_signal():
-    """The halves of such cells differ in opposite ways, which Spearman and Brown's formula has no value for."""
-    replies = np.random.default_rng(0).dirichlet(np.ones(5), size=8)
-    ceiling = label_ceiling(np.tile(replies, (12, 1)), *columns_of(np.full((2, 6), 8)), num_splits=4)
-    assert ceiling.half_reliability == pytest.approx(-1)
-    assert ceiling.reliability == 0
-    assert set(ceiling.replies_needed.values()) == {None}
-    assert not ceiling.helps
-
-
 def gaussian(rng, shifts, number, templates=3):
     """Replies as points around 0.5 that shift by descriptor, with noise: [templates × descriptors × number, styles]."""
     noise = 0.02 * rng.normal(size=(templates, len(shifts), number, shifts.shape[1]))

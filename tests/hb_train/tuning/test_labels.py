@@ -121,7 +121,6 @@ def test_a_folder_without_labels_is_rejected(tmp_path):
     [
         ({"bias_value": "high"}, "cannot be read"),
         ("prompt", "cannot be read"),
-        ("rows", "has no rows"),
     ],
 )
 def test_rows_that_were_changed_by_hand_are_not_learnt(change, problem, tmp_path):
@@ -134,7 +133,7 @@ def test_rows_that_were_changed_by_hand_are_not_learnt(change, problem, tmp_path
     if isinstance(change, dict):
         table = pa.Table.from_pylist([row | change])
     else:
-        table = table.drop_columns(change) if change == "prompt" else table.slice(1)
+        table = table.drop_columns(change)
     pq.write_table(table, path)
     with pytest.raises(ValueError, match=re.escape(f"'{path}' {problem}")):
         read_split(tmp_path, "train")
