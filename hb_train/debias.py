@@ -201,7 +201,7 @@ def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: 
     model.eval()
     # The paper's perplexity: of tokens 2…n, without a start token (section 3.1).
     scores = score_perplexity(
-        [*texts, *references], model, loaded.tokenizer, add_start_token=False, scoring="padded", progress=False
+        [*texts, *references], model, loaded.tokenizer, add_start_token=False, trees=False, progress=False
     )
     model.train(was_training)
     num_pairs = len(texts) // 2

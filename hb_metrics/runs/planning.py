@@ -1,6 +1,6 @@
 """Plans a run: chooses its prompts and measurements, loads the model, and describes the run for run.json."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,13 +92,12 @@ def model_source(settings: Settings) -> "Source | None":
     )
 
 
-def load(settings: Settings, source: "Source | None", digests: Mapping[str, str], device: Any) -> "Engine":
+def load(settings: Settings, source: "Source | None", device: Any) -> "Engine":
     """Loads the model that is measured, or whatever else answers for it.
 
     Args:
         settings: The options of the run.
         source: Where its files are.
-        digests: Those of local folders, so that they are not hashed again.
         device: Where it runs, unless it is spread by `--device_map`.
 
     Raises:
@@ -120,7 +119,6 @@ def load(settings: Settings, source: "Source | None", digests: Mapping[str, str]
             device=device,
             device_map=settings.run.device_map,
             trust_remote_code=settings.run.trust_remote_code,
-            digests=digests,
         )
     )
 

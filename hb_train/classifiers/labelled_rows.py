@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import yaml
 
+from hb_dataset.data_files import load_split
 from hb_dataset.hints import did_you_mean
 from hb_dataset.seeded_draws import seeded_generator
-from hb_dataset.text_columns import load_split
 
 SHIPPED = "shipped"  # the exemplars of the embedded classifier, in place of a dataset
 _EXEMPLARS = Path(__file__).parents[2] / "hb_metrics" / "inference" / "classifiers" / "style_data" / "exemplars.yaml"
@@ -55,7 +55,7 @@ def read_rows(
     import datasets
 
     try:
-        dataset = load_split([source], config, "train", streaming=False, missing_words=False)
+        dataset = load_split([source], config, "train")
     except (datasets.exceptions.DatasetsError, pa.ArrowException, EOFError) as error:
         reason = " ".join(str(error.__cause__ or error).split())
         raise ValueError(

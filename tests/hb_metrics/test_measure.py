@@ -256,6 +256,6 @@ def test_hundreds_of_prompts_of_v1_are_scored_by_the_embedded_model():
     assert tree.positions * 3 < tree.num_tokens.sum()
     sample = list(range(0, len(texts), len(texts) // 12))
     padded = score_perplexity(
-        [texts[row] for row in sample], loaded.model, loaded.tokenizer, scoring="padded", progress=False
+        [texts[row] for row in sample], loaded.model, loaded.tokenizer, trees=False, progress=False
     )
     np.testing.assert_allclose(tree.perplexities[sample], padded.perplexities, rtol=1e-4)

@@ -26,7 +26,7 @@ from hb_metrics.inference.models.contexts import (
     render_messages,
 )
 from hb_metrics.inference.models.loading import load_tokenizer
-from hb_metrics.inference.models.sources import folder_digest, local_digests
+from hb_metrics.inference.models.sources import folder_digest
 from hb_metrics.inference.models.thoughts import split_tokens
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.cues import cue_messages
@@ -211,7 +211,7 @@ def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, l
     for tag in ("none", "bias", "no_bias"):
         asked = settings_of(results_of(run)["run"]["settings"] | {"tag": tag})
         source = model_source(asked)
-        engine = load(asked, source, local_digests(source), process_state().device)
+        engine = load(asked, source, process_state().device)
         task = Task(asked, read_prompts(asked), engine, process_state(), ("generation",), run)
         plans[tag] = GENERATION.plan(task, None).plan
     recorded = results_of(run)["run"]["generation"]

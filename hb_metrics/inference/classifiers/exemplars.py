@@ -20,7 +20,6 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from transformers import BertModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from hb_dataset.whole_files import write_atomically
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.inference.models.embedded_wheels import not_installed
 from hb_metrics.inference.units import distinct, length_sorted_batches, one_thread_per_unit
@@ -88,8 +87,8 @@ class ExemplarClassifier:
     """Embeds texts and gives the probability of each label of an exemplar set.
 
     Args:
-        learnt_from: The exemplars. Their fitted discriminant is read, and is the same on every machine; one of other
-            lines or another wheel is fitted anew on CPU, which takes seconds.
+        learnt_from: The exemplars. Their fitted discriminant is read, and is the same on every machine; for other lines
+            or another wheel it is fitted on CPU, which takes seconds.
         device: The device that embeds texts.
 
     Raises:
@@ -107,15 +106,16 @@ class ExemplarClassifier:
         self.depths = learnt_from.depths
         self.labels = read_labelled(learnt_from.exemplars, learnt_from.label_key, learnt_from.lines_key).labels
         self.digest = _digest(folder, learnt_from)
-        self.discriminant = _kept(learnt_from.fitted, self.digest) or self.fit(learnt_from)
+        with np.load(learnt_from.fitted) as stored:
+            is_current = str(stored["digest"]) == self.digest
+            kept = Discriminant(stored["weights"], stored["offsets"], float(stored["temperature"]))
+        self.discriminant = kept if is_current else self.fit(learnt_from)
         self.model = self.model.to(torch.device(device))
 
     def fit(self, learnt_from: ExemplarSet) -> Discriminant:
         """Fits the discriminant of an exemplar set."""
-        exemplars, calibration = (
-            read_labelled(path, learnt_from.label_key, learnt_from.lines_key)
-            for path in (learnt_from.exemplars, learnt_from.calibration)
-        )
+        exemplars = read_labelled(learnt_from.exemplars, learnt_from.label_key, learnt_from.lines_key)
+        calibration = read_labelled(learnt_from.calibration, learnt_from.label_key, learnt_from.lines_key)
         fitted = fit_discriminant(
             self.features(exemplars.texts),
             exemplars.label_indices,
@@ -196,13 +196,8 @@ def load_exemplar_classifier(
 
 
 def save_discriminant(path: Path, discriminant: Discriminant, digest: str) -> None:
-    """Writes a discriminant and the digest of its lines, whole or not at all."""
-
-    def save(path: Path) -> None:
-        with path.open("wb") as file:  # given a path, numpy would add a suffix
-            np.savez(file, **discriminant._asdict(), digest=np.array(digest))
-
-    write_atomically(path, save)
+    """Writes a discriminant and the digest of its lines."""
+    np.savez(path, **discriminant._asdict(), digest=np.array(digest))
 
 
 def label_probabilities(features: np.ndarray, discriminant: Discriminant) -> np.ndarray:
@@ -273,14 +268,3 @@ def _digest(folder: Path, learnt_from: ExemplarSet) -> str:
     for path in (folder / "config.json", learnt_from.exemplars, learnt_from.calibration):
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _kept(path: Path, digest: str) -> Discriminant | None:
-    """Reads a fitted discriminant; `None`: the file does not exist, is damaged or of another digest."""
-    try:
-        with path.open("rb") as file, np.load(file) as stored:  # checks the CRC of each array
-            if str(stored["digest"]) == digest:
-                return Discriminant(stored["weights"], stored["offsets"], float(stored["temperature"]))
-    except Exception:  # noqa: BLE001 - a damaged file may raise anything, and fitting anew takes seconds
-        return None
-    return None

@@ -64,10 +64,10 @@ def load_style_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) 
 
 
 def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
-    """Reads style clusters (label → cluster, or cluster → labels) from YAML.
+    """Reads style clusters from YAML.
 
     Args:
-        path: A file with `clusters:`, and under it lists of labels by cluster, or a cluster for each label.
+        path: A file with `clusters:`, and under it a list of labels for each cluster.
 
     Returns:
         Cluster → labels.
@@ -77,24 +77,17 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
         OSError: It cannot be read.
     """
     faults: list[Fault] = []
-    clusters, problem = None, "it has no clusters"
     try:
         content, _ = load_with_lines(Path(path), faults)
-        clusters = content.get("clusters") if isinstance(content, Mapping) else None
+        problem = f"line {faults[0].line}: {faults[0].message}" if faults else "it has no clusters"
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        problem = f"it is not valid YAML ({error})"
-    if faults:
-        clusters, problem = None, f"line {faults[0].line}: {faults[0].message}"
-    if isinstance(clusters, Mapping) and clusters and all(isinstance(name, str) and name for name in clusters.values()):
-        by_cluster: dict[str, list[str]] = {}
-        for label, cluster in clusters.items():
-            by_cluster.setdefault(cluster, []).append(label)
-        return by_cluster
-    for cluster, labels in clusters.items() if isinstance(clusters, Mapping) else ():
-        if not isinstance(labels, list) or not labels or not all(isinstance(name, str) and name for name in labels):
-            clusters, problem = None, f"cluster '{cluster}' is {labels!r}"
-            break
-    if not isinstance(clusters, Mapping) or not clusters:
+        content, problem = None, f"it is not valid YAML ({error})"
+    clusters = content.get("clusters") if isinstance(content, Mapping) and not faults else None
+    is_clusters = isinstance(clusters, Mapping) and all(
+        isinstance(labels, list) and labels and all(isinstance(label, str) and label for label in labels)
+        for labels in clusters.values()
+    )
+    if not clusters or not is_clusters:
         raise ValueError(f"{path}: {problem}; write `clusters:` and under it `cluster: [label, label]` lines")
     return dict(clusters)
 

@@ -35,7 +35,7 @@ class Adapter:
     trained_on: str | None
 
 
-def find_adapter(source: Source, digests: Mapping[str, str] | None = None) -> Adapter | None:
+def find_adapter(source: Source) -> Adapter | None:
     """Identifies the adapter of a model; `None`: there is none.
 
     Raises:
@@ -48,7 +48,7 @@ def find_adapter(source: Source, digests: Mapping[str, str] | None = None) -> Ad
             f"the adapter '{source.adapter}' needs the package peft: pip install 'holistic-bias[adapters]' (or pip "
             "install peft)"
         )
-    digest, revision = identify(source.adapter, source.adapter_revision, ADAPTER_CONFIG, digests)
+    digest, revision = identify(source.adapter, source.adapter_revision, ADAPTER_CONFIG)
     return Adapter(name=source.adapter, revision=revision, digest=digest, trained_on=source.trained_on)
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -69,8 +68,9 @@ def find_source(
         ModuleNotFoundError: A package that GGUF files need is not installed.
     """
     if name == EMBEDDED and (revision, gguf_file) != (None, None):
-        what = f"revision '{revision}'" if revision is not None else f"gguf_file '{gguf_file}'"
-        raise ValueError(f"the embedded model has no {what}; leave it out")
+        raise ValueError(
+            f"the embedded model has no revision '{revision}' and no gguf_file '{gguf_file}'; leave it out"
+        )
     path = None if name == EMBEDDED else split_gguf(name)
     if path is not None:
         if gguf_file is not None:
@@ -110,43 +110,27 @@ def find_source(
     return source
 
 
-def identify(
-    source: str,
-    revision: str | None,
-    file: str = "config.json",
-    digests: Mapping[str, str] | None = None,
-) -> tuple[str, str | None]:
+def identify(source: str, revision: str | None, file: str = "config.json") -> tuple[str, str | None]:
     """Identifies the files of a model, and the revision to load all of them from.
 
     Args:
         source: A Hub id or a local folder.
         revision: Branch, tag or commit of a Hub id.
         file: A file of the model, or its GGUF file.
-        digests: The result of `local_digests`, whose files are not hashed again.
 
     Returns:
         The SHA-256 of a local folder, or of its GGUF file, and `None`; or the commit of a Hub id, twice. All files are
         then of one commit even if somebody pushes another commit meanwhile.
 
     Raises:
-        OSError: A Hub id is not there, or cannot be reached and was not downloaded before.
+        OSError: A Hub id does not exist, or cannot be reached and was not downloaded before.
     """
     if Path(source).is_dir():
-        path = Path(source) / file if file.lower().endswith(".gguf") else Path(source)
-        known = (digests or {}).get(str(path))
-        return known or (file_digest(path) if path.is_file() else folder_digest(path)), None
+        path = Path(source) / file
+        is_gguf = file.lower().endswith(".gguf") and path.is_file()
+        return file_digest(path) if is_gguf else folder_digest(Path(source)), None
     commit = Path(hf_hub_download(source, file, revision=revision)).parent.name
     return commit, commit
-
-
-def local_digests(source: Source) -> dict[str, str]:
-    """Hashes (SHA-256) each local folder or file that a model is loaded from, by its path; empty for Hub ids."""
-    digests = {}
-    model = Path(source.model) if source.gguf_file is None else Path(source.model) / source.gguf_file
-    for path in (model, *([] if source.adapter is None else [Path(source.adapter)])):
-        if path.exists():
-            digests[str(path)] = file_digest(path) if path.is_file() else folder_digest(path)
-    return digests
 
 
 def folder_digest(folder: Path) -> str:

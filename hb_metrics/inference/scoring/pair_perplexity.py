@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, Scoring, most_tokens, plan_perplexity
+from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, most_tokens, plan_perplexity
 from hb_metrics.inference.scoring.prefix_tree import pack_prefix_trees
 from hb_metrics.inference.scoring.scoring_paths import padded_units
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
@@ -147,12 +147,12 @@ def _plan(
     unique, _ = distinct([column[row] for column in sequences for row in kept])
     tree_positions = sum(len(tree.tokens) for tree in pack_prefix_trees(unique, max_positions))
     padded_positions = padded_units(unique, max_positions)[1]
-    chosen: Scoring = "auto" if tree_positions < padded_positions else "padded"
+    trees = tree_positions < padded_positions
     plan = plan_perplexity(
-        texts, loaded.model, loaded.tokenizer, scoring=chosen, max_positions=max_positions, add_start_token=False
+        texts, loaded.model, loaded.tokenizer, trees=trees, max_positions=max_positions, add_start_token=False
     )
     reason = f"prefix trees feed {tree_positions:,} tokens, padded batches {padded_positions:,}"
-    if chosen == "auto":
+    if trees:
         reason = f"{reason}; {plan.scoring_reason}"
     return TextPlan(
         ids=[f"{ids[row]}{mark}" for mark in marks for row in kept],

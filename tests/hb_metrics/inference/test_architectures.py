@@ -169,8 +169,8 @@ def test_scores_and_replies_are_those_of_one_text_at_a_time(kind, family, prompt
         model = model.to(dtype)
         expected = log_perplexities(model, tokenizer, texts)
         padded, auto = (
-            np.log(score_perplexity(texts, model, tokenizer, scoring=scoring, progress=False).perplexities)
-            for scoring in ("padded", "auto")
+            np.log(score_perplexity(texts, model, tokenizer, trees=trees, progress=False).perplexities)
+            for trees in (False, True)
         )
         noise = np.abs(padded - expected).max()
         if dtype == torch.float32:

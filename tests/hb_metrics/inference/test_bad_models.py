@@ -249,7 +249,7 @@ def test_another_models_tokenizer_is_refused_for_replies(get_small_model, tmp_pa
     _, tokenizer = get_small_model("gpt2")
     settings = {**get_small_model("llama")[0].config.to_dict(), "vocab_size": 100}
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings)).eval()
-    with pytest.raises(ValueError, match=r"token \d+ in the context of prompt id 0, and the model knows 100 tokens"):
+    with pytest.raises(ValueError, match=r"gives token \d+ and the model knows 100 tokens"):
         reply(["I love women."], loaded_as("causal", model, tokenizer), tmp_path)
 
 
@@ -295,8 +295,6 @@ def test_a_model_without_trees_is_scored_in_padded_batches(message, reason, prom
     scores = score_perplexity(prompts[:20], refusing, tokenizer, progress=False)
     assert (scores.scoring, scores.scoring_reason) == ("padded", reason)
     np.testing.assert_allclose(scores.perplexities, one_at_a_time(prompts[:20], model, tokenizer), rtol=1e-4)
-    with pytest.raises(ValueError, match=re.escape(f"does not work for this model: {reason}")):
-        score_perplexity(prompts[:20], refusing, tokenizer, scoring="tree", progress=False)
 
 
 def word_tokenizer(**special):
@@ -313,13 +311,13 @@ def test_a_tokenizer_without_special_tokens_will_do(get_small_model, tmp_path):
     model, tokenizer = get_small_model("gpt2")[0], word_tokenizer()
     assert tokenizer.all_special_ids == []
     texts = ["I love women .", "you love I", "women . . ."]
-    for scoring in ("auto", "padded"):
-        scores = score_perplexity(texts, model, tokenizer, scoring=scoring, progress=False)
+    for trees in (True, False):
+        scores = score_perplexity(texts, model, tokenizer, trees=trees, progress=False)
         assert (scores.start_token, scores.num_tokens.tolist()) == (None, [3, 2, 3])
         np.testing.assert_allclose(
             scores.perplexities, one_at_a_time(texts, model, tokenizer, start_token=False), rtol=1e-4
         )
-    with pytest.raises(ValueError, match=r"text 1 has 1 tokens .* add_start_token=True"):
+    with pytest.raises(ValueError, match=r"text 1 has 1 tokens"):
         score_perplexity(["I love you", "love"], model, tokenizer, progress=False)
 
 
@@ -337,11 +335,11 @@ def test_a_text_of_which_the_tokenizer_makes_nothing_is_told(get_small_model, tm
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize(("name", "scoring"), [("llama", "tree"), ("llama", "padded"), ("t5", "auto")])
-def test_scores_that_are_no_numbers_name_the_first_text(name, scoring, value, changed):
+@pytest.mark.parametrize(("name", "trees"), [("llama", True), ("llama", False), ("t5", True)])
+def test_scores_that_are_no_numbers_name_the_first_text(name, trees, value, changed):
     model, tokenizer = changed(name, slice(None), value)
     with pytest.raises(ValueError, match=r"gives (nan|-?inf) as negative log-likelihood of text 0;"):
-        score_perplexity(["I love women.", "I love men."], model, tokenizer, scoring=scoring, progress=False)
+        score_perplexity(["I love women.", "I love men."], model, tokenizer, trees=trees, progress=False)
 
 
 @pytest.mark.parametrize("options", [{}, {"num_beams": 2}, {"sample": True, "temperature": 1.5}])
@@ -368,23 +366,23 @@ def failing(run, error, fits, calls, size):
     return limited
 
 
-@pytest.mark.parametrize("scoring", ["tree", "padded"])
+@pytest.mark.parametrize("trees", [True, False])
 @pytest.mark.parametrize(
     ("error", "fits"), [*zip(OUT_OF_MEMORY.values(), (1, 1, 2, 3), strict=True)], ids=OUT_OF_MEMORY
 )
 def test_batches_too_large_for_the_memory_are_scored_in_halves(
-    fits, scoring, error, prompts, get_small_model, monkeypatch, capsys
+    fits, trees, error, prompts, get_small_model, monkeypatch, capsys
 ):
     model, tokenizer = get_small_model("llama")
     texts = [*prompts[:20], *prompts[:3]]
-    whole = score_perplexity(texts, model, tokenizer, scoring=scoring, progress=False)
+    whole = score_perplexity(texts, model, tokenizer, trees=trees, progress=False)
     calls = []
     for name, size in (("tree_nlls", lambda tree: len(tree.sequences)), ("padded_nlls", len)):
         run = getattr(scoring_paths, name)
         monkeypatch.setattr(scoring_paths, name, failing(run, error, fits, calls, size))
-    plan = plan_perplexity(texts, model, tokenizer, scoring=scoring)
+    plan = plan_perplexity(texts, model, tokenizer, trees=trees)
     calls.clear()
-    scores = score_perplexity(texts, model, tokenizer, scoring=scoring, progress=False)
+    scores = score_perplexity(texts, model, tokenizer, trees=trees, progress=False)
     assert (scores.scoring, scores.positions) == (whole.scoring, whole.positions)
     np.testing.assert_allclose(scores.perplexities, whole.perplexities, rtol=1e-5)
     np.testing.assert_array_equal(scores.num_tokens, whole.num_tokens)
@@ -406,14 +404,14 @@ def test_memory_does_not_choose_the_way_of_scoring(prompts, get_small_model, mon
     assert (plan.scoring, max(calls) > 2) == ("tree", True)
 
 
-@pytest.mark.parametrize("scoring", ["auto", "tree", "padded"])
-def test_memory_too_small_for_one_text_is_an_error(scoring, prompts, get_small_model, monkeypatch):
+@pytest.mark.parametrize("trees", [True, False])
+def test_memory_too_small_for_one_text_is_an_error(trees, prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("gpt2")
     for name in ("tree_nlls", "padded_nlls"):
         monkeypatch.setattr(scoring_paths, name, failing(None, OUT_OF_MEMORY["cuda"], 0, [], lambda payload: 1))
     message = r"^memory runs out even for one text alone \(CUDA out of memory\..*MiB\.\); use a machine"
     with pytest.raises(MemoryError, match=message) as error:
-        score_perplexity(prompts[:5], model, tokenizer, scoring=scoring, progress=False)
+        score_perplexity(prompts[:5], model, tokenizer, trees=trees, progress=False)
     one_line(error)
 
 
@@ -439,7 +437,7 @@ def test_the_encoder_decoder_and_masked_paths_halve_too(prompts, get_small_model
 def test_other_errors_are_not_taken_for_it(error, prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("gpt2")
     calls = []
-    plan = plan_perplexity(prompts[:9], model, tokenizer, scoring="padded")
+    plan = plan_perplexity(prompts[:9], model, tokenizer, trees=False)
     broken = type(plan)(**{**vars(plan), "score": lambda payload: failing(None, error, 0, calls, len)(model, payload)})
     with pytest.raises(type(error), match=re.escape(str(error))):
         list(units.run_units(broken, broken.units, model))

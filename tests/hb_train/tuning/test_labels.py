@@ -130,10 +130,7 @@ def test_rows_that_were_changed_by_hand_are_not_learnt(change, problem, tmp_path
     path.parent.mkdir()
     pq.write_table(table, path)
     assert read_split(tmp_path, "train").to_list() == [row]
-    if isinstance(change, dict):
-        table = pa.Table.from_pylist([row | change])
-    else:
-        table = table.drop_columns(change)
+    table = pa.Table.from_pylist([row | change]) if isinstance(change, dict) else table.drop_columns(change)
     pq.write_table(table, path)
     with pytest.raises(ValueError, match=re.escape(f"'{path}' {problem}")):
         read_split(tmp_path, "train")

@@ -1,7 +1,7 @@
 import hashlib
 import re
+import shutil
 import sys
-from functools import cache, partial
 from itertools import combinations
 from pathlib import Path
 
@@ -72,7 +72,8 @@ def few_styles(tmp_path, entries):
         some = [{"style": entry["style"], "replies": entry["replies"][first : first + 4]} for entry in entries[60:63]]
         files[name] = tmp_path / f"{name}.yaml"
         files[name].write_text(yaml.safe_dump(some), encoding="utf-8")
-    return STYLE_EXEMPLARS._replace(**files, fitted=tmp_path / "discriminant.npz")
+    fitted = Path(shutil.copy(STYLE_EXEMPLARS.fitted, tmp_path))
+    return STYLE_EXEMPLARS._replace(**files, fitted=fitted)
 
 
 def ranks(scores, styles):
@@ -245,38 +246,12 @@ def test_the_packaged_discriminant_is_of_its_lines(learnt_from, monkeypatch):
     ExemplarClassifier(learnt_from)
 
 
-def damages(path, discriminant):
-    """Does something else to the file each time."""
-    values = {**discriminant._asdict(), "temperature": 1.0}
-    exemplars.save_discriminant(path, discriminant, "0")
-    content = path.read_bytes()
-    yield path.write_bytes(content[: len(content) // 2])
-    quarter = len(content) // 4
-    yield path.write_bytes(
-        content[:quarter] + bytes(byte ^ 0x10 for byte in content[quarter:][:8]) + content[quarter + 8 :]
-    )
-    yield path.write_bytes(b"")
-    yield path.write_text("not an archive")
-    with path.open("wb") as file:
-        np.save(file, discriminant.weights)  # an array
-    yield
-    yield np.savez(path, **values, digest=np.array("0" * 64))  # of others
-    yield np.savez(path, **values)  # without a digest
-
-
-def test_a_damaged_or_foreign_discriminant_is_fitted_anew(few_styles, monkeypatch):
-    first = ExemplarClassifier(few_styles)
-    monkeypatch.setattr(exemplars.BertModel, "from_pretrained", lambda _: first.model)  # is the same each time
-    embed = cache(partial(ExemplarClassifier.features, first))
-    monkeypatch.setattr(ExemplarClassifier, "features", lambda _, texts: embed(tuple(texts)))
-    for number, _ in enumerate(damages(few_styles.fitted, first.discriminant)):
-        again = ExemplarClassifier(few_styles)
-        np.testing.assert_allclose(again.discriminant.weights, first.discriminant.weights, rtol=1e-6)
-        assert again.discriminant.temperature == pytest.approx(first.discriminant.temperature), number
-    assert number == 6
-    exemplars.save_discriminant(few_styles.fitted, first.discriminant, first.digest)
+def test_the_discriminant_of_other_lines_is_fitted_anew(few_styles, monkeypatch):
+    fitted = ExemplarClassifier(few_styles)
+    assert fitted.discriminant.weights.shape[1] == 3
+    exemplars.save_discriminant(few_styles.fitted, fitted.discriminant, fitted.digest)
     monkeypatch.setattr(exemplars, "fit_discriminant", None)
-    np.testing.assert_array_equal(ExemplarClassifier(few_styles).discriminant.weights, first.discriminant.weights)
+    np.testing.assert_array_equal(ExemplarClassifier(few_styles).discriminant.weights, fitted.discriminant.weights)
 
 
 def test_texts_are_embedded_on_the_runs_device(few_styles):

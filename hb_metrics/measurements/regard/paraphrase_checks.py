@@ -1,11 +1,11 @@
-"""What a paraphrase of a prompt must keep: the group it is about, and the meaning of its verb phrase.
+"""Checks that a paraphrase keeps its prompt's group and the meaning of its verb phrase.
 
-A paraphraser can lose what a prompt is for: whom it is about, or what it says of them. A paraphrase is dropped as
+A paraphrase is dropped as
 
 * `blank`: it has no letter, such as ".";
-* `lost_group`: the group is not mentioned, as whole words and in the number the prompt has it in;
-* `lost_meaning`: no word of the verb phrase's meaning is left, in whatever form ("worked as": work, job, employ);
-* `repeated`: it has the words of the prompt, or of an earlier paraphrase of it that was kept.
+* `lost_group`: it does not mention the group, as whole words and in the prompt's number;
+* `lost_meaning`: no word of the verb phrase's meaning is left, in any form ("worked as": work, job, employ);
+* `repeated`: it has the words of the prompt, or of the prompt's earlier paraphrases that were kept.
 """
 
 import re
@@ -33,36 +33,26 @@ def check_paraphrase(
     mentions: Sequence[str],
     verb_phrase: str,
     *,
-    keep_number: bool = True,
     others: Collection[str] = (),
 ) -> str | None:
-    """Why a paraphrase is to be dropped.
+    """Why a paraphrase is dropped.
 
     Args:
         paraphrase: The paraphrase; `None`: there is none.
         text: The prompt.
-        mentions: What its group may be called: "gay person", "gay people". Those in the prompt show its number.
-        verb_phrase: What the prompt says of the group: "was known for".
-        keep_number: Whether only the mentions in the prompt are the group; else all of them.
+        mentions: Names of its group: "gay person", "gay people". The paraphrase must keep one that the prompt has, and
+            so the number.
+        verb_phrase: The prompt's verb phrase, one of the paper's: "was known for".
         others: Paraphrases of this prompt that are kept already.
 
     Returns:
-        One of `REASONS`, the first that holds; `None` for a paraphrase to be kept.
-
-    Raises:
-        ValueError: The prompt has none of the mentions, or the verb phrase no known word.
+        One of `REASONS`, the first that holds; `None`: the paraphrase is kept.
     """
-    here = [mention for mention in mentions if _has(text, mention)]
-    if not here:
-        raise ValueError(
-            f"the prompt '{text}' has none of the group's mentions ({', '.join(map(repr, mentions))}); give others"
-        )
-    meaning = _meaning_of(verb_phrase)
     if paraphrase is None or not any(letter.isalpha() for letter in paraphrase):
         return "blank"
-    if not any(_has(paraphrase, mention) for mention in (here if keep_number else mentions)):
+    if not any(_has(paraphrase, mention) for mention in mentions if _has(text, mention)):
         return "lost_group"
-    if meaning.isdisjoint(re.findall(r"[a-z]+", _without(paraphrase, mentions).lower())):
+    if _meaning_of(verb_phrase).isdisjoint(re.findall(r"[a-z]+", _without(paraphrase, mentions).lower())):
         return "lost_meaning"
     if _sound(paraphrase) in {_sound(text), *map(_sound, others)}:
         return "repeated"
@@ -93,12 +83,9 @@ def _meaning_of(verb_phrase: str) -> set[str]:
     for meaning in _MEANING_WORDS:
         if meaning & words:
             meaning_words |= meaning
-    if not meaning_words:
-        known = ", ".join(line.split()[0] for line in _MEANINGS)
-        raise ValueError(f"verb phrase '{verb_phrase}' has no word whose meaning is known; known words: {known}")
     return meaning_words
 
 
 def _sound(text: str) -> tuple[str, ...]:
-    """What makes two texts the same: their words in any case, and the marks that make a question or an outcry."""
+    """The same for texts with the same words in any case, and the same marks of a question or an outcry."""
     return tuple(re.findall(r"\w+|[?!]", text.casefold()))

@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -10,31 +9,28 @@ from hb_dataset.prompt_groups import read_groups
 from hb_dataset.structured_prompts import structured_prompt_table
 from hb_dataset.structures import read_structures
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies import paraphrases
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.paraphrases import (
+from hb_metrics.measurements.regard import paraphrases
+from hb_metrics.measurements.regard.paraphrases import (
     PARAPHRASE_SCHEMA,
     REASONS,
     check_paraphrase,
     kept_prompts,
-    load_paraphraser,
     paraphrase_into_shards,
     paraphrase_text,
-    paraphraser_input,
     plan_paraphrases,
     read_paraphrases,
     summary,
 )
 
 TARGETS = [("what", "(ROOT (SBARQ (WHNP ) (SQ ) (. )))"), ("it", "(ROOT (S (NP ) (VP )))"), ("np", "(ROOT (NP (NP )))")]
-SHORT = {"num_beams": 2, "max_new_tokens": 8}
 GAY = ("gay person", "gay people")
 
 
 @pytest.fixture
 def prompts():
-    return structured_prompt_table(structures="original").take(list(range(0, 60, 12)))
+    return structured_prompt_table(fixed_only=True).take(list(range(0, 60, 12)))
 
 
 @pytest.fixture
@@ -104,13 +100,6 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_input_is_in_aesops_form():
-    source, target = "(ROOT (S (NP ) (VP ) (. )))", "(ROOT (SBARQ (WHNP ) (SQ ) (. )))"
-    assert paraphraser_input("The woman worked as", source, target) == (
-        "The woman worked as <sep> (ROOT (S (NP ) (VP ) (. ))) <sep> (ROOT (SBARQ (WHNP ) (SQ ) (. )))"
-    )
-
-
 @pytest.mark.parametrize(
     ("paraphrase", "verb_phrase", "reason"),
     [
@@ -154,12 +143,10 @@ def test_a_paraphrase_is_checked(paraphrase, verb_phrase, reason):
         assert check_paraphrase(said, f"The gay person {each}", GAY, each) == reason
 
 
-def test_the_number_may_change_where_it_is_allowed():
+def test_a_paraphrase_keeps_the_number_of_the_group():
+    text, turned = "The gay person was known for", "Gay people were known for"
     plural = "what were gay people known for?"
-    text = "The gay person was known for"
     assert check_paraphrase(plural, text, GAY, "was known for") == "lost_group"
-    assert check_paraphrase(plural, text, GAY, "was known for", keep_number=False) is None
-    turned = "Gay people were known for"
     assert check_paraphrase(plural, turned, GAY, "were known for") is None
     assert check_paraphrase(text, turned, GAY, "were known for") == "lost_group"
     # "man" is not in "woman".
@@ -181,19 +168,19 @@ def test_a_question_is_not_the_statement_in_its_words():
     assert check_paraphrase("the man was known for it", text, ("man",), "was known for", others=kept) is None
 
 
-def test_what_cannot_be_checked_is_told():
-    with pytest.raises(ValueError, match=r"^verb phrase 'sat on' has no word .*; known words: work, earn, describe"):
-        check_paraphrase("x", "The man sat on", ("man",), "sat on")
-    with pytest.raises(ValueError, match=r"^the prompt 'The woman was known' has none of the group's mentions \('man'"):
-        check_paraphrase("x", "The woman was known", ("man", "men"), "was known for")
+@pytest.fixture
+def three_targets(monkeypatch):
+    monkeypatch.setattr(paraphrases, "_targets_of", lambda prompt: TARGETS)
 
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
+@pytest.mark.usefixtures("three_targets")
 def test_paraphrases_are_decoded_alone_and_go_on_after_a_kill(name, load, bart, prompts, groups, tmp_path, monkeypatch):
-    monkeypatch.setattr(paraphrases, "ROWS_PER_SHARD", 4)
+    for constant, value in (("ROWS_PER_SHARD", 4), ("NUM_BEAMS", 2), ("MAX_NEW_TOKENS", 8)):
+        monkeypatch.setattr(paraphrases, constant, value)
     loaded = bart if name == "bart" else load(name)
-    plan = plan_paraphrases(prompts, groups, loaded, targets=TARGETS, **SHORT)
-    table = paraphrase_into_shards(plan, loaded, tmp_path / "first", progress=False)
+    plan = plan_paraphrases(prompts, groups, loaded)
+    table = paraphrase_into_shards(plan, loaded, tmp_path / "first")
     assert table.schema == PARAPHRASE_SCHEMA
     assert table["id"].to_pylist() == [
         f"{each}|{target}" for each in prompts["id"].to_pylist() for target, _ in TARGETS
@@ -204,7 +191,7 @@ def test_paraphrases_are_decoded_alone_and_go_on_after_a_kill(name, load, bart, 
         assert (row["structure"], row["parse"]) in TARGETS
         given = loaded.tokenizer(f"{prompt['text']} <sep> {prompt['parse']} <sep> {row['parse']}")["input_ids"]
         with torch.inference_mode():
-            (alone,) = decode(loaded.model, [given], Decoding(**SHORT), plan.ends)
+            (alone,) = decode(loaded.model, [given], Decoding(num_beams=2, max_new_tokens=8), plan.ends)
         assert row["paraphrase"] == (paraphrase_text(alone.tokens, loaded.tokenizer) or None)
         assert row["truncated"] == alone.truncated
         assert row["kept"] == (row["reason"] is None)
@@ -217,10 +204,10 @@ def test_paraphrases_are_decoded_alone_and_go_on_after_a_kill(name, load, bart, 
     before = contents(tmp_path / "first")
     assert len(before) == 4
     sorted((tmp_path / "first").iterdir())[2].unlink()
-    assert paraphrase_into_shards(plan, loaded, tmp_path / "first", progress=False).equals(table)
+    assert paraphrase_into_shards(plan, loaded, tmp_path / "first").equals(table)
     assert contents(tmp_path / "first") == before
     assert read_paraphrases(plan, tmp_path / "first").equals(table)
-    assert paraphrase_into_shards(plan, loaded, tmp_path / "one", batch_size=1, progress=False).equals(table)
+    assert paraphrase_into_shards(plan, loaded, tmp_path / "one", batch_size=1).equals(table)
     assert contents(tmp_path / "one") == before
 
 
@@ -236,24 +223,24 @@ def test_what_stands_after_the_last_separator_is_the_paraphrase(bart, load):
             assert paraphrase_text(tokenizer(written)["input_ids"], tokenizer) == expected
 
 
+@pytest.mark.usefixtures("three_targets")
 def test_the_separator_does_not_end_a_paraphrase(bart, prompts, groups):
-    plan = plan_paraphrases(prompts, groups, bart, targets=TARGETS, **SHORT)
+    plan = plan_paraphrases(prompts, groups, bart)
     separator = bart.tokenizer.convert_tokens_to_ids("<sep>")
     assert separator not in plan.ends.dropped
     assert bart.tokenizer.eos_token_id in plan.ends.dropped
 
 
-def test_kept_paraphrases_are_prompts_and_the_others_are_counted(bart, prompts, groups):
-    plan = plan_paraphrases(prompts.slice(0, 1), groups, bart, targets=[*TARGETS, ("bare", "(ROOT (FRAG ))")])
+def test_kept_paraphrases_are_prompts_and_the_others_are_counted(bart, prompts, groups, monkeypatch):
+    targets = [(structure, "(ROOT (S ))") for structure in ("past-this", "present", "past-perfect", "emphatic")]
+    monkeypatch.setattr(paraphrases, "_targets_of", lambda prompt: targets)
+    plan = plan_paraphrases(prompts.slice(0, 1), groups, bart)
     (prompt,) = prompts.slice(0, 1).to_pylist()
     assert (prompt["text"], prompt["group"]) == ("The man worked as", "man")
     said = ["what did the man work as?", "What did the man work as ?", "what did the men work as?", None]
-    columns = {name: [None] * 4 for name in ("prompt_id", "structure", "parse")}
-    written = pa.table({**columns, "id": plan.ids, "paraphrase": said, "truncated": [False] * 3 + [True]})
-    written = written.set_column(0, "prompt_id", [[prompt["id"]] * 4])
-    written = written.set_column(1, "structure", [[target.structure for target in plan.targets]])
-    written = written.set_column(2, "parse", [[target.parse for target in plan.targets]])
-    checked = paraphrases._checked(plan, written)
+    columns = {"id": plan.ids, "prompt_id": [prompt["id"]] * 4, "paraphrase": said, "truncated": [False] * 3 + [True]}
+    columns |= zip(("structure", "parse"), zip(*targets, strict=True), strict=True)
+    checked = paraphrases._checked(plan, pa.table(columns))
     assert checked["reason"].to_pylist() == [None, "repeated", "lost_group", "blank"]
     assert summary(checked) == {
         "num": 4,
@@ -261,34 +248,30 @@ def test_kept_paraphrases_are_prompts_and_the_others_are_counted(bart, prompts, 
         "num_dropped": {"blank": 1, "lost_group": 1, "lost_meaning": 0, "repeated": 1},
         "num_truncated": 1,
     }
-    allowed = paraphrases._checked(replace(plan, keep_number=False), written)
-    assert allowed["reason"].to_pylist() == [None, "repeated", None, "blank"]
 
     kept = kept_prompts(checked, prompts)
     assert kept.schema == prompts.schema
     (row,) = kept.to_pylist()
-    changed = {"id": f"{prompt['id']}|what", "text": said[0], "structure": "what", "parse": TARGETS[0][1], "kind": None}
+    kind = next(structure.kind for structure in read_structures() if structure.id == "past-this")
+    changed = {
+        "id": f"{prompt['id']}|past-this",
+        "text": said[0],
+        "structure": "past-this",
+        "parse": "(ROOT (S ))",
+        "kind": kind,
+    }
     assert row == prompt | changed
-    assert pa.concat_tables([prompts, kept]).num_rows == len(prompts) + 1
 
 
-def test_without_targets_every_structure_of_the_grammar_is_asked_for(bart, prompts, groups):
+def test_every_structure_of_the_grammar_is_asked_for(bart, prompts, groups):
     plan = plan_paraphrases(prompts, groups, bart)
     structures = [each.id for each in read_structures() if each.id != "original"]
-    assert [target.structure for target in plan.targets] == structures * len(prompts)
-    assert not any("{" in target.parse for target in plan.targets)
-    table = structured_prompt_table()
-    parses = {(row["verb_phrase"], row["structure"]): row["parse"] for row in table.to_pylist()}
-    for verb_phrase, target in zip(plan.verb_phrases, plan.targets, strict=True):
-        assert parses[verb_phrase, target.structure] == target.parse
+    assert [structure for structure, _ in plan.targets] == structures * len(prompts)
+    parses = {(row["verb_phrase"], row["structure"]): row["parse"] for row in structured_prompt_table().to_pylist()}
+    for prompt, (structure, parse) in zip(plan.prompts, plan.targets, strict=True):
+        assert parses[prompt["verb_phrase"], structure] == parse
 
 
-def test_what_cannot_be_paraphrased_is_refused(bart, prompts, groups, save_small_model):
-    with pytest.raises(ValueError, match=r"is a masked model; give a sequence-to-sequence one"):
-        load_paraphraser(str(save_small_model("bert")))
-    assert load_paraphraser(str(save_small_model("t5"))).kind == "encoder-decoder"
-    sat = prompts.slice(0, 1).set_column(prompts.column_names.index("verb_phrase"), "verb_phrase", [["is known for"]])
-    with pytest.raises(
-        ValueError, match=r"has the verb phrase 'is known for', for which the structures have no parses"
-    ):
-        plan_paraphrases(sat, groups, bart)
+def test_a_model_of_another_kind_is_refused(load, prompts, groups):
+    with pytest.raises(ValueError, match=r"is a causal model; choose a sequence-to-sequence one"):
+        plan_paraphrases(prompts, groups, load("gpt2"))
