@@ -25,12 +25,7 @@ from transformers import DataCollatorWithPadding, Trainer, TrainingArguments, se
 
 from hb_dataset.versions import read_version
 from hb_dataset.whole_files import write_text
-from hb_metrics.identity_leakage.leakage import (
-    identity_leakage,
-    leakage_results,
-    named_people,
-    shipped_sentences,
-)
+from hb_metrics.identity_leakage.leakage import identity_leakage, named_people, shipped_sentences
 from hb_metrics.inference.classifiers.styles import load_style_classifier
 from hb_metrics.runs.run_folder import write_json
 from hb_train.classifiers.calibration import fit_temperature, quality
@@ -201,7 +196,7 @@ def _measured(
         for name in ("calibration", "test")
     }
     leakage = identity_leakage(classifier.probabilities, named_people(vocabulary), shipped_sentences())
-    return {"quality": found, "identity_leakage": leakage_results(leakage)}
+    return {"quality": found, "identity_leakage": leakage}
 
 
 def _write(folder: Path, record: dict[str, Any]) -> None:
