@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
+from hb_dataset.data_files import load_split
 from hb_dataset.hints import did_you_mean
 from hb_dataset.seeded_draws import seeded_generator
-from hb_dataset.text_columns import load_split
 
 SHIPPED = "shipped"  # the exemplars of the embedded classifier, in place of a dataset
 _STYLE_DATA = Path(__file__).parents[2] / "hb_metrics" / "inference" / "classifiers" / "style_data"
@@ -87,7 +87,7 @@ def _load(source: str, config: str | None, split: str) -> Any:
     import datasets
 
     try:
-        return load_split([source], config, split, streaming=False, missing_words=False)
+        return load_split([source], config, split)
     except (datasets.exceptions.DatasetsError, pa.ArrowException, EOFError) as error:
         reason = " ".join(str(error.__cause__ or error).split())
         raise ValueError(
