@@ -132,13 +132,13 @@ def test_each_style_has_exemplars_and_no_reply_is_in_two_sets():
 def test_features_are_mean_pooled_states_at_each_depth(embedded, labelled):
     texts = labelled.texts[:5]
     found = embedded.features(texts)
-    assert (found.shape, found.dtype) == ((5, len(embedded.depths) * WIDTH), np.float32)
+    assert (found.shape, found.dtype) == ((5, len(exemplars.DEPTHS) * WIDTH), np.float32)
     for text, features in zip(texts, found, strict=True):
         with torch.inference_mode():
             inputs = embedded.tokenizer(text, return_tensors="pt")
             states = embedded.model(**inputs, output_hidden_states=True).hidden_states
         assert len(states) == 7
-        for place, depth in enumerate(embedded.depths):
+        for place, depth in enumerate(exemplars.DEPTHS):
             mean = states[depth][0].mean(0).numpy()
             expected = mean / np.linalg.norm(mean)
             np.testing.assert_allclose(features[place * WIDTH : (place + 1) * WIDTH], expected, atol=1e-5)
