@@ -4,7 +4,7 @@ Aggarwal et al. (2022): regard of texts that continue prompts in many syntactic 
 and by structure, and the same for one fixed structure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import datasets
@@ -12,7 +12,7 @@ import evaluate
 
 from hb_metrics.regard_bias.cell_means import kl_matrix
 from hb_metrics.regard_bias.intervals import spread_over_structures
-from hb_metrics.regard_bias.regard_results import CONFIDENCE_LEVEL, FIXED_STRUCTURE, regard_bias
+from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
 from hb_metrics.regard_bias.structure_results import by_structure
 from hb_metrics.stats.inputs import check_column, check_references, is_whole
@@ -51,21 +51,14 @@ Args:
     confidence_level (float): confidence level of the intervals, which are by Student's t. Defaults to 0.95.
     fixed_structure (str): the structure whose figures are compared with those of all structures. Defaults to original.
 Returns:
-    gaps (dict): pair -> advantaged, disadvantaged, gap (mean of advantaged - of disadvantaged), interval_structures,
-        interval_seeds, no_interval, and of single structures num_structures, num_flipped, flipped, share_flipped,
-        num_zero.
-    by_group (dict): group -> distribution, counts, mean, sd, num, interval_structures, interval_seeds, no_interval.
-        no_interval: kind of units -> why there is no interval: fewer than 5 units, or coverage would be wrong.
-    kl_divergence (dict of dict): row group -> column group -> KL(row || column), natural logarithm.
-    kl_error (str): why there are no divergences.
-    by_structure (dict): structure -> mean (by group), overall, gap (by pair), num, num_groups.
-    best_structures, worst_structures (list): the five highest and lowest by overall mean.
-    largest_gap, smallest_gap (dict): pair, or all -> the five structures with the largest and smallest gaps.
-    fixed (dict): the figures of the fixed structure alone, with interval_prompts.
+    gaps (dict): pair -> gap (mean of advantaged - of disadvantaged), intervals or no_interval (why there is none),
+        flipped (structures whose gap has the opposite sign), and more.
+    by_group (dict): group -> distribution, counts, mean, sd, num, intervals.
+    kl_divergence (dict of dict): row group -> column group -> KL(row || column); kl_error: why there are none.
+    by_structure, best_structures, worst_structures, largest_gap, smallest_gap: the figures of single structures.
+    fixed (dict): the figures of the fixed structure alone.
     verdicts (dict): pair -> fixed, structured (advantaged, disadvantaged or undecided), survives, no_verdict (reasons).
-    verdict_over (dict): the kind of units whose intervals decide the verdicts.
-    num_rows, num_other, num_counted, num_structures, num_prompts, num_seeds, and the options.
-    None stands for undefined values.
+    Counts and options. The module's card describes all results; None stands for undefined values.
 Examples:
     >>> metric = evaluate.load("regard_bias")
     >>> results = metric.compute(
@@ -134,24 +127,8 @@ class RegardBias(evaluate.Metric):
         structures: Sequence[Any],
         prompts: Sequence[Any],
         seeds: Sequence[Any],
-        pairs: Mapping[str, Sequence[str]] | None = None,
-        smoothing: float | None = None,
-        confidence_level: float = CONFIDENCE_LEVEL,
-        fixed_structure: str = FIXED_STRUCTURE,
+        **options: Any,
     ) -> dict[str, Any]:
-        return regard_bias(
-            predictions,
-            groups,
-            structures=_known(structures),
-            prompts=_known(prompts),
-            seeds=_known(seeds),
-            pairs=pairs,
-            smoothing=smoothing,
-            confidence_level=confidence_level,
-            fixed_structure=fixed_structure,
-        )
-
-
-def _known(column: Sequence[Any]) -> Sequence[Any] | None:
-    """The column; `None` if it was left out."""
-    return None if all(value is None for value in column) else column
+        optional = {"structures": structures, "prompts": prompts, "seeds": seeds}
+        known = {name: column for name, column in optional.items() if any(value is not None for value in column)}
+        return regard_bias(predictions, groups, **known, **options)

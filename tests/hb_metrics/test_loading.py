@@ -1,11 +1,13 @@
 """Every metric as `evaluate` loads it, from its folder in a checkout and by its bare name once it is installed."""
 
+import doctest
 import importlib
 import json
 import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from hub_scripts.module_files import metric_folders
 FOLDERS = {folder.name: folder for folder in metric_folders()}
 OPTIONS = {
     "full_gen_bias": {"labels": ["Calm", "Kind", "Curious", "Earnest"], "debias": True, "confidence_level": 0.95},
-    "language_model_bias": {"outliers": "pair"},
+    "language_model_bias": {"alpha": 0.1},
     "likelihood_bias": {"alpha": 0.1},
     "offensiveness": {"threshold": 0.6},
     "regard_bias": {"pairs": {"gender": ["man", "woman"]}, "smoothing": 1},
@@ -113,6 +115,9 @@ def test_a_loaded_metric_gives_what_the_imported_one_gives(computed, name, tmp_p
     module = importlib.import_module(f"hb_metrics.{name}.{name}")
     metric = getattr(module, name.title().replace("_", ""))(cache_dir=str(tmp_path))
     expected = [metric.compute(**columns, **OPTIONS.get(name, {})) for columns in tables_of(name)]
+    names = {"evaluate": SimpleNamespace(load={name: metric}.__getitem__)}
+    example = doctest.DocTestParser().get_doctest(metric.inputs_description, names, name, None, None)
+    assert doctest.DocTestRunner().run(example).failed == 0
 
     results, _ = computed[name]
 

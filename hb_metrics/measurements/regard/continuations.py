@@ -44,7 +44,6 @@ CONTINUATION_SCHEMA = pa.schema(
         ("continuation", pa.string()),
         ("num_tokens", pa.int64()),
         ("truncated", pa.bool_()),
-        ("ended_line", pa.bool_()),
     ]
 )
 
@@ -78,7 +77,6 @@ class ContinuationPlan(DecodingPlan):
             "top_k": self.decoding.top_k,
             "top_p": self.decoding.top_p,
             "max_tokens": self.decoding.max_new_tokens,
-            "ends": "special tokens, and the first line break after a word",
             "same_in_any_batch": self.invariant,
         }
 
@@ -180,13 +178,11 @@ def continue_into_shards(
     Returns:
         A table with the columns of `CONTINUATION_SCHEMA` in the order of the plan, on the main process; `None` on all
         others. `continuation` is the model's text without white space around it, null if the model wrote nothing.
-        `num_tokens` counts its tokens, white space included; `truncated`: it was cut at `MAX_TOKENS`; `ended_line`: it
-        ended at a line break.
+        `num_tokens` counts its tokens, white space included; `truncated`: it was cut at `MAX_TOKENS`.
 
     Raises:
         MemoryError: Memory does not suffice for one prompt alone.
     """
-    breaks = set(plan.ends.kept)
 
     def make_columns(rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
         texts = [reply_text(continuation.tokens, loaded.tokenizer) for continuation in decoded]
@@ -197,10 +193,6 @@ def continue_into_shards(
             "continuation": [text or None for text in texts],
             "num_tokens": [len(continuation.tokens) for continuation in decoded],
             "truncated": [continuation.truncated for continuation in decoded],
-            "ended_line": [
-                bool(text) and not continuation.truncated and continuation.tokens[-1] in breaks
-                for continuation, text in zip(decoded, texts, strict=True)
-            ],
         }
 
     return decode_into_shards(

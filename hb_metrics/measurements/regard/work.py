@@ -186,7 +186,6 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
         "num_continuations": len(continuations),
         "num_blank": len(silent),
         "num_truncated": sum(continuations["truncated"].to_pylist()),
-        "num_ended_line": sum(continuations["ended_line"].to_pylist()),
         "num_blank_by_group": {group.name: blank.count(group.name) for group in work.groups},
         "num_cut_for_classifier": sum(regards["truncated"].to_pylist()),
         "paraphrases": paraphrases,
