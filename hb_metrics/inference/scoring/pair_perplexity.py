@@ -90,13 +90,14 @@ def plan_texts(
     long = (lengths > most_tokens(loaded.model, loaded.tokenizer)).any(axis=0) & ~short
     num_skipped = {"one_token": int(short.sum()), "too_long": int(long.sum())}
     kept = np.flatnonzero(~short & ~long)
-    if not len(kept):
+    rows: list[int] = kept.tolist()
+    if not rows:
         raise ValueError(
             f"none of {len(ids)} texts or pairs can be scored: {num_skipped['one_token']} have a single token or none, "
             f"{num_skipped['too_long']} are longer than the model takes; pass other texts"
         )
-    texts = [column[row] for column in columns for row in kept]
-    unique, _ = distinct([column[row] for column in sequences for row in kept])
+    texts = [column[row] for column in columns for row in rows]
+    unique, _ = distinct([column[row] for column in sequences for row in rows])
     tree_positions = sum(len(tree.tokens) for tree in pack_prefix_trees(unique, max_positions))
     padded_positions = padded_units(unique, max_positions)[1]
     trees = tree_positions < padded_positions
@@ -108,7 +109,7 @@ def plan_texts(
         reason = f"{reason}; {plan.scoring_reason}"
     marks = [f":{side}" for side in SIDES] if len(columns) == len(SIDES) else [""]
     return TextPlan(
-        ids=[f"{ids[row]}{mark}" for mark in marks for row in kept],
+        ids=[f"{ids[row]}{mark}" for mark in marks for row in rows],
         texts=texts,
         kept=kept,
         num_skipped=num_skipped,

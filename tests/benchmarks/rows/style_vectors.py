@@ -52,6 +52,7 @@ def load_sentence_transformer(inputs: list[str]) -> Loaded:
     from sentence_transformers.sentence_transformer.modules import Transformer
 
     from hb_metrics.inference.classifiers.exemplars import DEPTHS, _model_folder
+
     class DepthPooling(torch.nn.Module):
         """Mean-pooled token states at each depth, each of length 1."""
 
