@@ -13,8 +13,7 @@ from jinja2 import UndefinedError
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.page import write_report
 from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.run_folder import REPORT_FILE, run_digest
-from hb_metrics.style_clusters.section import read_results, style_clusters_section
+from hb_metrics.runs.run_folder import REPORT_FILE
 
 COMPARISON_FILE = "comparison.html"
 
@@ -52,11 +51,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         help="The human_evaluation.json that `human-eval analyse` wrote, to be shown beside the two runs it is about.",
     )
-    parser.add_argument(
-        "--style_clusters",
-        type=Path,
-        help="The style_clusters.json that `style-clusters` wrote, to be shown in the report of the run it is about.",
-    )
     arguments = parser.parse_args(argv)
     try:
         path = write(
@@ -65,7 +59,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             arguments.names,
             arguments.labels,
             arguments.human_evaluation,
-            arguments.style_clusters,
         )
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
@@ -80,7 +73,6 @@ def write(
     names: Sequence[str] | None = None,
     labels: Path | None = None,
     human_evaluation: Path | None = None,
-    style_clusters: Path | None = None,
 ) -> Path:
     """Writes the page and returns its path.
 
@@ -92,8 +84,6 @@ def write(
     if output is not None and not output.parent.is_dir():
         raise ValueError(f"there is no folder '{output.parent}' to write in; make it first")
     if len(runs) > 1:
-        if style_clusters is not None:
-            raise ValueError(f"--style_clusters are of one run, and there are {len(runs)}; name that run alone")
         write_comparison(runs, path, names, labels, human_evaluation)
     elif names is not None:
         raise ValueError("--names are for several runs, and there is one; name two or more runs, or leave --names out")
@@ -102,11 +92,7 @@ def write(
     elif human_evaluation is not None:
         raise ValueError("--human_evaluation is of two runs, and there is one; name both")
     else:
-        run = read_run(runs[0])
-        more = []
-        if style_clusters is not None:
-            more.append(style_clusters_section(read_results(style_clusters, run_digest(run.folder))))
-        write_report(run.results, path, more=more)
+        write_report(read_run(runs[0]).results, path)
     return path
 
 
