@@ -64,12 +64,11 @@ def tiles(figures: Sequence[Figure]) -> list[Tile]:
 
 
 def quick_sentence(settings: Mapping[str, Any], measurements: Sequence[Measurement]) -> str | None:
-    """Which options `--quick` lowered in these measurements; `None`: it was not set, or changed nothing in them."""
-    lowered = [
-        f"--{name} {value}, where the default is {getattr(measurement.options, name)}"
-        for measurement in measurements
-        if measurement.options is not None
-        for name, value in quick_values([measurement.options]).items()
-        if settings.get(name) == value
-    ]
+    """The options that `--quick` lowered in these measurements; `None`: it was not set, or lowered none."""
+    lowered = []
+    kinds = [measurement.options for measurement in measurements if measurement.options is not None]
+    for name, value in quick_values(kinds).items():
+        if settings.get(name) == value:
+            default = next(getattr(kind, name) for kind in kinds if hasattr(kind, name))
+            lowered.append(f"--{name} {value}, where the default is {default}")
     return f"A quick look (--quick): {'; '.join(lowered)}." if settings.get("quick") and lowered else None
