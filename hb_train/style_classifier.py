@@ -25,12 +25,7 @@ from transformers import DataCollatorWithPadding, Trainer, TrainingArguments, se
 
 from hb_dataset.versions import read_version
 from hb_dataset.whole_files import write_text
-from hb_metrics.identity_leakage.leakage import (
-    identity_leakage,
-    leakage_results,
-    named_people,
-    shipped_sentences,
-)
+from hb_metrics.identity_leakage.leakage import identity_leakage, named_people, shipped_sentences
 from hb_metrics.inference.classifiers.styles import load_style_classifier
 from hb_metrics.runs.run_folder import write_json
 from hb_train.classifiers.calibration import Quality, fit_temperature, quality
@@ -227,7 +222,7 @@ def _measured(
     leakage = identity_leakage(classifier.probabilities, named_people(vocabulary), shipped_sentences())
     return {
         "quality": {name: _plain(each) for name, each in {**found, "calibration_before": before}.items()},
-        "identity_leakage": leakage_results(leakage),
+        "identity_leakage": leakage,
     }
 
 

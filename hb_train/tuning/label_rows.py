@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_metrics.runs.finished_run import Run, StyleShards, read_bias_values, read_reply_table
-from hb_metrics.runs.replies import questions_of, with_questions
+from hb_metrics.runs.replies import with_questions
 from hb_train.tuning.labels import ROW_SCHEMA, SPLITS, Labels, write_split
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
     if _ended_by_decoding(run.results["run"]["generation"]):
         cut = pa.array(np.ones(len(chosen), bool))
         chosen = chosen.set_column(chosen.column_names.index("truncated"), "truncated", cut)
-    questions = questions_of(chosen)
+    questions = chosen["question"].to_pylist()
     templates = with_questions(chosen["template"].to_pylist(), questions)
     more = {"question": pa.array(questions, pa.string()), "template": pa.array(templates, pa.string())}
     return pa.table({**{name: chosen[name] for name in columns}, **more})

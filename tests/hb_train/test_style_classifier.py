@@ -92,7 +92,7 @@ def test_it_learns_and_the_folder_has_the_figures_of_its_record(trained, rows):
     assert test["accuracy"] > 0.7 > test["chance"]
     classifier = load_style_classifier(str(trained))
     leakage = identity_leakage(classifier.probabilities, named_people(few_terms("v1.0")), shipped_sentences())
-    assert record["identity_leakage"]["leakage"] == pytest.approx(leakage.leakage, rel=1e-5)
+    assert record["identity_leakage"]["leakage"] == pytest.approx(leakage["leakage"], rel=1e-5)
     assert record["identity_leakage"]["num_terms"] == 50
     held_out = record["quality"]["calibration"]
     assert held_out["negative_log_likelihood"] <= record["quality"]["calibration_before"]["negative_log_likelihood"]
