@@ -26,7 +26,7 @@ from trl import ModelConfig, SFTConfig, get_peft_config
 from hb_dataset.bias_specification import BiasSpecification, read_specification
 from hb_dataset.dialogue_pairs import read_dialogue
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.scoring.pair_perplexity import plan_pairs, plan_reference
+from hb_metrics.inference.scoring.pair_perplexity import plan_texts
 from hb_metrics.inference.scoring.perplexity import score_perplexity
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.runs.run_folder import write_json
@@ -111,10 +111,10 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     # The same texts as `measure.py` can score; what is too long for the model is counted.
     validation = phrases["validation"]
     numbers = [str(row) for row in range(len(validation.texts_t1))]
-    pairs = plan_pairs(validation.texts_t1, validation.texts_t2, loaded, ids=numbers)
+    pairs = plan_texts([validation.texts_t1, validation.texts_t2], loaded, ids=numbers)
     if reference_description is not None:
         numbers = [str(row) for row in range(len(references))]
-        reference_plan = plan_reference(references, loaded, ids=numbers)
+        reference_plan = plan_texts([references], loaded, ids=numbers)
         references = reference_plan.texts
         reference_description["num_skipped"] = reference_plan.num_skipped
     marked_terms = read_terms(specification, loaded.tokenizer, with_forms=True)
