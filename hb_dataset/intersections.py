@@ -45,16 +45,13 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
         yield intersect(vocabulary.descriptors[first], vocabulary.descriptors[second], positions)
 
 
-def sample_intersections(
-    vocabulary: Vocabulary, *, pairs_per_axis_pair: int = PAIRS_PER_AXIS_PAIR, seed: int = 0
-) -> list[Intersection]:
+def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Intersection]:
     """A sample stratified by axes: equally many pairs of each two axes, those of the terms used least so far first.
 
     With 16 pairs of each two axes, every term of v1.0 that is not left out altogether is in at least one.
 
     Args:
         vocabulary: A vocabulary with an `adjective_order`.
-        pairs_per_axis_pair: How many pairs of each two axes; fewer where there are not so many.
         seed: Chooses among terms used equally often; by a hash, so the same on every machine.
 
     Returns:
@@ -73,7 +70,7 @@ def sample_intersections(
         order = sorted(range(len(pairs)), key=ranks.__getitem__)
         firsts, seconds = np.array(pairs)[order].T
         free = np.ones(len(pairs), dtype=bool)
-        for _ in range(min(pairs_per_axis_pair, len(pairs))):
+        for _ in range(min(PAIRS_PER_AXIS_PAIR, len(pairs))):
             # Of the pairs whose terms were used least, the first in the order of the hash.
             best = np.where(free, used[firsts] + used[seconds], np.iinfo(np.int64).max).argmin()
             free[best] = False
