@@ -122,12 +122,6 @@ def test_terms_stand_beside_a_noun_of_their_gender():
     assert [person.key for person in some] == [("ability", "Deaf"), ("age", "old")]
 
 
-def test_twenty_sentences_name_a_person_once():
-    sentences = shipped_sentences()
-    assert len(set(sentences)) == len(sentences) == 20
-    assert all(sentence.count("{noun_phrase}") == 1 and sentence[-1] == "." for sentence in sentences)
-
-
 def test_the_command_prints_the_figures_and_writes_them(tmp_path, monkeypatch, capsys):
     classifier = SimpleNamespace(
         name="toy", digest="aa", labels=("a", "b"), probabilities=planted({"Deaf": 0.2, "old": -0.1})
