@@ -85,8 +85,7 @@ class RunOptions:
     )
     output_dir: str | None = option(
         None,
-        "The run folder. Default: runs/<model>-<dataset_config>, followed by every option that differs from its "
-        "default.",
+        "The run folder. Default: runs/<model>-<dataset_config>, the --measurements, and a digest of other settings.",
     )
     revision: str | None = option(None, "The branch, tag or commit of the model's Hub id.")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = option(

@@ -31,7 +31,7 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
         The path.
 
     Raises:
-        ValueError: The file exists or has another suffix, or there is nothing to ask.
+        ValueError: The file exists or has another suffix.
     """
     import pyarrow.parquet as pq
 
@@ -103,10 +103,6 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
         columns["text"] += prompts["text"].to_pylist()
         for name in _COLUMNS[3:]:
             columns[name] += [None] * number
-    if not columns["id"]:
-        raise ValueError(
-            "these measurements ask a model for nothing; name another in --measurements, such as generation"
-        )
     types = {"messages": pa.list_(message), "personas": pa.list_(pa.string()), "seed": pa.int64()}
     arrays = {name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()}
     if decoding is not None:

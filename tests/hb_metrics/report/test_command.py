@@ -64,7 +64,7 @@ def test_what_is_no_run_is_named(copied, tmp_path, capsys):
     assert "has no results.json" in failing([copied[0], tmp_path / "nowhere"], capsys)
     assert "there is no folder" in failing([copied[1], "--output", tmp_path / "no" / "a.html"], capsys)
     for text, error in (
-        ("[1]", "does not hold the results of a run"),
+        ("[1]", "holds no JSON object"),
         ("{", "cannot be read"),
         (json.dumps({"run": {"layout": {"version": LAYOUT}}}), "the results lack "),
         (

@@ -141,8 +141,6 @@ def test_an_export_replaces_no_file_and_needs_something_to_ask(exported, place, 
         export(asked, place / "prompts.jsonl")
     with pytest.raises(ValueError, match=r"ends in none of \.parquet, \.jsonl"):
         export(asked, place / "prompts.txt")
-    with pytest.raises(ValueError, match="ask a model for nothing"):
-        export({**asked, "measurements": "offensiveness"}, place / "no.jsonl")
 
 
 def test_persona_lines_and_system_prompt_are_in_the_messages(place, asked):
@@ -282,12 +280,10 @@ def test_a_table_that_would_lose_text_is_refused(content, message, tmp_path):
     assert [row.reply for row in read_replies_file(path)] == ['He said "hi, all"\nand left', "Hm."]
 
 
-def test_log_probabilities_are_of_each_prompt_once_and_differ(asked, scored, tmp_path):
-    same = [{**row, "log_probability": 0} for row in scored]
+def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
     for rows, message in (
         ([*scored, scored[0]], f"has the id {scored[0]['id']} 2 times"),
         (scored[1:], "has no log-probability for 1 of"),
-        (same, "all log-probabilities in .* are 0"),
     ):
         with pytest.raises(ValueError, match=message):
             take(tmp_path, asked, "wrong", logprobs_file=write(tmp_path / "wrong.jsonl", rows))
