@@ -13,8 +13,7 @@ from jinja2 import UndefinedError
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.page import write_report
 from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.run_folder import REPORT_FILE, run_digest
-from hb_metrics.style_clusters.section import read_results, style_clusters_section
+from hb_metrics.runs.run_folder import REPORT_FILE
 
 COMPARISON_FILE = "comparison.html"
 
@@ -52,11 +51,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         help="A human_evaluation.json from `human-eval analyse`, to show beside its two runs.",
     )
-    parser.add_argument(
-        "--style_clusters",
-        type=Path,
-        help="A style_clusters.json from `style-clusters`, to show in the report of its run.",
-    )
     arguments = parser.parse_args(argv)
     try:
         path = write(**vars(arguments))
@@ -73,7 +67,6 @@ def write(
     names: Sequence[str] | None = None,
     labels: Path | None = None,
     human_evaluation: Path | None = None,
-    style_clusters: Path | None = None,
 ) -> Path:
     """Writes the page and returns its path.
 
@@ -87,16 +80,10 @@ def write(
     given = [name for name, value in for_several.items() if value is not None]
     if len(runs) == 1 and given:
         raise ValueError(f"--{given[0]} needs two or more runs, and there is one; name another run")
-    if len(runs) > 1 and style_clusters is not None:
-        raise ValueError(f"--style_clusters belongs to one run, and there are {len(runs)}; name that run alone")
     if len(runs) > 1:
         write_comparison(runs, path, names, labels, human_evaluation)
         return path
-    run = read_run(runs[0])
-    more = []
-    if style_clusters is not None:
-        more.append(style_clusters_section(read_results(style_clusters, run_digest(run.folder))))
-    write_report(run.results, path, more=more)
+    write_report(read_run(runs[0]).results, path)
     return path
 
 
