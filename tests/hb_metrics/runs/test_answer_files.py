@@ -141,6 +141,8 @@ def test_an_export_replaces_no_file_and_needs_something_to_ask(exported, place, 
         export(asked, place / "prompts.jsonl")
     with pytest.raises(ValueError, match=r"ends in none of \.parquet, \.jsonl"):
         export(asked, place / "prompts.txt")
+    with pytest.raises(ValueError, match="ask a model for nothing"):
+        export({**asked, "measurements": "offensiveness"}, place / "no.jsonl")
 
 
 def test_persona_lines_and_system_prompt_are_in_the_messages(place, asked):
