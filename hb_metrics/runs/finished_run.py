@@ -45,7 +45,7 @@ class StyleShards:
         for file in files:
             table = _read_table(file)
             column = table[_STYLES_COLUMN].combine_chunks() if _STYLES_COLUMN in table.column_names else pa.nulls(0)
-            size = getattr(column.type, "list_size", None)
+            size: int = getattr(column.type, "list_size", 0)
             values = column.flatten().to_numpy(zero_copy_only=False) if size else np.empty(0)
             is_valid = size and not column.null_count and ((values >= 0) & (values <= 1)).all()
             if not is_valid or (blocks and size != blocks[0].shape[1]):

@@ -168,7 +168,8 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
 def describe(work: GenerationWork) -> dict[str, Any]:
     """The parts of the plan that results depend on, for run.json."""
     classifier = work.classifier
-    layout, more = work.asked.layout, {}
+    layout = work.asked.layout
+    more: dict[str, Any] = {}
     if work.asked.requests.cue != "prompt":
         more["left_out_templates"] = work.asked.left_out_templates
     if layout.tuned_with is not None:
