@@ -171,7 +171,7 @@ def test_replies_and_log_probabilities_of_files_give_the_results_of_the_model(su
     model = json.loads((run / "run.json").read_text())["model"]
     assert (model["name"], model["kind"]) == ("somebody", None)
     report = (run / "report.html").read_text(encoding="utf-8")
-    assert f"those of the file replies{suffix}" in report
+    assert f"from the file replies{suffix}" in report
     assert "taken for natural logarithms" in report
 
 
