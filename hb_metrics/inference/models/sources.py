@@ -26,7 +26,7 @@ _SECRETS = re.compile(r"(?<=://)[^/@\s]+@|\bhf_\w{16,}")
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where the files of a model are.
+    """The place of a model's files.
 
     Attributes:
         name: The model's name in reports: as passed, `EMBEDDED_NAME`, or the base of an adapter passed as the model.

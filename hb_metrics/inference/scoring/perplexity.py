@@ -219,6 +219,6 @@ def check_sequences(
 
 
 def most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """How many tokens the model takes; a tokenizer without a limit has 10³⁰."""
+    """The number of tokens that the model takes; a tokenizer without a limit has 10³⁰."""
     limits = (max_positions_of(model), tokenizer.model_max_length)
     return min(limit for limit in limits if limit is not None and limit > 0)
