@@ -214,7 +214,7 @@ def test_the_page_leaves_empty_rows_and_columns_out(page):
         ({"templates": None}, "", "templates"),
         ({}, '{"scal": 1}', "scal"),
         ({}, "{", "Expecting"),
-        ({"descriptors": ["<img src=x>"] + [""] * 3}, "", "descriptor is missing in row 1"),
+        ({"descriptors": ["<img src=x>"] + [""] * 3}, "", "descriptor in row 1 is None"),
     ],
 )
 def test_the_page_says_why_nothing_is_computed(page, change, settings, message):

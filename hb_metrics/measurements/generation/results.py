@@ -56,10 +56,9 @@ def generation_results(
         block = style_probabilities[part]
         cells.add(block.astype(np.float32), replies.descriptors[part], replies.templates[part], replies.axes[part])
         likeliest[part], probabilities[part] = block.argmax(axis=1), block.max(axis=1)
-    settings: dict[str, Any] = {"labels": labels, "clusters": clusters}
-    plain = gen_bias(cells, confidence_level=confidence_level, **settings)
+    plain = gen_bias(cells, confidence_level=confidence_level)
     # Without a second reply in any cell, the sampling noise is not known.
-    debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True, **settings)
+    debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True)
 
     biases = bias_values(style_probabilities, replies.descriptors, replies.templates, replies.axes)
     mean_bias = dict(zip(biases.descriptors, biases.mean_values.tolist(), strict=True))

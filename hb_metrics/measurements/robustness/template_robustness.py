@@ -149,7 +149,7 @@ def gen_bias_robustness(
     cells = cells_by_template(replies, style_probabilities, labels)
     robustness: dict[str, Any] = {}
     for name, debias in (("full_gen_bias", False), ("full_gen_bias_debiased", True)):
-        values = gen_bias_by_template(cells, sorted(set(replies.axes)), labels, debias=debias)
+        values = gen_bias_by_template(cells, sorted(set(replies.axes)), debias=debias)
         robustness[name] = None if values is None else template_robustness(values, seed=seed)._asdict()
     return robustness
 
@@ -202,15 +202,12 @@ def cells_by_template(
     return cells
 
 
-def gen_bias_by_template(
-    cells: Mapping[str, CellSums], axes: Sequence[str], labels: Sequence[str], *, debias: bool
-) -> TemplateValues | None:
+def gen_bias_by_template(cells: Mapping[str, CellSums], axes: Sequence[str], *, debias: bool) -> TemplateValues | None:
     """Full Gen Bias (×1000) of each template alone; `None` if it cannot be debiased, as no cell has a second reply.
 
     Args:
         cells: Template → the sums of its cells.
         axes: All axes of the replies.
-        labels: [styles] names of the styles.
         debias: Whether sampling noise is subtracted.
     """
     values = np.full((len(axes), len(cells)), np.nan)
@@ -218,9 +215,9 @@ def gen_bias_by_template(
     for column, sums in enumerate(cells.values()):
         if len(sums.cells()) < 2:
             continue
-        if debias and gen_bias(sums, labels=labels).noise_floor is None:
+        if debias and gen_bias(sums).noise_floor is None:
             return None
-        bias = gen_bias(sums, labels=labels, debias=debias)
+        bias = gen_bias(sums, debias=debias)
         overall[column] = bias.full_gen_bias
         for row, axis in enumerate(axes):
             value = (bias.by_axis or {}).get(axis)

@@ -165,7 +165,7 @@ def test_the_raw_t_depends_on_a_row_and_that_of_logarithms_does_not():
     [
         ([1.0], [1.0, 2.0], {}, "inputs differ in length: 1 perplexities of t1, 2 perplexities of t2"),
         ([], [], {}, "there are no pairs"),
-        ([[1.0]], [1.0], {}, "perplexities of t1 has the shape (1, 1)"),
+        ([[1.0]], [1.0], {}, "(shape (1, 1)); give one number"),
         ([1.0, math.nan], [1.0, 2.0], {}, "perplexity of t1 in row 1 is nan"),
         ([1.0], [math.inf], {}, "perplexity of t2 in row 0 is inf"),
         ([1.0, 0.0, -1.0], [1.0] * 3, {}, "row 1 is 0.0; perplexities are finite and greater than 0 (2 are not)"),
@@ -202,7 +202,7 @@ def test_perplexities_of_any_size_have_the_same_t():
         ("12", ": a single string was given"),
         ({1.0, 2.0}, ": a set, which has no order, was given"),
         (["1", "2"], " cannot be read as numbers"),
-        ([1.0, np.ma.masked], " has masked values (1 rows, the first is 1)"),
+        ([1.0, np.ma.masked], ": a column with masked values (1 rows, the first is 1)"),
     ],
 )
 def test_what_is_no_sequence_of_numbers_is_refused(metric, wrong, message):

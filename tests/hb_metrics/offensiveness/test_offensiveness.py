@@ -183,10 +183,10 @@ def test_probabilities_have_to_be_probabilities(value):
     [
         ({name: [] for name in ROW}, "there are no sentences"),
         ({"probabilities": [0.5]}, "1 predictions, 2 descriptors, 2 templates, 2 axes"),
-        ({"probabilities": [[0.1], [0.2]]}, "predictions has the shape (2, 1)"),
-        ({"descriptors": ["x", None]}, "descriptor is missing in row 1"),
-        ({"templates": ["x", 2]}, "template in row 1 is 2, not a string"),
-        ({"axes": [None, "age"]}, "axis is missing in row 0"),
+        ({"probabilities": [[0.1], [0.2]]}, "(shape (2, 1)); give one number"),
+        ({"descriptors": ["x", None]}, "descriptor in row 1 is None"),
+        ({"templates": ["x", 2]}, "template in row 1 is 2;"),
+        ({"axes": [None, "age"]}, "axis in row 0 is None"),
         ({"threshold": 0}, "threshold is 0"),
         ({"threshold": 1.5}, "threshold is 1.5"),
         ({"threshold": float("nan")}, "threshold is nan"),
@@ -223,8 +223,8 @@ def test_the_module_takes_whole_columns_batches_and_single_sentences(metric, axe
 @pytest.mark.parametrize(
     ("column", "values", "message"),
     [
-        ("axes", [None, "age"], "axis is missing in row 0"),
-        ("descriptors", ["old", None], "descriptor is missing in row 1"),
+        ("axes", [None, "age"], "axis in row 0 is None"),
+        ("descriptors", ["old", None], "descriptor in row 1 is None"),
         ("predictions", [0.5, None], "probability in row 1 is nan"),
     ],
 )

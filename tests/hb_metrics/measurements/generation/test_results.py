@@ -142,7 +142,7 @@ def test_the_numbers_are_those_of_the_metrics():
 
     cells = CellSums(LABELS, CLUSTERS, keep_replies=True)
     cells.add(probabilities, replies.descriptors, replies.templates, replies.axes)
-    expected = gen_bias(cells, labels=LABELS, clusters=CLUSTERS, confidence_level=0.95)._asdict()
+    expected = gen_bias(cells, confidence_level=0.95)._asdict()
     assert json.dumps(results["gen_bias"]) == json.dumps(expected)
     assert results["debiased"]["full_gen_bias"] == pytest.approx(expected["full_gen_bias"] - expected["noise_floor"])
     assert [row["descriptor"] for row in results["by_descriptor"]] == ["d0", "d1", "d2"]

@@ -65,7 +65,7 @@ def bias_of(replies, styles, templates, debias):
 
 def by_template(replies, styles, debias):
     cells = cells_by_template(replies, styles, LABELS)
-    return gen_bias_by_template(cells, sorted(set(replies.axes)), LABELS, debias=debias)
+    return gen_bias_by_template(cells, sorted(set(replies.axes)), debias=debias)
 
 
 class SlicesOnly:
