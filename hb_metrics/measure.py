@@ -38,13 +38,13 @@ from hb_metrics.runs.planning import (
     wanted_measurements,
 )
 from hb_metrics.runs.run_folder import (
+    PROMPTS_FILE,
     REPORT_FILE,
     RESULTS_FILE,
-    explained_write_errors,
     hold_folder,
     open_run,
     write_json,
-    write_prompts,
+    write_table,
 )
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
@@ -104,10 +104,10 @@ def measure(settings: Settings) -> Path:
         work = {measurement.name: measurement.plan(task, files.get(measurement.name)) for measurement in measurements}
     run = describe_run(task, measurements, work)
     check_same_run(run)
-    with explained_write_errors(folder), hold_folder(folder) if state.is_main_process else nullcontext():
+    with hold_folder(folder) if state.is_main_process else nullcontext():
         if state.is_main_process:
             open_run(folder, run)
-            write_prompts(folder, prompts)
+            write_table(folder / PROMPTS_FILE, prompts)
         state.wait_for_everyone()
         check_same_folder(folder)
         results = _measure(task, measurements, work, run)

@@ -394,7 +394,8 @@ def write_run(folder, results, prompts=None, *, seed=0, prefix="I hear you", rep
     (folder / "replies").mkdir()
     pq.write_table(prompts, folder / "prompts.parquet")
     pq.write_table(style_means_table(biases, LABELS), folder / "style_means.parquet")
-    table = pa.table({"id": replies.ids, "text": replies.prompts, "reply": replies.texts})
+    columns = {"id": replies.ids, "text": replies.prompts, "reply": replies.texts}
+    table = pa.table({**columns, "question": pa.nulls(len(replies.ids), pa.string())})
     pq.write_table(table.slice(0, 20), folder / "replies" / "00000-of-00002.parquet")
     pq.write_table(table.slice(20), folder / "replies" / "00001-of-00002.parquet")
     return results, replies
