@@ -58,7 +58,7 @@ from hb_train.training.runs import (
 from hb_train.training.trainers import ReplySFTTrainer
 
 # Options of one method alone.
-_METHOD_OPTIONS = {"subspace": "hd", "neutralized_states": "hd", "target_vectors": "add"}
+_METHOD_OPTIONS = {"neutralized_states": "hd", "target_vectors": "add"}
 # Options that name files, whose content is recorded instead.
 _FILE_OPTIONS = ("reddit_folder", "train_file", "validation_file", "reference_texts")
 
@@ -219,16 +219,13 @@ def _check_options(arguments: DebiasArguments, training_args: SFTConfig, model_a
     own_files = {arguments.train_file is None, arguments.validation_file is None}
     if own_files != {arguments.reddit_folder is not None}:
         raise ValueError("the phrases are not clear; set either --reddit_folder, or --train_file and --validation_file")
-    if training_args.load_best_model_at_end:
-        raise ValueError("the model of the last step is kept; leave out --load_best_model_at_end true")
 
 
 def _read_phrases(arguments: DebiasArguments, specification: BiasSpecification) -> dict[str, Phrases]:
-
     if arguments.reddit_folder is not None:
-        return read_reddit_phrases(Path(arguments.reddit_folder), specification, arguments.pairs)
+        return read_reddit_phrases(Path(arguments.reddit_folder), specification)
     return {
-        split: read_phrases(Path(str(path)), specification, arguments.pairs or "word")
+        split: read_phrases(Path(str(path)), specification)
         for split, path in (("train", arguments.train_file), ("validation", arguments.validation_file))
     }
 
