@@ -74,7 +74,7 @@ def fill_shards(
         for folder in {shard.path.parent for shard in shards}:
             folder.mkdir(parents=True, exist_ok=True)
             _set_unknown_files_aside(folder, shards)
-    # The main process decides what is missing, before anybody writes.
+    # The main process finds the missing shards before any process writes.
     missing = (
         [index for index, shard in enumerate(shards) if not _is_whole(shard, ids, schema, marks(index))]
         if state.is_main_process

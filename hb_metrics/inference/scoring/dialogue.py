@@ -123,7 +123,7 @@ def plan_dialogue(
     # The last token of a reply is not fed, and a decoder is fed its start token first.
     lengths = [len(context_ids) + len(reply) - 1 + with_encoder for context_ids, reply in encoded]
     score = partial(_reply_nlls, model, start_id=start_id)
-    reason = "the reply is what the decoder writes" if with_encoder else "the reply continues the prompt"
+    reason = "the decoder writes the reply" if with_encoder else "the reply continues the prompt"
     if padding_changes(score, encoded, model, length=lambda pair: len(pair[0]) + len(pair[1])):
         max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
     batches = length_sorted_batches(lengths, max_positions)

@@ -85,7 +85,7 @@ def tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_p
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the model is then scored in padded batches
         message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
-        return f"it refuses a 4-D mask with position ids ({message})"
+        return f"it rejects a 4-D mask with position ids ({message})"
     tolerance = _TOLERANCE
     if low_precision:
         padded = _tried(score, padded_units(trial, limit)[0], halved, len(trial))

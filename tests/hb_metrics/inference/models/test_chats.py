@@ -208,7 +208,7 @@ def test_what_is_for_chats_is_refused_elsewhere():
 def test_a_template_that_does_not_work_is_explained(template):
     tokenizer = chat_tokenizer("qwen3")
     tokenizer.chat_template = template
-    with pytest.raises(ValueError, match=r"chat template of this tokenizer does not work \(.+\); mend the template"):
+    with pytest.raises(ValueError, match=r"chat template of this tokenizer does not work \(.+\); correct the template"):
         chats.render_chats([[{"role": "user", "content": PROMPT}]], tokenizer, chats.DEFAULT_CHAT)
 
 
@@ -221,5 +221,5 @@ def test_a_template_that_loops_is_stopped(place, monkeypatch):
     tokenizer = chat_tokenizer("qwen3")
     tokenizer.chat_template = LOOP
     render = partial(chats.render_chats, [chat_messages(PROMPT, [], chats.DEFAULT_CHAT)], tokenizer, chats.DEFAULT_CHAT)
-    with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match=r"more than 0\.32 s\); mend the template"):
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match=r"more than 0\.32 s\); correct the template"):
         render() if place == "main thread" else pool.submit(render).result(timeout=30)
