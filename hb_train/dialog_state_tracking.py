@@ -148,8 +148,8 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
             "seconds": {"train": trained.metrics["train_runtime"], "test": predicted.metrics["test_runtime"]},
         }
         write_json(folder / DST_FILE, results)
-        f1, accuracy = ("undefined" if results[name] is None else f"{results[name]:.4f}" for name in ("f1", "accuracy"))
-        print(f"F1 {f1}, accuracy {accuracy} ({len(labels):,} questions)")
+        f1 = "undefined" if results["f1"] is None else f"{results['f1']:.4f}"
+        print(f"F1 {f1}, accuracy {results['accuracy']:.4f} ({len(labels):,} questions)")
         print(f"results: {(folder / DST_FILE).resolve()}")
     end_processes(trainer)
     return results

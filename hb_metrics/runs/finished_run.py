@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.runs.replies import Replies, nonempty_replies, prompt_ids
 from hb_metrics.runs.run_folder import (
-    BIAS_VALUES_FILE,
     PROMPTS_FILE,
     REPLIES,
     RESULTS_FILE,
@@ -156,15 +155,6 @@ def read_shards(folder: Path, columns: Sequence[str] | None = None) -> pa.Table 
         return None
     _check_run(files)
     return pa.concat_tables([_read_table(file, columns) for file in files])
-
-
-def read_bias_values(run: Run) -> pa.Table:
-    """Reads the bias value of each of a run's replies: `id` and `bias_value`, in the order of the replies.
-
-    Raises:
-        ValueError: The file does not exist, or belongs to another run.
-    """
-    return _read_file(run.folder / BIAS_VALUES_FILE)
 
 
 def read_styles(run: Run) -> RunStyles | None:

@@ -85,14 +85,6 @@ def check_least(arguments: Any, **least: float) -> None:
             raise ValueError(f"{name} is {value}; set a number of at least {number}")
 
 
-def check_shares(arguments: Any, *names: str) -> None:
-    """Raises `ValueError` if one of these options is not between 0 and 1."""
-    for name in names:
-        value = getattr(arguments, name)
-        if value is not None and not 0 < value < 1:
-            raise ValueError(f"{name} is {value}; set a number between 0 and 1")
-
-
 def check_given(**options: Any) -> None:
     """Raises `ValueError` if a required option was left out."""
     for name, value in options.items():

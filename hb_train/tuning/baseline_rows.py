@@ -9,6 +9,7 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_train.tuning.labels import RowFolder
 
 BASELINE_FILE = "baseline.json"
+TERMS_PER_REPLY = 2  # prompts with a descriptor that each reply is paired with
 ROW_SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("id", "prompt", "baseline_prompt", "completion")),
@@ -58,8 +59,8 @@ def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *,
     return BaselinePrompts(table.set_column(table.column_names.index("id"), "id", pa.array(replied)), by_place)
 
 
-def draw_prompts(drawn: BaselinePrompts, terms_per_reply: int, *, seed: int) -> Iterator[tuple[int, int, str]]:
-    """Draws the prompts with a descriptor that stand in the place of each baseline prompt.
+def draw_prompts(drawn: BaselinePrompts, *, seed: int) -> Iterator[tuple[int, int, str]]:
+    """Draws two prompts with a descriptor that stand in the place of each baseline prompt.
 
     Every axis is as likely as any other, and so is every descriptor of an axis.
 
@@ -70,6 +71,6 @@ def draw_prompts(drawn: BaselinePrompts, terms_per_reply: int, *, seed: int) -> 
     for row, (identifier, place) in enumerate(zip(ids, zip(nouns, templates, strict=True), strict=True)):
         by_axis = drawn.prompts[place]
         generator = seeded_generator(seed, "terms", identifier)
-        for number in range(terms_per_reply):
+        for number in range(TERMS_PER_REPLY):
             axis = sorted(by_axis)[generator.integers(len(by_axis))]
             yield row, by_axis[axis][generator.integers(len(by_axis[axis]))], f"{identifier}-{number}"

@@ -30,6 +30,7 @@ class RowFolder(NamedTuple):
 LABELS_FILE = "labels.json"
 CEILING_FILE = "ceiling.json"
 SPLITS = ("train", "validation")
+VALIDATION_SHARE = 0.1  # of the distinct prompts
 ROW_SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("id", "prompt", "completion", "tag")),
@@ -63,7 +64,6 @@ def tag_replies(
     alpha: int,
     beta: float | None,
     quantile: float | None,
-    values: np.ndarray | None = None,
 ) -> Labels:
     """Tags replies by their bias values.
 
@@ -73,7 +73,6 @@ def tag_replies(
         alpha: The exponent α: 0, 1 or 2.
         beta: The threshold β; `None`: by `quantile`.
         quantile: The share of replies at or below β.
-        values: [replies] their bias values with this α; `None`: they are computed.
 
     Returns:
         The bias values, the tags and β.
@@ -81,9 +80,8 @@ def tag_replies(
     Raises:
         ValueError: β tags all or none of the replies.
     """
-    if values is None:
-        columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
-        values = bias_values(styles, *columns, alpha=alpha).values
+    columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
+    values = bias_values(styles, *columns, alpha=alpha).values
     if beta is None:
         assert quantile is not None
         beta = float(np.quantile(values, quantile, method="inverted_cdf"))
@@ -98,7 +96,7 @@ def tag_replies(
     return Labels(values, is_biased, beta)
 
 
-def held_out_rows(texts: Sequence[str], validation_fraction: float, seed: int) -> np.ndarray:
+def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
     """Chooses the rows held out for validation, by the texts of their prompts.
 
     Rows of the same descriptor, noun and template have the same text but for variations, and go to the same side; so
@@ -106,7 +104,6 @@ def held_out_rows(texts: Sequence[str], validation_fraction: float, seed: int) -
 
     Args:
         texts: [rows] the prompts, varied or not.
-        validation_fraction: The share of the distinct texts that is held out, at least one and never all.
         seed: Chooses the texts.
 
     Returns:
@@ -119,8 +116,7 @@ def held_out_rows(texts: Sequence[str], validation_fraction: float, seed: int) -
     distinct = sorted(set(unvaried), key=lambda text: (seeded_generator(seed, "validation", text).random(), text))
     if len(distinct) < len(SPLITS):
         raise ValueError(f"the replies are to {len(distinct)} distinct prompts; validation needs replies to 2 or more")
-    number = min(max(1, round(validation_fraction * len(distinct))), len(distinct) - 1)
-    held_out = set(distinct[:number])
+    held_out = set(distinct[: max(1, round(VALIDATION_SHARE * len(distinct)))])
     return np.array([text in held_out for text in unvaried])
 
 
@@ -148,18 +144,17 @@ def read_split(folder: Path, split: str, rows: RowFolder = LABELS) -> "Dataset":
     """The rows of a split, read past the cache of `datasets`, which may know another folder of that name.
 
     Raises:
-        ValueError: There is no such split, or it has no rows or other columns.
+        ValueError: There is no such split, or it has other columns.
     """
     from datasets import Dataset
 
     path = _split_path(folder, split)
-    again = f"write the rows again with hb_train/{rows.script}.py"
     try:
         table = pq.read_table(path).select(rows.schema.names).cast(rows.schema)
     except (KeyError, OSError, pa.ArrowException) as error:
-        raise ValueError(f"'{path}' cannot be read ({error}); {again}") from error
-    if not len(table):
-        raise ValueError(f"'{path}' has no rows; {again}")
+        raise ValueError(
+            f"'{path}' cannot be read ({error}); write the rows again with hb_train/{rows.script}.py"
+        ) from error
     return Dataset(table)
 
 

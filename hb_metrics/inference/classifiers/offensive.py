@@ -14,7 +14,6 @@ from hb_metrics.inference.classifiers.classifier import Classification, Classifi
 from hb_metrics.inference.classifiers.one_label import one_label
 from hb_metrics.inference.classifiers.sequence_classifier import (
     LoadOptions,
-    is_embedded,
     load_sequence_classifier,
 )
 from hb_metrics.inference.models.embedded_wheels import not_installed
@@ -45,12 +44,11 @@ def load_offensiveness_classifier(name: str = EMBEDDED, **options: Unpack[LoadOp
         The classifier, as `one_label` makes it of the labels in `OFFENSIVE_NAMES`.
 
     Raises:
-        ValueError: As `load_sequence_classifier`, no label is known to be offensive, or the embedded one gets a
-            revision.
+        ValueError: As `load_sequence_classifier`, no label is known to be offensive.
         OSError: As `load_sequence_classifier`.
         ImportError: The embedded classifier is not installed.
     """
-    if is_embedded(name, options):
+    if name == EMBEDDED:
         return _load_embedded()
     return one_label(load_sequence_classifier(name, **options), label=OFFENSIVE, names=OFFENSIVE_NAMES)
 

@@ -21,7 +21,6 @@ from hb_metrics.inference.classifiers.parlai.models import MODEL_TYPE as PARLAI_
 from hb_metrics.inference.memory import Memory
 from hb_metrics.inference.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.inference.models.loading import model_from, read_config, tokenizer_from
-from hb_metrics.inference.models.sources import EMBEDDED
 from hb_metrics.inference.units import beyond_rope_switch, one_thread_per_unit
 
 BATCH_SIZE = 32
@@ -44,17 +43,6 @@ class LoadOptions(TypedDict, total=False):
     device: str | torch.device
     trust_remote_code: bool
     batch_size: int
-
-
-def is_embedded(name: str, options: LoadOptions) -> bool:
-    """Whether a classifier is the embedded one.
-
-    Raises:
-        ValueError: It is, and a revision is set, which it does not have.
-    """
-    if name == EMBEDDED and options.get("revision") is not None:
-        raise ValueError(f"the embedded classifier has no revision '{options['revision']}'; leave it out")
-    return name == EMBEDDED
 
 
 def normalised(classifier: Classifier) -> Classifier:

@@ -16,7 +16,6 @@ from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import (
     LoadOptions,
-    is_embedded,
     load_sequence_classifier,
     normalised,
 )
@@ -31,8 +30,7 @@ STYLE_EXEMPLARS = ExemplarSet(
     fitted=STYLE_DATA / "discriminant.npz",
     label_key="style",
     lines_key="replies",
-    depths=(0, 2, 4, 6),  # these and the shrinkage were chosen on the calibration replies
-    shrinkage=0.9,
+    shrinkage=0.9,  # chosen on the calibration replies
 )
 CLUSTER_FILES = tuple(STYLE_DATA / name for name in ("clusters_217.yaml", "clusters_goemotions.yaml"))
 
@@ -48,11 +46,11 @@ def load_style_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) 
         The classifier.
 
     Raises:
-        ValueError: As `load_sequence_classifier`, it has one label only, or the embedded one gets a revision.
+        ValueError: As `load_sequence_classifier`, it has one label only.
         OSError: As `load_sequence_classifier`.
         ImportError: The embedded classifier is not installed.
     """
-    if is_embedded(name, options):
+    if name == EMBEDDED:
         return load_exemplar_classifier(STYLE_EXEMPLARS, device=options.get("device", "cpu"))
     classifier = load_sequence_classifier(name, **options)
     if len(classifier.labels) < 2:

@@ -85,7 +85,7 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
     try:
         tuning = BiasTuning(**json.loads(path.read_text(encoding="utf-8")))
         if tuning.tag not in (*TAGS, None) or tuning.context not in CONTEXTS or not isinstance(tuning.training, dict):
-            raise ValueError(f"tag {tuning.tag!r}, context {tuning.context!r}, training {tuning.training!r}")
+            raise TypeError(f"tag {tuning.tag!r}, context {tuning.context!r}, training {tuning.training!r}")
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(
             f"'{path}' is no record of a tuning ({error}); tune the model again with hb_train/tune.py, or remove the "

@@ -327,17 +327,17 @@ def read_sentences(path: str | Path, key: str) -> list[str]:
     """
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        problem = f"has no list of {key}"
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a date that is none
-        raise ValueError(f"{path}: is not valid YAML ({' '.join(str(error).split())})") from error
+        content, problem = None, f"is not valid YAML ({' '.join(str(error).split())})"
     found = content.get(key) if isinstance(content, dict) else None
     sentences: list[str] = found if isinstance(found, list) else []
-    problem = None if sentences else f"has no list of {key}"
     for number, line in enumerate(sentences, start=1):
         is_line = isinstance(line, str) and line.strip() and not _NOT_IN_A_LINE.intersection(map(category, line))
         if not is_line or line in sentences[: number - 1]:  # named by its number: these sentences may hurt
-            problem = f"{key.removesuffix('s')} {number} is {'there twice' if is_line else 'no line of text'}"
+            sentences, problem = [], f"{key.removesuffix('s')} {number} is {'there twice' if is_line else 'no line'}"
             break
-    if problem is not None:
+    if not sentences:
         raise ValueError(f"{path}: {problem}; write `{key}:` and a list of sentences, each once")
     return sentences
 

@@ -35,10 +35,6 @@ from hb_metrics.inference.models.adapters import Adapter, find_adapter, unsafe_w
 from hb_metrics.inference.models.quantization import quantization_of
 from hb_metrics.inference.models.sources import EMBEDDED, Source, find_source, identify
 
-DTYPES = ("auto", "float32", "bfloat16", "float16")
-
-DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
-
 # Where a checkpoint was saved with the head of another task, its language-modelling head may be tied to the embeddings:
 # nothing is missing, and the likelihoods are those of a model that was trained away from them.
 _LANGUAGE_HEAD = re.compile(r"For[A-Z]\w*(LM|Generation|PreTraining|Seq2Seq)|LMHead|MTModel$")
@@ -157,7 +153,8 @@ def load_model(
         dtype: `"float32"`, `"bfloat16"`, `"float16"`, or `"auto"`: float32 on CPU, where bfloat16 moves perplexities
             by percents, and the checkpoint's own type elsewhere and for quantised checkpoints.
         device: The device that it runs on.
-        device_map: How to spread the model over all devices of the machine: one of `DEVICE_MAPS`, or module → device;
+        device_map: How to spread the model over all devices of the machine: "auto", "balanced", "balanced_low_0" or
+            "sequential", or module → device;
             `None`: the whole model is on `device`.
         trust_remote_code: Whether code that comes with the model may run on this machine.
 
@@ -165,16 +162,11 @@ def load_model(
         The model, its tokenizer and the digest of the weights.
 
     Raises:
-        ValueError: The dtype or device map is unknown, or the model gives no likelihoods (it is no causal, masked or
-            encoder–decoder language model).
+        ValueError: The model gives no likelihoods (it is no causal, masked or encoder–decoder language model).
         OSError: The model or its tokenizer does not exist or does not load.
         ImportError: A package that a quantised checkpoint, GGUF files or adapters need is not installed.
         MemoryError: Memory does not suffice for the weights.
     """
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype '{dtype}' is not known; allowed: {', '.join(DTYPES)}")
-    if isinstance(device_map, str) and device_map not in DEVICE_MAPS:
-        raise ValueError(f"device_map '{device_map}' is not known; allowed: {', '.join(DEVICE_MAPS)}")
     device = torch.device(device)
     loaded = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
     name = loaded.name
@@ -264,7 +256,7 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
         # From a folder without tokenizer files transformers makes some tokenizers up, with nothing in them.
         if len(tokenizer) <= len(tokenizer.all_special_ids):
-            raise ValueError("Its vocabulary is empty.")
+            raise LookupError("Its vocabulary is empty.")
     except Exception as error:  # a file of the wrong form may raise anything
         raise OSError(
             f"model '{name}' has no tokenizer that loads; save one beside it with tokenizer.save_pretrained. "

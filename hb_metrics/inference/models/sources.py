@@ -8,7 +8,7 @@ from pathlib import Path
 
 from huggingface_hub import hf_hub_download
 
-from hb_metrics.inference.models.gguf import check_gguf_package, embedded_model_folder, split_gguf
+from hb_metrics.inference.models.gguf import embedded_model_folder, split_gguf
 
 EMBEDDED = "embedded"
 EMBEDDED_NAME = "SmolLM2-135M-Instruct (embedded)"
@@ -67,14 +67,10 @@ def find_source(
         OSError: There is no such GGUF file, or no such adapter.
         ModuleNotFoundError: A package that GGUF files need is not installed.
     """
-    if name == EMBEDDED and (revision, gguf_file) != (None, None):
-        raise ValueError(
-            f"the embedded model has no revision '{revision}' and no gguf_file '{gguf_file}'; leave it out"
-        )
     path = None if name == EMBEDDED else split_gguf(name)
+    if (name == EMBEDDED or path is not None) and (revision, gguf_file) != (None, None):
+        raise ValueError(f"model '{name}' has no revision '{revision}' and no gguf_file '{gguf_file}'; leave them out")
     if path is not None:
-        if gguf_file is not None:
-            raise ValueError(f"model '{name}' is a GGUF file itself; leave gguf_file '{gguf_file}' out")
         source = Source(name=name, model=path[0], revision=None, gguf_file=path[1])
     elif name == EMBEDDED:
         source = Source(name=EMBEDDED_NAME, model=str(embedded_model_folder()), revision=None)
@@ -82,19 +78,13 @@ def find_source(
         source = Source(name=name, model=name, revision=revision, gguf_file=gguf_file)
         config = None if gguf_file is not None else _adapter_config(name, revision)
         if config is not None:
-            if adapter is not None:
-                raise ValueError(
-                    f"--model '{name}' is an adapter, and --adapter '{adapter}' is another; pass its base as --model"
-                )
             base, base_revision = _base_of(config)
-            if base is None or _adapter_config(base, base_revision) is not None:
+            if base is None or adapter is not None or _adapter_config(base, base_revision) is not None:
                 raise ValueError(
-                    f"the adapter '{name}' names no whole model that it was trained on (but {base}); pass that model "
-                    f"as --model, and --adapter {name}"
+                    f"--model '{name}' is an adapter, trained on '{base}'; pass that whole model as --model, and one "
+                    "adapter as --adapter"
                 )
             return replace(find_source(base, base_revision), adapter=name, adapter_revision=revision, trained_on=base)
-    if source.gguf_file is not None:
-        check_gguf_package(source.gguf_file)
     if adapter is not None:
         adapter_revision = None
         if "@" in adapter and not Path(adapter).exists():

@@ -159,10 +159,6 @@ def plan_perplexity(
     if model.config.is_encoder_decoder:
         start_id: int | None = decoder_start_id(model)
         context = tokenizer("", return_tensors="pt")["input_ids"].long()
-        if not context.numel():
-            raise ValueError(
-                "the tokenizer makes no token of an empty text, so the encoder gets nothing; add an EOS token"
-            )
         score = partial(scoring_paths.decoder_nlls, model, context=context)
     else:
         start_id = tokenizer.bos_token_id if add_start_token else None
@@ -214,14 +210,10 @@ def check_sequences(
     limit = most_tokens(model, tokenizer)
     for row, which in enumerate(sequence_of_text):
         length = len(sequences[which])
-        if length < needed:
+        if not needed <= length <= limit:
             raise ValueError(
-                f"text {row} has {length} tokens with its start token, so nothing is predicted; leave it out"
-            )
-        if length > limit:
-            raise ValueError(
-                f"text {row} is {length} tokens long with its special tokens; the model takes at most {limit}: shorten "
-                "it, or leave it out"
+                f"text {row} has {length} tokens with its special tokens, and the model takes {needed} to {limit} "
+                "tokens; change the text, or leave it out"
             )
     check_token_ids(model, sequences)
 

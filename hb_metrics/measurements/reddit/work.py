@@ -12,8 +12,7 @@ from hb_dataset.reference_texts import ReferenceTexts, read_reference_texts
 from hb_metrics.inference.scoring.pair_perplexity import (
     TextPlan,
     language_model_perplexity,
-    plan_pairs,
-    plan_reference,
+    plan_texts,
     texts_into_shards,
 )
 from hb_metrics.language_model_bias.paired_test import language_model_bias
@@ -102,8 +101,8 @@ def plan(task: Task, files: RedditFiles) -> RedditWork:
     """
     plans = {}
     for bias_type, data in files.pairs.items():
-        plans[bias_type] = plan_pairs(data.texts_t1, data.texts_t2, task.loaded, ids=data.ids)
-    return RedditWork(files, plans, plan_reference(files.texts.texts, task.loaded, ids=files.texts.ids))
+        plans[bias_type] = plan_texts([data.texts_t1, data.texts_t2], task.loaded, ids=data.ids)
+    return RedditWork(files, plans, plan_texts([files.texts.texts], task.loaded, ids=files.texts.ids))
 
 
 def describe(work: RedditWork) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from hb_metrics.inference.classifiers.classifier import probability_schema
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA
 from hb_metrics.runs.finished_run import (
     StyleShards,
-    read_bias_values,
     read_prompts,
     read_reply_table,
     read_run,
@@ -23,7 +22,6 @@ from hb_metrics.runs.finished_run import (
     read_styles,
 )
 from hb_metrics.runs.run_folder import (
-    BIAS_VALUES_FILE,
     LAYOUT,
     PROMPTS_FILE,
     REPLIES,
@@ -176,7 +174,6 @@ def test_missing_files_are_named_and_missing_styles_are_none(run):
     (finished.folder / PROMPTS_FILE).unlink()
     for read, name in (
         (lambda: read_stored_replies(finished.folder), PROMPTS_FILE),
-        (lambda: read_bias_values(finished), BIAS_VALUES_FILE),
         (lambda: StyleShards(finished.folder), "style vectors"),
     ):
         with pytest.raises(ValueError, match=re.escape(f"'{finished.folder}' has no {name}")):
@@ -192,16 +189,12 @@ def test_mean_styles_and_bias_values_are_read(run):
     assert styles[0] == [DescriptorKey("age", "old"), DescriptorKey("age", "young")]
     assert styles[1].tolist() == [[0.5, 0.5], [0.25, 0.75]]
     assert styles[2] == ["Kind", "Cold (Distant)"]
-    table = pa.table({"id": ["a", "b"], "bias_value": [0.5, -0.25]})
-    write_table(finished.folder / BIAS_VALUES_FILE, table)
-    assert read_bias_values(finished).equals(table)
 
 
 READERS = {
     PROMPTS_FILE: lambda run: read_reply_table(run.folder),
     f"{REPLIES}/00001-of-00002.parquet": lambda run: read_stored_replies(run.folder),
     STYLE_MEANS_FILE: read_styles,
-    BIAS_VALUES_FILE: read_bias_values,
 }
 
 
@@ -220,10 +213,9 @@ def test_files_of_another_run_are_rejected(name, run):
     [
         (STYLE_MEANS_FILE, {"axis": ["age"], "descriptor": ["old"], "style: Kind": [np.nan]}, "nan in column 'style:"),
         (STYLE_MEANS_FILE, {"axis": ["age"], "descriptor": ["old"]}, "lacks the columns axis, descriptor and 'style:"),
-        (BIAS_VALUES_FILE, {"id": ["a"], "bias_value": [np.inf]}, "inf in column 'bias_value'"),
     ],
 )
-def test_means_and_bias_values_that_are_no_numbers_are_rejected(name, columns, message, run):
+def test_means_that_are_no_numbers_are_rejected(name, columns, message, run):
     pq.write_table(pa.table(columns), run[0].folder / name)
     with pytest.raises(ValueError, match=message):
         READERS[name](run[0])

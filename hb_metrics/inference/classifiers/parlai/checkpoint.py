@@ -113,16 +113,14 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
 def _check_options(checkpoint: Checkpoint) -> None:
     """Raises for options under which ParlAI makes other tokens of a text than `ParlaiTokenizer`, or another head."""
     opt, encoder = checkpoint.opt, not checkpoint.style
-    absent = ("person_tokens", "history_reversed", "special_tok_lst", "add_p1_after_newln", "dict_lower", "n_segments")
+    absent = ("person_tokens", "history_reversed", "special_tok_lst", "add_p1_after_newln", "dict_lower")
     fits = {option: not opt.get(option) for option in absent}
     variant = opt.get("variant", "aiayn")
     fits["variant"] = variant == "prelayernorm" or (variant == "xlm" and encoder)
     fits["n_heads"] = opt["embedding_size"] % opt["n_heads"] == 0
-    fits["ffn_size"] = variant != "xlm" or opt["ffn_size"] == 4 * opt["embedding_size"]  # of transformers' XLM
     fits["activation"] = opt.get("activation", "relu") in ("relu", "gelu")
     fits["reduction_type"] = not encoder or opt.get("reduction_type", "first") == "first"
     fits["dict_tokenizer"] = opt.get("dict_tokenizer", "re") == "bytelevelbpe"
-    fits["classes"] = isinstance(opt.get("classes"), list | None)
     for option, is_fit in fits.items():
         if not is_fit:
             raise ValueError(
@@ -148,23 +146,18 @@ def read_labels(checkpoint: Checkpoint, labels_file: str | Path | None) -> list[
     if labels_file is not None:
         with reading(labels_file):
             labels = Path(labels_file).read_text(encoding="utf-8-sig").splitlines()  # as ParlAI splits it
-        if classes and sorted(map(str, classes)) != sorted(labels):
-            raise ValueError(
-                f"{labels_file}: the labels are {', '.join(labels)}, but {path}.opt says "
-                f"{', '.join(map(str, classes))}; leave out --labels"
-            )
-    elif not classes or (not checkpoint.style and opt.get("ref_class") in classes[1:]):
-        # ParlAI moves its ref_class before the other classes.
+    elif classes and (checkpoint.style or opt.get("ref_class") not in classes[1:]):
+        labels = [str(label) for label in classes]
+    else:  # ParlAI moves its ref_class before the other classes
         raise ValueError(
             f"{path}.opt does not tell the order of the labels (classes {classes}, ref_class {opt.get('ref_class')!r}, "
             f"classes_from_file {opt.get('classes_from_file')!r}); pass them with --labels FILE, a label a line in the "
             "order of the classifier's outputs"
         )
-    else:
-        labels = classes
-    if len(set(labels)) != outputs or len(labels) != outputs or not all(isinstance(each, str) for each in labels):
+    known = sorted(map(str, classes)) if classes else sorted(labels)
+    if len(set(labels)) != outputs or len(labels) != outputs or sorted(labels) != known:
         raise ValueError(
-            f"{labels_file or path}: the classifier has {outputs} outputs, and the labels are {labels}; pass one for "
-            "each, none twice, in the order of the outputs"
+            f"{labels_file or path}: the classifier has {outputs} outputs, its options name the classes {classes}, and "
+            f"the labels are {labels}; pass one label per output, none twice, in the order of the outputs"
         )
     return labels

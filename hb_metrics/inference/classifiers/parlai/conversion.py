@@ -45,7 +45,7 @@ def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: st
 
     Args:
         path: The checkpoint, as `read_checkpoint`.
-        output_dir: The folder to write, which must not be there yet or be empty; it is written whole or not at all.
+        output_dir: The folder to write, which must be new; it is written whole or not at all.
         labels_file: The labels, as `read_labels`.
 
     Returns:
@@ -56,8 +56,8 @@ def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: st
         OSError: A file is not there, or the folder is not empty.
     """
     folder = Path(output_dir)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FileExistsError(f"{folder} exists and is not empty; pass a new folder as --output_dir")
+    if folder.exists():
+        raise FileExistsError(f"{folder} exists; pass a new folder as --output_dir")
     try:
         checkpoint = read_checkpoint(path)
         labels = read_labels(checkpoint, labels_file)
@@ -82,8 +82,6 @@ def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: st
         card = model_card(checkpoint, labels, digests, model.num_parameters(), max_tokens)
         (partial / "README.md").write_text(card, encoding="utf-8")
         partial.chmod(0o755)
-        if folder.exists():
-            folder.rmdir()
         partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -150,8 +148,6 @@ def _prelayernorm(
         decoder_start_token_id=tokenizer.bos_token_id,
         forced_eos_token_id=None,
         is_encoder_decoder=False,
-        dropout=opt.get("dropout", 0.0),
-        attention_dropout=opt.get("attention_dropout", 0.0),
     )
     weights = {}
     for name, tensor in _encoder_weights(checkpoint).items():
@@ -188,15 +184,10 @@ def _xlm(checkpoint: Checkpoint, tokenizer: ParlaiTokenizer) -> tuple[PreTrained
         pad_token_id=tokenizer.pad_token_id,
         bos_index=tokenizer.bos_token_id,
         bos_token_id=tokenizer.bos_token_id,
-        eos_index=tokenizer.eos_token_id,
-        unk_index=tokenizer.unk_token_id,
-        dropout=opt.get("dropout", 0.0),
-        attention_dropout=opt.get("attention_dropout", 0.0),
         summary_type="first",
         summary_use_proj=True,
         summary_proj_to_labels=True,
         summary_activation=None,
-        summary_first_dropout=0.0,
     )
     weights = {}
     for name, tensor in _encoder_weights(checkpoint).items():

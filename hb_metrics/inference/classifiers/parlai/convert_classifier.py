@@ -21,9 +21,7 @@ def main(argv: list[str] | None = None) -> None:
         help="The labels, one per line in the order of the classifier's outputs. A style_gen classifier needs them "
         "(ParlAI's personality_list.txt); default: the classes that the checkpoint's options name.",
     )
-    parser.add_argument(
-        "--output_dir", metavar="DIR", required=True, help="The folder to write, which must be new or empty."
-    )
+    parser.add_argument("--output_dir", metavar="DIR", required=True, help="The folder to write, which must be new.")
     options = parser.parse_args(argv)
     from transformers.utils import logging
 

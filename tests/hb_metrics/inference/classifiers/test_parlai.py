@@ -114,16 +114,6 @@ def test_loads_as_classifiers_of_a_run(convert):
     assert long.tolist() == [True, False]
 
 
-def test_the_card_names_origin_and_open_licence(convert):
-    card = (convert("style") / "README.md").read_text(encoding="utf-8")
-
-    assert "## Licence: open" in card
-    assert not re.search(r"^license:", card, re.MULTILINE)
-    assert CASES["style"]["model"] in card
-    assert all(f"{index}. {style}" in card for index, style in enumerate(STYLES))
-    assert len(re.findall(r"`[0-9a-f]{64}`", card)) == 5  # weights, options, dictionary, merges, vocabulary
-
-
 @pytest.mark.parametrize("name", ["style", "safety-xlm"])
 def test_the_example_of_the_card_takes_texts_of_any_length(name, convert):
     card = (convert(name) / "README.md").read_text(encoding="utf-8")
@@ -187,18 +177,15 @@ DAMAGED, UNFIT = "is damaged or no file of a ParlAI checkpoint", "do not fit eac
         ("style", change_opt(n_positions=-3), UNFIT),
         ("style", change_opt(output_scaling=None), UNFIT),
         ("style", change_opt(n_heads=3), "n_heads is 3"),
-        ("style", change_opt(classes=[0, "x"]), "the labels are Sympathetic.*says 0, x; leave out"),
-        ("safety-xlm", change_opt(classes="ab"), "classes is 'ab'"),
+        ("style", change_opt(classes=[0, "x"]), r"names? the classes \[0, 'x'\], and the labels are \['Sympathetic"),
         ("style", change_opt(variant="xlm"), "variant is 'xlm'"),
         ("safety-xlm", change_opt(variant="aiayn"), "variant is 'aiayn'; .* prelayernorm or xlm"),
         ("safety-xlm", change_opt(reduction_type="mean"), "reduction_type is 'mean'"),
-        ("safety-xlm", change_opt(ffn_size=32), "ffn_size is 32"),
         ("safety-xlm", change_opt(activation="swish"), "activation is 'swish'"),
         ("safety-xlm", change_opt(dict_lower=True), "dict_lower is True"),
         ("safety-xlm", change_opt(dict_tokenizer="gpt2"), "dict_tokenizer is 'gpt2'"),
         ("safety-xlm", change_opt(classes=None, classes_from_file="x.txt"), "'x.txt'.*--labels FILE"),
-        ("safety-xlm", change_opt(classes=["a", "b", "c"]), "2 outputs, and the labels are .*'c'"),
-        ("safety-xlm", change_opt(classes=[1, ""]), r"the labels are \[1, ''\]"),
+        ("safety-xlm", change_opt(classes=["a", "b", "c"]), "2 outputs, .*and the labels are .*'c'"),
         ("safety-xlm", change_opt(ref_class="__ok__"), "ref_class '__ok__'.*--labels FILE"),
         (
             "safety-xlm",
@@ -238,20 +225,10 @@ def test_style_classifier_needs_its_labels(tmp_path, labels_file, convert):
         convert_checkpoint(path, tmp_path / "converted", tmp_path / "binary")
     safety = tmp_path / "safety"
     safety.mkdir()
-    with pytest.raises(ValueError, match=r"the labels are Sympathetic.*says __notok__, __ok__"):
+    with pytest.raises(ValueError, match=r"classes \['__notok__', '__ok__'\], and the labels are \['Sympathetic"):
         convert_checkpoint(write_checkpoint("safety-xlm", safety), tmp_path / "converted", labels_file)
 
 
 def test_a_used_folder_is_left_alone(tmp_path, labels_file):
-    path = write_checkpoint("style", tmp_path)
-    used, empty = tmp_path / "used", tmp_path / "empty"
-    empty.mkdir()
-    used.mkdir()
-    (used / "thesis.txt").write_text("mine", encoding="utf-8")
-
-    with pytest.raises(FileExistsError, match="used exists and is not empty"):
-        convert_checkpoint(path, used, labels_file)
-    convert_checkpoint(path, empty, labels_file)
-
-    assert [file.name for file in used.iterdir()] == ["thesis.txt"]
-    assert (empty / "model.safetensors").exists()
+    with pytest.raises(FileExistsError, match="exists; pass a new folder"):
+        convert_checkpoint(write_checkpoint("style", tmp_path), tmp_path, labels_file)

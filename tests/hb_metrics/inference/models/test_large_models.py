@@ -70,14 +70,6 @@ def test_a_spread_model_scores_as_the_whole(trees, spread, prompts):
     np.testing.assert_array_equal(found.log_likelihoods, expected.log_likelihoods)
 
 
-def test_so_does_an_encoder_decoder_model(spread, prompts):
-    found, expected = (
-        score_perplexity(prompts[:20], each.model, each.tokenizer, progress=False) for each in spread("t5")
-    )
-    # Weights read from disk are aligned otherwise in memory, which moves the last bit.
-    np.testing.assert_allclose(found.log_likelihoods, expected.log_likelihoods, rtol=1e-6)
-
-
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["llama", "t5"])
 def test_a_spread_model_replies_as_the_whole(name, way, spread, prompts):
@@ -127,15 +119,12 @@ def test_the_fullest_device_decides_how_many_contexts_fit(get_small_model, monke
             module.forward = type(module).forward.__get__(module)
 
 
-def test_a_device_map_is_for_one_process_of_a_machine(save_small_model, monkeypatch):
+def test_a_device_map_is_for_one_process_of_a_machine(monkeypatch):
     check_device_map("auto")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     check_device_map(None)
     with pytest.raises(ValueError, match=r"--device_map auto spreads the model over all devices .* 2 processes on it"):
         check_device_map("auto")
-    folder = str(save_small_model("llama"))
-    with pytest.raises(ValueError, match="device_map 'all' is not known; allowed: auto, balanced"):
-        load_model(folder, device_map="all")
 
 
 QUANTIZED = [
@@ -193,9 +182,9 @@ def test_options_that_contradict_a_gguf_file_are_told(tmp_path):
         find_source("no.gguf")
     path = tmp_path / "a.gguf"
     path.touch()
-    with pytest.raises(ValueError, match=r"is a GGUF file itself; leave gguf_file 'b.gguf' out"):
+    with pytest.raises(ValueError, match=r"has no revision .* gguf_file 'b.gguf'; leave"):
         find_source(str(path), gguf_file="b.gguf")
-    with pytest.raises(ValueError, match=r"the embedded model has no revision .* gguf_file 'b.gguf'"):
+    with pytest.raises(ValueError, match=r"model 'embedded' has no revision .* gguf_file 'b.gguf'"):
         find_source(EMBEDDED, gguf_file="b.gguf")
     assert find_source(str(tmp_path), gguf_file="a.gguf").gguf_file == "a.gguf"
 
