@@ -33,10 +33,8 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
     """
     import pyarrow.parquet as pq
 
-    if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"'{path}' ends in none of {', '.join(SUFFIXES)}; give a file that does")
-    if path.exists():
-        raise ValueError(f"'{path}' exists; move it away, or give another name")
+    if path.exists() or path.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"'{path}' exists, or ends in none of {', '.join(SUFFIXES)}; give a new file that does")
     table = requested(settings, prompts)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".jsonl":
