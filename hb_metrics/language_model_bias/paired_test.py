@@ -145,7 +145,7 @@ def _mean(values: np.ndarray) -> float:
 
 
 def _paired_t(x: np.ndarray, y: np.ndarray) -> tuple[float | None, float | None, float, float | None]:
-    """t and its p-value, mean difference x − y, and effect size."""
+    """The t, its p-value, the mean difference x − y, and the effect size."""
     exponent, (x, y) = _scaled(x, y)
     differences = x - y
     mean = float(differences.mean())

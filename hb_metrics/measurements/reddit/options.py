@@ -14,8 +14,8 @@ class RedditOptions:
     reddit_folder: str | None = field(
         default=None,
         metadata={
-            "help": "The folder of the RedditBias data: its authors' repository, or a folder with one subfolder per bias "
-            "type that contains the authors' files, or train, validation and test as .csv or .txt."
+            "help": "The folder of the RedditBias data: its authors' repository, or a folder with one subfolder per "
+            "bias type that contains the authors' files, or train, validation and test as .csv or .txt."
         },
     )
     bias_type: list[str] | None = field(

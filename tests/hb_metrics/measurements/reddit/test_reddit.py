@@ -166,7 +166,7 @@ def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "test.txt").write_text("")
     for options, message in (
-        ({"bias_type": ["gender", "gender"]}, "bias_type gender is given twice"),
+        ({"bias_type": ["gender", "gender"]}, "bias_type gender is set twice"),
         ({"bias_type": ["gendr"]}, r"did you mean 'gender'\?"),
         ({"reddit_folder": str(data / "gender")}, "do not fit the specification 'race'"),
         ({"reddit_folder": str(tmp_path / "empty"), "bias_type": ["race"]}, "the test file in .* has no phrase in it"),
