@@ -46,7 +46,7 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
 
 
 def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Intersection]:
-    """A sample stratified by axes: equally many pairs of each two axes, those of the terms used least so far first.
+    """A sample stratified by axes: equally many pairs of each two axes, with the least used terms first.
 
     With 16 pairs of each two axes, every term of v1.0 that is not left out altogether is in at least one.
 
@@ -141,7 +141,7 @@ def _pairs(
 def _in_order(
     first: Descriptor, second: Descriptor, positions: dict[Descriptor, tuple[int, int]]
 ) -> tuple[list[Descriptor], list[Descriptor]]:
-    """Of two terms those before the noun, and those after it, in the order of English."""
+    """The terms before the noun, and the terms after the noun, in the order of English."""
     before: list[Descriptor] = []
     after: list[Descriptor] = []
     for term in (first, second):
@@ -184,7 +184,7 @@ def _first_word(phrase: str) -> str:
 
 
 def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
-    """Of each term before the noun, the index of its class and of its entry."""
+    """The index of the class and of the entry of each term before the noun."""
     if not vocabulary.adjective_order:
         raise ValueError("the vocabulary has no adjective_order.yaml, which intersections are made with")
     names = list(dict.fromkeys(entry.name for entry in vocabulary.adjective_order))
@@ -208,7 +208,7 @@ def _prompts(vocabulary: Vocabulary) -> list[int]:
 
 
 def _reasons(vocabulary: Vocabulary) -> list[dict[int, str]]:
-    """Of each term, the terms that it is left out with, and why: of several entries the one that comes first."""
+    """[terms] the terms that it is left out with, each with the reason of the first entry that names both."""
     terms = vocabulary.descriptors
     everything = range(len(terms))
     reasons: list[dict[int, str]] = [{} for _ in terms]

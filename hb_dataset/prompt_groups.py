@@ -1,4 +1,4 @@
-"""Groups that structured prompts are about: the paper's six, those of a user's file, or any term of the vocabulary."""
+"""The groups of structured prompts: the paper's six, the groups of a user's file, or any term of the vocabulary."""
 
 import re
 from collections.abc import Iterator, Sequence

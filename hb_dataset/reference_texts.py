@@ -26,7 +26,7 @@ class ReferenceTexts(NamedTuple):
     num_blank: int
 
     def description(self) -> dict[str, Any]:
-        """What run.json records of the texts."""
+        """The record of the texts in run.json."""
         digest = hashlib.sha256(json.dumps(self[:2]).encode()).hexdigest()
         return {"source": self.source, "digest": digest, "num_texts": len(self.ids)}
 

@@ -62,7 +62,7 @@ def frozen_faults(folder: Path) -> list[Fault]:
     """The faults of frozen versions beside a folder, or of the folder itself, compared with the package's record."""
     folder = folder.absolute()
     root, own = folder.parent, read_frozen()
-    # A folder of this name in a checkout is that of the versions, even if somebody has removed the record from it.
+    # A folder of this name in a checkout holds the versions, even if somebody has removed their record.
     in_checkout = root.resolve().parts[-2:] == (LICENCE.parent.name, "vocabulary")
     if not (root / FROZEN_FILE).is_file() and not in_checkout:
         beside = [version for version in own if folder.name == NEXT and (root / version).is_dir()]
@@ -139,7 +139,7 @@ def _version_faults(root: Path, version: str, record: Mapping[str, Any]) -> list
 
 
 def _recorded(root: Path) -> dict[str, Any]:
-    """What frozen.json records in a folder of versions; empty if that cannot be read."""
+    """The records of frozen.json in a folder of versions; empty if the file cannot be read."""
     try:
         return read_frozen(root)
     except (ValueError, OSError):
