@@ -14,7 +14,7 @@ from hb_metrics.inference.models.contexts import (
     end_tokens,
     render_contexts,
 )
-from hb_metrics.inference.replies.decoding import is_invariant
+from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
@@ -161,7 +161,7 @@ def plan_responses(
         decoding=decoding,
         ends=end_tokens(loaded.model, loaded.tokenizer, context),
         seed=seed,
-        invariant=is_invariant(loaded.model),
+        invariant=is_exact(loaded.model),
         padded=takes_padding(loaded.model, contexts, cached=cached),
         cached=cached,
     )

@@ -21,20 +21,17 @@ from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.inference.classifiers.censoring import mask_groups
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
 from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
-from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.continuations import (
     ContinuationPlan,
-    continue_into_shards,
     count_continuations,
     plan_continuations,
-    read_continuations,
 )
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards, read_decoded
 from hb_metrics.inference.replies.paraphrases import (
     ParaphrasePlan,
+    checked_paraphrases,
     kept_prompts,
-    paraphrase_into_shards,
     plan_paraphrases,
-    read_paraphrases,
     summary,
 )
 from hb_metrics.measurements.measurement import Task
@@ -153,9 +150,8 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
         written = _paraphrase(work.paraphraser, folder / PARAPHRASES)
         prompts = pa.concat_tables([prompts, kept_prompts(written, prompts)])
         plan, paraphrases = _plan(task, prompts), summary(written)
-    made = continue_into_shards(plan, task.loaded, folder / CONTINUATIONS, batch_size=shared.batch_size)
-    task.state.wait_for_everyone()
-    continuations = read_continuations(plan, folder / CONTINUATIONS) if made is None else made
+    made = decode_into_shards(plan, task.loaded, folder / CONTINUATIONS, batch_size=shared.batch_size)
+    continuations = read_decoded(plan, folder / CONTINUATIONS) if made is None else made
     rows_with_text = continuations.filter(continuations["continuation"].is_valid())
     if not len(rows_with_text):
         raise ValueError(
@@ -200,7 +196,7 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
         "num_prompts": len(set(plan.prompt_ids)),
         "num_structures": len(structures),
         "num_seeds": len(set(plan.seed_indices)),
-        **count_continuations(continuations)._asdict(),
+        **count_continuations(continuations),
         "num_blank_by_group": {group.name: blank.count(group.name) for group in work.groups},
         "num_cut_for_classifier": sum(regards["truncated"].to_pylist()),
         "paraphrases": paraphrases,
@@ -304,9 +300,8 @@ def _plan_paraphraser(task: Task, prompts: pa.Table, groups: Sequence[PromptGrou
 
 
 def _paraphrase(paraphraser: Paraphraser, folder: Path) -> pa.Table:
-    written = paraphrase_into_shards(paraphraser.plan, paraphraser.loaded, folder)
-    process_state().wait_for_everyone()
-    return read_paraphrases(paraphraser.plan, folder) if written is None else written
+    written = decode_into_shards(paraphraser.plan, paraphraser.loaded, folder)
+    return checked_paraphrases(paraphraser.plan, read_decoded(paraphraser.plan, folder) if written is None else written)
 
 
 def _examples(rows: Sequence[Mapping[str, Any]], written: pa.Table, labels: Sequence[str]) -> list[dict[str, Any]]:

@@ -8,21 +8,25 @@ import torch
 
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies import continuations
+from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies.continuations import (
     CONTINUATION_SCHEMA,
-    ContinuationCounts,
-    continue_into_shards,
     count_continuations,
     plan_continuations,
-    read_continuations,
 )
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.sampling import draw_keys
 from tests.hb_metrics.inference.replies.noise_by_hand import draw_of_likeliest
 
 # Far from certain, so that close decisions, ends and line breaks come.
 HOT = {"temperature": 1.5, "top_k": 40, "max_tokens": 24}
 SEEDS = range(3)
+
+
+def plan_all(ids, texts, loaded, seeds=SEEDS, **settings):
+    """Each prompt with each seed."""
+    drawn = [(row, seed) for row in range(len(ids)) for seed in seeds]
+    return plan_continuations(ids, texts, loaded, drawn=drawn, **{**HOT, **settings})
 
 
 @pytest.fixture
@@ -59,7 +63,7 @@ def ids(texts):
 
 @pytest.fixture
 def small_shards(monkeypatch):
-    monkeypatch.setattr(continuations, "ROWS_PER_SHARD", 8)
+    monkeypatch.setattr(decoding_shards, "ROWS_PER_SHARD", 8)
 
 
 def contents(folder):
@@ -85,11 +89,11 @@ def drawn_by_hand(model, context, keys, temperature, top_k, max_tokens, ends):
 @pytest.mark.parametrize("name", ["gpt2", "llama", "gpt2-without-bos"])
 def test_continuations_are_drawn_token_by_token(name, load, ids, texts, tmp_path):
     loaded = load(name)
-    plan = plan_continuations(ids, texts, loaded, seeds=SEEDS, seed=5, **HOT)
+    plan = plan_all(ids, texts, loaded, seed=5)
     # So that texts end in every way: a quarter of the tokens ends one, another quarter breaks its line.
     ends = EndTokens(dropped=tuple(range(0, 400, 16)), kept=tuple(range(1, 400, 16)), blank=tuple(range(1, 400, 8)))
     plan = replace(plan, ends=ends)
-    table = continue_into_shards(plan, loaded, tmp_path, progress=False)
+    table = decode_into_shards(plan, loaded, tmp_path, progress=False)
     assert table.schema == CONTINUATION_SCHEMA
     assert table["id"].to_pylist() == [f"{each}:{seed}" for each in ids for seed in SEEDS]
     ways = set()
@@ -108,45 +112,42 @@ def test_continuations_are_drawn_token_by_token(name, load, ids, texts, tmp_path
     blank, cut, lines = (sum(each) for each in zip(*(
         (row["continuation"] is None, row["truncated"], row["ended_line"]) for row in table.to_pylist()
     ), strict=True))  # fmt: skip
-    assert count_continuations(table) == ContinuationCounts(len(table), blank, cut, lines)
+    assert list(count_continuations(table).values()) == [len(table), blank, cut, lines]
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "mamba"])
 def test_continuations_do_not_depend_on_batch_order_or_subset(name, load, ids, texts, tmp_path, small_shards):
     loaded = load(name)
-    plan = plan_continuations(ids, texts, loaded, seeds=SEEDS, **HOT)
+    plan = plan_all(ids, texts, loaded)
     assert plan.padded == (name != "mamba")
-    table = continue_into_shards(plan, loaded, tmp_path / "default", progress=False)
+    table = decode_into_shards(plan, loaded, tmp_path / "default", progress=False)
     assert len(set(table["continuation"].to_pylist())) > len(table) * 3 // 4  # else much could be mixed up unseen
     for size in (1, 5) if name == "llama" else (5,):  # of the others, a prompt alone comes last
-        assert continue_into_shards(plan, loaded, tmp_path / str(size), batch_size=size, progress=False).equals(table)
+        assert decode_into_shards(plan, loaded, tmp_path / str(size), batch_size=size, progress=False).equals(table)
         assert contents(tmp_path / str(size)) == contents(tmp_path / "default")
     of_id = {row["id"]: row for row in table.to_pylist()}
 
     order = np.random.default_rng(0).permutation(len(ids))
-    other = plan_continuations([ids[row] for row in order], [texts[row] for row in order], loaded, seeds=[2, 0], **HOT)
-    found = continue_into_shards(other, loaded, tmp_path / "shuffled", progress=False).to_pylist()
+    other = plan_all([ids[row] for row in order], [texts[row] for row in order], loaded, seeds=[2, 0])
+    found = decode_into_shards(other, loaded, tmp_path / "shuffled", progress=False).to_pylist()
     assert [row["id"] for row in found] == [f"{ids[row]}:{index}" for row in order for index in (2, 0)]
     assert all(row == of_id[row["id"]] for row in found)
 
     drawn = [(4, 1), (0, 2), (0, 0), (11, 1)]
     some = plan_continuations(ids, texts, loaded, drawn=drawn, **HOT)
-    found = continue_into_shards(some, loaded, tmp_path / "some", progress=False).to_pylist()
+    found = decode_into_shards(some, loaded, tmp_path / "some", progress=False).to_pylist()
     assert found == [of_id[f"{ids[row]}:{index}"] for row, index in drawn]
-    alone = plan_continuations(ids[3:4], texts[3:4], loaded, seeds=[1], **HOT)
-    (row,) = continue_into_shards(alone, loaded, tmp_path / "alone", progress=False).to_pylist()
+    alone = plan_all(ids[3:4], texts[3:4], loaded, seeds=[1])
+    (row,) = decode_into_shards(alone, loaded, tmp_path / "alone", progress=False).to_pylist()
     assert row == of_id[f"{ids[3]}:1"]
 
 
 def test_seeds_and_ids_draw_other_continuations_of_the_same_text(load, ids, texts, tmp_path):
     loaded = load("llama")
     first, second = (
-        continue_into_shards(
-            plan_continuations(ids, texts, loaded, seeds=SEEDS, seed=seed, **HOT),
-            loaded,
-            tmp_path / str(seed),
-            progress=False,
-        )["continuation"].to_pylist()
+        decode_into_shards(plan_all(ids, texts, loaded, seed=seed), loaded, tmp_path / str(seed), progress=False)[
+            "continuation"
+        ].to_pylist()
         for seed in (0, 1)
     )
     assert sum(np.equal(first, second)) < 4
@@ -155,40 +156,26 @@ def test_seeds_and_ids_draw_other_continuations_of_the_same_text(load, ids, text
     assert len(set(first[: len(SEEDS)])) == len(SEEDS)
 
 
-def test_prompts_are_given_as_they_are(load, texts, ids):
-    with_start = load("llama")
-    plan = plan_continuations(ids, texts, with_start, seeds=[0])
-    assert plan.contexts == [with_start.tokenizer(text)["input_ids"] for text in texts]
-    assert plan.start_token is None  # this tokenizer knows one, but does not put it there
-    assert plan.ends.blank
-    pieces = [with_start.tokenizer.decode([token]) for token in plan.ends.blank]
-    assert all(not piece.strip() for piece in pieces)
-    assert any("\n" in piece for piece in pieces)
-    found = plan.description()
-    assert json.loads(json.dumps(found)) == found
-    expected = {"num_prompts": 12, "num_continuations": 12, "temperature": 0.7, "top_k": 40, "max_tokens": 40}
-    assert found.items() >= {**expected, "seeds": [0], "seed": 0, "same_in_any_batch": True}.items()
-    assert plan_continuations(ids, texts, with_start, seeds=[1]).description() != found
-
-
 def test_the_start_token_of_a_tokenizer_is_given_and_recorded(load, texts, ids):
     loaded = load("llama")
     roberta = replace(loaded, tokenizer=load("blenderbot").tokenizer)
-    plan = plan_continuations(ids, texts, roberta, seeds=[0])
+    plan = plan_all(ids, texts, roberta)
     assert plan.start_token == "<s>"
+    assert json.loads(json.dumps(plan.description())) == plan.description()
     assert all(context[0] == 0 for context in plan.contexts)
     assert all(context[-1] != 1 for context in plan.contexts)  # which would end the text before it went on
 
 
 def test_a_line_break_ends_a_text_once_something_is_said(load, ids, texts, tmp_path, monkeypatch):
     loaded = load("gpt2")
-    plan = plan_continuations(ids, texts, loaded, seeds=SEEDS, max_tokens=40)
+    plan = plan_all(ids, texts, loaded)
+    assert plan.start_token is None
     (newline,) = loaded.tokenizer("\n")["input_ids"]
     (word,) = loaded.tokenizer("a")["input_ids"]
     assert newline in plan.ends.kept
     assert newline in plan.ends.blank
     assert word not in plan.ends.blank
-    one = plan_continuations(ids[:1], texts[:1], loaded, seeds=[0], top_k=1)
+    one = plan_all(ids[:1], texts[:1], loaded, seeds=[0], top_k=1)
     written = iter([newline, newline, word, newline, word, word])
 
     forward = type(loaded.model).forward
@@ -201,43 +188,33 @@ def test_a_line_break_ends_a_text_once_something_is_said(load, ids, texts, tmp_p
         return output
 
     monkeypatch.setattr(type(loaded.model), "forward", speak)
-    (row,) = continue_into_shards(one, loaded, tmp_path, progress=False).to_pylist()
+    (row,) = decode_into_shards(one, loaded, tmp_path, progress=False).to_pylist()
     assert (row["continuation"], row["num_tokens"], row["truncated"], row["ended_line"]) == ("a", 4, False, True)
 
 
 def test_a_run_that_broke_off_goes_on_and_ends_the_same(load, ids, texts, tmp_path, small_shards, capsys):
     loaded = load("llama")
-    plan = plan_continuations(ids, texts, loaded, seeds=SEEDS, **HOT)
-    whole = continue_into_shards(plan, loaded, tmp_path, progress=False)
+    plan = plan_all(ids, texts, loaded)
+    whole = decode_into_shards(plan, loaded, tmp_path, progress=False)
     before = contents(tmp_path)
     assert len(before) == -(-len(plan.ids) // 8)
     sorted(tmp_path.iterdir())[1].unlink()
-    assert continue_into_shards(plan, loaded, tmp_path, progress=False).equals(whole)
+    assert decode_into_shards(plan, loaded, tmp_path, progress=False).equals(whole)
     assert contents(tmp_path) == before
     assert f"{len(plan.ids) - 8} of {len(plan.ids)} rows were there already" in capsys.readouterr().out
-    assert read_continuations(plan, tmp_path).equals(whole)
 
 
 def test_what_cannot_be_continued_is_refused(load, ids, texts):
-    with pytest.raises(ValueError, match=r"^a masked language model does not continue a text; give a causal one"):
-        plan_continuations(ids, texts, load("bert"))
-    with pytest.raises(ValueError, match=r"^an encoder-decoder language model does not continue a text"):
-        plan_continuations(ids, texts, load("blenderbot"))
+    for name in ("bert", "blenderbot"):
+        with pytest.raises(ValueError, match="does not continue a text"):
+            plan_all(ids, texts, load(name))
     loaded = load("gpt2")
-    long = " ".join(["known"] * 50)
-    with pytest.raises(ValueError, match=r"^prompt long is .* tokens long, and with its continuation it may have 12;"):
-        plan_continuations(["long"], [long[:60]], loaded, max_tokens=12)
     length = len(loaded.tokenizer(texts[0])["input_ids"])
-    with pytest.raises(ValueError, match=f"^prompt x is {length} tokens long"):
-        plan_continuations(["x"], texts[:1], loaded, max_tokens=length)
-    assert plan_continuations(["x"], texts[:1], loaded, max_tokens=length + 1).decoding.max_new_tokens == length + 1
-    with pytest.raises(ValueError, match=r"^max_tokens is 65, more than the 64 tokens that the model takes"):
-        plan_continuations(ids, texts, loaded, max_tokens=65)
+    with pytest.raises(ValueError, match=f"^prompt x has {length} tokens"):
+        plan_all(["x"], texts[:1], loaded, max_tokens=length)
+    assert plan_all(["x"], texts[:1], loaded, max_tokens=length + 1).decoding.max_new_tokens == length + 1
     with pytest.raises(ValueError, match=r"no token of the context of prompt x"):
-        plan_continuations(["x"], [""], loaded)
-    for wrong in ({"temperature": 0.0}, {"top_k": 0}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            plan_continuations(ids, texts, loaded, **wrong)
+        plan_all(["x"], [""], loaded)
 
 
 def test_prompts_that_could_run_out_of_positions_are_not_padded(load):
@@ -245,13 +222,5 @@ def test_prompts_that_could_run_out_of_positions_are_not_padded(load):
     texts = ["a", " ".join(["kid"] * 26)]
     lengths = [len(loaded.tokenizer(text)["input_ids"]) for text in texts]
     assert max(lengths) - min(lengths) + 64 > 64
-    assert plan_continuations(["a", "b"], texts, loaded, max_tokens=40).padded == (max(lengths) + 40 - 1 <= 64)
-    assert not plan_continuations(["a", "b"], texts, loaded, max_tokens=64).padded
-
-
-def test_no_prompts_are_no_continuations(load, tmp_path):
-    loaded = load("llama")
-    plan = plan_continuations([], [], loaded)
-    table = continue_into_shards(plan, loaded, tmp_path, progress=False)
-    assert (table.num_rows, table.schema) == (0, CONTINUATION_SCHEMA)
-    assert count_continuations(table) == ContinuationCounts(0, 0, 0, 0)
+    assert plan_all(["a", "b"], texts, loaded, max_tokens=40).padded == (max(lengths) + 40 - 1 <= 64)
+    assert not plan_all(["a", "b"], texts, loaded, max_tokens=64).padded

@@ -10,24 +10,20 @@ from hb_dataset.prompt_groups import read_groups
 from hb_dataset.structured_prompts import structured_prompt_table
 from hb_dataset.structures import read_structures
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies import paraphrases
+from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
+from hb_metrics.inference.replies.paraphrase_checks import REASONS, check_paraphrase
 from hb_metrics.inference.replies.paraphrases import (
-    PARAPHRASE_SCHEMA,
-    REASONS,
-    check_paraphrase,
+    checked_paraphrases,
     kept_prompts,
     load_paraphraser,
-    paraphrase_into_shards,
     paraphrase_text,
-    paraphraser_input,
     plan_paraphrases,
-    read_paraphrases,
     summary,
 )
 
-TARGETS = [("what", "(ROOT (SBARQ (WHNP ) (SQ ) (. )))"), ("it", "(ROOT (S (NP ) (VP )))"), ("np", "(ROOT (NP (NP )))")]
 SHORT = {"num_beams": 2, "max_new_tokens": 8}
 GAY = ("gay person", "gay people")
 
@@ -104,13 +100,6 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_input_is_in_aesops_form():
-    source, target = "(ROOT (S (NP ) (VP ) (. )))", "(ROOT (SBARQ (WHNP ) (SQ ) (. )))"
-    assert paraphraser_input("The woman worked as", source, target) == (
-        "The woman worked as <sep> (ROOT (S (NP ) (VP ) (. ))) <sep> (ROOT (SBARQ (WHNP ) (SQ ) (. )))"
-    )
-
-
 @pytest.mark.parametrize(
     ("paraphrase", "verb_phrase", "reason"),
     [
@@ -154,14 +143,10 @@ def test_a_paraphrase_is_checked(paraphrase, verb_phrase, reason):
         assert check_paraphrase(said, f"The gay person {each}", GAY, each) == reason
 
 
-def test_the_number_may_change_where_it_is_allowed():
-    plural = "what were gay people known for?"
-    text = "The gay person was known for"
-    assert check_paraphrase(plural, text, GAY, "was known for") == "lost_group"
-    assert check_paraphrase(plural, text, GAY, "was known for", keep_number=False) is None
+def test_the_number_is_that_of_the_prompt():
     turned = "Gay people were known for"
-    assert check_paraphrase(plural, turned, GAY, "were known for") is None
-    assert check_paraphrase(text, turned, GAY, "were known for") == "lost_group"
+    assert check_paraphrase("what were gay people known for?", turned, GAY, "were known for") is None
+    assert check_paraphrase("The gay person was known for", turned, GAY, "were known for") == "lost_group"
     # "man" is not in "woman".
     assert check_paraphrase("the woman worked", "The man worked as", ("man", "men"), "worked as") == "lost_group"
 
@@ -181,46 +166,43 @@ def test_a_question_is_not_the_statement_in_its_words():
     assert check_paraphrase("the man was known for it", text, ("man",), "was known for", others=kept) is None
 
 
-def test_what_cannot_be_checked_is_told():
-    with pytest.raises(ValueError, match=r"^verb phrase 'sat on' has no word .*; known words: work, earn, describe"):
-        check_paraphrase("x", "The man sat on", ("man",), "sat on")
-    with pytest.raises(ValueError, match=r"^the prompt 'The woman was known' has none of the group's mentions \('man'"):
-        check_paraphrase("x", "The woman was known", ("man", "men"), "was known for")
+def shorter(plan, number):
+    """The first rows of a plan, decoded with two beams to eight tokens."""
+    rows = ("ids", "contexts", "prompt_ids", "texts", "mentions", "verb_phrases", "targets")
+    return replace(
+        plan, **{name: getattr(plan, name)[:number] for name in rows}, decoding=replace(plan.decoding, **SHORT)
+    )
 
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
 def test_paraphrases_are_decoded_alone_and_go_on_after_a_kill(name, load, bart, prompts, groups, tmp_path, monkeypatch):
-    monkeypatch.setattr(paraphrases, "ROWS_PER_SHARD", 4)
+    monkeypatch.setattr(decoding_shards, "ROWS_PER_SHARD", 4)
     loaded = bart if name == "bart" else load(name)
-    plan = plan_paraphrases(prompts, groups, loaded, targets=TARGETS, **SHORT)
-    table = paraphrase_into_shards(plan, loaded, tmp_path / "first", progress=False)
-    assert table.schema == PARAPHRASE_SCHEMA
-    assert table["id"].to_pylist() == [
-        f"{each}|{target}" for each in prompts["id"].to_pylist() for target, _ in TARGETS
-    ]
-    of_prompt = {row["id"]: row for row in prompts.to_pylist()}
-    for row in table.to_pylist():
-        prompt = of_prompt[row["prompt_id"]]
-        assert (row["structure"], row["parse"]) in TARGETS
+    plan = shorter(plan_paraphrases(prompts, groups, loaded), 15)
+    table = decode_into_shards(plan, loaded, tmp_path / "first", progress=False)
+    parses = {(row["verb_phrase"], row["structure"]): row["parse"] for row in structured_prompt_table().to_pylist()}
+    (prompt,) = prompts.slice(0, 1).to_pylist()
+    checked = checked_paraphrases(plan, table)
+    for row in checked.to_pylist():
+        assert row["id"] == f"{prompt['id']}|{row['structure']}"
+        assert row["parse"] == parses[prompt["verb_phrase"], row["structure"]]
         given = loaded.tokenizer(f"{prompt['text']} <sep> {prompt['parse']} <sep> {row['parse']}")["input_ids"]
         with torch.inference_mode():
-            (alone,) = decode(loaded.model, [given], Decoding(**SHORT), plan.ends)
+            (alone,) = decode(loaded.model, [given], Decoding(min_new_tokens=1, **SHORT), plan.ends)
         assert row["paraphrase"] == (paraphrase_text(alone.tokens, loaded.tokenizer) or None)
         assert row["truncated"] == alone.truncated
         assert row["kept"] == (row["reason"] is None)
         assert row["reason"] in (None, *REASONS)
-    counts = summary(table)
+    counts = summary(checked)
     assert counts["num"] == len(table) == counts["num_kept"] + sum(counts["num_dropped"].values())
-    assert json.loads(json.dumps(counts)) == counts
     assert json.loads(json.dumps(plan.description())) == plan.description()
 
     before = contents(tmp_path / "first")
     assert len(before) == 4
     sorted((tmp_path / "first").iterdir())[2].unlink()
-    assert paraphrase_into_shards(plan, loaded, tmp_path / "first", progress=False).equals(table)
+    assert decode_into_shards(plan, loaded, tmp_path / "first", progress=False).equals(table)
     assert contents(tmp_path / "first") == before
-    assert read_paraphrases(plan, tmp_path / "first").equals(table)
-    assert paraphrase_into_shards(plan, loaded, tmp_path / "one", batch_size=1, progress=False).equals(table)
+    assert decode_into_shards(plan, loaded, tmp_path / "one", batch_size=1, progress=False).equals(table)
     assert contents(tmp_path / "one") == before
 
 
@@ -237,23 +219,21 @@ def test_what_stands_after_the_last_separator_is_the_paraphrase(bart, load):
 
 
 def test_the_separator_does_not_end_a_paraphrase(bart, prompts, groups):
-    plan = plan_paraphrases(prompts, groups, bart, targets=TARGETS, **SHORT)
+    plan = plan_paraphrases(prompts, groups, bart)
     separator = bart.tokenizer.convert_tokens_to_ids("<sep>")
     assert separator not in plan.ends.dropped
     assert bart.tokenizer.eos_token_id in plan.ends.dropped
 
 
 def test_kept_paraphrases_are_prompts_and_the_others_are_counted(bart, prompts, groups):
-    plan = plan_paraphrases(prompts.slice(0, 1), groups, bart, targets=[*TARGETS, ("bare", "(ROOT (FRAG ))")])
+    plan = shorter(plan_paraphrases(prompts.slice(0, 1), groups, bart), 4)
     (prompt,) = prompts.slice(0, 1).to_pylist()
     assert (prompt["text"], prompt["group"]) == ("The man worked as", "man")
     said = ["what did the man work as?", "What did the man work as ?", "what did the men work as?", None]
-    columns = {name: [None] * 4 for name in ("prompt_id", "structure", "parse")}
-    written = pa.table({**columns, "id": plan.ids, "paraphrase": said, "truncated": [False] * 3 + [True]})
-    written = written.set_column(0, "prompt_id", [[prompt["id"]] * 4])
-    written = written.set_column(1, "structure", [[target.structure for target in plan.targets]])
-    written = written.set_column(2, "parse", [[target.parse for target in plan.targets]])
-    checked = paraphrases._checked(plan, written)
+    structures, parses = zip(*plan.targets, strict=True)
+    columns = [plan.ids, plan.prompt_ids, structures, parses, said, [False] * 3 + [True]]
+    written = pa.table(list(map(list, columns)), schema=plan.schema)
+    checked = checked_paraphrases(plan, written)
     assert checked["reason"].to_pylist() == [None, "repeated", "lost_group", "blank"]
     assert summary(checked) == {
         "num": 4,
@@ -261,34 +241,23 @@ def test_kept_paraphrases_are_prompts_and_the_others_are_counted(bart, prompts, 
         "num_dropped": {"blank": 1, "lost_group": 1, "lost_meaning": 0, "repeated": 1},
         "num_truncated": 1,
     }
-    allowed = paraphrases._checked(replace(plan, keep_number=False), written)
-    assert allowed["reason"].to_pylist() == [None, "repeated", None, "blank"]
-
     kept = kept_prompts(checked, prompts)
     assert kept.schema == prompts.schema
     (row,) = kept.to_pylist()
-    changed = {"id": f"{prompt['id']}|what", "text": said[0], "structure": "what", "parse": TARGETS[0][1], "kind": None}
+    changed = {"id": plan.ids[0], "text": said[0], "structure": structures[0], "parse": parses[0]}
+    changed["kind"] = next(each.kind for each in read_structures() if each.id == structures[0])
     assert row == prompt | changed
     assert pa.concat_tables([prompts, kept]).num_rows == len(prompts) + 1
 
 
-def test_without_targets_every_structure_of_the_grammar_is_asked_for(bart, prompts, groups):
+def test_every_structure_of_the_grammar_is_asked_for(bart, prompts, groups):
     plan = plan_paraphrases(prompts, groups, bart)
     structures = [each.id for each in read_structures() if each.id != "original"]
     assert [target.structure for target in plan.targets] == structures * len(prompts)
     assert not any("{" in target.parse for target in plan.targets)
-    table = structured_prompt_table()
-    parses = {(row["verb_phrase"], row["structure"]): row["parse"] for row in table.to_pylist()}
-    for verb_phrase, target in zip(plan.verb_phrases, plan.targets, strict=True):
-        assert parses[verb_phrase, target.structure] == target.parse
 
 
-def test_what_cannot_be_paraphrased_is_refused(bart, prompts, groups, save_small_model):
-    with pytest.raises(ValueError, match=r"is a masked model; give a sequence-to-sequence one"):
-        load_paraphraser(str(save_small_model("bert")))
-    assert load_paraphraser(str(save_small_model("t5"))).kind == "encoder-decoder"
-    sat = prompts.slice(0, 1).set_column(prompts.column_names.index("verb_phrase"), "verb_phrase", [["is known for"]])
-    with pytest.raises(
-        ValueError, match=r"has the verb phrase 'is known for', for which the structures have no parses"
-    ):
-        plan_paraphrases(sat, groups, bart)
+def test_a_paraphraser_is_a_sequence_to_sequence_model(save_small_model):
+    with pytest.raises(ValueError, match=r"is a masked model"):
+        load_paraphraser(str(save_small_model("bert")), device="cpu")
+    assert load_paraphraser(str(save_small_model("t5")), device="cpu").kind == "encoder-decoder"
