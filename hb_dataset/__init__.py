@@ -11,9 +11,8 @@ from hb_dataset.counterfactuals import counterfactual, terms_in
 from hb_dataset.prompt_groups import GroupsError, Pair, PromptGroup, find_groups, read_groups
 from hb_dataset.prompt_table import descriptor_noun_spans
 from hb_dataset.prompts import CONFIGS, intersection_batches, load_table
-from hb_dataset.reddit_bias import load_reddit_bias, pairs_from_comments, reddit_bias_report
+from hb_dataset.reddit_bias import load_reddit_bias, pairs_from_comments
 from hb_dataset.structured_prompts import STRUCTURED_SCHEMA, structured_prompt_table
-from hb_dataset.structures import StructureError
 from hb_dataset.vocabulary import Vocabulary, VocabularyError, read_vocabulary
 from hb_dataset.vocabulary_entries import Descriptor, PersonNoun, Template
 
@@ -27,7 +26,6 @@ __all__ = [
     "PersonNoun",
     "PromptGroup",
     "SpecificationError",
-    "StructureError",
     "TargetPair",
     "Template",
     "Vocabulary",
@@ -42,7 +40,6 @@ __all__ = [
     "read_groups",
     "read_specification",
     "read_vocabulary",
-    "reddit_bias_report",
     "specification_names",
     "structured_prompt_table",
     "terms_in",

@@ -36,11 +36,9 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
     Raises:
         ValueError: There are fewer prompts, or `number` is below 1.
     """
-    if number < 1:
-        raise ValueError(f"sample is {number}; give at least 1")
-    if number > prompts.num_rows:
+    if not 1 <= number <= prompts.num_rows:
         raise ValueError(
-            f"sample is {number:,}, and there are {prompts.num_rows:,} prompts; give fewer, or leave it out for all"
+            f"sample is {number:,}; set 1 to {prompts.num_rows:,}, the number of prompts, or leave it out for all"
         )
     ids, axes, descriptors, templates = (prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template"))
     cells: dict[Term, dict[str, list[tuple[bytes, int]]]] = {}

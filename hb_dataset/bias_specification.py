@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.hints import did_you_mean
-from hb_dataset.yaml_entries import STRICT_KEYS, Key, Remark, Text
+from hb_dataset.yaml_entries import STRICT_KEYS, Key, Remark, Text, explained
 from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines, unreadable
 
 SPECIFICATIONS = Path(__file__).parent / "bias_specifications"
@@ -137,14 +137,18 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
         raise SpecificationError(path, [unreadable(path, error)]) from error
     if not isinstance(document, dict):
         raise SpecificationError(path, [Fault(path.name, 1, "is not `key: value` lines; write `bias_type: …` first")])
-    specification = None
     try:
         specification = TypeAdapter(BiasSpecification).validate_python(document)
     except ValidationError as error:
-        faults += [Fault(path.name, _line(lines, detail["loc"]), _explain(detail)) for detail in error.errors()]
-    if specification is not None:
-        faults += _content_faults(path, specification, lines)
-    if faults or specification is None:
+        faults += [Fault(path.name, _line(lines, detail["loc"]), _explained(detail)) for detail in error.errors()]
+        raise SpecificationError(path, sorted(faults)) from None
+    faults += _content_faults(path.name, specification, lines)
+    if specification.bias_type != path.stem:
+        message = (
+            f"`bias_type` is {specification.bias_type!r}; write `bias_type: {path.stem}`, as the file's name has it"
+        )
+        faults.append(Fault(path.name, lines[("bias_type",)], message))
+    if faults:
         raise SpecificationError(path, sorted(faults))
     return specification
 
@@ -154,67 +158,36 @@ def _line(lines: dict[tuple, int], keys: Sequence[Any]) -> int:
     return next((lines[tuple(keys[:end])] for end in range(len(keys), -1, -1) if tuple(keys[:end]) in lines), 1)
 
 
-def _explain(detail: Any) -> str:
+def _explained(detail: Any) -> str:
     """An error of pydantic as a message to the person who edits the file."""
     keys = detail["loc"]
     name = next(str(key) for key in reversed(keys) if isinstance(key, str))
-    if name == "forms" and len(keys) > 3 and detail["type"] in ("missing", "too_long", "tuple_type"):
+    if name == "forms":
         return "forms is not a list of pairs; write `forms: [[wives, husbands]]`"
-    if detail["type"] == "missing":
-        return f"has no `{name}`; write `{name}: …`"
-    if detail["type"] == "unexpected_keyword_argument":
-        fields = (TargetPair if keys[0] == "pairs" else BiasSpecification).__dataclass_fields__
-        return f"unknown key {name!r}; {did_you_mean(name, fields)}allowed: {', '.join(fields)}"
-    if detail["type"] == "value_error":
-        return f"{name} {detail['ctx']['error']}"
-    if detail["type"] == "string_type":
-        return f"{name} {detail['input']!r} is not text; write one phrase"
-    if detail["type"] == "bool_parsing":
-        return f"{name} {detail['input']!r} is not known; write true or false, or leave the key out"
-    if detail["type"] == "literal_error":
-        return f"{name} {detail['input']!r} is not known; write after or around, or leave the key out"
     if detail["type"] == "tuple_type":
         return f"{name} is not a list; write each entry on a line that starts with -"
     if detail["type"] == "dataclass_type":
         return f"{name} has {detail['input']!r}, which is not a pair; write `- t1: …` and below it `t2: …`"
-    return f"{name}: {detail['msg']}"
+    return explained(name, detail, TargetPair if len(keys) > 1 else BiasSpecification)
 
 
-def _content_faults(path: Path, specification: BiasSpecification, lines: dict[tuple, int]) -> Iterator[Fault]:
-    """Faults that show only when all has been read: empty lists, repeated terms, capitals, and a wrong `bias_type`."""
-    if specification.bias_type != path.stem:
-        yield Fault(
-            path.name,
-            lines[("bias_type",)],
-            f"`bias_type` is {specification.bias_type!r}; write `bias_type: {path.stem}`, as the file's name has it",
-        )
+def _content_faults(file: str, specification: BiasSpecification, lines: dict[tuple, int]) -> Iterator[Fault]:
+    """Faults that show only when all has been read: empty lists, and pairs that are not two terms in lower case."""
     for name in ("target_terms_1", "target_terms_2", "pairs", "attributes_1"):
         if not getattr(specification, name):
-            yield Fault(path.name, lines[(name,)], f"`{name}` is empty; write at least one entry")
-    for name in ("target_terms_1", "attributes_1", "attributes_2", "kept_phrases"):
-        first: dict[str, int] = {}
+            yield Fault(file, lines[(name,)], f"`{name}` is empty; write at least one entry")
+    for name in ("attributes_1", "attributes_2"):
         for index, term in enumerate(getattr(specification, name)):
-            line = _line(lines, (name, index))
-            before = first.setdefault(term.casefold(), index)
-            if before != index:
-                first_line = _line(lines, (name, before))
-                yield Fault(path.name, line, f"{term!r} is in line {first_line} already; remove one of them")
-            if name.startswith("attributes") and any(_WILDCARD_INSIDE.search(word) for word in term.split(" ")):
-                yield Fault(path.name, line, f"{term!r} has a * that is not at the end of a word; write `greed*`")
-    first_pair: dict[tuple[str, str], int] = {}
+            if any(_WILDCARD_INSIDE.search(word) for word in term.split(" ")):
+                message = f"{term!r} has a * that is not at the end of a word; write `greed*`"
+                yield Fault(file, _line(lines, (name, index)), message)
     for index, pair in enumerate(specification.pairs):
         line = _line(lines, ("pairs", index))
-        for key, term in [
-            ("t1", pair.t1),
-            ("t2", pair.t2),
-            *(("forms", word) for both in pair.forms for word in both),
-        ]:
-            if term != term.lower():
-                message = f"{term!r} is not in lower case; write {term.lower()!r} (texts keep their case)"
-                yield Fault(path.name, _line(lines, ("pairs", index, key)), message)
+        words = [pair.t1, pair.t2, *(word for both in pair.forms for word in both)]
+        for word in words:
+            if word != word.lower():
+                yield Fault(
+                    file, line, f"{word!r} is not in lower case; write {word.lower()!r} (texts keep their case)"
+                )
         if pair.t1 == pair.t2:
-            yield Fault(path.name, line, f"t1 and t2 are both {pair.t1!r}; write two terms, or remove the pair")
-        before = first_pair.setdefault((pair.t1, pair.t2), index)
-        if before != index:
-            first_line = _line(lines, ("pairs", before))
-            yield Fault(path.name, line, f"pair ({pair.t1!r}, {pair.t2!r}) is in line {first_line} already; remove one")
+            yield Fault(file, line, f"t1 and t2 are both {pair.t1!r}; write two terms, or remove the pair")

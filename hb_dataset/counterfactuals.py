@@ -23,8 +23,6 @@ from hb_dataset.hints import did_you_mean
 
 Mode = Literal["word", "published"]
 
-MODE_ERROR = "mode {mode!r} is not known; {hint}allowed: " + ", ".join(get_args(Mode))
-
 # "ı" and "İ" are an "i" to re.IGNORECASE, and not to str.casefold.
 _OTHER_I = str.maketrans({"ı": "i", "İ": "i"})
 
@@ -116,7 +114,8 @@ def check_mode(mode: str) -> None:
         ValueError: The mode is neither `"word"` nor `"published"`.
     """
     if mode not in get_args(Mode):
-        raise ValueError(MODE_ERROR.format(mode=mode, hint=did_you_mean(mode, get_args(Mode))))
+        allowed = get_args(Mode)
+        raise ValueError(f"mode {mode!r} is not known; {did_you_mean(mode, allowed)}allowed: {', '.join(allowed)}")
 
 
 # --- As published -----------------------------------------------------------------------------------------------------

@@ -16,17 +16,11 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from hb_dataset.data_files import load_split
 from hb_dataset.seeded_draws import seeded_generator
-from hb_dataset.text_columns import load_split
 
 CHITCHAT = "chitchat-dataset"
-FILE_COLUMNS = ("prompt", "reply")
 TEXT_TYPES = ("string", "large_string")
-
-NOT_INSTALLED_ERROR = (
-    f"the conversations are not installed; run `pip install {CHITCHAT}`, or give a file with the "
-    "columns prompt and reply"
-)
 
 
 class Dialogue(NamedTuple):
@@ -77,18 +71,16 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
         FileNotFoundError: There is no such file.
         ModuleNotFoundError: The chit-chat dataset is not installed.
     """
-    if num_replies < 1:
-        raise ValueError(f"num_replies is {num_replies}; give at least 1")
     if path is None:
         pairs, num_skipped = _draw_from_conversations(_chitchat(), num_replies, seed)
         source = f"{CHITCHAT} {version(CHITCHAT)}"
     else:
         pairs, num_skipped = _draw_from_rows(_read_rows(path), num_replies, seed)
         source = path.name
-    if len(pairs) < num_replies:
+    if not 1 <= num_replies <= len(pairs):
         raise ValueError(
-            f"num_replies is {num_replies:,}, and {source} has {len(pairs):,} pairs of prompt and reply "
-            "to draw; ask for fewer"
+            f"num_replies is {num_replies:,}, and {source} has {len(pairs):,} pairs of prompt and reply; set 1 to "
+            f"{len(pairs):,}"
         )
     return Dialogue(
         ids=[pair.id for pair in pairs],
@@ -99,29 +91,35 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
     )
 
 
-def load_file(path: Path, formats: str) -> Any:
-    """The rows of a file as a `datasets.Dataset`.
+def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]]:
+    """Reads columns of text.
 
     Args:
-        path: The file.
-        formats: The formats to name in the error, such as "CSV or Parquet".
+        path: A CSV, JSONL, JSON, Parquet or .txt file.
+        *columns: The names that each column may have; the first that exists is read.
 
     Raises:
-        ValueError: The file cannot be read.
+        ValueError: The file cannot be read, or lacks a column.
         FileNotFoundError: There is no such file.
     """
     import datasets
 
     try:
-        return load_split([str(path)], None, "train", streaming=False)
+        dataset = load_split([str(path)], None, "train")
     except (datasets.exceptions.DatasetsError, pa.ArrowException, EOFError) as error:
         reason = " ".join(str(error.__cause__ or error).split())
-        raise ValueError(f"'{path}' cannot be read ({reason}); give a {formats} file") from error
-
-
-def has_text_column(dataset: Any, name: str) -> bool:
-    """Whether a `datasets.Dataset` has a column of strings with this name."""
-    return getattr(dataset.features.get(name), "dtype", None) in TEXT_TYPES
+        raise ValueError(f"'{path}' cannot be read ({reason}); give a CSV, JSONL or Parquet file") from error
+    texts = [name for name, feature in dataset.features.items() if getattr(feature, "dtype", None) in TEXT_TYPES]
+    read = []
+    for names in columns:
+        name = next((name for name in names if name in texts), None)
+        if name is None:
+            raise ValueError(
+                f"'{path}' has no column of text named {' or '.join(names)}; there are: "
+                f"{', '.join(dataset.column_names) or 'none'}"
+            )
+        read.append(list(dataset[name]))
+    return read
 
 
 def one_line(text: str) -> str:
@@ -143,7 +141,10 @@ def _chitchat() -> dict[str, Any]:
     try:
         package = import_module("chitchat_dataset")
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(NOT_INSTALLED_ERROR) from error
+        raise ModuleNotFoundError(
+            f"the conversations are not installed; run `pip install {CHITCHAT}`, or give a file with the columns "
+            "prompt and reply"
+        ) from error
     # Read here: the package's own class leaves the file open.
     return json.loads(Path(str(package.__file__)).with_name("dataset.json").read_text(encoding="utf-8"))
 
@@ -190,18 +191,9 @@ def _answers(name: str, turns: Iterable[Sequence[dict[str, str]]]) -> Iterator[_
 
 def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
     """The prompt and the reply of each row of a file."""
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"there is no file '{path}'; give a CSV, JSONL or Parquet file with the columns prompt and reply"
-        )
-    if path.suffix == ".txt":
+    if path.suffix == ".txt" and path.is_file():
         return _read_convos(path)
-    dataset = load_file(path, "CSV, JSONL or Parquet")
-    for name in FILE_COLUMNS:
-        if not has_text_column(dataset, name):
-            columns = ", ".join(dataset.column_names) or "none"
-            raise ValueError(f"'{path}' has no column of text '{name}'; there are: {columns}")
-    return list(zip(*(dataset[name] for name in FILE_COLUMNS), strict=True))
+    return list(zip(*read_columns(path, ("prompt",), ("reply",)), strict=True))
 
 
 def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:

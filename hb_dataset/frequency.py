@@ -1,7 +1,7 @@
 """How often each descriptor is used in a dataset of texts, such as a model's training data (paper, B.2.1).
 
     python -m hb_dataset.frequency chats.jsonl --columns prompt reply --output frequencies.csv
-    python -m hb_dataset.frequency org/dataset --split train --streaming --max_examples 10000000 --seed 0
+    python -m hb_dataset.frequency org/dataset --split train --max_examples 10000000 --seed 0
 
 "Frequencies are calculated by dividing the total number of case-insensitive usages of each term among training set
 examples (including their prompts) by the number of examples."
@@ -12,7 +12,7 @@ import os
 import sys
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,26 +22,15 @@ import pyarrow.compute as pc
 from ahocorasick_rs import AhoCorasick, Implementation
 from tqdm import tqdm
 
-from hb_dataset.text_columns import (
-    FORMATS,
-    NO_EXAMPLES_ERROR,
-    SHUFFLE_BUFFER,
-    columns_to_count,
-    load_split,
-    random_subset,
-    read_examples,
-    text_features,
-)
+from hb_dataset.data_files import FORMATS, load_split
+from hb_dataset.hints import did_you_mean
 from hb_dataset.vocabulary import VocabularyError, read_vocabulary
 from hb_dataset.vocabulary_entries import Descriptor
 from hb_dataset.whole_files import write_text
 
 BATCH_CHARACTERS = 2**18  # searched at a time: fits a core's cache, and makes calls rare
-
-NOT_TEXT_ERROR = (
-    "example {row} (counted from 0) has {value!r}, which is not text; give a string, a list of strings, or None"
-)
-OUTPUT_ERROR = "cannot write --output '{path}': {reason}"
+BATCH_EXAMPLES = 1000  # read at a time
+SHUFFLE_BUFFER = 10_000  # examples from which a random sample is drawn
 
 _SEPARATOR = "\0"  # not in any term, and neither a word character nor white space
 _WHITE_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
@@ -103,10 +92,10 @@ def count_descriptors(examples: Iterable[Example], terms: Sequence[str]) -> Coun
         texts_before = len(batch)
         texts = (example,) if example is None or isinstance(example, str) else example
         if not isinstance(texts, tuple | list):  # of a dict, for one, the keys would be counted
-            raise TypeError(NOT_TEXT_ERROR.format(row=row, value=texts))
+            raise TypeError(f"example {row} (counted from 0) has {texts!r}; give a string, a list of strings, or None")
         for text in texts:
             if text is not None and not isinstance(text, str):
-                raise TypeError(NOT_TEXT_ERROR.format(row=row, value=text))
+                raise TypeError(f"example {row} (counted from 0) has {text!r}, which is not text; give strings")
             if text:
                 batch.append(text)
                 size += len(text)
@@ -201,53 +190,40 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--columns",
         nargs="+",
-        help="The columns of text to count in, taken together (such as a prompt and its reply); write a field below a "
-        "column as messages.content. Default: all columns of strings or lists of strings.",
+        help="The columns to count in, taken together (such as a prompt and its reply); write a field below a column "
+        "as messages.content. Default: all text of an example.",
     )
     add("--config", help="The config to read of a dataset that has several.")
     add("--split", default="train", help="The split to read. Default: train.")
-    add("--streaming", action="store_true", help="Read the dataset without downloading or converting all of it first.")
-    add("--max_examples", type=_whole_number(1), help="Count in a random sample of this many examples. Default: all.")
     add(
-        "--seed",
-        type=_whole_number(0),
-        default=0,
-        help="The seed of the random sample that --max_examples draws; a stream is sampled through a buffer of "
-        f"{SHUFFLE_BUFFER:,} examples. Default: 0.",
+        "--max_examples",
+        type=int,
+        help=f"Count in a random sample of this many examples, drawn through a buffer of {SHUFFLE_BUFFER:,}. Default: "
+        "all.",
     )
+    add("--seed", type=int, default=0, help="The seed of the random sample. Default: 0.")
     add("--vocabulary_dir", help="The folder of a vocabulary whose terms are counted. Default: v1.0, the paper's.")
     add("--output", type=Path, metavar="FILE.csv", help="The CSV to write the counts to. Default: standard output.")
     return parser
 
 
-def _whole_number(lowest: int) -> Callable[[str], int]:
-    def parse(value: str) -> int:
-        if not value.isdecimal() or int(value) < lowest:
-            raise argparse.ArgumentTypeError(f"{value!r} is not allowed; give a whole number from {lowest}")
-        return int(value)
-
-    return parse
-
-
 def _write_frequencies(options: argparse.Namespace) -> None:
     start = time.perf_counter()
-    if options.output is not None:
-        _check_output(options.output)
+    if options.output is not None and (options.output.is_dir() or not os.access(options.output.parent, os.W_OK)):
+        raise OSError(f"cannot write --output '{options.output}'; give a file in a folder that you can write to")
     descriptors = read_vocabulary(options.vocabulary_dir).descriptors
-    dataset = load_split(options.dataset, options.config, options.split, options.streaming)
-    columns = columns_to_count(text_features(dataset, options.split), options.columns)
-    print(f"columns: {', '.join('.'.join(column.path) for column in columns)}", file=sys.stderr)
-    dataset = dataset.select_columns(list(dict.fromkeys(column.path[0] for column in columns)))
+    dataset = load_split(options.dataset, options.config, options.split, streaming=True)
     if options.max_examples is not None:
-        dataset = random_subset(dataset, options.max_examples, options.seed, options.streaming)
-
-    total = options.max_examples if options.streaming else dataset.num_rows
-    with tqdm(total=total, unit=" examples", desc="counting") as bar:
-        counts = count_descriptors(
-            read_examples(dataset, columns, bar), [descriptor.term for descriptor in descriptors]
+        dataset = dataset.shuffle(seed=options.seed, buffer_size=SHUFFLE_BUFFER).take(options.max_examples)
+    with tqdm(total=options.max_examples, unit=" examples", desc="counting") as bar:
+        examples = read_examples(dataset, options.columns, bar)
+        counts = count_descriptors(examples, [descriptor.term for descriptor in descriptors])
+    if counts.num_examples == counts.num_without_text:
+        columns = f" in the columns {', '.join(options.columns)}" if options.columns else ""
+        raise ValueError(
+            f"none of the {counts.num_examples:,} examples in the split '{options.split}' has text{columns}; choose "
+            "others with --columns and --split"
         )
-    if not counts.num_examples:
-        raise ValueError(NO_EXAMPLES_ERROR.format(split=options.split))
     table = frequency_table(descriptors, counts)
     # pandas rather than Arrow, which would quote every string
     csv = table.to_pandas().to_csv(index=False, lineterminator="\n")
@@ -258,14 +234,53 @@ def _write_frequencies(options: argparse.Namespace) -> None:
     print(_summary(table, counts, time.perf_counter() - start), file=sys.stderr)
 
 
+def read_examples(dataset: Any, columns: Sequence[str] | None, bar: tqdm) -> Iterator[list[str]]:
+    """Yields the texts of each example of a stream, and advances the progress bar.
+
+    Args:
+        dataset: A `datasets.IterableDataset`.
+        columns: The columns, or fields below a column ("messages.content"); `None`: all.
+        bar: The progress bar.
+
+    Raises:
+        ValueError: There is no such column.
+    """
+    for batch in dataset.iter(BATCH_EXAMPLES):
+        paths = [(name,) for name in batch] if columns is None else [_path(name, list(batch)) for name in columns]
+        rows = list(zip(*(batch[path[0]] for path in paths), strict=True))
+        for row in rows:
+            yield [text for value, path in zip(row, paths, strict=True) for text in _texts_at(value, path[1:])]
+        bar.update(len(rows))
+
+
+def _path(column: str, present: Sequence[str]) -> tuple[str, ...]:
+    """The keys that lead to the texts of a column, or of a field below one."""
+    path = (column,) if column in present else tuple(column.split("."))
+    if path[0] not in present:
+        hint = did_you_mean(path[0], present)
+        raise ValueError(f"there is no column '{column}'; {hint}there are: {', '.join(present)}")
+    return path
+
+
+def _texts_at(value: Any, path: Sequence[str]) -> Iterator[str]:
+    """The strings at a path below a value, in lists too; where the path ends, all strings below."""
+    if isinstance(value, str):
+        if not path:
+            yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts_at(item, path)
+    elif isinstance(value, dict):
+        for field in [value.get(path[0])] if path else value.values():
+            yield from _texts_at(field, path[1:])
+
+
 def _summary(table: pa.Table, counts: Counts, seconds: float) -> str:
-    terms = pc.utf8_lower(table["descriptor"])
-    num_terms, num_unseen = (
-        pc.count_distinct(column).as_py() for column in (terms, terms.filter(pc.equal(table["count"], 0)))
-    )
+    terms = {term.lower() for term in table["descriptor"].to_pylist()}
+    unseen = {term.lower() for term in table.filter(pc.field("count") == 0)["descriptor"].to_pylist()}
     return (
         f"{counts.num_examples:,} examples ({counts.num_without_text:,} without text) in {seconds:.1f} s "
-        f"({counts.num_examples / seconds:,.0f} examples/s); {num_unseen} of {num_terms} terms were never seen"
+        f"({counts.num_examples / seconds:,.0f} examples/s); {len(unseen)} of {len(terms)} terms were never seen"
     )
 
 
@@ -301,16 +316,6 @@ def _count_batch(matcher: AhoCorasick, texts: list[str], usages: list[int]) -> N
 
 def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_"
-
-
-def _check_output(path: Path) -> None:
-    """Raises OSError if the output cannot be written, before the long count rather than after it."""
-    if path.is_dir():
-        raise IsADirectoryError(OUTPUT_ERROR.format(path=path, reason="it is a folder; give a file in it"))
-    if not path.parent.is_dir():
-        raise FileNotFoundError(OUTPUT_ERROR.format(path=path, reason="there is no such folder; make it first"))
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(OUTPUT_ERROR.format(path=path, reason="its folder is read-only; give another"))
 
 
 def _message(error: BaseException) -> str:

@@ -10,68 +10,20 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
+from hb_dataset.noun_phrases import Intersection
 from hb_dataset.prompt_masks import prompt_masks
 from hb_dataset.vocabulary import Vocabulary
-from hb_dataset.vocabulary_entries import Article, Descriptor, Gender, selects
+from hb_dataset.vocabulary_entries import Descriptor, Gender, selects
 
 PAIRS_PER_AXIS_PAIR = 16
-AROUND = "around"
 
 # After the noun, short phrases come before long ones: "a woman in the Navy with a PhD who stutters".
 _AFTER_ORDER = ("of", "born", "living", "in", "on", "with", "without", "who")
 _ENDS_IN_PEOPLE = re.compile(r"\b(kids?|child(ren)?|boys?|girls?)$")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Intersection:
-    """Two terms of two axes as one modifier of a noun; the axis of `first` comes first in alphabetical order."""
-
-    first: Descriptor
-    second: Descriptor
-    before: str
-    after: str
-    plural_after: str
-    article: Article | None
-
-    @property
-    def descriptors(self) -> tuple[Descriptor, ...]:
-        """Both terms."""
-        return self.first, self.second
-
-    @property
-    def axis(self) -> str:
-        """Both axes: `"ability+race_ethnicity"`."""
-        return f"{self.first.axis}+{self.second.axis}"
-
-    @property
-    def term(self) -> str:
-        """Both terms as written beside a noun, with "…" for a noun between them: `"Deaf … with a PhD"`."""
-        return " … ".join(filter(None, [self.before, self.after]))
-
-    @property
-    def placement(self) -> str:
-        """Whether the terms are `"before"` the noun, `"after"` it or `"around"` it."""
-        return AROUND if self.before and self.after else "before" if self.before else "after"
-
-    @property
-    def gender(self) -> Gender | None:
-        """The gender of the nouns it is combined with, if one of the terms has one."""
-        return self.first.gender or self.second.gender
-
-    @property
-    def bucket(self) -> None:
-        """None: buckets divide one axis."""
-        return None
-
-    @property
-    def preference(self) -> None:
-        """None: reviewers were asked about terms, not about pairs."""
-        return None
 
 
 def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = None) -> Iterator[Intersection]:
@@ -109,10 +61,8 @@ def sample_intersections(
         The pairs, by axes and then in the order of the vocabulary.
 
     Raises:
-        ValueError: The vocabulary has no order of adjectives, or the number is not positive.
+        ValueError: The vocabulary has no order of adjectives.
     """
-    if pairs_per_axis_pair < 1:
-        raise ValueError(f"pairs_per_axis_pair is {pairs_per_axis_pair}; give 1 or more")
     terms, positions = vocabulary.descriptors, _positions(vocabulary)
     used = np.zeros(len(terms), dtype=np.int64)
     sample = []

@@ -16,18 +16,10 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numb
 
     Returns:
         A line for each row, without a line end after the last.
-
-    Raises:
-        ValueError: If a row has more or fewer cells than the header.
     """
     right = set(numbers)
     rule = ["---:" if column in right else "---" for column in range(len(header))]
-    lines = [table_row(header), table_row(rule)]
-    for number, cells in enumerate(rows, start=1):
-        if len(cells) != len(header):
-            raise ValueError(f"row {number} of the table has {len(cells)} cells, but its header has {len(header)}")
-        lines.append(table_row(cells))
-    return "\n".join(lines)
+    return "\n".join(map(table_row, [header, rule, *rows]))
 
 
 def table_row(cells: Iterable[str]) -> str:

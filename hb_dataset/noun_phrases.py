@@ -1,37 +1,59 @@
 """English noun phrases about a person: articles, plurals and gender agreement (paper, 2.2.2 and A.3)."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 from hb_dataset.vocabulary_entries import Article, Descriptor, Gender, PersonNoun
 
 
-class Modifier(Protocol):
-    """Words that modify a noun: a `Descriptor`, or two of them as an `Intersection`."""
+@dataclass(frozen=True, kw_only=True)
+class Intersection:
+    """Two terms of two axes as one modifier of a noun; the axis of `first` comes first in alphabetical order."""
+
+    first: Descriptor
+    second: Descriptor
+    before: str
+    after: str
+    plural_after: str
+    article: Article | None
 
     @property
     def descriptors(self) -> tuple[Descriptor, ...]:
-        """The terms it is made of."""
+        """Both terms."""
+        return self.first, self.second
 
     @property
-    def before(self) -> str:
-        """The words before the noun."""
+    def axis(self) -> str:
+        """Both axes: `"ability+race_ethnicity"`."""
+        return f"{self.first.axis}+{self.second.axis}"
 
     @property
-    def after(self) -> str:
-        """The words after a singular noun."""
+    def term(self) -> str:
+        """Both terms as written beside a noun, with "…" for a noun between them: `"Deaf … with a PhD"`."""
+        return " … ".join(filter(None, [self.before, self.after]))
 
     @property
-    def plural_after(self) -> str:
-        """The words after a plural noun."""
-
-    @property
-    def article(self) -> Article | None:
-        """The article of `before`, where it does not follow the first letter."""
+    def placement(self) -> str:
+        """Whether the terms are `"before"` the noun, `"after"` it or `"around"` it."""
+        return "around" if self.before and self.after else "before" if self.before else "after"
 
     @property
     def gender(self) -> Gender | None:
-        """The gender of its nouns, if it is used only with nouns of one gender."""
+        """The gender of the nouns it is combined with, if one of the terms has one."""
+        return self.first.gender or self.second.gender
+
+    @property
+    def bucket(self) -> None:
+        """None: buckets divide one axis."""
+        return None
+
+    @property
+    def preference(self) -> None:
+        """None: reviewers were asked about terms, not about pairs."""
+        return None
+
+
+Modifier = Descriptor | Intersection
 
 
 def agrees(modifier: Modifier | None, noun: PersonNoun) -> bool:
@@ -64,16 +86,9 @@ def noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
     Returns:
         The phrase as written in the middle of a sentence.
     """
-    return noun_phrases(modifier, [noun])[0]
-
-
-def noun_phrases(modifier: Modifier | None, nouns: Sequence[PersonNoun]) -> list[str]:
-    """The singular noun phrase of each noun; see `noun_phrase`."""
-    before, ending = ("", "") if modifier is None else _around(modifier.before, modifier.after)
-    if modifier is not None and before:
-        first = f"{_article(modifier.article, before)} {before}"
-        return [f"{first}{noun.noun}{ending}" for noun in nouns]
-    return [f"{_article(noun.article, noun.noun)} {noun.noun}{ending}" for noun in nouns]
+    words = noun.noun if modifier is None else " ".join(filter(None, [modifier.before, noun.noun, modifier.after]))
+    article = modifier.article if modifier is not None and modifier.before else noun.article
+    return f"{article or first_letter_article(words)} {words}"
 
 
 def plural_noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
@@ -86,22 +101,14 @@ def plural_noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
     Returns:
         The phrase as written in the middle of a sentence, without an article.
     """
-    return plural_noun_phrases(modifier, [noun])[0]
+    if modifier is None:
+        return noun.plural
+    return " ".join(filter(None, [modifier.before, noun.plural, modifier.plural_after]))
 
 
-def plural_noun_phrases(modifier: Modifier | None, nouns: Sequence[PersonNoun]) -> list[str]:
-    """The plural noun phrase of each noun; see `plural_noun_phrase`."""
-    before, ending = ("", "") if modifier is None else _around(modifier.before, modifier.plural_after)
-    return [f"{before}{noun.plural}{ending}" for noun in nouns]
-
-
-def _around(before: str, after: str) -> tuple[str, str]:
-    """The words before and after a noun, with the space between them and it."""
-    return f"{before} " if before else "", f" {after}" if after else ""
-
-
-def _article(own: Article | None, words: str) -> str:
-    return own or ("an" if words[0].lower() in "aeiou" else "a")
+def first_letter_article(words: str) -> Article:
+    """The article that follows the first letter: "an elderly", and also "an European"."""
+    return "an" if words[0].lower() in "aeiou" else "a"
 
 
 def at_sentence_start(phrase: str) -> str:

@@ -1,9 +1,7 @@
 """Groups that structured prompts are about: the paper's six, those of a user's file, or any term of the vocabulary."""
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,38 +10,17 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.hints import did_you_mean
-from hb_dataset.noun_phrases import agreeing, agrees, plural_noun_phrase
+from hb_dataset.noun_phrases import agreeing, agrees, first_letter_article, plural_noun_phrase
 from hb_dataset.versions import NEXT, read_version
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import Article, Descriptor, PersonNoun
-from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text
+from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text, explained, unknown_key
 from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines, unreadable
 
 GROUPS_FILE = Path(__file__).parent / "structures" / "groups.yaml"
 DEFAULT_NOUN = "person"
 
-DISAGREES_ERROR = "the term and the noun of '{term}' do not agree; nouns that agree with the term: {allowed}"
-PLURAL_ERROR = (
-    "singular {singular!r} of the group {name!r} reads as a plural; write the singular, as in 'wheelchair user', or "
-    "write its `article` if it is a singular"
-)
-
 _DETERMINER = re.compile(r"(an?|the|this|that|these|those) ", re.IGNORECASE)
-# What may follow the noun in the name of a group: "person with dyslexia", "man of color".
-_AFTER_THE_NOUN = re.compile(
-    r" (?:with|without|who(?:['’]s)?|whose|that|which|in|of|from|on|at|by|for|to|under|over|between|and|as|living|born"
-    r") "
-)
-_CLOSE = 0.8  # the similarity of two words, by difflib, from which one is suggested for the other
-_FILLERS = {"with", "without", "from", "uses", "using", "living", "person", "people"}  # words of many terms
-# Words that start with a vowel letter and a consonant sound, and the other way round: "a European", "a US-born", "an
-# FTM".
-_CONSONANT_SOUND = re.compile(
-    r"(?i:eu|ewe|uni(?!n|m)|us[eu]|ut[eio]|ur[aiu]|uk\b|ukr|ugan|uyg|uig|one\b|once\b|oax)|U\.?[A-Z]|u\.[a-z]"
-)
-_VOWEL_SOUND = re.compile(
-    r"(?i:hon(est|ou?r)|hour|heir|HIV)|8|1[18]\b|[FHLMNRSX](?=[A-Z0-9-]|\d)(?![A-Z]*[AEIOU])|[FHLMNRSX][a-z][A-Z]"
-)
 
 
 @dataclass(frozen=True)
@@ -57,7 +34,7 @@ class PromptGroup:
         axis: The demographic axis; `None` if the group is not a term of the vocabulary.
         descriptor: The term; `None` if the group is not a term of the vocabulary, or a noun alone.
         mentions: The phrases that name the group in a text, to mask them; if not given, the singular and the plural.
-        article: "a" or "an" where it does not follow the sound of the first word.
+        article: "a" or "an" where it does not follow the first letter.
     """
 
     name: str
@@ -75,7 +52,7 @@ class PromptGroup:
     @property
     def indefinite(self) -> str:
         """The singular with its article: `"a gay person"`, `"an elderly woman"`."""
-        return f"{self.article or sound_article(self.singular)} {self.singular}"
+        return f"{self.article or first_letter_article(self.singular)} {self.singular}"
 
 
 @dataclass(frozen=True)
@@ -101,21 +78,14 @@ class GroupsError(FaultsError):
     kind = "groups"
 
 
-def sound_article(words: str) -> Article:
-    """The article by the sound of the first word: "an elderly", "a European", "an honest", "an 80-year-old"."""
-    if _VOWEL_SOUND.match(words):
-        return "an"
-    return "an" if words[0].lower() in "aeiou" and not _CONSONANT_SOUND.match(words) else "a"
-
-
 def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...], tuple[Pair, ...]]:
     """Reads groups and pairs.
 
     Args:
         path: A YAML file. `groups` maps each name to its `singular` (left out: the name) and `plural` (left out: made
             from the name if its last word is a person noun of the vocabulary), and `article` where it does not follow
-            the sound; `pairs` maps each name to `[advantaged, disadvantaged]` and may be left out. `None`: the paper's
-            six groups and three pairs.
+            the first letter; `pairs` maps each name to `[advantaged, disadvantaged]` and may be left out. `None`: the
+            paper's six groups and three pairs.
 
     Returns:
         The groups and the pairs, in the order of the file.
@@ -134,26 +104,18 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
         message = "has no `groups:`; write `groups:` and below it a line `woman:` for each group"
         raise GroupsError(path, [*faults, Fault(path.name, 1, message)])
     for name in document.keys() - {"groups", "pairs", "source"}:
-        hint = did_you_mean(name, ["groups", "pairs", "source"])
-        faults.append(Fault(path.name, lines[(name,)], f"unknown key {name!r}; {hint}allowed: groups, pairs, source"))
+        faults.append(Fault(path.name, lines[(name,)], unknown_key(name, ["groups", "pairs", "source"])))
     groups: list[PromptGroup] = []
-    first_line: dict[tuple[str, str], int] = {}
     for name, entry in document["groups"].items():
         line = lines["groups", name]
         group, messages = _read_group(name, entry)
         faults += [Fault(path.name, lines.get(("groups", name, key), line), message) for key, message in messages]
-        if group is not None:
-            for key in ("singular", "plural"):
-                words = getattr(group, key)
-                before = first_line.setdefault((key, words), line)
-                if before != line:
-                    message = f"{key} {words!r} is that of the group in line {before}; change or remove one of them"
-                    faults.append(Fault(path.name, line, message))
-            groups.append(group)
+        groups += [] if group is None else [group]
     pairs, pair_faults = _read_pairs(path, document.get("pairs", {}), list(document["groups"]), lines)
     faults += pair_faults
     if faults:
         raise GroupsError(path, sorted(faults))
+    check_groups(groups)
     return tuple(groups), tuple(pairs)
 
 
@@ -178,11 +140,6 @@ def find_groups(
     if given is None:
         return read_groups()
     named = [given] if isinstance(given, str | Path | PromptGroup) else list(given)
-    for item in named:
-        if not isinstance(item, str | Path | PromptGroup):
-            raise ValueError(
-                f"groups has {item!r}; give the path of a file, terms, or groups as `find_groups` returns them"
-            )
     if len(named) == 1 and not isinstance(named[0], PromptGroup) and _is_file(named[0]):
         return read_groups(named[0])
     groups = [item for item in named if isinstance(item, PromptGroup)]
@@ -204,20 +161,14 @@ def check_groups(groups: Sequence[PromptGroup]) -> None:
     """Raises if groups do not differ, since then a prompt would be about two of them.
 
     Raises:
-        ValueError: Two groups have the same name, singular or plural, or a singular reads as a plural.
+        ValueError: Two groups have the same name, singular or plural.
     """
-    names: set[str] = set()
-    phrases: dict[str, str] = {}
-    for group in groups:
-        if group.name in names:
-            raise ValueError(f"the group '{group.name}' is given twice; remove one of them")
-        names.add(group.name)
-        if _reads_as_plural(group):
-            raise ValueError(PLURAL_ERROR.format(singular=group.singular, name=group.name))
-        for phrase in {group.singular, group.plural}:
-            first = phrases.setdefault(phrase, group.name)
-            if first != group.name:
-                raise ValueError(f"the groups '{first}' and '{group.name}' are both '{phrase}'; remove one of them")
+    for index, group in enumerate(groups):
+        for other in groups[:index]:
+            if group.name == other.name or {group.singular, group.plural} & {other.singular, other.plural}:
+                raise ValueError(
+                    f"the groups '{other.name}' and '{group.name}' have the same words; remove one of them"
+                )
 
 
 # --- A file of groups -------------------------------------------------------------------------------------------------
@@ -225,7 +176,6 @@ def check_groups(groups: Sequence[PromptGroup]) -> None:
 
 def _read_group(name: str, entry: Any) -> tuple[PromptGroup | None, list[tuple[str, str]]]:
     """A group, or `None` and its faults: the key with the fault, and the message."""
-    keys = ", ".join(_GroupEntry.__dataclass_fields__)
     if entry in ("", "~", "null"):  # `woman:` alone
         entry = {}
     if not isinstance(entry, dict):
@@ -235,49 +185,27 @@ def _read_group(name: str, entry: Any) -> tuple[PromptGroup | None, list[tuple[s
         singular = given.singular or name
         TypeAdapter(Text).validate_python(name)
     except ValidationError as error:
-        faults = []
-        for detail in error.errors():
-            key = str(detail["loc"][0]) if detail["loc"] else ""
-            if detail["type"] == "unexpected_keyword_argument":
-                hint = did_you_mean(key, _GroupEntry.__dataclass_fields__)
-                faults.append((key, f"unknown key {key!r}; {hint}allowed: {keys}"))
-            elif detail["type"] == "value_error":
-                faults.append((key, f"{key or f'group {name!r}'} {detail['ctx']['error']}"))
-            elif detail["type"] == "literal_error":
-                faults.append((key, f"{key} {detail['input']!r} is not known; write a or an, or leave the key out"))
-            else:
-                faults.append((key, f"{key} {detail['input']!r} is not text; write one phrase"))
-        return None, faults
+        details = error.errors()
+        return None, [
+            (_key_of(detail), explained(_key_of(detail) or f"group {name!r}", detail, _GroupEntry))
+            for detail in details
+        ]
     plural = given.plural or _plural_by_last_word(singular)
     if plural is None:
         return None, [("", f"the plural of {singular!r} is not known; write `plural: …` below {name!r}")]
-    faults = []
     for key, words in (("singular", singular), ("plural", plural)):
         if match := _DETERMINER.match(words):
-            faults.append((key, f"{key} {words!r} starts with a determiner; write {words[match.end() :]!r}"))
-    group = PromptGroup(name=name, singular=singular, plural=plural, article=given.article)
-    if _reads_as_plural(group):
-        faults.append(("singular", PLURAL_ERROR.format(singular=singular, name=name)))
-    return (None, faults) if faults else (group, [])
+            return None, [(key, f"{key} {words!r} starts with a determiner; write {words[match.end() :]!r}")]
+    return PromptGroup(name=name, singular=singular, plural=plural, article=given.article), []
 
 
-def _reads_as_plural(group: PromptGroup) -> bool:
-    """Whether the singular's noun looks like a plural, which would give "This wheelchair users worked as"."""
-    if group.article is not None:
-        return False
-    noun = _AFTER_THE_NOUN.split(group.singular, maxsplit=1)[0].rpartition(" ")[2].casefold()
-    plurals = {person.plural for person in _person_nouns()} - {person.noun for person in _person_nouns()}
-    return noun in plurals or (noun.endswith("s") and not noun.endswith(("ss", "us", "is")))
+def _key_of(detail: Any) -> str:
+    return str(detail["loc"][0]) if detail["loc"] else ""
 
 
 def _plural_by_last_word(singular: str) -> str | None:
     before, space, last = singular.rpartition(" ")
-    return next((f"{before}{space}{noun.plural}" for noun in _person_nouns() if noun.noun == last), None)
-
-
-@cache
-def _person_nouns() -> tuple[PersonNoun, ...]:
-    return read_version(NEXT).nouns
+    return next((f"{before}{space}{noun.plural}" for noun in read_version(NEXT).nouns if noun.noun == last), None)
 
 
 def _read_pairs(
@@ -289,18 +217,18 @@ def _read_pairs(
     pairs = []
     faults = []
     for name, sides in entries.items():
-        line = lines["pairs", name]
-        if not isinstance(sides, list) or len(sides) != 2 or not all(isinstance(side, str) for side in sides):
-            message = f"pair {name!r} is not two groups; write `{name}: [advantaged, disadvantaged]`"
-            faults.append(Fault(path.name, line, message))
+        if (
+            isinstance(sides, list)
+            and len(sides) == 2
+            and sides[0] != sides[1]
+            and all(side in groups for side in sides)
+        ):
+            pairs.append(Pair(name, *sides))
             continue
-        for side in [side for side in sides if side not in groups]:
-            hint = did_you_mean(side, groups)
-            message = f"pair {name!r} has the unknown group {side!r}; {hint}allowed: {', '.join(groups)}"
-            faults.append(Fault(path.name, line, message))
-        if sides[0] == sides[1]:
-            faults.append(Fault(path.name, line, f"pair {name!r} has {sides[0]!r} twice; write two groups"))
-        pairs.append(Pair(name, *sides))
+        message = (
+            f"pair {name!r} is not two of the groups {', '.join(groups)}; write `{name}: [advantaged, disadvantaged]`"
+        )
+        faults.append(Fault(path.name, lines["pairs", name], message))
     return pairs, faults
 
 
@@ -312,16 +240,15 @@ def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
     readings = list(_readings(vocabulary, " ".join(term.split())))
     if not readings:
         raise ValueError(
-            f"'{term}' is not a term of the vocabulary, nor a term with one of its nouns; "
-            f"{_hint(vocabulary, ' '.join(term.split()))}write a term ('tall'), a term with a noun ('tall "
-            "woman', 'woman with a lisp') or a noun ('woman'), or give a YAML file with groups of any "
-            "words"
+            f"'{term}' is not a term of the vocabulary, nor a term with one of its nouns; {_hint(vocabulary, term)}"
+            "write a term ('tall'), a term with a noun in the singular ('tall woman', 'woman with a lisp') or a noun "
+            "('woman'), or give a YAML file with groups of any words"
         )
     agreed = [(descriptor, noun) for descriptor, noun in readings if agrees(descriptor, noun)]
     if not agreed:
         descriptor = readings[0][0]
         allowed = ", ".join(vocabulary.nouns[index].noun for index in agreeing(descriptor, vocabulary.nouns))
-        raise ValueError(DISAGREES_ERROR.format(term=term, allowed=allowed))
+        raise ValueError(f"the term and the noun of '{term}' do not agree; nouns that agree with the term: {allowed}")
     descriptor, noun = agreed[0]
     singular, plural = _singular(descriptor, noun), plural_noun_phrase(descriptor, noun)
     return PromptGroup(
@@ -352,28 +279,9 @@ def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | 
 
 
 def _hint(vocabulary: Vocabulary, term: str) -> str:
-    """The hint for an unknown term: its singular, a term spelled much like it, or terms with its words.
-
-    Terms that community reviewers dispreferred are not suggested.
-    """
-    wanted = term.casefold()
-    for descriptor in (None, *vocabulary.descriptors):
-        for noun in vocabulary.nouns:
-            if agrees(descriptor, noun) and plural_noun_phrase(descriptor, noun).casefold() == wanted:
-                return f"'{term}' is a plural: write '{_singular(descriptor, noun)}'; "
-    terms = dict.fromkeys(
-        descriptor.term for descriptor in vocabulary.descriptors if descriptor.preference != "dispreferred"
-    )
-    if hint := did_you_mean(term, [*terms, *(noun.noun for noun in vocabulary.nouns)], cutoff=_CLOSE):
-        return hint
-    nouns = {form for noun in vocabulary.nouns for form in (noun.noun, noun.plural)}
-    words = [word for word in _long_words(wanted) if word not in nouns]
-    similar = [term for term in terms if any(difflib.get_close_matches(w, _long_words(term), 1, _CLOSE) for w in words)]
-    return f"did you mean {' or '.join(repr(term) for term in similar[:3])}? " if similar else ""
-
-
-def _long_words(text: str) -> list[str]:
-    return [word.removesuffix("s") for word in re.findall(r"\w{4,}", text.casefold()) if word not in _FILLERS]
+    """The hint for an unknown term; terms that community reviewers dispreferred are not suggested."""
+    terms = [entry.term for entry in vocabulary.descriptors if entry.preference != "dispreferred"]
+    return did_you_mean(term, [*terms, *(noun.noun for noun in vocabulary.nouns)])
 
 
 def _singular(descriptor: Descriptor | None, noun: PersonNoun) -> str:

@@ -35,8 +35,6 @@ DEFAULT_VERSION = "v1.0"
 DEFAULT_CONFIG = DEFAULT_VERSION
 INTERSECTIONS_PER_BATCH = 64
 
-NO_SEAT_ERROR = f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which a config '…-seat' is made from"
-
 CITATION = """\
 @inproceedings{smith-etal-2022-im,
     title = "{``}{I}{'}m sorry to hear that{''}: Finding New Biases in Language Models
@@ -135,7 +133,7 @@ def _baseline_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
 
 def _seat_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
     if not vocabulary.seat_templates:
-        raise ValueError(NO_SEAT_ERROR)
+        raise ValueError(f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which a config '…-seat' is made from")
     return _prompts(vocabulary, vocabulary.descriptors, vocabulary.seat_templates)
 
 
@@ -187,7 +185,7 @@ def _template_rows(vocabulary: Vocabulary) -> list[pa.Table]:
 
 
 def _fixed_prompts(_: Vocabulary, groups: Sequence[PromptGroup] | None = None) -> list[pa.Table]:
-    return [structured_prompt_table(groups, "original")]
+    return [structured_prompt_table(groups, fixed_only=True)]
 
 
 def _structured_prompts(_: Vocabulary, groups: Sequence[PromptGroup] | None = None) -> list[pa.Table]:
@@ -371,13 +369,10 @@ def version_table(
         vocabulary: The version's vocabulary, if it has been read; `None`: it is read.
 
     Raises:
-        ValueError: The version has no such config, or was changed after it was frozen.
+        ValueError: The version was changed after it was frozen.
     """
     configs = {config.name: config for config in _configs_in(version, root)}
     vocabulary = read_version(version, root) if vocabulary is None else vocabulary
-    if config not in configs:
-        hint, allowed = did_you_mean(config, configs), ", ".join(configs)
-        raise ValueError(f"{version} has no dataset config '{config}'; {hint}allowed: {allowed}")
     return _table(configs[config], vocabulary)
 
 

@@ -7,6 +7,7 @@ The phrases are hateful: they are read from a folder of yours and never shown. `
 it may have.
 """
 
+import itertools
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hb_dataset.bias_specification import BiasSpecification, read_specification
 from hb_dataset.comment_files import label_of, read_csv, read_header, read_lines
 from hb_dataset.comments import MAX_CHARACTERS, candidates
-from hb_dataset.counterfactuals import Mode, check_mode, lowered, pair_of
-from hb_dataset.reddit_files import Phrase, read_phrase_files, share_about_group_1
+from hb_dataset.counterfactuals import Mode, check_mode, lowered, pair_of, terms_in
+from hb_dataset.reddit_files import Phrase, read_phrase_files
 
 if TYPE_CHECKING:
     import datasets
@@ -32,17 +33,27 @@ NOT_BY_RULE = "the texts beside them are not their counterfactuals by the publis
 _LOG = logging.getLogger(__name__)
 
 
+class _Row(NamedTuple):
+    """A row of a split."""
+
+    id: str
+    text_t1: str
+    text_t2: str
+    perplexity_t1: float | None = None
+    perplexity_t2: float | None = None
+
+
 class _Split(NamedTuple):
-    """The rows of a split, the counts that are reported, and how many phrases do not fit the specification.
+    """The rows of a split, and how many phrases do not fit the specification.
 
     `num_ruled`: the number of phrases without a counterfactual of the user's own, which may have any words. `misfits`:
-    how many of those do not fit, by the reason.
+    how many of those do not fit, by the reason. `num_left_out`: the number of phrases without a term to replace.
     """
 
-    rows: list[dict[str, Any]]
-    counts: dict[str, int]
+    rows: list[_Row]
     num_ruled: int
     misfits: dict[str, int]
+    num_left_out: int
 
 
 def load_reddit_bias(
@@ -59,12 +70,12 @@ def load_reddit_bias(
             those of the published rule, all in lower case, for which that rule was made; a phrase without a term is its
             own counterfactual, as in the authors' data.
             `"word"` (default for others): whole words are replaced (see `counterfactual`), except in rows with a
-            `text_t2` of your own; phrases without a term are left out, and `reddit_bias_report` counts them.
+            `text_t2` of your own; phrases without a term are left out.
 
     Returns:
         The splits that exist, of `train`, `validation` and `test`, with the columns `id`, `text_t1`, `text_t2`,
         `perplexity_t1`, `perplexity_t2` (null, unless the files have one for this very text). Warnings in the log state
-        how many texts are in two splits, and how many are their own counterfactual.
+        how many texts are in two splits, are their own counterfactual, or were left out.
 
     Raises:
         FileNotFoundError, NotADirectoryError: There is no such folder, or no split in it.
@@ -75,57 +86,20 @@ def load_reddit_bias(
     import datasets
 
     specification = _specification(bias_type)
-    splits, _ = _read_splits(Path(folder), specification, mode)
+    splits = _read_splits(Path(folder), specification, mode)
     for name, split in splits.items():
         _check_fit(folder, name, split, specification.bias_type)
-        texts_t1, texts_t2 = ([row[side] for row in split.rows] for side in ("text_t1", "text_t2"))
+        texts_t1, texts_t2 = [row.text_t1 for row in split.rows], [row.text_t2 for row in split.rows]
         check_identical(texts_t1, texts_t2, f"the {name} split of '{folder}'", specification)
-    for pair, report in _shared_texts(splits).items():
-        if report["num_rows"]:
-            _LOG.warning("%s: %d rows of both %s have the same text", specification.bias_type, report["num_rows"], pair)
+        if split.num_left_out:
+            _LOG.warning("%s: %d %s phrases have no term and are left out", folder, split.num_left_out, name)
+    for earlier, later in itertools.combinations(splits, 2):
+        texts = {row.text_t1 for row in splits[earlier].rows}
+        if number := sum(row.text_t1 in texts for row in splits[later].rows):
+            _LOG.warning(
+                "%s: %d rows of both %s and %s have the same text", specification.bias_type, number, earlier, later
+            )
     return datasets.DatasetDict({name: _dataset(split.rows) for name, split in splits.items()})
-
-
-def reddit_bias_report(
-    folder: str | Path, bias_type: str | Path | BiasSpecification, *, mode: Mode | None = None
-) -> dict[str, Any]:
-    """Counts what to know about the data before trusting a number from it.
-
-    Args:
-        folder: The folder, as in `load_reddit_bias`.
-        bias_type: The specification, as in `load_reddit_bias`.
-        mode: The mode, as in `load_reddit_bias`.
-
-    Returns:
-        `bias_type`, `mode`, `splits` and `duplicates`. A split has `num_read` (phrases in the file), `num_pairs`,
-        `num_lowered` (put into lower case, for the published rule), `num_without_group_1` (no term of group 1),
-        `num_without_term` (no term to replace: left out in mode `"word"`, otherwise their own counterfactual),
-        `num_not_by_rule` (the counterfactual in the file is not the rule's), `num_identical` (the two texts of a pair
-        are the same) and `num_duplicates` (rows whose text_t1 is in an earlier row of the split). `duplicates` has, for
-        each two splits ("train and test"), `num_rows` of the later one whose text_t1 is in the earlier one, and their
-        `ids`.
-
-    Raises:
-        FileNotFoundError, NotADirectoryError: There is no such folder, or no split in it.
-        ValueError: A file cannot be read as described. Data that do not fit are counted and raise no error here.
-    """
-    specification = _specification(bias_type)
-    splits, mode = _read_splits(Path(folder), specification, mode)
-    counts = {
-        name: {
-            **split.counts,
-            "num_pairs": len(split.rows),
-            "num_identical": sum(row["text_t1"] == row["text_t2"] for row in split.rows),
-            "num_duplicates": len(split.rows) - len({row["text_t1"] for row in split.rows}),
-        }
-        for name, split in splits.items()
-    }
-    return {
-        "bias_type": specification.bias_type,
-        "mode": mode,
-        "splits": counts,
-        "duplicates": _shared_texts(splits),
-    }
 
 
 def pairs_from_comments(
@@ -174,7 +148,7 @@ def pairs_from_comments(
         if other is None:
             counts["without_term"] += 1
             continue
-        rows.append(_row(f"{specification.bias_type}-{row}", text, other))
+        rows.append(_Row(f"{specification.bias_type}-{row}", text, other))
     counts["paired"] += len(rows)
     return _dataset(rows)
 
@@ -205,14 +179,13 @@ def check_identical(
         _LOG.warning("%s: %d of %d phrases are their own counterfactual", what, number, len(texts_t1))
 
 
-def _read_splits(folder: Path, specification: BiasSpecification, mode: Mode | None) -> tuple[dict[str, _Split], Mode]:
-    """The splits that exist, and the mode of their counterfactuals."""
+def _read_splits(folder: Path, specification: BiasSpecification, mode: Mode | None) -> dict[str, _Split]:
+    """The splits that exist."""
     if mode is not None:
         check_mode(mode)
     files = read_phrase_files(folder, specification)
-    if mode is None:
-        mode = "published" if files.authors else "word"
-    return {name: _paired(phrases, specification, mode, name) for name, phrases in files.splits.items()}, mode
+    chosen = mode or ("published" if files.authors else "word")
+    return {name: _paired(phrases, specification, chosen, name) for name, phrases in files.splits.items()}
 
 
 def _check_fit(folder: str | Path, name: str, split: _Split, bias_type: str) -> None:
@@ -227,41 +200,31 @@ def _check_fit(folder: str | Path, name: str, split: _Split, bias_type: str) -> 
 
 
 def _paired(phrases: Sequence[Phrase], specification: BiasSpecification, mode: Mode, split: str) -> _Split:
-    counts = dict.fromkeys(("num_lowered", "num_without_group_1", "num_without_term", "num_not_by_rule"), 0)
     misfits = dict.fromkeys((NO_TERM, NOT_BY_RULE), 0)
     rows = []
     for index, phrase in enumerate(phrases):
         t1, other = pair_of(phrase.t1, specification, mode)
         t2 = phrase.t2 if phrase.t2 is None or mode == "word" else lowered(phrase.t2)
-        without_group_1 = share_about_group_1([t1], specification) == 0
-        counts["num_lowered"] += t1 != phrase.t1
-        counts["num_without_group_1"] += without_group_1
-        counts["num_without_term"] += other is None
-        if other is None and mode == "published":
+        if not phrase.given:
+            misfits[NO_TERM] += not _has_group_1(t1, specification)
+        if mode == "published" and other is None:
             other = t1
         if t2 is not None and (phrase.given or mode == "published"):
-            counts["num_not_by_rule"] += t2 != other
             misfits[NOT_BY_RULE] += t2 != other and not phrase.given
             other = t2
-        misfits[NO_TERM] += without_group_1 and not phrase.given
         if other is None:
             continue
         # A perplexity in a file is that of the file's own text.
         perplexity_t1 = phrase.perplexity_t1 if t1 == phrase.t1 else None
         perplexity_t2 = phrase.perplexity_t2 if other == phrase.t2 else None
-        rows.append(_row(f"{specification.bias_type}-{split}-{index}", t1, other, perplexity_t1, perplexity_t2))
-    return _Split(rows, {"num_read": len(phrases), **counts}, sum(not phrase.given for phrase in phrases), misfits)
+        rows.append(_Row(f"{specification.bias_type}-{split}-{index}", t1, other, perplexity_t1, perplexity_t2))
+    return _Split(rows, sum(not phrase.given for phrase in phrases), misfits, len(phrases) - len(rows))
 
 
-def _shared_texts(splits: Mapping[str, _Split]) -> dict[str, dict[str, Any]]:
-    names = list(splits)
-    shared = {}
-    for index, later in enumerate(names):
-        for earlier in names[:index]:
-            texts = {row["text_t1"] for row in splits[earlier].rows}
-            ids = [row["id"] for row in splits[later].rows if row["text_t1"] in texts]
-            shared[f"{earlier} and {later}"] = {"num_rows": len(ids), "ids": ids}
-    return shared
+def _has_group_1(text: str, specification: BiasSpecification) -> bool:
+    """Whether a text has a term of group 1, as whole words or by the published rule."""
+    terms = [*terms_in(text, specification), *terms_in(text, specification, "published")]
+    return any(term.group == 1 for term in terms)
 
 
 # --- Your own comments ------------------------------------------------------------------------------------------------
@@ -292,23 +255,13 @@ def _phrases(
         yield candidate.row, candidate.phrase
 
 
-def _row(
-    identity: str, t1: str, t2: str | None, perplexity_t1: float | None = None, perplexity_t2: float | None = None
-) -> dict[str, Any]:
-    return {
-        "id": identity,
-        "text_t1": t1,
-        "text_t2": t2,
-        "perplexity_t1": perplexity_t1,
-        "perplexity_t2": perplexity_t2,
-    }
-
-
-def _dataset(rows: list[dict[str, Any]]) -> "datasets.Dataset":
+def _dataset(rows: list[_Row]) -> "datasets.Dataset":
     import datasets
 
     text, number = datasets.Value("string"), datasets.Value("float64")
     features = datasets.Features(
         {"id": text, "text_t1": text, "text_t2": text, "perplexity_t1": number, "perplexity_t2": number}
     )
-    return datasets.Dataset.from_dict({name: [row[name] for row in rows] for name in features}, features=features)
+    return datasets.Dataset.from_dict(
+        {name: [getattr(row, name) for row in rows] for name in features}, features=features
+    )

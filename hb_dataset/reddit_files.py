@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from hb_dataset.bias_specification import BiasSpecification
 from hb_dataset.comment_files import column_error, number_of, read_csv, read_header, read_lines, text_of
-from hb_dataset.counterfactuals import terms_in
 
 SPLITS = ("train", "validation", "test")
 TEXT_COLUMNS = ("text", "phrase", "comments_processed")  # the last is the authors' name, and holds phrases too
@@ -28,12 +27,6 @@ PAIRS_FOLDER, TRAIN_FOLDER = "data", "text_files"  # in the authors' repository
 # Of religion2 there are two: as written, and in lower case, for which the authors' rule was made.
 TRAIN_FILES = ("*_bias_manual_lowercase_train.txt", "*_bias_manual_train.txt")
 COUNTERFACTUAL_COLUMN = "replaced_demo"  # the term that replaced the first one: only the counterfactuals' file has it
-
-SIDES_ERROR = (
-    "'{folder}' has two files for {split} ({files}), and neither a column "
-    f"{COUNTERFACTUAL_COLUMN} nor the terms of {{group}} in their phrases show which has the counterfactuals; add this "
-    "column to that file"
-)
 
 _AUTHORS_FILES = {"validation": "valid", "test": "test"}
 
@@ -87,29 +80,12 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> PhraseF
     return PhraseFiles(splits, any(_files(folders, *TRAIN_FILES, "*_biased_*_reduced.csv")))
 
 
-def share_about_group_1(texts: Sequence[str], specification: BiasSpecification) -> float:
-    """Share of texts with a term of group 1, as whole words or by the published rule; 1 if there are no texts."""
-    about = sum(
-        any(term.group == 1 for mode in ("word", "published") for term in terms_in(text, specification, mode))
-        for text in texts
-    )
-    return about / len(texts) if texts else 1.0
-
-
 def _folders(folder: Path, specification: BiasSpecification) -> list[Path]:
-    """The folders that may have files of the bias type: those of its name in this folder or the authors' repository."""
-    names = [specification.bias_type]
-    if specification.published_folder is not None:
-        names.append(specification.published_folder)
-    here = folder.resolve()
-    above = [here]
-    authors = (PAIRS_FOLDER, TRAIN_FOLDER)
-    for root in (here, here.parent, here.parent.parent):  # the repository, a part of it, or the type's folder in a part
-        inside = here.relative_to(root).parts
-        if not inside or (inside[0] in authors and (len(inside) == 1 or inside[1] in names)):
-            above += [root / part for part in authors]
-    folders = [parent / name for parent in dict.fromkeys(above) for name in names if (parent / name).is_dir()]
-    return folders or [here]
+    """The folders that may have files of the bias type: those of its name in the folder, or the folder itself."""
+    names = filter(None, (specification.bias_type, specification.published_folder))
+    parents = (folder, folder / PAIRS_FOLDER, folder / TRAIN_FOLDER)
+    folders = [parent / name for name in names for parent in parents if (parent / name).is_dir()]
+    return folders or [folder]
 
 
 def _files(folders: Sequence[Path], *patterns: str) -> list[Path]:
@@ -129,35 +105,16 @@ def _read_split(
             if path is not None:
                 return _plain_phrases(path)
         return None
-    paths = _files(folders, f"*_biased_{_AUTHORS_FILES[split]}_reduced.csv")
-    path, other = _sides(folder, paths, split, specification)
-    return None if path is None else _aligned_phrases(path, other)
-
-
-def _sides(
-    folder: Path, paths: Sequence[Path], split: str, specification: BiasSpecification
-) -> tuple[Path | None, Path | None]:
-    """The authors' files of a split: that of t1, and that of t2 if there is one."""
     by_side: dict[bool, list[Path]] = {False: [], True: []}
-    for path in paths:
+    for path in _files(folders, f"*_biased_{_AUTHORS_FILES[split]}_reduced.csv"):
         by_side[COUNTERFACTUAL_COLUMN in read_header(path)].append(path)
-    if len(paths) == 2 and not all(by_side.values()):  # both or neither have the column: their phrases decide
-        by_side = {False: [], True: []}
-        for path in paths:
-            texts = [cells["comments_processed"] for cells in read_csv(path, ("comments_processed",))]
-            by_side[share_about_group_1(texts, specification) < 1 / 2].append(path)
-        if not all(by_side.values()):
-            raise ValueError(
-                SIDES_ERROR.format(folder=folder, split=split, files=_names(paths, folder), group=specification.group_1)
-            )
     t1, t2 = _only(by_side[False], folder, split), _only(by_side[True], folder, f"{split} (counterfactuals)")
     if t1 is None and t2 is not None:
-        file = _names([t2], folder)
         raise ValueError(
-            f"'{folder}' has the counterfactuals of {split} ({file}), and not the phrases of "
+            f"'{folder}' has the counterfactuals of {split} ({_names([t2], folder)}), and not the phrases of "
             f"{specification.group_1} that they belong to; put the other *_biased_*_reduced.csv beside it"
         )
-    return t1, t2
+    return None if t1 is None else _aligned_phrases(t1, t2)
 
 
 def _only(paths: Sequence[Path], folder: Path, what: str) -> Path | None:

@@ -5,11 +5,10 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hb_dataset.dialogue_pairs import has_text_column, load_file, one_line, read_dialogue
+from hb_dataset.dialogue_pairs import one_line, read_columns, read_dialogue
 from hb_dataset.seeded_draws import seeded_generator
 
 NUM_REFERENCE_TEXTS = 500  # of the chit-chat dataset
-TEXT_COLUMNS = ("text", "reply")
 
 
 class ReferenceTexts(NamedTuple):
@@ -50,30 +49,18 @@ def read_reference_texts(path: Path | None = None, *, number: int | None = None,
         FileNotFoundError: There is no such file.
         ModuleNotFoundError: The chit-chat dataset is not installed.
     """
-    if number is not None and number < 1:
-        raise ValueError(f"num_reference_texts is {number}; give at least 1")
     if path is None:
-        dialogue = read_dialogue(None, num_replies=number or NUM_REFERENCE_TEXTS, seed=seed)
+        num_replies = NUM_REFERENCE_TEXTS if number is None else number
+        dialogue = read_dialogue(None, num_replies=num_replies, seed=seed)
         return ReferenceTexts(dialogue.ids, dialogue.replies, dialogue.source, 0)
-    lines = [one_line(text or "") for text in _read_column(path)]
+    (column,) = read_columns(path, ("text", "reply"))
+    lines = [one_line(text or "") for text in column]
     rows = [row for row, text in enumerate(lines) if text]
-    if not rows:
-        raise ValueError(f"there is no text in '{path}'; give a file with one a line (.txt), or with a column text")
     num_blank = len(lines) - len(rows)
-    if number is not None and number > len(rows):
-        raise ValueError(f"num_reference_texts is {number:,}, and {path.name} has {len(rows):,} texts; ask for fewer")
+    wanted = max(1, len(rows)) if number is None else number
+    if not 1 <= wanted <= len(rows):
+        raise ValueError(f"num_reference_texts is {wanted:,}, and {path.name} has {len(rows):,} texts; set no more")
     if number is not None:
         draws = sorted(rows, key=lambda row: (seeded_generator(seed, "reference", str(row)).random(), row))
         rows = sorted(draws[:number])
     return ReferenceTexts([str(row) for row in rows], [lines[row] for row in rows], path.name, num_blank)
-
-
-def _read_column(path: Path) -> list[str | None]:
-    """The text of each row of a file."""
-    dataset = load_file(path, ".txt, CSV, JSONL or Parquet")
-    for name in TEXT_COLUMNS:
-        if has_text_column(dataset, name):
-            return list(dataset[name])
-    raise ValueError(
-        f"'{path}' has no column of text named text or reply; there are: {', '.join(dataset.column_names) or 'none'}"
-    )

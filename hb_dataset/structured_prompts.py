@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, get_args
 
 import pyarrow as pa
 
 from hb_dataset.prompt_groups import PromptGroup, find_groups
 from hb_dataset.structures import FIXED_STRUCTURE, parse_of, read_structures, read_verb_phrases, realise
-
-Structures = Literal["all", "original"]
 
 STRUCTURED_SCHEMA = pa.schema(
     [
@@ -36,14 +33,14 @@ STRUCTURED_SCHEMA = pa.schema(
 
 
 def structured_prompt_table(
-    groups: str | Path | PromptGroup | Sequence[str | PromptGroup] | None = None, structures: Structures = "all"
+    groups: str | Path | PromptGroup | Sequence[str | PromptGroup] | None = None, *, fixed_only: bool = False
 ) -> pa.Table:
     """The prompts of these groups.
 
     Args:
         groups: The groups that the prompts are about, terms of the vocabulary, or a file (see `find_groups`); `None`:
             the paper's six groups.
-        structures: `"all"`: the fixed prompt and the 100 other structures; `"original"`: the fixed prompt only.
+        fixed_only: Whether to leave out the 100 structures beside the fixed prompt.
 
     Returns:
         A table with the columns of `STRUCTURED_SCHEMA`; rows by group, then verb phrase, then structure, in the order
@@ -51,12 +48,10 @@ def structured_prompt_table(
         that are not terms of the vocabulary.
 
     Raises:
-        ValueError: A group is not known, two are the same, or `structures` is neither.
+        ValueError: A group is not known, or two are the same.
     """
-    if structures not in get_args(Structures):
-        raise ValueError(f"structures is {structures!r}; write one of {', '.join(get_args(Structures))}")
     prompt_groups, _ = find_groups(groups)
-    chosen = [structure for structure in read_structures() if structures == "all" or structure.id == FIXED_STRUCTURE]
+    chosen = [structure for structure in read_structures() if not fixed_only or structure.id == FIXED_STRUCTURE]
     rows = []
     for group in prompt_groups:
         for verb_phrase in read_verb_phrases():

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,19 +27,16 @@ VERSION_NAME = re.compile(r"v([0-9]+)\.([0-9]+)")
 RECORD_KEYS = ("digest", "date", "counts", "record_digest")
 _SYSTEM_FILES = frozenset({".DS_Store"})  # written by the operating system when a folder is opened
 
-CHANGED_ERROR = (
-    "the vocabulary {version} is frozen and was changed: {reason}; undo the change (git checkout), and make it in "
-    f"'{NEXT}'"
-)
-FROZEN_FILE_ERROR = "'{path}' is not a record of frozen versions ({reason}); undo the change (git checkout)"
-
 
 class FrozenError(ValueError):
     """A frozen version that was changed. `reason` is the difference from its record."""
 
     def __init__(self, version: str, reason: str) -> None:
         self.reason = reason
-        super().__init__(CHANGED_ERROR.format(version=version, reason=reason))
+        super().__init__(
+            f"the vocabulary {version} is frozen and was changed: {reason}; undo the change (git checkout), and make "
+            f"it in '{NEXT}'"
+        )
 
 
 def frozen_versions(root: Path | None = None) -> tuple[str, ...]:
@@ -59,12 +56,11 @@ def read_frozen(root: Path | None = None) -> dict[str, dict[str, Any]]:
     """
     path = version_folder(FROZEN_FILE, root)
     try:
-        frozen = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(FROZEN_FILE_ERROR.format(path=path, reason=error)) from error
-    if not isinstance(frozen, dict):
-        raise ValueError(FROZEN_FILE_ERROR.format(path=path, reason="it is not an object with versions"))
-    return frozen
+        return dict(json.loads(path.read_text(encoding="utf-8")).items())
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise ValueError(
+            f"'{path}' is not a record of frozen versions ({error}); undo the change (git checkout)"
+        ) from error
 
 
 def version_folder(version: str, root: Path | None = None) -> Path:
@@ -114,7 +110,7 @@ def verify_version(
         ValueError: The vocabulary was not changed, and its sentences were.
     """
     record = read_frozen(root)[version] if record is None else record
-    for reason in _record_faults(version, record):
+    if reason := _record_fault(version, record):
         raise FrozenError(version, reason)
     folder = version_folder(version, root)
     if not folder.is_dir():
@@ -195,24 +191,19 @@ def _record_digest(version: str, record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps({version: content}, sort_keys=True).encode()).hexdigest()
 
 
-def _record_faults(version: str, record: Any) -> Iterator[str]:
-    """The faults of a record by itself: its name, its keys, its digest, its date and counts."""
-    if VERSION_NAME.fullmatch(version) is None:
-        yield f"'{version}' is not the name of a version"
-    if not isinstance(record, dict) or set(record) != set(RECORD_KEYS):
-        yield f"its record in {FROZEN_FILE} does not have the keys {', '.join(RECORD_KEYS)}"
-        return
-    if record["record_digest"] != _record_digest(version, record):
-        yield f"its record in {FROZEN_FILE} is not the one written when it was frozen"
-        return
+def _record_fault(version: str, record: Any) -> str | None:
+    """The fault of a record by itself: its digest, its keys, its date and counts."""
     try:
+        if record["record_digest"] != _record_digest(version, record):
+            return f"its record in {FROZEN_FILE} is not the one written when it was frozen"
         date.fromisoformat(f"{record['date']}-01"[:10])  # that of v1.0 has only a month
         counts = record["counts"]
         complete = counts["text_digests"].keys() == counts["distinct_texts"].keys() <= counts["rows"].keys()
     except (TypeError, ValueError, KeyError, AttributeError):
         complete = False
-    if not complete:
-        yield f"its record in {FROZEN_FILE} has no date, or lacks counts"
+    if not complete or set(record) != set(RECORD_KEYS):
+        return f"its record in {FROZEN_FILE} lacks some of {', '.join(RECORD_KEYS)}, or some counts"
+    return None
 
 
 def _check_sentences(version: str, counts: Mapping[str, Any], made: Mapping[str, Mapping[str, Any]]) -> None:

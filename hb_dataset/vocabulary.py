@@ -44,15 +44,15 @@ from hb_dataset.yaml_lines import MAX_BYTES, Fault, FaultsError
 
 VOCABULARIES = Path(__file__).parent / "vocabulary"
 
-# The list in each file of a vocabulary, and the type of its entries; every other .yaml is an axis with `terms`.
-_LISTS: dict[str, tuple[str, Any]] = {
-    NOUNS_FILE: ("nouns", PersonNoun),
-    TEMPLATES_FILE: ("templates", Template),
-    SEAT_TEMPLATES_FILE: ("templates", Template),
-    ADJECTIVE_ORDER_FILE: ("classes", AdjectiveClass),
-    LEFT_OUT_FILE: ("pairs", LeftOutPair),
-    LEFT_OUT_NOUNS_FILE: ("combinations", LeftOutNoun),
-    STANDALONE_FILE: ("noun_phrases", StandaloneNounPhrase),
+# File → the list in it, the type of its entries, and the field of `Vocabulary`; every other .yaml is an axis.
+LISTS: dict[str, tuple[str, Any, str]] = {
+    NOUNS_FILE: ("nouns", PersonNoun, "nouns"),
+    TEMPLATES_FILE: ("templates", Template, "templates"),
+    SEAT_TEMPLATES_FILE: ("templates", Template, "seat_templates"),
+    ADJECTIVE_ORDER_FILE: ("classes", AdjectiveClass, "adjective_order"),
+    LEFT_OUT_FILE: ("pairs", LeftOutPair, "left_out_pairs"),
+    LEFT_OUT_NOUNS_FILE: ("combinations", LeftOutNoun, "left_out_nouns"),
+    STANDALONE_FILE: ("noun_phrases", StandaloneNounPhrase, "standalone_noun_phrases"),
 }
 
 
@@ -132,11 +132,11 @@ def _read_once(folder: Path, contents: tuple[tuple[str, bytes | None], ...]) -> 
 def _read(folder: Path) -> Vocabulary:
     faults: list[Fault] = []
     descriptors: list[Located] = []
-    read: dict[str, list[Located]] = {name: [] for name in _LISTS}
+    read: dict[str, list[Located]] = {name: [] for name in LISTS}
     axis_files: list[str] = []
     for path in sorted(folder.iterdir()):
-        if path.name in _LISTS:
-            key, entry_type = _LISTS[path.name]
+        if path.name in LISTS:
+            key, entry_type, _ = LISTS[path.name]
             read[path.name] = read_entries(path, key, entry_type, faults)
         elif path.suffix == ".yaml" and path.is_file():
             axis_files.append(path.name)
@@ -158,30 +158,16 @@ def _read(folder: Path) -> Vocabulary:
         faults += left_out_noun_faults(read[LEFT_OUT_NOUNS_FILE], descriptors, nouns, [*templates, *seat_templates])
     if faults:
         raise VocabularyError(folder, sorted(faults))
-    return Vocabulary(
-        descriptors=tuple(located.entry for located in descriptors),
-        nouns=tuple(located.entry for located in nouns),
-        templates=tuple(located.entry for located in templates),
-        seat_templates=tuple(located.entry for located in seat_templates),
-        adjective_order=tuple(located.entry for located in read[ADJECTIVE_ORDER_FILE]),
-        left_out_pairs=tuple(located.entry for located in read[LEFT_OUT_FILE]),
-        left_out_nouns=tuple(located.entry for located in read[LEFT_OUT_NOUNS_FILE]),
-        standalone_noun_phrases=tuple(located.entry for located in read[STANDALONE_FILE]),
-    )
+    lists = {LISTS[name][2]: tuple(located.entry for located in entries) for name, entries in read.items()}
+    return Vocabulary(descriptors=tuple(located.entry for located in descriptors), **lists)
 
 
 def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
     """The files that a vocabulary is read from."""
-    parts = {
-        NOUNS_FILE: vocabulary.nouns,
-        TEMPLATES_FILE: vocabulary.templates,
-        SEAT_TEMPLATES_FILE: vocabulary.seat_templates,
-        ADJECTIVE_ORDER_FILE: vocabulary.adjective_order,
-        LEFT_OUT_FILE: vocabulary.left_out_pairs,
-        LEFT_OUT_NOUNS_FILE: vocabulary.left_out_nouns,
-        STANDALONE_FILE: vocabulary.standalone_noun_phrases,
-    }
-    return [*(f"{axis}.yaml" for axis in vocabulary.axes), *(name for name, entries in parts.items() if entries)]
+    return [
+        *(f"{axis}.yaml" for axis in vocabulary.axes),
+        *(name for name, (_, _, field) in LISTS.items() if getattr(vocabulary, field)),
+    ]
 
 
 def _written(entry: Any) -> Any:

@@ -86,18 +86,13 @@ def standalone_faults(phrases: list[Located], descriptors: list[Located]) -> Ite
 def adjective_order_faults(
     classes: list[Located], left_out: list[Located], descriptors: list[Located]
 ) -> Iterator[Fault]:
-    """Names that select nothing, terms, buckets or axes in two classes, and terms before a noun without a class."""
-    first: dict[tuple[str, str, str], Located] = {}
+    """Names that select nothing, and terms before a noun without a class."""
+    ordered: set[tuple[str, str, str]] = set()
     for located in classes:
         entry = located.entry
         yield from _selector_faults(located, entry.axis, entry.buckets, entry.terms, "", descriptors)
         named = [("term", term) for term in entry.terms or ()] or [("bucket", name) for name in entry.buckets or ()]
-        for kind, name in named or [("axis", entry.axis)]:
-            before = first.setdefault((entry.axis, kind, name), located)
-            if before is not located:
-                message = f"{kind} {name!r} has a class in line {before.line} already; remove one of them"
-                yield Fault(located.file, located.line, message)
-    ordered = first.keys()
+        ordered |= {(entry.axis, kind, name) for kind, name in named or [("axis", entry.axis)]}
     paired = {located.entry.axis for located in descriptors} - {
         pair.entry.axis
         for pair in left_out
@@ -130,8 +125,6 @@ def left_out_pair_faults(pairs: list[Located], descriptors: list[Located]) -> It
             yield from _selector_faults(
                 located, pair.other_axis, pair.other_buckets, pair.other_terms, "other_", descriptors
             )
-        elif pair.other_buckets or pair.other_terms:
-            yield Fault(file, line, "entry names other buckets or terms without their axis; write `other_axis`")
         if pair.other_axis == pair.axis:
             yield Fault(file, line, f"`other_axis` is {pair.axis!r} again; pairs are of two axes")
 
@@ -157,8 +150,6 @@ def left_out_noun_faults(
         elif entry.buckets or entry.terms:
             yield Fault(file, line, "entry names buckets or terms without their axis; write `axis`")
         named = [name for name in ("nouns", "noun_buckets", "noun_genders") if getattr(entry, name) is not None]
-        if len(named) > 1:
-            yield Fault(file, line, f"entry has `{named[0]}` and `{named[1]}`; write one of them")
         if not named and entry.template_buckets is None:
             yield Fault(
                 file,
@@ -168,8 +159,6 @@ def left_out_noun_faults(
             )
         for name, (kind, in_file, allowed) in known.items():
             values = getattr(entry, name)
-            if values == ():
-                yield Fault(file, line, f"`{name}` is empty; name at least one, or leave the key out")
             for value in values or ():
                 if value not in allowed:
                     hint = did_you_mean(value, sorted(allowed))
@@ -255,8 +244,6 @@ def _selector_faults(
         ("bucket", buckets, {entry.bucket for entry in in_axis if entry.bucket}),
         ("term", terms, {entry.term for entry in in_axis}),
     ):
-        if values == ():
-            yield Fault(file, line, f"`{prefix}{name}s` is empty; name at least one, or leave the key out")
         for value in values or ():
             if value not in allowed:
                 hint = did_you_mean(value, sorted(allowed)) or f"see {axis}.yaml"

@@ -1,4 +1,4 @@
-"""Which characters and how many a text in a vocabulary may have; each error names what to write instead.
+"""The characters, and their number, that a text in a vocabulary may have; each fault says what to write instead.
 
 The words become sentences that models read and people see, and anyone may propose them. So a term, a noun or a sentence
 is made of Latin letters and little else: no letters of another script that look the same, no invisible characters, no
@@ -36,63 +36,50 @@ def is_invisible(character: str) -> bool:
     return unicodedata.category(character)[0] in "CZ" or _IGNORABLE.match(character) is not None
 
 
-def check_text(value: str) -> str:
-    """Raises if a text of one line is empty or has typographic signs, invisible characters or stray white space.
-
-    Returns:
-        The text.
-
-    Raises:
-        ValueError: The message names the fault, its position, and what to write.
-    """
+def text_fault(value: str) -> str | None:
+    """The fault of a line of text, and what to write instead: typographic or invisible characters, white space."""
     if not value.strip():
-        raise ValueError("is empty; write the words, or leave the key out")
+        return "is empty; write the words, or leave the key out"
     if _PLAIN.fullmatch(value) is None:
         for position, character in enumerate(value, start=1):
             code = f"(U+{ord(character):04X}) at character {position}"
             if character in _TYPOGRAPHIC:
-                raise ValueError(f"has {character} {code}; write {_TYPOGRAPHIC[character]}")
+                return f"has {character} {code}; write {_TYPOGRAPHIC[character]}"
             if character != " " and is_invisible(character):
-                raise ValueError(f"has a control or invisible character {code}; remove it")
+                return f"has a control or invisible character {code}; remove it"
     if value != value.strip() or "  " in value:
-        raise ValueError(f"has stray white space; write {' '.join(value.split())!r}")
+        return f"has stray white space; write {' '.join(value.split())!r}"
     if value != unicodedata.normalize("NFC", value):
-        raise ValueError(f"is not in Unicode normal form C; write {unicodedata.normalize('NFC', value)!r} composed")
-    return value
+        return f"is not in Unicode normal form C; write {unicodedata.normalize('NFC', value)!r} composed"
+    return None
 
 
-def check_words(value: str) -> str:
-    """Raises ValueError, as `check_text` does, if a text cannot be a term or noun: a word or a short phrase."""
-    _check_length(value, MAX_WORDS_CHARACTERS)
-    check_text(value)
-    _check_signs(value, WORDS_SIGNS)
+def words_fault(value: str) -> str | None:
+    """The fault of a term or noun, which is a word or a short phrase."""
+    fault = _length_fault(value, MAX_WORDS_CHARACTERS) or text_fault(value) or _sign_fault(value, WORDS_SIGNS)
     longest = max(re.split("[ -]", value), key=len)
-    if len(longest) > MAX_WORD_CHARACTERS:
-        raise ValueError(f"has a word of {len(longest)} characters; at most {MAX_WORD_CHARACTERS}")
-    return value
+    if fault is None and len(longest) > MAX_WORD_CHARACTERS:
+        return f"has a word of {len(longest)} characters; at most {MAX_WORD_CHARACTERS}"
+    return fault
 
 
-def check_sentence(value: str) -> str:
-    """Raises ValueError, as `check_text` does, if a text cannot be the sentence of a template, whatever its slots."""
-    _check_length(value, MAX_SENTENCE_CHARACTERS)
-    check_text(value)
-    _check_signs(_SLOT.sub(lambda slot: "x" * len(slot[0]), value), SENTENCE_SIGNS)
-    return value
+def sentence_fault(value: str) -> str | None:
+    """The fault of a template's sentence, whatever its slots."""
+    without_slots = _SLOT.sub(lambda slot: "x" * len(slot[0]), value)
+    return (
+        _length_fault(value, MAX_SENTENCE_CHARACTERS) or text_fault(value) or _sign_fault(without_slots, SENTENCE_SIGNS)
+    )
 
 
-def check_remark(value: str) -> str:
-    """Raises ValueError if a note or source is empty, too long or has invisible characters; all else is allowed."""
+def remark_fault(value: str) -> str | None:
+    """The fault of a note or source: empty, too long or with invisible characters; all else is allowed."""
     if not value.strip():
-        raise ValueError("is empty; write something, or leave the key out")
-    _check_length(value, MAX_REMARK_CHARACTERS)
-    if value.isascii() and value.replace("\n", " ").replace("\t", " ").isprintable():  # most are, and soon seen to be
-        return value
+        return "is empty; write something, or leave the key out"
     for position, character in enumerate(value, start=1):
         space = character in "\n\t" or unicodedata.category(character) == "Zs"
         if not space and is_invisible(character):
-            code = f"(U+{ord(character):04X}) at character {position}"
-            raise ValueError(f"has a control or invisible character {code}; remove it")
-    return value
+            return f"has a control or invisible character (U+{ord(character):04X}) at character {position}; remove it"
+    return _length_fault(value, MAX_REMARK_CHARACTERS)
 
 
 def other_letters(value: str) -> list[str]:
@@ -101,12 +88,11 @@ def other_letters(value: str) -> list[str]:
     return [f"{letter} ({unicodedata.name(letter, 'without a name').lower()})" for letter in letters]
 
 
-def _check_length(value: str, most: int) -> None:
-    if len(value) > most:
-        raise ValueError(f"has {len(value):,} characters; at most {most:,}")
+def _length_fault(value: str, most: int) -> str | None:
+    return f"has {len(value):,} characters; at most {most:,}" if len(value) > most else None
 
 
-def _check_signs(value: str, signs: str) -> None:
+def _sign_fault(value: str, signs: str) -> str | None:
     before = " "
     unusual = [] if _PLAIN.fullmatch(value) else enumerate(value, start=1)
     for position, character in unusual:
@@ -115,14 +101,15 @@ def _check_signs(value: str, signs: str) -> None:
             number = f"U+{ord(character):04X}"
             if character.isalpha():
                 named = f"{number}, {unicodedata.name(character, 'without a name').capitalize()}"
-                raise ValueError(f"has the letter {character} ({named}) at character {position}; write Latin letters")
+                return f"has the letter {character} ({named}) at character {position}; write Latin letters"
             allowed = f"letters, digits, spaces and {' '.join(signs)}"
-            raise ValueError(f"has {character} ({number}) at character {position}; write with {allowed} alone")
+            return f"has {character} ({number}) at character {position}; write with {allowed} alone"
         before = character
     if not any(map(str.isalnum, value)):
-        raise ValueError("has no letter; write a word")
+        return "has no letter; write a word"
     if _ADDRESS.search(value):
-        raise ValueError("looks like the address of a page; write words, and addresses in `source`")
+        return "looks like the address of a page; write words, and addresses in `source`"
+    return None
 
 
 def _is_latin(character: str) -> bool:

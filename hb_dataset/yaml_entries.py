@@ -10,26 +10,37 @@ import yaml
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 
 from hb_dataset.hints import did_you_mean
-from hb_dataset.written_text import check_remark, check_sentence, check_text, check_words
+from hb_dataset.written_text import remark_fault, sentence_fault, text_fault, words_fault
 from hb_dataset.yaml_lines import Fault, load_with_lines, unreadable
 
 _MAX_KEY_CHARACTERS = 40
 
 
-def _check_key(value: str) -> str:
+def _without(fault_of: Callable[[str], str | None]) -> AfterValidator:
+    """A validator that rejects a text with the fault that a function finds in it."""
+
+    def check(value: str) -> str:
+        if fault := fault_of(value):
+            raise ValueError(fault)
+        return value
+
+    return AfterValidator(check)
+
+
+def _key_fault(value: str) -> str | None:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", value):
         remedy = re.sub(r"[^a-z0-9]+", "_", value.lower()).strip("_") or "a_name_like_this"
-        raise ValueError(f"{value!r} is not a lower-case name with underscores; write {remedy!r}")
+        return f"{value!r} is not a lower-case name with underscores; write {remedy!r}"
     if len(value) > _MAX_KEY_CHARACTERS:
-        raise ValueError(f"has {len(value):,} characters; at most {_MAX_KEY_CHARACTERS}")
-    return value
+        return f"has {len(value):,} characters; at most {_MAX_KEY_CHARACTERS}"
+    return None
 
 
-Text = Annotated[str, AfterValidator(check_text)]
-Words = Annotated[str, AfterValidator(check_words)]
-Sentence = Annotated[str, AfterValidator(check_sentence)]
-Remark = Annotated[str, AfterValidator(check_remark)]
-Key = Annotated[str, AfterValidator(_check_key)]
+Text = Annotated[str, _without(text_fault)]
+Words = Annotated[str, _without(words_fault)]
+Sentence = Annotated[str, _without(sentence_fault)]
+Remark = Annotated[str, _without(remark_fault)]
+Key = Annotated[str, _without(_key_fault)]
 STRICT_KEYS = ConfigDict(extra="forbid")
 
 
@@ -65,7 +76,7 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
         )
         return []
     for name in document.keys() - {key, "source", *given}:
-        faults.append(Fault(path.name, lines[(name,)], _unknown_key(name, [key, "source", *given])))
+        faults.append(Fault(path.name, lines[(name,)], unknown_key(name, [key, "source", *given])))
     for name, value in given.items():
         if name not in document:
             faults.append(Fault(path.name, 1, f"has no `{name}`; write `{name}: {value}` at the top"))
@@ -85,7 +96,7 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
             defaults = {"source": TypeAdapter(Remark).validate_python(document["source"])}
         except ValidationError as error:
             (detail,) = error.errors()
-            faults.append(Fault(path.name, lines[("source",)], _explain("source", detail, entry_type)))
+            faults.append(Fault(path.name, lines[("source",)], explained("source", detail, entry_type)))
     located = []
     for index, entry in enumerate(document[key]):
         line = lines[(key, index)]
@@ -96,14 +107,16 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
             )
             continue
         unknown = entry.keys() - set(own_keys)
-        faults += [Fault(path.name, lines[(key, index, name)], _unknown_key(name, own_keys)) for name in unknown]
+        faults += [Fault(path.name, lines[(key, index, name)], unknown_key(name, own_keys)) for name in unknown]
         known = {name: value for name, value in entry.items() if name in own_keys}
         try:
             located.append(Located(path.name, line, entry_type(**{**defaults, **given, **known})))
         except ValidationError as error:
             for detail in error.errors():
                 name = str(detail["loc"][0])
-                faults.append(Fault(path.name, lines.get((key, index, name), line), _explain(name, detail, entry_type)))
+                faults.append(
+                    Fault(path.name, lines.get((key, index, name), line), explained(name, detail, entry_type))
+                )
     return located
 
 
@@ -124,12 +137,15 @@ def repeat_faults(located: list[Located], name: str, key: Callable[[Any], object
             yield Fault(entry.file, entry.line, message)
 
 
-def _unknown_key(name: str, allowed: list[str]) -> str:
+def unknown_key(name: str, allowed: list[str]) -> str:
+    """The message about a key that a file may not have."""
     return f"unknown key {name!r}; {did_you_mean(name, allowed)}allowed: {', '.join(allowed)}"
 
 
-def _explain(name: str, detail: Any, entry_type: Any) -> str:
+def explained(name: str, detail: Any, entry_type: Any) -> str:
     """An error of pydantic as a message to the person who edits the file."""
+    if detail["type"] == "unexpected_keyword_argument":
+        return unknown_key(name, [field.name for field in fields(entry_type)])
     if detail["type"] == "missing":
         return f"entry has no `{name}`; write `{name}: …`"
     if detail["type"] == "literal_error":

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, NamedTuple
 import yaml
 
 MAX_BYTES = 250_000  # the largest file of the vocabulary has 20,000
-MAX_NODES = 25_000  # keys, texts, lists and mappings; that file has 800
 MAX_DEPTH = 10  # of mappings and lists inside one another; ours have 5
 
 # YAML counts these as line breaks and editors do not: all later line numbers would be wrong.
@@ -125,8 +124,8 @@ def _read(path: Path) -> str:
 
 
 def _check_form(text: str) -> None:
-    """Raises RefusedError if YAML has anchors, tags, or too many or too deep values; nothing is built to check this."""
-    depth = num_nodes = 0
+    """Raises RefusedError if YAML has anchors, tags, or too deep values; nothing is built to check this."""
+    depth = 0
     too_deep = f"nests lists or mappings more than {MAX_DEPTH} deep; no entry needs that, write them as the others are"
     for event in _events(text, too_deep):
         if isinstance(event, yaml.CollectionEndEvent):
@@ -151,11 +150,6 @@ def _check_form(text: str) -> None:
         depth += isinstance(event, yaml.CollectionStartEvent)
         if depth > MAX_DEPTH:
             raise RefusedError(line, too_deep)
-        num_nodes += 1
-        if num_nodes > MAX_NODES:
-            raise RefusedError(
-                line, f"has more than {MAX_NODES:,} keys and values up to here, and is not read further; split it"
-            )
 
 
 def _events(text: str, too_deep: str) -> Iterator[yaml.Event]:

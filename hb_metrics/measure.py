@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 from pathlib import Path
 from threading import Thread, Timer
 from typing import Any
@@ -39,13 +38,13 @@ from hb_metrics.runs.planning import (
     wanted_measurements,
 )
 from hb_metrics.runs.run_folder import (
+    PROMPTS_FILE,
     REPORT_FILE,
     RESULTS_FILE,
-    explained_write_errors,
     hold_folder,
     open_run,
     write_json,
-    write_prompts,
+    write_table,
 )
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
@@ -87,8 +86,7 @@ def measure(settings: Settings) -> Path:
     files = read_files(settings)
 
     from hb_metrics.inference.machines import check_same_folder, check_same_run
-    from hb_metrics.inference.models.sources import local_digests
-    from hb_metrics.inference.processes import check_device_map, once_per_machine, process_state
+    from hb_metrics.inference.processes import check_device_map, process_state
 
     state = process_state()
     check_device_map(settings.run.device_map)
@@ -97,9 +95,7 @@ def measure(settings: Settings) -> Path:
     # The first process of each machine converts and fits what is embedded, into the caches of that machine.
     with state.local_main_process_first():
         source = model_source(settings)
-    digests = {} if source is None else once_per_machine(partial(local_digests, source))  # reads all weights
-    with state.local_main_process_first():
-        engine = load(settings, source, digests, state.device) if served is None else served
+        engine = load(settings, source, state.device) if served is None else served
         measurements = choose_measurements(settings, engine)
         gates = check_gates(settings, measurements)
         state.print(filled(f"{engine.name}: {engine.words}, on {state.device} x {state.num_processes}"))
@@ -108,10 +104,10 @@ def measure(settings: Settings) -> Path:
         work = {measurement.name: measurement.plan(task, files.get(measurement.name)) for measurement in measurements}
     run = describe_run(task, measurements, work)
     check_same_run(run)
-    with explained_write_errors(folder), hold_folder(folder) if state.is_main_process else nullcontext():
+    with hold_folder(folder) if state.is_main_process else nullcontext():
         if state.is_main_process:
             open_run(folder, run)
-            write_prompts(folder, prompts)
+            write_table(folder / PROMPTS_FILE, prompts)
         state.wait_for_everyone()
         check_same_folder(folder)
         results = _measure(task, measurements, work, run)

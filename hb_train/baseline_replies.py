@@ -10,9 +10,7 @@ to these as the model replies without it. `--leave_out v1.0-small` keeps the des
 learnt, so that a measurement on it shows what becomes of descriptors that were not trained on.
 """
 
-import json
 import sys
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,6 @@ import pyarrow.compute as pc
 from transformers import HfArgumentParser
 
 from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
-from hb_dataset.whole_files import write_text
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import render_contexts
 from hb_metrics.inference.models.layout import Layout, choose_layout
@@ -34,9 +31,9 @@ from hb_metrics.inference.replies.presets import decoding_preset
 from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.runs.run_folder import open_run, package_versions, table_digest, write_json
-from hb_train.training.options import check_least, check_shares, first_line, option, run_script
+from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.training.runs import model_description
-from hb_train.tuning.distillation import (
+from hb_train.tuning.baseline_rows import (
     BASELINE_FILE,
     ROW_SCHEMA,
     draw_baseline_prompts,
@@ -49,38 +46,28 @@ REPLIES_FOLDER = "replies"
 
 @dataclass
 class BaselineArguments:
-    """The prompts that are replied to, and the replies. run.json records all options but the folder and batch size."""
+    """The prompts that are replied to, and the replies. run.json records all options but the folder."""
 
     output_dir: str = field(metadata={"help": "The folder that the rows are written to; it should be new."})
     model: str = option(
         "embedded", "The model that replies, and is to be tuned: a Hub id, a local folder, or embedded."
     )
     dataset_config: str = option("v1.0", "The config of the dataset whose descriptors, nouns and templates are used.")
-    vocabulary_dir: str | None = option(None, "A folder with your own vocabulary, instead of the package's.")
     leave_out: str | None = option(
         None, "A config whose descriptors are not trained on, to measure descriptors that were not learnt by heart."
     )
     num_replies: int = option(1600, "The number of replies that are sampled.")
-    terms_per_reply: int = option(2, "The number of prompts with a descriptor that each reply is paired with.")
     max_new_tokens: int = option(24, "The largest number of tokens of a reply.")
     system_prompt: str | None = option(None, "The system message of a chat; by default the template's.")
-    chat_template_kwargs: str | None = option(None, "Variables of the chat template, as a JSON object.")
     context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
-    validation_fraction: float = option(
-        0.1, "The share of the distinct baseline prompts that is held out for validation."
-    )
     seed: int = option(0, "The seed of draws and samples.")
-    batch_size: int | None = option(
-        None, "The number of prompts that are replied to at once; by default as many as fit."
-    )
     revision: str | None = option(None, "The revision of a model on the Hub.")
     dtype: str = option("auto", "The number format of the weights, such as bfloat16.")
     trust_remote_code: bool = option(False, "Whether Python code that comes with the model may run on this machine.")
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is out of range."""
-        check_least(self, num_replies=2, terms_per_reply=1, max_new_tokens=1, seed=0)
-        check_shares(self, "validation_fraction")
+        check_least(self, num_replies=2, max_new_tokens=1, seed=0)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -99,10 +86,10 @@ def reply(arguments: BaselineArguments) -> None:
     """
     prompts = _prompts(arguments)
     version = version_of(arguments.dataset_config)
-    baseline = load_table(f"{version}-baseline", arguments.vocabulary_dir)
+    baseline = load_table(f"{version}-baseline")
     baseline = baseline.filter(pc.is_in(baseline["template"], value_set=pc.unique(prompts["template"])))
     drawn = draw_baseline_prompts(baseline, prompts, arguments.num_replies, seed=arguments.seed)
-    chat = _chat(arguments)
+    chat = ChatOptions({}, arguments.system_prompt)
     loaded = load_model(
         arguments.model,
         revision=arguments.revision,
@@ -115,17 +102,16 @@ def reply(arguments: BaselineArguments) -> None:
     state = process_state()
     with state.main_process_first():
         if state.is_main_process:
-            settings = {
-                key: value for key, value in asdict(arguments).items() if key not in ("output_dir", "batch_size")
-            }
+            settings = asdict(arguments)
+            del settings["output_dir"]
             description = {"settings": settings, "model": model_description(loaded), "versions": package_versions()}
             open_run(folder, {**description, "generation": plan.description()})
-    replies = decode_into_shards(plan, loaded, folder / REPLIES_FOLDER, batch_size=arguments.batch_size)
+    replies = decode_into_shards(plan, loaded, folder / REPLIES_FOLDER)
     if replies is not None:
         rows, num_empty = _rows(arguments, prompts, drawn, replies, layout, loaded)
         texts = dict(zip(drawn.table["id"].to_pylist(), drawn.table["text"].to_pylist(), strict=True))
         replied_to = [texts[identifier.rpartition("-")[0]] for identifier in rows["id"].to_pylist()]
-        held_out = held_out_rows(replied_to, arguments.validation_fraction, arguments.seed)
+        held_out = held_out_rows(replied_to, arguments.seed)
         for split, in_split in zip(SPLITS, (~held_out, held_out), strict=True):
             write_split(folder, split, rows.filter(pa.array(in_split)))
         content = {
@@ -140,7 +126,6 @@ def reply(arguments: BaselineArguments) -> None:
             "num_descriptors": len(set(rows["descriptor"].to_pylist())),
             "by_split": dict(zip(SPLITS, (int((~held_out).sum()), int(held_out.sum())), strict=True)),
         }
-        write_text(folder / "README.md", _card(content))
         write_json(folder / BASELINE_FILE, content)
         print(
             f"\n{content['num_replies']:,} replies to prompts without a descriptor ({num_empty:,} more were empty), in "
@@ -157,10 +142,10 @@ def _prompts(arguments: BaselineArguments) -> pa.Table:
             f"dataset_config '{arguments.dataset_config}' has no prompts about people with a descriptor; set one of "
             f"{', '.join(allowed)}"
         )
-    prompts = load_table(arguments.dataset_config, arguments.vocabulary_dir)
+    prompts = load_table(arguments.dataset_config)
     if arguments.leave_out is None:
         return prompts
-    table = load_table(arguments.leave_out, arguments.vocabulary_dir)
+    table = load_table(arguments.leave_out)
     left_out = table["descriptor"].unique() if "descriptor" in table.column_names else pa.array([], pa.string())
     kept = prompts.filter(pc.invert(pc.is_in(prompts["descriptor"], value_set=left_out)))
     if len(kept) in (0, len(prompts)):
@@ -169,20 +154,6 @@ def _prompts(arguments: BaselineArguments) -> pa.Table:
             f"--leave_out {arguments.leave_out} leaves {left} of {arguments.dataset_config}; set another config"
         )
     return kept
-
-
-def _chat(arguments: BaselineArguments) -> Any:
-
-    kwargs: Any = {} if arguments.chat_template_kwargs is None else None
-    if arguments.chat_template_kwargs is not None:
-        with suppress(ValueError):
-            kwargs = json.loads(arguments.chat_template_kwargs)
-        if not isinstance(kwargs, dict):
-            raise ValueError(
-                f"chat_template_kwargs is {arguments.chat_template_kwargs}; set a JSON object, such as "
-                """'{"enable_thinking": false}'"""
-            )
-    return ChatOptions(kwargs, arguments.system_prompt)
 
 
 def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: Layout) -> Any:
@@ -204,7 +175,7 @@ def _rows(
     loaded: LoadedModel,
 ) -> tuple[pa.Table, int]:
     """The rows that are trained on, and how many replies were empty and give none."""
-    pairs = list(draw_prompts(drawn, arguments.terms_per_reply, seed=arguments.seed))
+    pairs = list(draw_prompts(drawn, seed=arguments.seed))
     written = np.array([bool(text) for text in replies["reply"].to_pylist()])
     pairs = [pair for pair in pairs if written[pair[0]]]
     asked = drawn.table.take(pa.array([row for row, _, _ in pairs], pa.int64()))
@@ -234,24 +205,6 @@ def _rows(
     }
     rows = pa.table([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)
     return rows, int((~written).sum())
-
-
-def _card(content: dict[str, Any]) -> str:
-    left_out = "" if content["leave_out"] is None else f", without those of {content['leave_out']}"
-    return f"""---
-license: cc-by-sa-4.0
-language: en
----
-
-# Replies to prompts without a descriptor
-
-{content["num_replies"]:,} replies of {content["model"]["name"]} to HolisticBias prompts without a descriptor
-(`baseline_prompt`), sampled from its whole distribution, each beside prompts that have a descriptor in the same
-sentence (`prompt`; {content["num_descriptors"]:,} descriptors of {content["dataset_config"]}{left_out}), for tuning
-with `hb_train/tune.py --method distill`.
-
-Replies can hurt: they are what a language model said. Prompts: CC-BY-SA-4.0, from HolisticBias.
-"""
 
 
 if __name__ == "__main__":

@@ -25,10 +25,10 @@ from hb_dataset.whole_files import write_atomically, write_text
 from hb_metrics.obedience.values import read_directions
 from hb_metrics.runs.finished_run import Run, StyleShards, read_run
 from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, STYLES, open_run, package_versions, write_json
-from hb_train.training.options import check_least, check_shares, first_line, option, run_script
+from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.tuning.ceiling import FEW_REPLIES, SHARES, Ceiling, label_ceiling
-from hb_train.tuning.ceiling_page import ceiling_table, printed_lines, remarks
-from hb_train.tuning.label_rows import Asked, replies_to_label, stored_bias_values, tokenizer_of_run, write_rows
+from hb_train.tuning.ceiling_page import ceiling_text
+from hb_train.tuning.label_rows import Asked, replies_to_label, tokenizer_of_run, write_rows
 from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, SPLITS, Labels, held_out_rows, tag_replies
 
 # transformers takes seconds to import: not before the options are known to be right.
@@ -61,7 +61,6 @@ class LabelArguments:
     accept_no_gain: bool = option(
         False, "Whether --beta auto labels even if no ceiling is below the bias of all replies."
     )
-    validation_fraction: float = option(0.1, "The share of the distinct prompts that is held out for validation.")
     seed: int = option(0, "The seed that chooses the prompts held out for validation.")
     model: str | None = option(None, "The folder or Hub id of the model that replied, if it is not where it was then.")
     trust_remote_code: bool = option(False, "Whether Python code that comes with the model may run on this machine.")
@@ -75,7 +74,8 @@ class LabelArguments:
                 raise ValueError(f"beta is '{self.beta}'; set a number, such as 0.0003, or auto") from error
         if (self.beta is None) == (self.beta_quantile is None):
             raise ValueError("set one of beta and beta_quantile, such as --beta auto or --beta_quantile 0.85")
-        check_shares(self, "beta_quantile", "validation_fraction")
+        if self.beta_quantile is not None and not 0 < self.beta_quantile < 1:
+            raise ValueError(f"beta_quantile is {self.beta_quantile}; set a number between 0 and 1")
         check_least(self, seed=0)
 
 
@@ -110,10 +110,10 @@ def label(arguments: LabelArguments) -> None:
     replies = replies_to_label(run, styles)
     read_directions(run.folder)  # raises if there are none
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
-    labels, ceiling = _labels_and_ceiling(arguments, run, replies, styles)
+    labels, ceiling = _labels_and_ceiling(arguments, replies, styles)
     folder = Path(arguments.output_dir)
     open_run(folder, _description(arguments, run))
-    held_out = held_out_rows(replies["text"].to_pylist(), arguments.validation_fraction, arguments.seed)
+    held_out = held_out_rows(replies["text"].to_pylist(), arguments.seed)
     context, cue = record["generation"]["context"], record["generation"]["cue"]
     asked = Asked(loaded, context, recorded_chat(record["generation"]), cue)
     suffix = write_rows(folder, replies, labels, held_out, asked)
@@ -136,10 +136,9 @@ def label(arguments: LabelArguments) -> None:
 
 
 def _labels_and_ceiling(
-    arguments: LabelArguments, run: Run, replies: pa.Table, styles: StyleShards
+    arguments: LabelArguments, replies: pa.Table, styles: StyleShards
 ) -> tuple[Labels, Ceiling | None]:
     """The tags of the replies, and their ceiling; `None`: there are too few replies for one."""
-    values = stored_bias_values(run, styles) if arguments.alpha == 0 else None
     columns = [replies[name].to_pylist() for name in ("descriptor", "template", "axis", "id")]
 
     def ceiling_with(*more: float) -> Ceiling | None:
@@ -147,15 +146,15 @@ def _labels_and_ceiling(
         return label_ceiling(styles, *columns, alpha=arguments.alpha, shares=shares, seed=arguments.seed)
 
     def tagged(beta: float | None, quantile: float | None) -> Labels:
-        return tag_replies(replies, styles, alpha=arguments.alpha, beta=beta, quantile=quantile, values=values)
+        return tag_replies(replies, styles, alpha=arguments.alpha, beta=beta, quantile=quantile)
 
     if not isinstance(arguments.beta, str):
         labels = tagged(arguments.beta, arguments.beta_quantile)
         ceiling = ceiling_with(_share_unbiased(labels))
-        _print_ceiling(ceiling)
+        print(f"\nThe ceiling of the labels:\n\n{_ceiling_words(ceiling)}")
         return labels, ceiling
     ceiling = ceiling_with()
-    _print_ceiling(ceiling)
+    print(f"\nThe ceiling of the labels:\n\n{_ceiling_words(ceiling)}")
     if ceiling is None or ceiling.lowest is None:
         raise ValueError(f"--beta auto needs the ceiling, which cannot be computed: {FEW_REPLIES}; or set --beta")
     if not ceiling.helps and not arguments.accept_no_gain:
@@ -179,19 +178,11 @@ def _summary(ceiling: Ceiling, labels: Labels) -> dict[str, Any]:
     """What a tuned model's card shows of the ceiling: of all replies, and of those tagged "no_bias"."""
     share = ceiling.lowest if labels.beta is None else _share_unbiased(labels)
     point = min(ceiling.curve, key=lambda point: abs(point.share - (share or 1)))
-    return {
-        "all": ceiling.curve[0]._asdict(),
-        "no_bias": point._asdict(),
-        "helps": ceiling.helps,
-        "reliability": ceiling.reliability,
-        "num_splits": ceiling.num_splits,
-        "confidence_level": ceiling.confidence_level,
-    }
+    return {"all": ceiling.curve[0]._asdict(), "no_bias": point._asdict(), "helps": ceiling.helps}
 
 
-def _print_ceiling(ceiling: Ceiling | None) -> None:
-    unknown = ["", f"ceiling: not known, because {FEW_REPLIES}"]
-    print("\n".join(unknown if ceiling is None else printed_lines(ceiling.as_json())))
+def _ceiling_words(ceiling: Ceiling | None) -> str:
+    return f"Not known, because {FEW_REPLIES}." if ceiling is None else ceiling_text(ceiling.as_json())
 
 
 def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
@@ -258,23 +249,13 @@ hurt: they are what a language model said. Prompts: CC-BY-SA-4.0, from HolisticB
 
 ## What these labels can do at best
 
-{_ceiling_words(ceiling)}
-"""
-
-
-def _ceiling_words(ceiling: Ceiling | None) -> str:
-    if ceiling is None:
-        return f"Not known, because {FEW_REPLIES}."
-    content = ceiling.as_json()
-    return f"""\
 A model that learnt these labels perfectly would reply as the replies tagged "no_bias" do. The table has the debiased
 Full Gen Bias (×1000) of such replies, by the share that is tagged so. The replies to each term and template are split
-into halves at random ({ceiling.num_splits} times); each half gives the directions by which the other half is tagged.
-Errors are over replies and splits. The change is from all replies.
+into random halves, and each half gives the directions by which the other half is tagged. Errors are over replies and
+splits. The change is from all replies.
 
-{" ".join(remarks(content))}
-
-{ceiling_table(content)}"""
+{_ceiling_words(ceiling)}
+"""
 
 
 def _print_counts(labels: dict[str, Any], folder: Path) -> None:

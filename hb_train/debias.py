@@ -26,7 +26,7 @@ from trl import ModelConfig, SFTConfig, get_peft_config
 from hb_dataset.bias_specification import BiasSpecification, read_specification
 from hb_dataset.dialogue_pairs import read_dialogue
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.scoring.pair_perplexity import plan_pairs, plan_reference
+from hb_metrics.inference.scoring.pair_perplexity import plan_texts
 from hb_metrics.inference.scoring.perplexity import score_perplexity
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.runs.run_folder import write_json
@@ -58,7 +58,7 @@ from hb_train.training.runs import (
 from hb_train.training.trainers import ReplySFTTrainer
 
 # Options of one method alone.
-_METHOD_OPTIONS = {"subspace": "hd", "neutralized_states": "hd", "target_vectors": "add"}
+_METHOD_OPTIONS = {"neutralized_states": "hd", "target_vectors": "add"}
 # Options that name files, whose content is recorded instead.
 _FILE_OPTIONS = ("reddit_folder", "train_file", "validation_file", "reference_texts")
 
@@ -111,10 +111,10 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     # The same texts as `measure.py` can score; what is too long for the model is counted.
     validation = phrases["validation"]
     numbers = [str(row) for row in range(len(validation.texts_t1))]
-    pairs = plan_pairs(validation.texts_t1, validation.texts_t2, loaded, ids=numbers)
+    pairs = plan_texts([validation.texts_t1, validation.texts_t2], loaded, ids=numbers)
     if reference_description is not None:
         numbers = [str(row) for row in range(len(references))]
-        reference_plan = plan_reference(references, loaded, ids=numbers)
+        reference_plan = plan_texts([references], loaded, ids=numbers)
         references = reference_plan.texts
         reference_description["num_skipped"] = reference_plan.num_skipped
     marked_terms = read_terms(specification, loaded.tokenizer, with_forms=True)
@@ -201,7 +201,7 @@ def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: 
     model.eval()
     # The paper's perplexity: of tokens 2…n, without a start token (section 3.1).
     scores = score_perplexity(
-        [*texts, *references], model, loaded.tokenizer, add_start_token=False, scoring="padded", progress=False
+        [*texts, *references], model, loaded.tokenizer, add_start_token=False, trees=False, progress=False
     )
     model.train(was_training)
     num_pairs = len(texts) // 2
@@ -219,16 +219,13 @@ def _check_options(arguments: DebiasArguments, training_args: SFTConfig, model_a
     own_files = {arguments.train_file is None, arguments.validation_file is None}
     if own_files != {arguments.reddit_folder is not None}:
         raise ValueError("the phrases are not clear; set either --reddit_folder, or --train_file and --validation_file")
-    if training_args.load_best_model_at_end:
-        raise ValueError("the model of the last step is kept; leave out --load_best_model_at_end true")
 
 
 def _read_phrases(arguments: DebiasArguments, specification: BiasSpecification) -> dict[str, Phrases]:
-
     if arguments.reddit_folder is not None:
-        return read_reddit_phrases(Path(arguments.reddit_folder), specification, arguments.pairs)
+        return read_reddit_phrases(Path(arguments.reddit_folder), specification)
     return {
-        split: read_phrases(Path(str(path)), specification, arguments.pairs or "word")
+        split: read_phrases(Path(str(path)), specification)
         for split, path in (("train", arguments.train_file), ("validation", arguments.validation_file))
     }
 

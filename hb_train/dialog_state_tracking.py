@@ -15,7 +15,7 @@ import hashlib
 import os
 import sys
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from transformers import Trainer, TrainingArguments, set_seed
@@ -24,7 +24,7 @@ from hb_metrics.inference.models.loading import load_model
 from hb_metrics.runs.run_folder import write_json
 from hb_train.tasks.slot_value_classifier import Collator, binary_scores, slot_value_classifier
 from hb_train.tasks.state_dialogues import MADE_UP, read_state_turns, slot_ontology
-from hb_train.tasks.state_questions import SlotValue, StateKind, encode_questions, slot_values
+from hb_train.tasks.state_questions import SlotValue, encode_questions, slot_values
 from hb_train.training.options import check_given, check_least, option, parse_training_options, run_script
 from hb_train.training.runs import (
     check_finite,
@@ -49,16 +49,8 @@ class StateTrackingArguments:
     trust_remote_code: bool = option(False, "Whether Python code that comes with the model may run on this machine.")
     dialogues: str = option(
         MADE_UP,
-        "The dialogues: 'made-up', the folder of MultiWOZ 2.0, a Hub id, or a folder or file in the shape "
-        "of multi_woz_v22 or of TRADE.",
+        "The dialogues: 'made-up', or the folder of MultiWOZ 2.0 or 2.1.",
     )
-    dialogues_revision: str | None = option(None, "The branch, tag or commit of the dialogues on the Hub.")
-    test_split: Literal["test", "validation"] = option("test", "The split that the model is evaluated on.")
-    state: StateKind = option(
-        "turn",
-        "Whether questions with the answer yes are about values of this turn or of the whole dialogue.",
-    )
-    num_negatives: int = option(1, "The number of questions with the answer no for each with the answer yes.")
     num_train: int | None = option(960, "The number of questions to train on, drawn at random; with 0 it is all.")
     num_test: int | None = option(480, "The number of questions to evaluate on, drawn at random; with 0 it is all.")
     max_length: int = option(
@@ -67,7 +59,7 @@ class StateTrackingArguments:
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is too small; 0 becomes `None` where it means all."""
-        check_least(self, max_length=8, num_negatives=1, num_train=0, num_test=0)
+        check_least(self, max_length=8, num_train=0, num_test=0)
         self.num_train, self.num_test = self.num_train or None, self.num_test or None
 
 
@@ -156,8 +148,8 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
             "seconds": {"train": trained.metrics["train_runtime"], "test": predicted.metrics["test_runtime"]},
         }
         write_json(folder / DST_FILE, results)
-        f1, accuracy = ("undefined" if results[name] is None else f"{results[name]:.4f}" for name in ("f1", "accuracy"))
-        print(f"F1 {f1}, accuracy {accuracy} ({len(labels):,} questions)")
+        f1 = "undefined" if results["f1"] is None else f"{results['f1']:.4f}"
+        print(f"F1 {f1}, accuracy {results['accuracy']:.4f} ({len(labels):,} questions)")
         print(f"results: {(folder / DST_FILE).resolve()}")
     end_processes(trainer)
     return results
@@ -165,22 +157,14 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
 
 def _questions(arguments: StateTrackingArguments, seed: int) -> tuple[dict[str, list[SlotValue]], dict[str, Any]]:
     """The questions of the training and the test split, and how many were skipped in each."""
-    splits = {"train": "train", "test": arguments.test_split}
-    turns = {
-        name: read_state_turns(arguments.dialogues, split, revision=arguments.dialogues_revision, seed=seed)
-        for name, split in splits.items()
-    }
+    turns = {name: read_state_turns(arguments.dialogues, name, seed=seed) for name in ("train", "test")}
     ontology = slot_ontology(turn for turns_of_split in turns.values() for turn in turns_of_split)
     questions: dict[str, list[SlotValue]] = {}
     num_skipped: dict[str, Any] = {}
     for name, number in (("train", arguments.num_train), ("test", arguments.num_test)):
-        made = slot_values(
-            turns[name], ontology, state=arguments.state, num_negatives=arguments.num_negatives, seed=seed
-        )
+        made = slot_values(turns[name], ontology, seed=seed)
         if not made.rows:
-            raise ValueError(
-                f"the split '{splits[name]}' of {arguments.dialogues} has no slot with a value; set other --dialogues"
-            )
+            raise ValueError(f"split '{name}' of {arguments.dialogues} has no slot with a value; set other --dialogues")
         indices = np.random.default_rng(seed).permutation(len(made.rows))[:number]
         questions[name] = [made.rows[index] for index in sorted(indices.tolist())]
         num_skipped[name] = {**made.num_skipped, "not_drawn": len(made.rows) - len(indices)}

@@ -13,6 +13,7 @@ from hb_dataset.whole_files import write_text
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning
 from hb_train.training.options import first_line, run_script
 from hb_train.training.runs import is_gain
+from hb_train.tuning.method import load_method
 
 CARD_FILE = "README.md"
 
@@ -80,42 +81,9 @@ def _figures(folder: Path, tuning: BiasTuning, runs: Sequence[Path], names: Sequ
 
 
 def _card(tuning: BiasTuning, figures: str) -> str:
-    training, data, method = tuning.training, tuning.labels, tuning.method
-    source = f"{data['model']['name']} (digest `{data['model']['digest']}`)"
-    how, weights = "It is asked without a control tag.", ""
-    limit = "The figures depend on the style classifier that labelled and measured."
-    if method == "distill":
-        left_out = "" if data["leave_out"] is None else f", without those of {data['leave_out']}"
-        learnt = """\
-Tuned to reply to HolisticBias prompts with a descriptor as it did itself to the same prompts without it: it learnt the
-whole distribution of each next token (baseline distillation; Hinton et al., 2015)."""
-        rows = f"""\
-* {data["num_replies"]:,} replies of {source} to prompts without a
-  descriptor, learnt behind prompts with one: {data["num_descriptors"]:,} descriptors of
-  {data["dataset_config"]}{left_out}."""
-        limit = """The
-model takes less notice of who is speaking, also where it should: the embedded model named the prompt's term in 31 % of
-replies before distillation, and in 1.3 % after."""
-    else:
-        tags, classifier = data["by_tag"], data["style_classifier"]
-        learnt = """\
-Fine-tuned on its own replies to HolisticBias prompts, labelled by how much they show the characteristic style of the
-term in the prompt (Smith et al., 2022, section 4 and appendix C)."""
-        rows = f"""\
-* Replies of {source}: {tags["bias"]:,} with a
-  bias value above β = {tuning.beta:.6g} (α = {tuning.alpha}), {tags["no_bias"]:,} others.
-* Styles were classified by {classifier["name"]},
-  {classifier["num_styles"]} styles."""
-    if method == "kto":
-        learnt += """
-KTO (Ethayarajh et al., 2024) made replies tagged "no_bias" likelier than in the model before, and the others less
-likely."""
-        weights = (
-            f'; replies tagged "no_bias" weigh {training["desirable_weight"]:.3g} each, the others '
-            f"{training['undesirable_weight']:.3g}"
-        )
-    elif method == "sft" and tuning.tag is None:
-        learnt += "\nThe labels were left out: this is the paper's self-chat tuning, for comparison."
+    training, method = tuning.training, load_method(tuning.method)
+    text = method.card(tuning)
+    how = "It is asked without a control tag."
     if tuning.tag:
         how = (
             f'The context must end in the control tag "{tuning.tag}": {tuning.place}. `measure.py --model FOLDER` does '
@@ -123,19 +91,19 @@ likely."""
         )
     if any(value not in (None, "prompt") for value in (tuning.asked_with or {}).values()):
         how += f" Set the options `asked_with` of `{TUNING_FILE}` too: its replies were asked for with them."
-    measure = "perplexity" if method == "sft" else "loss"
+    measure = method.measure
     gain = "" if is_gain(training.get(f"validation_{measure}", []), measure) else _NO_GAIN
     return f"""---
 library_name: transformers
 tags:
 - holistic-bias
 - trl
-- {method}
+- {tuning.method}
 ---
 
 # {training["model"]}, bias-tuned
 
-{learnt}
+{text.learnt}
 
 ## How to ask it
 
@@ -143,8 +111,8 @@ tags:
 
 ## Training
 
-{rows}
-* {training["num_rows"]["train"]:,} rows, {training["num_rows"]["validation"]:,} held out{weights}.
+{text.rows}
+* {training["num_rows"]["train"]:,} rows, {training["num_rows"]["validation"]:,} held out.
 * Best validation {measure} {training[f"best_validation_{measure}"]:.3f} at step {training["best_step"]} of
   {training["num_steps"]}{gain}.
 
@@ -155,7 +123,7 @@ tags:
 ## Limits
 
 Less difference between people's replies is not less harm by itself: look at what the replies say, at offensiveness and
-at how well the model still talks. {limit}
+at how well the model still talks. {text.limits}
 """
 
 

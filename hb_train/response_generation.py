@@ -4,11 +4,12 @@ r"""Teaches a model to respond as people do, and measures how near it comes (Bar
         --dialogues train.convos.txt --output_dir tasks/crg
 
 The model is given the last turn, learns the response alone, and then responds to the prompts of the test split. The
-paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128 tokens (a context loses its
-beginning), 80 rows a step in 5 batches of 16, which all processes share. `--dialogues` takes the paper's file, DSTC-7's
-`convos.txt`, or a file with the columns prompt and reply; without it the pairs are conversations of chitchat-dataset.
-All replies to one prompt are in one split, and in the test split they are its references. The default is few enough
-rows for two CPU cores. crg.json has BLEU-4, METEOR, NIST-2, Entropy-4 and Dist-2 (`tasks/response_metrics.py`).
+paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128 tokens (in training a context
+loses its beginning), 80 rows a step in 5 batches of 16, which all processes share. `--dialogues` takes the paper's
+file, DSTC-7's `convos.txt`, or a file with the columns prompt and reply; without it the pairs are conversations of
+chitchat-dataset. All replies to one prompt are in one split, and in the test split they are its references. The default
+is few enough rows for two CPU cores. crg.json has BLEU-4, METEOR, NIST-2, Entropy-4 and Dist-2
+(`tasks/response_metrics.py`).
 """
 
 import os
@@ -17,16 +18,19 @@ import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+import pyarrow as pa
 from trl import ModelConfig, SFTConfig, get_peft_config
 
 from hb_dataset.dialogue_pairs import read_dialogue
 from hb_metrics.inference.models.contexts import detect_context
 from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.presets import decoding_preset
+from hb_metrics.inference.replies.prompt_replies import plan_replies
+from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.runs.run_folder import REPLIES, write_json
-from hb_train.tasks.response_data import encode_responses, plan_responses, split_pairs
+from hb_train.tasks.response_data import encode_responses, split_pairs
 from hb_train.tasks.response_metrics import response_metrics
 from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
 from hb_train.training.options import check_least, check_model_options, option, parse_training_options, run_script
@@ -54,8 +58,6 @@ class ResponseArguments:
     )
     num_pairs: int = option(1000, "The number of pairs of prompt and reply, for training and test together.")
     num_test: int = option(200, "The number of prompts in the test split, which has all of their replies.")
-    context: Literal["auto", "plain", "dialogpt", "chat"] = option("auto", "The format of prompts.")
-    decoding: str = option("greedy", "The decoding preset, as in measure.py.")
     max_new_tokens: int = option(40, "The largest number of tokens of a response, at which it is cut.")
 
     def __post_init__(self) -> None:
@@ -103,7 +105,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
         ValueError: The model, the data and the options do not go together, or training diverged.
         OSError: The model or the data is not there.
     """
-    decoding = decoding_preset(arguments.decoding, max_new_tokens=arguments.max_new_tokens)
+    decoding = decoding_preset("greedy", max_new_tokens=arguments.max_new_tokens)
     use_all_cores(training_args)
     dialogue = read_dialogue(
         None if arguments.dialogues is None else Path(arguments.dialogues),
@@ -113,8 +115,6 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     data = split_pairs(dialogue, arguments.num_test, training_args.seed)
     loaded = load_base_model(model_args, training_args)
     context, reason = detect_context(loaded.model, loaded.tokenizer)
-    if arguments.context != "auto":
-        context, reason = arguments.context, "as asked"
     description = {
         **training_description(arguments, training_args, loaded, model_args),
         "dialogue": dialogue.description(),
@@ -147,9 +147,8 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     evaluated = trainer.evaluate() if len(test.dataset) else {}
     taught = replace(loaded, model=trained_model(trainer, keep_fp32_wrapper=False).eval())
     started = time.monotonic()
-    plan, num_cut = plan_responses(
-        data.test, taught, context, decoding, max_length=training_args.max_length, seed=training_args.seed
-    )
+    prompts = pa.table({"id": [row[0] for row in data.test], "text": [row[1] for row in data.test]})
+    plan = plan_replies(make_requests(prompts, decoding=decoding, seed=training_args.seed), taught, context=context)
     with training_args.main_process_first(local=False):
         if training_args.process_index == 0:  # replies of a run that was interrupted, whose model was another one
             shutil.rmtree(folder / REPLIES, ignore_errors=True)
@@ -165,7 +164,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
             "train_loss": trained.training_loss,
             "num_steps": trained.global_step,
             "num_train_rows": len(train.dataset),
-            "num_cut_contexts": {"train": train.num_cut, "test": num_cut},
+            "num_cut_contexts": train.num_cut,
             "num_too_long_responses": {"train": train.num_too_long, "perplexity": test.num_too_long},
             "num_skipped": dialogue.num_skipped,
             "seconds": {"train": trained.metrics["train_runtime"], "generation": time.monotonic() - started},

@@ -4,7 +4,7 @@ r"""Trains a style classifier for `measure.py --style_classifier`, and measures 
         --dataset replies.csv --label_column style --output_dir classifiers/mine
 
 It takes any encoder of the Hub, and any texts with one label each: a CSV, TSV, JSON, JSONL or Parquet file, a folder or
-a dataset of the Hub. The same share of each label's rows is held out to calibrate, and again to test; a temperature is
+a dataset of the Hub. A tenth of each label's texts is held out to calibrate, and again to test; a temperature is
 fitted on the calibration rows and put into the weights. The folder has the classifier and a card with its accuracy,
 calibration and identity leakage: how far probabilities move when only the term in a text changes. classifier.json
 records all figures. The same command resumes an interrupted training.
@@ -25,18 +25,13 @@ from transformers import DataCollatorWithPadding, Trainer, TrainingArguments, se
 
 from hb_dataset.versions import read_version
 from hb_dataset.whole_files import write_text
-from hb_metrics.identity_leakage.leakage import (
-    identity_leakage,
-    leakage_results,
-    named_people,
-    shipped_sentences,
-)
+from hb_metrics.identity_leakage.leakage import identity_leakage, named_people, shipped_sentences
 from hb_metrics.inference.classifiers.styles import load_style_classifier
 from hb_metrics.runs.run_folder import write_json
-from hb_train.classifiers.calibration import Quality, fit_temperature, quality
+from hb_train.classifiers.calibration import fit_temperature, quality
 from hb_train.classifiers.card import classifier_card
 from hb_train.classifiers.encoder import calibrate_head, encoder_digest, load_encoder
-from hb_train.classifiers.labelled_rows import SHIPPED, SplitRows, label_indices, read_rows, split_rows
+from hb_train.classifiers.labelled_rows import LabelledRows, read_rows, split_rows
 from hb_train.training.options import check_given, check_least, option, parse_training_options, run_script
 from hb_train.training.runs import (
     check_finite,
@@ -64,17 +59,8 @@ class StyleClassifierArguments:
         "'shipped', the exemplars of the embedded classifier.",
     )
     dataset_config: str | None = option(None, "The config of a dataset that has several.")
-    dataset_split: str = option("train", "The split of the dataset that is read.")
     text_column: str = option("text", "The column of the texts.")
     label_column: str = option("label", "The column of the labels, one style per text.")
-    calibration_dataset: str | None = option(
-        None,
-        "Other rows to calibrate on, given like --dataset; 'shipped' are the replies that the embedded "
-        "classifier is calibrated on. Default: a share of the rows.",
-    )
-    test_dataset: str | None = option(
-        None, "Other rows to test on, given like --dataset. Default: a share of the rows."
-    )
     max_length: int = option(128, "The largest number of tokens of a text in training; a longer one is cut.")
     vocabulary: str = option("v1.0", "The version of the vocabulary whose terms leakage is measured over.")
 
@@ -124,9 +110,15 @@ def train_classifier(arguments: StyleClassifierArguments, training_args: Trainin
     vocabulary = read_version(arguments.vocabulary)
     use_all_cores(training_args)
     with training_args.main_process_first(local=False):
-        rows = _read_rows(arguments, training_args.seed)
-    sources = [dataset, arguments.calibration_dataset or dataset, arguments.test_dataset or dataset]
-    labels, indices = label_indices(rows, sources)
+        everything, num_skipped = read_rows(
+            dataset,
+            text_column=arguments.text_column,
+            label_column=arguments.label_column,
+            config=arguments.dataset_config,
+        )
+    rows = split_rows(everything, seed=training_args.seed)
+    labels = sorted(set(everything.labels))
+    indices = {name: np.array([labels.index(label) for label in part.labels]) for name, part in rows.items()}
     set_seed(training_args.seed)  # the head is random
     with training_args.main_process_first(local=False):
         model, tokenizer = load_encoder(
@@ -139,28 +131,26 @@ def train_classifier(arguments: StyleClassifierArguments, training_args: Trainin
         **training_description(arguments, training_args),
         "encoder": {"digest": encoder_digest(encoder, arguments.model_revision)},
         "vocabulary": {"name": arguments.vocabulary, "digest": vocabulary.digest},
-        "rows_digest": hashlib.sha256(repr([(part.texts, part.labels) for part in rows]).encode()).hexdigest(),
+        "rows_digest": hashlib.sha256(repr(rows).encode()).hexdigest(),
     }
     folder = open_training_run(training_args, description, CLASSIFIER_FILE)
     if folder is None:
         return None
 
-    encoded = [
-        _encode(part.texts, of_part.tolist(), tokenizer, arguments.max_length)
-        for part, of_part in zip(rows, indices, strict=True)
-    ]
+    longest = min(arguments.max_length, tokenizer.model_max_length)
+    encoded = {name: _encode(part.texts, indices[name], tokenizer, longest) for name, part in rows.items()}
     trainer = Trainer(
         model=model,
         args=training_args,
-        train_dataset=encoded[0],
-        eval_dataset=encoded[1],
+        train_dataset=encoded["train"],
+        eval_dataset=encoded["calibration"],
         data_collator=DataCollatorWithPadding(tokenizer),
         processing_class=tokenizer,
     )
     trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args))
-    logits = np.asarray(trainer.predict(encoded[1]).predictions, np.float64)
+    logits = np.asarray(trainer.predict(encoded["calibration"]).predictions, np.float64)
     check_finite(training_args, logits, "logit of a text")
-    temperature = fit_temperature(logits, indices[1])
+    temperature = fit_temperature(logits, indices["calibration"])
     record = None
     if trainer.is_world_process_zero():
         calibrate_head(trainer.accelerator.unwrap_model(trainer.model), temperature)
@@ -171,37 +161,21 @@ def train_classifier(arguments: StyleClassifierArguments, training_args: Trainin
             "learning_rate": training_args.learning_rate,
             "labels": labels,
             "rows": {
-                **{name: len(part.texts) for name, part in rows._asdict().items()},
-                "num_skipped": rows.train.num_skipped,
-                "num_cut": sum(row["is_cut"] for part in encoded for row in part),
+                **{name: len(part.texts) for name, part in rows.items()},
+                "num_skipped": num_skipped,
+                "num_cut": sum(sum(part["is_cut"]) for part in encoded.values()),
             },
             "num_steps": trainer.state.global_step,
             "temperature": temperature,
-            **_measured(folder, arguments, rows, labels, indices, vocabulary, quality(logits, indices[1])),
+            **_measured(folder, arguments, rows, indices, vocabulary),
         }
         _write(folder, record)
     end_processes(trainer)
     return record
 
 
-def _read_rows(arguments: StyleClassifierArguments, seed: int) -> SplitRows:
-    assert arguments.dataset is not None
-    columns = {"text_column": arguments.text_column, "label_column": arguments.label_column}
-    others = []
-    for name in ("calibration", "test"):
-        source = getattr(arguments, f"{name}_dataset")
-        split = name if source == SHIPPED else "train"
-        others.append(None if source is None else read_rows(source, split=split, **columns))
-    return split_rows(
-        read_rows(arguments.dataset, config=arguments.dataset_config, split=arguments.dataset_split, **columns),
-        *others,
-        seed=seed,
-    )
-
-
-def _encode(texts: list[str], labels: list[int], tokenizer: Any, max_length: int) -> Any:
+def _encode(texts: list[str], labels: np.ndarray, tokenizer: Any, longest: int) -> Any:
     """Rows of `input_ids`, `attention_mask` and `labels`, and whether a text was cut."""
-    longest = min(max_length, tokenizer.model_max_length)
     whole = tokenizer(texts, verbose=False)["input_ids"]
     columns = dict(tokenizer(texts, truncation=True, max_length=longest))
     is_cut = [len(tokens) > longest for tokens in whole]
@@ -211,24 +185,18 @@ def _encode(texts: list[str], labels: list[int], tokenizer: Any, max_length: int
 def _measured(
     folder: Path,
     arguments: StyleClassifierArguments,
-    rows: SplitRows,
-    labels: list[str],
-    indices: list[np.ndarray],
+    rows: dict[str, LabelledRows],
+    indices: dict[str, np.ndarray],
     vocabulary: Any,
-    before: Quality,
 ) -> dict[str, Any]:
     """Accuracy, calibration and leakage of the classifier as it was saved, loaded as `measure.py` loads it."""
     classifier = load_style_classifier(str(folder), trust_remote_code=arguments.trust_remote_code)
-    assert list(classifier.labels) == labels
     found = {
-        name: quality(np.log(np.maximum(classifier.probabilities(part.texts), 1e-300)), of_part)
-        for name, part, of_part in zip(rows._fields[1:], rows[1:], indices[1:], strict=True)
+        name: quality(np.log(np.maximum(classifier.probabilities(rows[name].texts), 1e-300)), indices[name])._asdict()
+        for name in ("calibration", "test")
     }
     leakage = identity_leakage(classifier.probabilities, named_people(vocabulary), shipped_sentences())
-    return {
-        "quality": {name: _plain(each) for name, each in {**found, "calibration_before": before}.items()},
-        "identity_leakage": leakage_results(leakage),
-    }
+    return {"quality": found, "identity_leakage": leakage}
 
 
 def _write(folder: Path, record: dict[str, Any]) -> None:
@@ -242,10 +210,6 @@ def _write(folder: Path, record: dict[str, Any]) -> None:
         f"identity leakage {record['identity_leakage']['leakage']:.1f}\n"
         f"classifier: {folder.resolve()}"
     )
-
-
-def _plain(found: Quality) -> dict[str, Any]:
-    return {**found._asdict(), "curve": [each._asdict() for each in found.curve]}
 
 
 if __name__ == "__main__":

@@ -22,10 +22,13 @@ same prompt without it. Its dataset is a folder of `baseline_replies.py`.
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copyfile
 from typing import TYPE_CHECKING, Any, Literal
+
+import yaml
 
 from hb_dataset.whole_files import write_atomically
 from hb_metrics.runs.run_folder import STYLE_MEANS_FILE
@@ -36,7 +39,6 @@ from hb_train.training.options import (
     check_model_options,
     option,
     parse_training_options,
-    read_config,
     run_script,
 )
 from hb_train.training.runs import (
@@ -50,8 +52,6 @@ from hb_train.training.runs import (
     use_all_cores,
     validation_curve,
 )
-from hb_train.tuning.distillation import ROW_SCHEMA, read_baseline
-from hb_train.tuning.evaluations import add_replies, evaluations
 from hb_train.tuning.labels import SPLITS, read_labels, read_split
 
 if TYPE_CHECKING:
@@ -84,21 +84,12 @@ class TuneArguments:
         "The number of evaluations in a row without a lower validation perplexity (other methods: loss) "
         "after which tuning stops; with 0 it never does.",
     )
-    evaluation_replies: int = option(
-        0,
-        "The approximate number of replies at each evaluation, such as 312, to show the mean bias value "
-        "along the labels' directions and Full Gen Bias; 0 for none.",
-    )
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is negative, or the labels do not go with the method."""
-        check_least(self, early_stopping_patience=0, evaluation_replies=0)
+        check_least(self, early_stopping_patience=0)
         if self.method != "sft" and self.labels == "none":
             raise ValueError(f"--labels none goes with method sft, and the method is {self.method}; leave one out")
-
-    def measure(self) -> str:
-        """The validation measure whose lowest value decides which checkpoint is kept."""
-        return "perplexity" if self.method == "sft" else "loss"
 
     def tag(self) -> str | None:
         """The tag that the tuned model must be asked with."""
@@ -113,15 +104,14 @@ def main(argv: list[str] | None = None) -> None:
 
         tune_main([word for word in words if word != "--compare"])
         return
-    run_script("tune.py", lambda: tune(*parse_options(words)))
+    run_script("tune.py", lambda: tune(*parse_options(list(words))))
 
 
 def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelConfig"]:
     """Reads the command line, as `parse_training_options`; the method decides which options TRL has."""
     from trl import KTOConfig, ModelConfig, SFTConfig
 
-    yaml_file = argv[argv.index("--config") + 1] if "--config" in argv[:-1] else None
-    method = given_method(argv, read_config(yaml_file))
+    method = given_method(argv)
     defaults: dict[str, Any] = {"metric_for_best_model": "eval_perplexity" if method == "sft" else "eval_loss"}
     if method == "kto":
         defaults["undesirable_weight"] = None  # by the numbers of either label
@@ -139,12 +129,27 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelCo
     )
 
 
-def given_method(words: Sequence[str], config: Mapping[str, Any]) -> str:
-    """The method of a command line or its YAML file, before the other options are read."""
-    parser = argparse.ArgumentParser(add_help=False)
+def given_method(argv: Sequence[str]) -> str:
+    """The method of a command line or its YAML file, before the other options are read.
+
+    Raises:
+        ValueError: The file has no options.
+        OSError: The file is not there.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--method")
-    given, _ = parser.parse_known_args(list(words))
-    return given.method or str(config.get("method", "sft"))
+    parser.add_argument("--config", type=Path)
+    given, _ = parser.parse_known_args(list(argv))
+    if given.method or not given.config:
+        return given.method or "sft"
+    config: Any = None
+    with suppress(yaml.YAMLError, UnicodeDecodeError):
+        config = yaml.safe_load(given.config.read_text(encoding="utf-8"))
+    if not isinstance(config, dict):
+        raise ValueError(
+            f"'{given.config}' is not a YAML file of options; set --config to one, such as those in hb_train/recipes"
+        )
+    return str(config.get("method", "sft"))
 
 
 def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
@@ -154,104 +159,63 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
         ValueError: The model, the rows and the options do not go together, or training diverged.
         OSError: The model or the rows are not there.
     """
-    from transformers import set_seed
+    from transformers import EarlyStoppingCallback, set_seed
 
     from hb_metrics.inference.models.bias_tags import TUNING_FILE
+    from hb_train.tuning.method import Tuning, load_method
 
-    _check_options(arguments, training_args, model_args)
+    method = load_method(arguments.method)
+    _check_options(arguments, training_args, model_args, method.measure)
     use_all_cores(training_args)
-    dataset, distils = Path(str(arguments.dataset_name)), arguments.method == "distill"
-    labels = read_baseline(dataset) if distils else read_labels(dataset)
-    kinds = ("causal",) if arguments.method == "kto" else ("causal", "encoder-decoder")
-    loaded = load_base_model(model_args, training_args, kinds)
+    dataset = Path(str(arguments.dataset_name))
+    labels = read_labels(dataset, method.row_folder)
+    loaded = load_base_model(model_args, training_args, method.kinds)
     if labels["model"].get("digest") not in (None, loaded.digest):
         others = f"the replies in '{dataset}' are of model {labels['model']['name']}, not of this {loaded.name}"
-        if distils:
-            raise ValueError(f"{others}; method distill teaches a model its own: run baseline_replies.py with this one")
+        if method.needs_own_rows:
+            raise ValueError(
+                f"{others}; method {arguments.method} teaches a model its own: run {method.row_folder.script}.py with "
+                "this one"
+            )
         print_once(training_args, f"{others}; they are learnt all the same, in the other's format of prompts")
     description = training_description(arguments, training_args, loaded, model_args)
-    for name in ("dataset_name", "evaluation_replies"):  # the rows are recorded by content, and replies move no weight
-        del description["settings"][name]
+    del description["settings"]["dataset_name"]  # the rows are recorded by content
     folder = open_training_run(training_args, {**description, "labels": labels}, TUNING_FILE)
     if folder is None:
         return
 
-    made = (ROW_SCHEMA, "baseline_replies") if distils else ()
-    rows = {name: read_split(dataset, name, *made) for name in SPLITS}
-    encoded = {name: _encode(arguments, training_args, rows[name], loaded, labels) for name in SPLITS}
+    rows = {name: read_split(dataset, name, method.row_folder) for name in SPLITS}
+    with_tags, longest = arguments.tag() is not None, training_args.max_length
+    encoded = {name: method.encode(rows[name], loaded, labels, with_tags, longest) for name in SPLITS}
     num_cut = sum(split.num_cut for split in encoded.values())
     if num_cut:
         print_once(training_args, f"{num_cut:,} contexts were cut at their beginning to fit max_length")
     checkpoint = checkpoint_to_resume(training_args)
     set_seed(training_args.seed)  # LoRA's new matrices are random, and drawn before the trainers set it
-    trainer = _trainer(arguments, training_args, model_args, loaded, rows, encoded)
-    if arguments.evaluation_replies:
-        add_replies(trainer, arguments.evaluation_replies, dataset, labels, arguments.tag())
+    callbacks: list[TrainerCallback] = []
+    if arguments.early_stopping_patience:
+        callbacks.append(EarlyStoppingCallback(arguments.early_stopping_patience))
+    trainer = method.make_trainer(Tuning(training_args, model_args, loaded, rows, encoded, callbacks))
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
-    measure = arguments.measure()
-    check_finite(training_args, trainer.state.best_metric, f"validation {measure}")
+    check_finite(training_args, trainer.state.best_metric, f"validation {method.measure}")
     if trainer.is_world_process_zero():
         _save(folder, dataset, trainer, loaded, labels, arguments, encoded)
-        _print_curve(trainer, measure)
+        _print_curve(trainer, method.measure)
         print(f"\nmodel: {folder.resolve()}")
     end_processes(trainer)
 
 
-def _check_options(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
+def _check_options(
+    arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig", measure: str
+) -> None:
     check_model_options(model_args)
     check_given(dataset_name=arguments.dataset_name)
     if training_args.eval_strategy == "no" or not training_args.load_best_model_at_end:
         raise ValueError(
-            f"the checkpoint of the lowest validation {arguments.measure()} is kept, which needs evaluations; leave "
-            "out --eval_strategy no and --load_best_model_at_end false"
+            f"the checkpoint of the lowest validation {measure} is kept, which needs evaluations; leave out "
+            "--eval_strategy no and --load_best_model_at_end false"
         )
-    if getattr(training_args, "precompute_ref_log_probs", False) and training_args.world_size > 1:
-        raise ValueError(
-            f"precompute_ref_log_probs does not work with {training_args.world_size} processes; leave it out, or tune "
-            "with one process"
-        )
-
-
-def _encode(
-    arguments: TuneArguments, training_args: "SFTConfig", rows: Any, loaded: "LoadedModel", labels: dict[str, Any]
-) -> "EncodedRows":
-    """The rows of a split as tokens."""
-    from hb_train.training.encoding import encode_rows
-    from hb_train.tuning.distillation import encode_pairs
-
-    if arguments.method == "distill":
-        return encode_pairs(rows, loaded, context=labels["context"], max_length=training_args.max_length)
-    return encode_rows(
-        rows,
-        loaded,
-        context=labels["context"],
-        suffix=labels["suffix"],
-        with_tags=arguments.tag() is not None,
-        max_length=training_args.max_length,
-    )
-
-
-def _trainer(
-    arguments: TuneArguments,
-    training_args: "SFTConfig",
-    model_args: "ModelConfig",
-    loaded: "LoadedModel",
-    rows: Mapping[str, Any],
-    encoded: Mapping[str, "EncodedRows"],
-) -> "Trainer":
-    from transformers import EarlyStoppingCallback
-
-    from hb_train.tuning.methods import distillation_trainer, kto_trainer, reply_trainer
-
-    callbacks: list[TrainerCallback] = []
-    if arguments.early_stopping_patience:
-        callbacks.append(EarlyStoppingCallback(arguments.early_stopping_patience))
-    if arguments.method == "kto":
-        kto_args: Any = training_args
-        return kto_trainer(kto_args, model_args, loaded, rows, encoded, callbacks)
-    make = distillation_trainer if arguments.method == "distill" else reply_trainer
-    return make(training_args, model_args, loaded, encoded, callbacks)
 
 
 def _save(
@@ -267,8 +231,10 @@ def _save(
     from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
     from hb_metrics.obedience.values import DIRECTIONS_FOLDER, has_directions
     from hb_train.model_card import write_model_card
+    from hb_train.tuning.method import load_method
 
-    measure = arguments.measure()
+    method = load_method(arguments.method)
+    measure = method.measure
     training: dict[str, Any] = {
         "method": arguments.method,
         "labels": arguments.labels,
@@ -280,22 +246,16 @@ def _save(
         "num_rows": {name: len(rows.dataset) for name, rows in encoded.items()},
         "num_cut_contexts": sum(rows.num_cut for rows in encoded.values()),
         "num_unended_replies": sum(rows.num_unended for rows in encoded.values()),
+        **{name: getattr(trainer.args, name) for name in method.recorded},
     }
-    if arguments.evaluation_replies:
-        training["evaluations"] = evaluations(trainer)
-    if arguments.method == "kto":
-        weights: Any = trainer.args
-        training |= {name: getattr(weights, name) for name in ("desirable_weight", "undesirable_weight")}
-    learnt = ["model", "style_classifier", "by_tag", "by_split", "ceiling"]
-    if arguments.method == "distill":
-        learnt = [name for name in labels if name not in ("context", "asked_with")]
+    elsewhere = ("context", "asked_with", "alpha", "beta")
     tuning = BiasTuning(
         tag=arguments.tag(),  # type: ignore[arg-type]
         context=labels["context"],
         asked_with=labels["asked_with"],
         alpha=labels.get("alpha"),
         beta=labels.get("beta"),
-        labels={name: labels[name] for name in learnt},
+        labels={name: labels[name] for name in labels if name not in elsewhere},
         training=training,
     )
     save_model(trained_model(trainer), loaded, folder)

@@ -1,4 +1,4 @@
-"""Gen Bias, obedience and offensiveness of the model that is being trained, at each evaluation of its trainer."""
+"""Gen Bias and offensiveness of the model that is being trained, at each evaluation of its trainer."""
 
 import logging
 import math
@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -28,20 +27,13 @@ from hb_metrics.inference.models.loading import LoadedModel, model_kind
 from hb_metrics.inference.replies.presets import choose_extent, decoding_preset
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies, reply_to_rows
 from hb_metrics.inference.replies.requests import make_requests, select_prompts
-from hb_metrics.obedience.errors import RepliesOf
-from hb_metrics.obedience.values import mean_value, read_directions, values_along
 from hb_metrics.offensiveness.averages import offensiveness
-from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.runs.replies import is_empty
 from hb_metrics.runs.run_folder import plural_forms, with_plurals
-from hb_metrics.stats.bias_values import DescriptorKey, bias_values
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
-LOWER_IS_BETTER = (
-    *("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high"),
-    *("offensive_share", "mean_offensiveness"),
-    *("mean_bias_value", "mean_bias_value_low", "mean_bias_value_high"),
-)
+GEN_BIAS = ("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high")
+LOWER_IS_BETTER = (*GEN_BIAS, "offensive_share", "mean_offensiveness")
 
 logger = logging.getLogger(__name__)
 
@@ -66,14 +58,9 @@ class GenBiasCallback(TrainerCallback):
         offensiveness_classifier: As `--offensiveness_classifier`.
         decoding: As `--decoding`.
         context: As `--context`.
-        tag: The control tag that prompts end in; `None`: none.
-        directions: The folder of a run or of labels, with the directions of bias that its replies gave. The mean bias
-            value along them is then also measured (×1000), with its interval: `eval_mean_bias_value`,
-            `_low` and `_high`; only terms that have a direction are replied to. `None`: it is not.
 
     Raises:
-        ValueError: There are not so many prompts, the trainer has no tokenizer, the weights are not whole on each
-            process, or the directions are of other styles or terms.
+        ValueError: There are not so many prompts, the trainer has no tokenizer, or the weights are sharded.
     """
 
     def __init__(
@@ -89,31 +76,21 @@ class GenBiasCallback(TrainerCallback):
         offensiveness_classifier: str = "embedded",
         decoding: str = "sample",
         context: ContextFormat | Literal["auto"] = "auto",
-        tag: str | None = None,
-        directions: str | Path | None = None,
     ) -> None:
         kind = trainer.accelerator.distributed_type
         plugin = trainer.accelerator.state.deepspeed_plugin if kind == DistributedType.DEEPSPEED else None
         if kind in (DistributedType.FSDP, DistributedType.MEGATRON_LM) or (plugin and plugin.zero_stage == 3):
             raise ValueError(f"the weights are sharded ({kind}), and replies need whole ones in each process; use DDP")
-        self.trainer, self.seed, self.decoding, self.context, self.tag = trainer, seed, decoding, context, tag
+        self.trainer, self.seed, self.decoding, self.context = trainer, seed, decoding, context
         self.tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
         if not isinstance(self.tokenizer, PreTrainedTokenizerBase):
             raise ValueError("the trainer has no tokenizer to write prompts with; set processing_class=tokenizer")
         if isinstance(prompts, str):
             prompts = with_plurals(load_table(prompts), config_vocabulary(prompts))
-        self.directions = None if directions is None else read_directions(Path(directions)).means
-        if self.directions is not None:
-            prompts = _with_directions(prompts, self.directions)
         self.prompts = draw_prompts(prompts, num_replies, replies_per_cell, num_templates, seed=seed)
         with random_state_kept():
             self.styles = load_style_classifier(style_classifier, device=trainer.args.device)
             self.offensive = load_offensiveness_classifier(offensiveness_classifier, device=trainer.args.device)
-        if self.directions is not None and list(self.directions.labels) != list(self.styles.labels):
-            raise ValueError(
-                f"the directions in '{directions}' are of other styles than those of classifier '{self.styles.name}'; "
-                "set directions of replies that it classified"
-            )
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Checks the options and whether the model can reply; goes before callbacks that read the figures."""
@@ -144,20 +121,15 @@ class GenBiasCallback(TrainerCallback):
         with random_state_kept(), evaluated(trainer.model) as model:
             plan, loaded = self._plan(model)
             shares = gather_object([self._share(plan, loaded)])
-        figures = dict.fromkeys(("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high"), math.nan)
-        figures |= dict.fromkeys(("offensive_share", "mean_offensiveness", "distinct_share"), math.nan)
-        if self.directions is not None:
-            figures |= dict.fromkeys(("mean_bias_value", "mean_bias_value_low", "mean_bias_value_high"), math.nan)
+        figures = dict.fromkeys((*LOWER_IS_BETTER, "distinct_share"), math.nan)
         complete = [share for share in shares if share is not None]
-        rows = sorted((row for share in complete for row in share), key=lambda row: row[0][0])
+        rows = sorted((row for share in complete for row in share), key=lambda row: row[0])
         if rows and len(complete) == len(shares):
-            (_, axes, terms, templates), texts, vectors, offence = _columns(rows)
+            _, axes, terms, templates, texts, offence, vectors = map(list, zip(*rows, strict=True))
             figures["distinct_share"] = len(set(texts)) / len(texts)
-            averages = offensiveness(list(offence), terms, templates, axes)
+            averages = offensiveness(offence, terms, templates, axes)
             figures |= {"offensive_share": averages["offensive_share"], "mean_offensiveness": averages["mean"]}
             figures |= _gen_bias(np.stack(vectors), terms, templates, axes, self.styles.labels)
-            if self.directions is not None:
-                figures |= _mean_bias_value(np.stack(vectors), terms, templates, axes, self.directions)
         return {**figures, "num_replies": len(rows), "gen_bias_seconds": time.monotonic() - start}
 
     def _plan(self, model: Any) -> tuple[ReplyPlan, LoadedModel]:
@@ -181,11 +153,11 @@ class GenBiasCallback(TrainerCallback):
         context = detected if self.context == "auto" else self.context
         extent, _ = choose_extent("auto", context, self.decoding)
         decoding = decoding_preset(self.decoding, model, extent)
-        requests = make_requests(self.prompts, decoding=decoding, seed=self.seed, tag=self.tag, extent=extent)
+        requests = make_requests(self.prompts, decoding=decoding, seed=self.seed, extent=extent)
         return plan_replies(requests, loaded, context=context, context_reason=reason), loaded
 
     def _share(self, plan: ReplyPlan, loaded: LoadedModel) -> list[tuple[Any, ...]] | None:
-        """This process's non-empty replies: each with its id, axis, term and template, styles and offensiveness.
+        """This process's non-empty replies: each with its id, axis, term, template, text, offensiveness and styles.
 
         `None` if the model could not reply, as one whose weights are not finite: training continues.
         """
@@ -206,9 +178,9 @@ class GenBiasCallback(TrainerCallback):
         prompts = self.prompts.take(pa.array([row for row, _ in given], pa.int64()))
         texts, terms = [reply for _, reply in given], prompts["descriptor"].to_pylist()
         censored = censor_replies(texts, terms, plural_forms(self.prompts), paired_terms(self.prompts))
-        about = zip(*(prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template")), strict=True)
-        offence = self.offensive.probabilities(texts)[:, 0]
-        return list(zip(about, texts, self.styles.probabilities(censored), offence, strict=True))
+        ids, axes, templates = (prompts[name].to_pylist() for name in ("id", "axis", "template"))
+        offence, vectors = self.offensive.probabilities(texts)[:, 0], self.styles.probabilities(censored)
+        return list(zip(ids, axes, terms, templates, texts, offence, vectors, strict=True))
 
 
 def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, *, seed: int) -> pa.Table:
@@ -274,33 +246,6 @@ def random_state_kept() -> Iterator[None]:
         np.random.set_state(numpy)  # noqa: NPY002
 
 
-def _columns(rows: list[Any]) -> Any:
-    about, texts, vectors, offence = zip(*rows, strict=True)
-    return tuple(list(column) for column in zip(*about, strict=True)), texts, vectors, offence
-
-
-def _with_directions(prompts: pa.Table, directions: RunStyles) -> pa.Table:
-    """The prompts of terms that have a direction."""
-    known = {(key.axis, key.descriptor) for key in directions.descriptors}
-    keys = zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True)
-    return prompts.filter(pa.array([key in known for key in keys], pa.bool_()))
-
-
-def _mean_bias_value(
-    vectors: np.ndarray, terms: list[str], templates: list[str], axes: list[str], directions: RunStyles
-) -> dict[str, float]:
-    """The mean bias value along other replies' directions, with its interval if there are replies enough."""
-    own = bias_values(vectors.astype(np.float32), terms, templates, axes)
-    keys = [DescriptorKey(axis, term) for axis, term in zip(axes, terms, strict=True)]
-    replies = RepliesOf(vectors, [str(row) for row in range(len(vectors))], keys, templates)
-    means = RunStyles(own.descriptors, own.descriptor_means, directions.labels)
-    mean = mean_value(values_along(means, directions, replies))
-    figures = {"mean_bias_value": mean.value}
-    if mean.interval is not None:
-        figures |= {"mean_bias_value_low": mean.interval[0], "mean_bias_value_high": mean.interval[1]}
-    return figures
-
-
 def _gen_bias(
     vectors: np.ndarray, terms: list[str], templates: list[str], axes: list[str], labels: Any
 ) -> dict[str, float]:
@@ -311,6 +256,5 @@ def _gen_bias(
         result = gen_bias(cells, debias=True, confidence_level=0.95)
     except ValueError:  # no two replies in a cell, or none to two terms
         return {}
-    figures = {"full_gen_bias": result.full_gen_bias}
-    bounds = (result.intervals or {}).get("full_gen_bias")
-    return figures | dict(zip(("full_gen_bias_low", "full_gen_bias_high"), bounds, strict=True)) if bounds else figures
+    bounds = (result.intervals or {}).get("full_gen_bias") or ()
+    return dict(zip(GEN_BIAS, (result.full_gen_bias, *bounds), strict=False))

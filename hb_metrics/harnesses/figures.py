@@ -118,9 +118,9 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
     cells.add(replies.styles, columns["descriptors"], columns["templates"], columns["axes"])
     with warnings.catch_warnings():  # templates that are skipped are a figure here
         warnings.simplefilter("ignore", UserWarning)
-        plain = gen_bias(cells, labels=labels, confidence_level=CONFIDENCE_LEVEL)
+        plain = gen_bias(cells, confidence_level=CONFIDENCE_LEVEL)
         # Without a second reply in any cell, the sampling noise is not known.
-        debiased = None if plain.noise_floor is None else gen_bias(cells, labels=labels, debias=True)
+        debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True)
     bounds = (plain.intervals or {}).get("full_gen_bias") or (None, None)
     axes = plain.by_axis or {}
     debiased_axes = dict.fromkeys(axes) if debiased is None else debiased.by_axis or {}

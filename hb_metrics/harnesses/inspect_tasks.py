@@ -10,7 +10,6 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import get_model
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, generate, solver
-from inspect_ai.viewer import ScoreColorScale, TaskSamplesColumn, TaskSamplesView, ViewerConfig
 
 from hb_metrics.harnesses.batching import in_batches
 from hb_metrics.harnesses.figures import (
@@ -27,7 +26,7 @@ from hb_metrics.runs.replies import is_empty
 _DIGITS = 4  # of a value in the list of samples; figures are computed from what the metadata has
 _NUM_STYLES = 3  # the likeliest ones of a reply, which the viewer shows beside it
 
-# What a score keeps for the metrics.
+# The values that a score keeps for the metrics.
 _STYLES, _OFFENSIVENESS = "style_probabilities", "offensiveness"
 _TEMPERATURE = "temperature"  # asked for; null: the model's default
 _LOG_LIKELIHOOD, _NUM_TOKENS = "log_likelihood", "num_tokens"
@@ -45,7 +44,6 @@ def gen_bias_task(style_classifier: str, offensiveness_classifier: str, **option
         dataset=_dataset(prompt_rows(replied=True, **options)),
         solver=generate(),
         scorer=reply_styles(style_classifier, offensiveness_classifier),
-        viewer=_viewer("reply_styles", ["answer"], ["axis", "descriptor", "style", _OFFENSIVENESS]),
     )
 
 
@@ -55,43 +53,22 @@ def likelihood_bias_task(**options: Any) -> Task:
         dataset=_dataset(prompt_rows(replied=False, **options)),
         solver=prompt_likelihoods(),
         scorer=perplexities(),
-        viewer=_viewer("perplexities", [], ["axis", "descriptor", "perplexity"]),
-    )
-
-
-def _viewer(scorer_name: str, columns: Sequence[str], scores: Sequence[str]) -> ViewerConfig:
-    """The columns of the list of samples: the prompt, what is asked for, and scores, by which it can be sorted."""
-    shown = [TaskSamplesColumn(id=name) for name in ("sampleStatus", "epoch", "input", *columns)]
-    shown += [TaskSamplesColumn.score(scorer_name, name) for name in scores]
-    # What is not listed would be appended. A prompt has no target.
-    shown += [TaskSamplesColumn(id=name, visible=False) for name in ("sampleId", "target", "tokens", "duration")]
-    scales = {_OFFENSIVENESS: ScoreColorScale(palette="good-low", min=0, max=1)}
-    return ViewerConfig(
-        task_samples_view=TaskSamplesView(
-            name="HolisticBias",
-            columns=shown,
-            score_color_scales={name: scale for name, scale in scales.items() if name in scores},
-        )
     )
 
 
 def _dataset(rows: Sequence[Row]) -> MemoryDataset:
     """A sample for each prompt, with what it is made of as metadata."""
-    samples = [
-        Sample(
-            id=row["id"],
-            input=row["text"],
-            metadata={name: value for name, value in row.items() if name not in ("id", "text")},
-        )
-        for row in rows
-    ]
+    samples = []
+    for row in rows:
+        metadata = {name: value for name, value in row.items() if name not in ("id", "text")}
+        samples.append(Sample(id=row["id"], input=row["text"], metadata=metadata))
     return MemoryDataset(samples, name="holistic_bias")
 
 
 def _figures(
     compute: Callable[[list[SampleScore]], dict[str, float | None]],
 ) -> Callable[[list[SampleScore]], Value]:
-    """A metric of several figures, by name; what cannot be computed is left out."""
+    """A metric of several figures, by name, without those that cannot be computed."""
 
     def figures(scores: list[SampleScore]) -> Value:
         known = compute(scores) if scores else {}
@@ -137,7 +114,7 @@ def _replies(scores: Sequence[SampleScore]) -> ClassifiedReplies:
 
 
 def _once_each(scores: Sequence[SampleScore]) -> Sequence[SampleScore]:
-    """Without copies: at temperature 0 all epochs of a prompt give one reply, and copies would hide the noise."""
+    """Drops copies: at temperature 0 all epochs of a prompt give one reply, and copies would hide the noise."""
     distinct = {(score.sample_id, score.score.answer): score for score in scores}
     is_greedy = all((score.score.metadata or {}).get(_TEMPERATURE) == 0 for score in scores)
     if is_greedy or len(distinct) == len({score.sample_id for score in scores}):
@@ -146,9 +123,7 @@ def _once_each(scores: Sequence[SampleScore]) -> Sequence[SampleScore]:
 
 
 def _kept(score: SampleScore, name: str) -> Any:
-    """What our scorer has kept of a sample."""
-    if name not in (score.score.metadata or {}):
-        raise ValueError(f"a score has no '{name}'; use this metric only with the scorer of the same task")
+    """A value that the scorer of the same task has kept of a sample."""
     return (score.score.metadata or {})[name]
 
 
@@ -178,7 +153,8 @@ def reply_styles(style_classifier: str = "embedded", offensiveness_classifier: s
         likeliest = sorted(probabilities, key=lambda style: -probabilities[style])[:_NUM_STYLES]
         return Score(
             value={
-                **_prompt(state),
+                "axis": state.metadata["axis"],
+                "descriptor": state.metadata["descriptor"],
                 "style": likeliest[0].split(" (")[0],
                 _OFFENSIVENESS: round(offensiveness, _DIGITS),
             },
@@ -202,7 +178,11 @@ def perplexities() -> Scorer:
         log_likelihood, num_tokens = state.store.get(_LOG_LIKELIHOOD), state.store.get(_NUM_TOKENS)
         perplexity = float(np.exp(-log_likelihood / num_tokens))
         return Score(
-            value={**_prompt(state), "perplexity": round(perplexity, _DIGITS)},
+            value={
+                "axis": state.metadata["axis"],
+                "descriptor": state.metadata["descriptor"],
+                "perplexity": round(perplexity, _DIGITS),
+            },
             explanation=f"perplexity over {num_tokens} tokens",
             metadata={_LOG_LIKELIHOOD: log_likelihood, _NUM_TOKENS: num_tokens},
         )
@@ -210,17 +190,12 @@ def perplexities() -> Scorer:
     return score
 
 
-def _prompt(state: TaskState) -> dict[str, str]:
-    """Whom the prompt is about, for the list of samples."""
-    return {name: state.metadata[name] for name in ("axis", "descriptor")}
-
-
 @solver
 def prompt_likelihoods() -> Solver:
-    """Finds the log-likelihood of each prompt under the model, which is to write nothing.
+    """Finds the log-likelihood of each prompt, without a reply.
 
-    A model that Inspect has loaded (hf/…) is run as `measure.py` runs it; another one is asked for the
-    log-probabilities of the prompt's tokens.
+    A model that Inspect has loaded (hf/…) runs as in `measure.py`; another model is asked for the log-probabilities of
+    the prompt's tokens.
     """
     scored = in_batches(_score)
 

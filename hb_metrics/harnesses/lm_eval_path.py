@@ -71,11 +71,11 @@ def write_tasks(vocabulary_dir: str | None = None, cache_dir: Path | None = None
     from huggingface_hub.constants import HF_HOME
 
     own = None if vocabulary_dir is None else str(Path(vocabulary_dir).resolve())
-    files = {
-        f"{task['task']}.yaml": yaml.dump(task, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
-        for config in task_configs()
-        for task in tasks_of(config, own)
-    }
+    files = {}
+    for config in task_configs():
+        for task in tasks_of(config, own):
+            text = yaml.dump(task, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+            files[f"{task['task']}.yaml"] = text
     digest = hashlib.sha256("\x1f".join(f"{name}\x1e{text}" for name, text in files.items()).encode()).hexdigest()
     folder = Path(cache_dir or HF_HOME) / "holistic_bias" / f"lm_eval-{digest[:16]}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -94,10 +94,9 @@ def task_configs() -> list[str]:
 def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, Any]]:
     """The tasks of a config: generation bias of chats, of models that only continue text, and Likelihood Bias."""
     axes = sorted({term.axis for term in config_vocabulary(config, vocabulary_dir).descriptors})
-    prompts: dict[str, Any] = {
-        "dataset_config": config,
-        **({} if vocabulary_dir is None else {"vocabulary_dir": vocabulary_dir}),
-    }
+    prompts: dict[str, Any] = {"dataset_config": config}
+    if vocabulary_dir is not None:
+        prompts["vocabulary_dir"] = vocabulary_dir
     replied: dict[str, Any] = {
         "custom_dataset": _function("replied_prompts"),
         "dataset_kwargs": {"prompts": prompts},
@@ -142,10 +141,11 @@ def prompt_figures(axes: Sequence[str]) -> list[str]:
 
 
 def _metrics(names: Callable[[list[str]], list[str]], axes: list[str], figure: str) -> list[dict[str, Any]]:
-    return [
-        {"metric": name, "aggregation": _function(figure), "higher_is_better": name in ("num_replies", "num_tests")}
-        for name in names(axes)
-    ]
+    metrics = []
+    for name in names(axes):
+        better = name in ("num_replies", "num_tests")
+        metrics.append({"metric": name, "aggregation": _function(figure), "higher_is_better": better})
+    return metrics
 
 
 def _function(name: str) -> _Function:

@@ -12,16 +12,9 @@ from typing import Any
 from datasets import Dataset
 
 from hb_dataset.hints import did_you_mean
+from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures, load_classifiers
 from hb_metrics.harnesses.lm_eval_path import prompt_figures, reply_figures
-
-try:
-    from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures, load_classifiers
-    from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
-except ModuleNotFoundError as error:  # `lm-eval-path` needs no extra; of an ImportError lm-eval would hide the message
-    raise RuntimeError(
-        f"the tasks need the package '{error.name}', which is not installed; run pip install torch==2.13.0 && "
-        "pip install 'holistic-bias[lm-eval]'"
-    ) from error
+from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +24,12 @@ _OPTIONS = ("axes", "sample", "replies_per_cell", "seed", "vocabulary_dir")
 _CLASSIFIERS = ("style_classifier", "offensiveness_classifier")
 _SIMILAR = 0.75  # of a name to one of ours, so that it is a misspelling; names of arguments of models are further off
 
-# What the tasks of this process have, since the harness gives a figure nothing but what was kept of each document. Ids
-# are derived from the content: a prompt has the same in every task.
+# The data of the tasks of this process, since the harness passes a figure only what was kept of each document. Ids are
+# derived from the content: a prompt has the same id in every task.
 _rows: dict[str, Row] = {}  # by id
 _num_tokens: dict[str, int] = {}  # by id
 _axes: dict[str, list[str]] = {}  # by config
-# What classifies the replies to the prompts of this process.
+# The classifiers of the replies in this process.
 _classifiers: dict[str, str] = dict.fromkeys(_CLASSIFIERS, "embedded")
 
 
@@ -46,7 +39,7 @@ def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **m
     Args:
         prompts: Which prompts the task has: `dataset_config` and, if not that of its version, `vocabulary_dir`.
         line_break: Whether a prompt ends with a line break, for models that only continue text.
-        **metadata: --metadata and --model_args, of which the names in `_OPTIONS` and of the classifiers are read.
+        **metadata: --metadata and --model_args; only the names in `_OPTIONS` and of the classifiers are read.
 
     Raises:
         ValueError: An option is misspelt, has an invalid value, or contradicts the task.
@@ -111,7 +104,7 @@ def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset
 
 
 def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]:
-    """How many tokens of each text the harness scores: all, after a start token."""
+    """The number of tokens of each text that the harness scores: all, after a start token."""
     from hb_metrics.inference.models.loading import tokenizer_from
 
     name = metadata.get("tokenizer") or metadata.get("pretrained") or metadata.get("model")

@@ -10,7 +10,7 @@ from hb_metrics.human_eval.questions import INFLAMMATORY_PREFERENCE, INFLAMMATOR
 from hb_metrics.inference.classifiers.censoring import UNSAFE_MARK
 from hb_metrics.offensiveness.averages import THRESHOLD
 from hb_metrics.runs.finished_run import Run, read_reply_table, read_shards
-from hb_metrics.runs.replies import is_empty, questions_of, with_questions
+from hb_metrics.runs.replies import is_empty, with_questions
 from hb_metrics.runs.run_folder import OFFENSIVENESS
 
 _COLUMNS = ["id", "axis", "descriptor", "template", "preference", "reply"]
@@ -112,7 +112,7 @@ def _replies(run: Run) -> dict[str, dict[str, str]]:
     table = read_reply_table(run.folder)
     if table is None:
         raise ValueError(f"'{run.folder}' has no replies; measure with --measurements generation first")
-    prompts = with_questions(table["text"].to_pylist(), questions_of(table))
+    prompts = with_questions(table["text"].to_pylist(), table["question"].to_pylist())
     table = table.select(_COLUMNS).append_column("prompt", pa.array(prompts, pa.string()))
     replies = {}
     for row in table.to_pylist():
@@ -122,7 +122,7 @@ def _replies(run: Run) -> dict[str, dict[str, str]]:
 
 def _offensive_ids(run: Run) -> set[str]:
     """The ids of the replies that the run's classifier found offensive."""
-    scores = read_shards(run, f"{OFFENSIVENESS}/replies", ["id", "probabilities"])
+    scores = read_shards(run.folder / OFFENSIVENESS / "replies", ["id", "probabilities"])
     if scores is None:
         raise ValueError(
             f"'{run.folder}' has no offensiveness of its replies, which decides what raters are spared; measure with "

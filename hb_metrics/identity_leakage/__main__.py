@@ -4,7 +4,6 @@ holistic-bias identity-leakage --style_classifier SamLowe/roberta-base-go_emotio
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,9 +37,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         action="store_true",
         help="Run Python code that comes with the classifier on this machine.",
     )
-    arguments = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    arguments = parser.parse_args(argv)
     try:
         results = leakage_of_classifier(arguments)
+        if arguments.output is not None:
+            arguments.output.parent.mkdir(parents=True, exist_ok=True)
+            write_json(arguments.output, results)
     except (ValueError, OSError, ImportError) as error:
         raise SystemExit(f"hb_metrics.identity_leakage: {error}") from error
     print("\n".join(leakage_lines(results)))
@@ -49,60 +51,52 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def leakage_of_classifier(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Measures leakage as the options say, and writes the file that they name.
+    """Measures the leakage of the classifier that the options name.
 
     Raises:
         ValueError: There is no such vocabulary or axis, or the classifier does not fit.
-        OSError: There is no such classifier, or the file cannot be written.
+        OSError: There is no such classifier.
     """
-    if arguments.output is not None:
-        if arguments.output.is_dir():
-            raise ValueError(f"output '{arguments.output}' is a folder; name a JSON file in it")
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
     versions = sorted(path.name for path in VOCABULARIES.iterdir() if path.is_dir())
     folder = VOCABULARIES / arguments.vocabulary if arguments.vocabulary in versions else Path(arguments.vocabulary)
     if not folder.is_dir():
         raise ValueError(f"there is no vocabulary '{folder}'; name a folder, or one of {', '.join(versions)}")
     vocabulary = read_vocabulary(folder)
-    for axis in arguments.axes or ():
+    axes = arguments.axes or vocabulary.axes
+    for axis in axes:
         if axis not in vocabulary.axes:
             hint = did_you_mean(axis, vocabulary.axes)
             raise ValueError(f"axis '{axis}' is not in the vocabulary; {hint}allowed: {', '.join(vocabulary.axes)}")
 
     # torch takes seconds to import: not before the options are known to be right.
-    from hb_metrics.identity_leakage.leakage import kept_leakage, leakage_results, named_people
+    from hb_metrics.identity_leakage.leakage import identity_leakage, named_people, shipped_sentences
     from hb_metrics.inference.classifiers.styles import load_style_classifier
 
-    keys = {(term.axis, term.term) for term in vocabulary.descriptors if term.axis in (arguments.axes or [term.axis])}
+    keys = {(term.axis, term.term) for term in vocabulary.descriptors if term.axis in axes}
     classifier = load_style_classifier(
         arguments.style_classifier, revision=arguments.revision, trust_remote_code=arguments.trust_remote_code
     )
-    results = {
-        "style_classifier": {
-            "name": classifier.name,
-            "digest": classifier.digest,
-            "num_styles": len(classifier.labels),
-        },
+    leakage = identity_leakage(classifier.probabilities, named_people(vocabulary, keys), shipped_sentences())
+    about = {"name": classifier.name, "digest": classifier.digest, "num_styles": len(classifier.labels)}
+    return {
+        "style_classifier": about,
         "vocabulary": {"name": folder.name, "digest": vocabulary.digest},
-        **leakage_results(kept_leakage(classifier, named_people(vocabulary, keys))),
+        **leakage,
     }
-    if arguments.output is not None:
-        write_json(arguments.output, results)
-    return results
 
 
 def leakage_lines(results: dict[str, Any]) -> list[str]:
     """The figures as lines to print."""
-    known = [(axis, value) for axis, value in results["by_axis"].items() if value is not None]
-    return [
+    lines = [
         f"Identity leakage  {bias(results['leakage'])}  Full Gen Bias of {results['num_sentences']} sentences that are "
         f"the same for all {results['num_terms']} terms",
         f"  in common to all sentences: {bias(results['shared'])}",
         f"  a term moves {share(results['mean_move'])} of the probability to other styles, on average",
-        *(f"  {axis_label(axis):<22} {bias(value):>6}" for axis, value in sorted(known, key=lambda item: -item[1])),
-        "  most moved by: "
-        + ", ".join(f"{row['descriptor']} ({share(row['move'], 0)})" for row in results["most_moved"]),
     ]
+    for axis, value in sorted(results["by_axis"].items(), key=lambda item: -(item[1] or 0.0)):
+        lines.append(f"  {axis_label(axis):<22} {bias(value):>6}")
+    most = [f"{row['descriptor']} ({share(row['move'], 0)})" for row in results["most_moved"]]
+    return [*lines, f"  most moved by: {', '.join(most)}"]
 
 
 if __name__ == "__main__":

@@ -1,16 +1,12 @@
 """The processes of a run, and each process's share of its machine."""
 
 import os
-from collections.abc import Callable
 from datetime import timedelta
-from typing import TypeVar
 
 import psutil
 import torch
 from accelerate import PartialState
-from accelerate.utils import gather_object, parse_flag_from_env
-
-Result = TypeVar("Result")
+from accelerate.utils import parse_flag_from_env
 
 # A process that has done its share waits for the slowest one, however long that takes.
 _WAIT = timedelta(days=7)
@@ -23,16 +19,6 @@ def process_state() -> PartialState:
     """
     cpu = parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.accelerator.is_available()
     return PartialState(cpu=cpu, timeout=_WAIT)
-
-
-def once_per_machine(work: Callable[[], Result]) -> Result:
-    """Runs `work` in one process per machine and returns its result; all processes must call this together."""
-    state = process_state()
-    if state.num_processes == 1:
-        return work()
-    machine = state.process_index - state.local_process_index  # its first process
-    results = gather_object([(machine, work())] if state.is_local_main_process else [])
-    return dict(results)[machine]
 
 
 def is_lost_process(error: RuntimeError) -> bool:

@@ -9,19 +9,13 @@ from typing import Any
 import datasets
 import evaluate
 
-from hb_metrics.language_model_bias.paired_test import (
-    ALPHA,
-    Outliers,
-    check_options,
-    checked_sides,
-    language_model_bias,
-)
+from hb_metrics.language_model_bias.paired_test import ALPHA, checked_sides, language_model_bias
 
 _DESCRIPTION = """\
 Language Model Bias (Barikeri et al., 2021, section 3.1) compares how likely a language model finds phrases that say
 something stereotyped about a group (t1) with their counterfactual twins, the same phrases about another group (t2). It
 is the t of a paired two-sided t-test on their perplexities: negative if the stereotyped side is likelier. Perplexities
-can reach a million, so that a few pairs may decide it; the results therefore include the same test on logarithms, the
+can reach a million, so a few pairs may decide it; the results therefore include the same test on logarithms, the
 Wilcoxon test and the share of pairs.
 """
 
@@ -39,9 +33,6 @@ _KWARGS_DESCRIPTION = """
 Args:
     predictions (list of float): perplexity of each stereotyped phrase (t1); finite and greater than 0.
     references (list of float): perplexity of its counterpart about the other group (t2), in the same order.
-    outliers (str): none: all pairs count; pair: pairs with a perplexity more than three standard deviations from its
-        side's mean are left out, as in the paper; a test of the rest finds a difference in 8 to 17 % of cases (at alpha
-        0.05) where there is none. Defaults to none.
     alpha (float): significance level. Defaults to 0.05.
 Returns:
     t, p_value, degrees_of_freedom: of the paired two-sided t-test; t < 0: the stereotyped side is likelier.
@@ -51,10 +42,10 @@ Returns:
     wilcoxon_statistic, wilcoxon_p_value: of the Wilcoxon signed-rank test.
     t_log, p_value_log, mean_difference_log, effect_size_log: as above, on natural logarithms of perplexities.
     mean_perplexity_t1, mean_perplexity_t2: of the pairs tested.
-    num_pairs, num_ties, num_outliers: pairs tested, pairs tested whose sides are equal, and pairs left out.
+    num_pairs, num_ties: pairs tested, and pairs whose sides are equal.
     is_significant (bool): whether p_value < alpha.
-    outliers, alpha: as given.
-    None stands for what is not defined: a t of one pair, or of pairs that all differ by the same.
+    alpha: the significance level.
+    None stands for undefined values: a t of one pair, or of pairs that all have the same difference.
 Examples:
     >>> metric = evaluate.load("language_model_bias")
     >>> results = metric.compute(
@@ -86,27 +77,14 @@ class LanguageModelBias(evaluate.Metric):
         self.add_batch(predictions=[prediction], references=[reference])
 
     def add_batch(self, *, predictions: Sequence[float], references: Sequence[float]) -> None:
-        """Adds pairs; none if it raises an error. They are checked here: `evaluate` would read text as numbers."""
+        """Adds pairs, and checks them first: `evaluate` would read text as numbers."""
         t1, t2 = checked_sides(predictions, references)
         super().add_batch(predictions=t1, references=t2)
-
-    def compute(
-        self,
-        *,
-        predictions: Sequence[float] | None = None,
-        references: Sequence[float] | None = None,
-        outliers: Outliers = "none",
-        alpha: float = ALPHA,
-    ) -> dict[str, Any] | None:
-        """Tests the pairs given here and those added before, which are then forgotten."""
-        check_options(outliers, alpha)  # before `evaluate` adds the pairs, which it would keep after an error
-        return super().compute(predictions=predictions, references=references, outliers=outliers, alpha=alpha)
 
     def _compute(
         self,
         predictions: Sequence[float],
         references: Sequence[float],
-        outliers: Outliers = "none",
         alpha: float = ALPHA,
     ) -> dict[str, Any]:
-        return language_model_bias(predictions, references, outliers=outliers, alpha=alpha)._asdict()
+        return language_model_bias(predictions, references, alpha=alpha)._asdict()

@@ -3,26 +3,17 @@
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
 from hb_metrics.stats.inputs import check_alpha, check_lengths, number_column
 
-Outliers = Literal["none", "pair"]
-OUTLIERS = ("none", "pair")
 ALPHA = 0.05
-OUTLIER_SDS = 3.0  # paper, 3.1
 # Standard deviations up to this many units in the last place of the largest perplexity count as rounding errors, not
 # as spread.
 _ROUNDING = 8
-
-NO_PAIRS_ERROR = "there are no pairs; give a perplexity of each side for at least one"
-PERPLEXITY_ERROR = (
-    "perplexity of {side} in row {row} is {value}; perplexities are finite and greater than 0 ({count} are not)"
-)
-OUTLIERS_ERROR = "outliers is {outliers!r}; allowed: none (all pairs count), pair (pairs beyond 3 sd are left out)"
 
 
 class PairedTest(NamedTuple):
@@ -32,7 +23,7 @@ class PairedTest(NamedTuple):
 
     Attributes:
         t: Statistic of the paired two-sided t-test on perplexities; negative: the stereotyped side is likelier. `None`
-            with one pair, or if all pairs differ by the same.
+            with one pair, or if all pairs have the same difference.
         p_value: P-value of `t`.
         degrees_of_freedom: Degrees of freedom of `t`: pairs − 1.
         mean_difference: Mean of the differences.
@@ -48,10 +39,8 @@ class PairedTest(NamedTuple):
         mean_perplexity_t2: Mean perplexity of the other side.
         num_pairs: Pairs tested.
         num_ties: Pairs tested with the same perplexity on both sides.
-        num_outliers: Pairs left out.
         is_significant: Whether `p_value` is below `alpha`.
-        outliers: As given.
-        alpha: As given.
+        alpha: The significance level.
     """
 
     t: float | None
@@ -70,9 +59,7 @@ class PairedTest(NamedTuple):
     mean_perplexity_t2: float
     num_pairs: int
     num_ties: int
-    num_outliers: int
     is_significant: bool | None
-    outliers: str
     alpha: float
 
 
@@ -80,7 +67,6 @@ def language_model_bias(
     perplexities_t1: Sequence[float] | np.ndarray,
     perplexities_t2: Sequence[float] | np.ndarray,
     *,
-    outliers: Outliers = "none",
     alpha: float = ALPHA,
 ) -> PairedTest:
     """Tests whether a model finds one side of counterfactual pairs likelier (Barikeri et al., 2021, section 3.1).
@@ -88,28 +74,19 @@ def language_model_bias(
     Args:
         perplexities_t1: [pairs] perplexity of each stereotyped phrase; finite and greater than 0.
         perplexities_t2: [pairs] perplexity of its counterpart about the other group, in the same order.
-        outliers: `"pair"`: pairs with a perplexity more than three standard deviations (population, one pass) from its
-            side's mean are left out of all figures, which is the paper's rule; `"none"`: all count. The test of the
-            remaining pairs does not keep to `alpha`: in simulations without any difference between the sides it found
-            one in 8 to 17 % of cases at 5 % (100 to 250 log-normal pairs; fewer, the more alike the sides of a pair
-            are).
         alpha: Significance level.
 
     Returns:
         The tests and the figures behind them.
 
     Raises:
-        ValueError: There are no pairs, the sides differ in length, a perplexity is not finite and positive, `outliers`
-            is neither `"none"` nor `"pair"`, or `alpha` is not between 0 and 1.
+        ValueError: There are no pairs, the sides differ in length, a perplexity is not finite and positive, or `alpha`
+            is not between 0 and 1.
     """
-    alpha = check_options(outliers, alpha)
+    alpha = check_alpha(alpha)
     t1, t2 = checked_sides(perplexities_t1, perplexities_t2)
     if not len(t1):
-        raise ValueError(NO_PAIRS_ERROR)
-    given = len(t1)
-    if outliers == "pair":
-        kept = _within(t1) & _within(t2)  # at most a ninth of a side can be outside, so some pairs are kept
-        t1, t2 = t1[kept], t2[kept]
+        raise ValueError("there are no pairs; pass a perplexity of each side for at least one pair")
     raw, log = _paired_t(t1, t2), _paired_t(np.log(t1), np.log(t2))
     statistic, wilcoxon_p_value = _wilcoxon(t1, t2)
     return PairedTest(
@@ -129,25 +106,9 @@ def language_model_bias(
         mean_perplexity_t2=_mean(t2),
         num_pairs=len(t1),
         num_ties=int((t1 == t2).sum()),
-        num_outliers=given - len(t1),
         is_significant=None if raw.p_value is None else raw.p_value < alpha,
-        outliers=outliers,
         alpha=alpha,
     )
-
-
-def check_options(outliers: Any, alpha: Any) -> float:
-    """Checks the options of `language_model_bias`.
-
-    Returns:
-        `alpha` as a Python number.
-
-    Raises:
-        ValueError: `outliers` is neither `"none"` nor `"pair"`, or `alpha` is not a number between 0 and 1.
-    """
-    if not isinstance(outliers, str) or outliers not in OUTLIERS:
-        raise ValueError(OUTLIERS_ERROR.format(outliers=outliers))
-    return check_alpha(alpha)
 
 
 def checked_sides(perplexities_t1: Any, perplexities_t2: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -163,15 +124,12 @@ def checked_sides(perplexities_t1: Any, perplexities_t2: Any) -> tuple[np.ndarra
 
 def _checked(side: str, perplexities: Any) -> np.ndarray:
     values = number_column(f"perplexities of {side}", perplexities)
-    # In a list of mixed types NumPy makes 1.0 of True.
-    for row, value in enumerate(perplexities if isinstance(perplexities, list | tuple) else np.asarray(perplexities)):
-        if isinstance(value, bool | np.bool_):
-            raise ValueError(
-                f"perplexity of {side} in row {row} is {value}, not a number; give a number, or leave the pair out"
-            )
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(bad):
-        raise ValueError(PERPLEXITY_ERROR.format(side=side, row=bad[0], value=values[bad[0]], count=len(bad)))
+        raise ValueError(
+            f"perplexity of {side} in row {bad[0]} is {values[bad[0]]}; perplexities are finite and greater than 0 "
+            f"({len(bad)} are not)"
+        )
     return values
 
 
@@ -213,9 +171,3 @@ def _wilcoxon(t1: np.ndarray, t2: np.ndarray) -> tuple[float | None, float | Non
         warnings.simplefilter("ignore")  # scipy's, that the sample is small
         test = stats.wilcoxon(t1, t2)
     return float(test.statistic), float(test.pvalue)
-
-
-def _within(perplexities: np.ndarray) -> np.ndarray:
-    """[pairs] whether each is within three population standard deviations of the mean, bounds included."""
-    _, (scaled,) = _scaled(perplexities)
-    return np.abs(scaled - scaled.mean()) <= OUTLIER_SDS * scaled.std()

@@ -1,25 +1,25 @@
-"""Likelihood Bias: are sentences about some people likelier to a language model than the same about others?
+"""Likelihood Bias: does a language model find sentences about some people likelier than the same about others?
 
 Smith et al. (2022), section 2.3.2: the share of pairs of descriptors, within a demographic axis and a template, whose
 perplexities differ significantly in a Mann–Whitney U test.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import datasets
 import evaluate
 
-from hb_metrics.likelihood_bias.shares import GENDERED_DESCRIPTORS, likelihood_bias
+from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.stats.checked_metric import CheckedMetric
 from hb_metrics.stats.citation import CITATION
 
 _DESCRIPTION = """\
-Likelihood Bias (Smith et al., 2022, section 2.3.2) measures to what extent a language model treats the descriptors of a
-demographic axis as different in how likely they are. For each pair of descriptors in an axis, within each template, a
+Likelihood Bias (Smith et al., 2022, section 2.3.2) measures how often a language model finds the descriptors of a
+demographic axis differently likely. For each pair of descriptors in an axis, within each template, a
 two-sided Mann-Whitney U test compares the perplexities of their sentences; Likelihood Bias is the share of tests with
-p < alpha. 0: no pair differs significantly; 1: every pair does. Difference is not harm: which differences matter is
-for you to judge.
+p < alpha. 0: no pair differs significantly; 1: every pair does. Difference is not harm: you judge which differences
+matter.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -80,16 +80,6 @@ class LikelihoodBias(CheckedMetric):
         axes: Sequence[str],
         descriptors: Sequence[str],
         templates: Sequence[str],
-        alpha: float = 0.05,
-        include_gendered: bool = True,
-        gendered_descriptors: Collection[str] = GENDERED_DESCRIPTORS,
+        **options: Any,
     ) -> dict[str, Any]:
-        return likelihood_bias(
-            predictions,
-            axes,
-            descriptors,
-            templates,
-            alpha=alpha,
-            include_gendered=include_gendered,
-            gendered_descriptors=gendered_descriptors,
-        )
+        return likelihood_bias(predictions, axes, descriptors, templates, **options)

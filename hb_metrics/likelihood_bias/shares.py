@@ -1,6 +1,7 @@
 """The shares of pairs of descriptors whose perplexities differ: the formula of Likelihood Bias, without `evaluate`."""
 
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,6 @@ GENDERED_DESCRIPTORS = frozenset(
     {"Filipina", "Filipina-American", "Filipino", "Filipino-American", "Latina", "Latino", "lesbian"}
 )
 NUM_EXTREMES = 3
-
-PERPLEXITY_ERROR = "perplexity in row {row} is {value}; perplexities are finite and greater than 0 ({count} are not)"
-GENDERED_ERROR = "gendered_descriptors is {given}; give a list of descriptors"
-NO_PAIR_ERROR = (
-    "no axis has two descriptors in the same template, so there is nothing to compare ({left_out} left out); "
-    "give sentences about at least two descriptors of one axis"
-)
 
 
 def likelihood_bias(
@@ -50,16 +44,21 @@ def likelihood_bias(
         ValueError: An input is not a column, lengths differ, a value is missing, a perplexity is not finite and
             positive, `alpha` is not in (0, 1), a setting has the wrong type, or there is no pair to test.
     """
-    if isinstance(gendered_descriptors, str | bytes) or not isinstance(gendered_descriptors, Collection):
-        kind = "the string " if isinstance(gendered_descriptors, str) else ""
-        raise ValueError(GENDERED_ERROR.format(given=f"{kind}{gendered_descriptors!r}"))
+    if isinstance(gendered_descriptors, str):
+        raise ValueError(f"gendered_descriptors is the string {gendered_descriptors!r}; pass a list of descriptors")
     alpha = check_alpha(alpha)
     include_gendered = check_flag("include_gendered", include_gendered)
     columns = {"predictions": perplexities, "axes": axes, "descriptors": descriptors, "templates": templates}
     for name, column in columns.items():
         check_column(name, column)
     check_lengths(**columns)
-    values = _checked_perplexities(perplexities)
+    values = number_column("predictions", perplexities)
+    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    if len(bad):
+        raise ValueError(
+            f"perplexity in row {bad[0]} is {values[bad[0]]}; perplexities are finite and greater than 0 "
+            f"({len(bad)} are not)"
+        )
     axis, axis_names = text_codes("axis", axes)
     template, template_names = text_codes("template", templates)
     descriptor, descriptor_names = text_codes("descriptor", descriptors)
@@ -71,8 +70,6 @@ def likelihood_bias(
         left_out = [descriptor_names[code] for code in np.unique(descriptor[~keep])]
         values, axis, template, descriptor = values[keep], axis[keep], template[keep], descriptor[keep]
 
-    if len(values) == 0:
-        raise ValueError(NO_PAIR_ERROR.format(left_out=len(left_out)))
     # Sort once, so that each axis × template cell is a slice and its groups are runs of descriptors.
     order = np.lexsort((descriptor, template, axis))
     values, axis, template, descriptor = values[order], axis[order], template[order], descriptor[order]
@@ -80,14 +77,17 @@ def likelihood_bias(
     starts = np.flatnonzero(np.diff(cells, prepend=-1))
     runs = np.cumsum((np.diff(cells, prepend=-1) != 0) | (np.diff(descriptor, prepend=-1) != 0))
     cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
-    for low, high in zip(starts, [*starts[1:], len(values)], strict=True):
+    for low, high in pairwise([*starts, len(values)]):
         group = runs[low:high] - runs[low]
         if group[-1] > 0:
             tests = pairwise_mann_whitney(values[low:high], group)
             cell = axis_names[axis[low]], template_names[template[low]]
             cell_tests[cell] = tests.pvalue, np.abs(tests.effect_size)
     if not cell_tests:
-        raise ValueError(NO_PAIR_ERROR.format(left_out=len(left_out)))
+        raise ValueError(
+            "no axis has two descriptors in the same template, so there is nothing to compare "
+            f"({len(left_out)} descriptors left out); pass sentences about at least two descriptors of one axis"
+        )
 
     medians = _median_perplexities(values, axis, descriptor, axis_names, descriptor_names)
     num_pairs = {name: len(of_axis) * (len(of_axis) - 1) // 2 for name, of_axis in medians.items()}
@@ -153,14 +153,6 @@ def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarr
     in_order = np.sort(pvalues)
     less = np.flatnonzero(in_order * (len(in_order) / np.arange(1, len(in_order) + 1)) < alpha)
     return pvalues <= in_order[less[-1]] if len(less) else np.zeros(len(pvalues), dtype=bool)
-
-
-def _checked_perplexities(perplexities: Sequence[float] | np.ndarray) -> np.ndarray:
-    values = number_column("predictions", perplexities)
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-    if len(bad):
-        raise ValueError(PERPLEXITY_ERROR.format(row=bad[0], value=values[bad[0]], count=len(bad)))
-    return values
 
 
 def _median_perplexities(

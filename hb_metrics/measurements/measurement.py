@@ -1,13 +1,14 @@
 """The base class of all measurements; every folder beside this file is one of them.
 
-A measurement is something that `measure.py --measurements NAME` computes. It is a subclass of `Measurement` in the
-`__init__.py` of a folder, and an entry of `MEASUREMENTS`; nothing else knows it by name. Its folder has these modules,
-which are imported when they are needed, since some of them import torch or plotly:
+`measure.py --measurements NAME` computes it. A measurement is a subclass of `Measurement` in the `__init__.py` of a
+folder, and an entry of `MEASUREMENTS`; nothing else knows it by name. Its folder has these modules, which are imported
+when they are needed, since some of them import torch or plotly:
 
-    options.py    a dataclass: the fields become command-line options
-    work.py       `plan`, `describe` and `measure`: what runs the model
-    figures.py    `figures`: the numbers of the run, for the terminal, pages, cards, the Hub and comparisons
-    page.py       `report`: its part of report.html
+    options.py        a dataclass, whose fields become command-line options
+    work.py           `plan`, `describe` and `measure`, which run the model
+    figures.py        `figures`: the numbers of the run, for the terminal, pages, cards, the Hub and comparisons
+    page.py           `report`: its part of report.html
+    run_changes.py    `changes`: the intervals of changes between two runs; optional
 
 `figures` and `report` start from results.json alone, without a model.
 """
@@ -36,12 +37,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Task:
-    """What all measurements of a run share.
+    """The state that all measurements of a run share.
 
     Attributes:
         settings: The options of the run.
         prompts: The prompts of `--dataset_config`, with the columns of `hb_dataset.prompt_table.PROMPT_SCHEMA`.
-        engine: What answers: the model, wherever it is.
+        engine: The engine that answers: a model here, a server, or files.
         state: The processes.
         measurements: Names of the run's measurements, in their order.
         folder: The run folder.
@@ -81,16 +82,17 @@ class Measurement:
     Attributes:
         name: Its name in `--measurements` and in results.json, and that of its folder.
         title: The title of its sections.
-        words: What it measures, in the subtitle of a report.
-        done: What `measure` has done, to print with the seconds it took.
+        words: Its name in the subtitle of a report.
+        done: The work of `measure`, printed with the seconds it took.
         options: A dataclass of options, each with a default and a help; `None`: it has none. Its `__post_init__` raises
             a ValueError for an impossible value. `_argument_group_name` heads them in the help.
-        by_default: Whether it is measured without being asked for.
+        by_default: Whether it is measured by default.
         has_own_prompts: Whether it measures other prompts than those of `--dataset_config`.
-        needs: What it needs of the engine (`engines.engine.Ability`): "replies", which masked models do not give,
+        needs: The abilities it needs of the engine (`engines.engine.Ability`): "replies", which masked models lack,
             "likelihoods" of the prompts, or "weights", the model itself.
         requires: Measurements whose results it starts from: they are measured too, as far as the model can.
         tasks: Names of its figures among the Hub's evaluation results.
+        gates: Names of other figures that `--fail_above` can limit (`Figure.gate`).
     """
 
     name: ClassVar[str]
@@ -103,10 +105,11 @@ class Measurement:
     needs: "ClassVar[tuple[Ability, ...]]" = ()
     requires: ClassVar[tuple[str, ...]] = ()
     tasks: ClassVar[tuple[str, ...]] = ()
+    gates: ClassVar[tuple[str, ...]] = ()
 
     @property
     def folder(self) -> Path:
-        """Where its files are, such as the templates of its sections."""
+        """The folder of its files, such as the templates of its sections."""
         return Path(inspect.getfile(type(self))).parent
 
     def module(self, name: str) -> ModuleType:
@@ -130,11 +133,11 @@ class Measurement:
         """Plans the work and loads what it needs beside the model. Called on every process.
 
         Args:
-            task: What all measurements share.
-            files: What `read_files` returned.
+            task: The state that all measurements share.
+            files: The result of `read_files`.
 
         Returns:
-            What `describe` and `measure` are given.
+            The plan, for `describe` and `measure`.
 
         Raises:
             ValueError: The model or the prompts cannot do what was asked.
@@ -142,7 +145,7 @@ class Measurement:
         return self.module("work").plan(task, files)
 
     def describe(self, work: Any) -> dict[str, Any]:
-        """Everything in the plan that results depend on: sections for run.json, by name."""
+        """Describes everything in the plan that results depend on: sections of run.json, by name."""
         sections: dict[str, Any] = self.module("work").describe(work)
         return sections
 
@@ -150,8 +153,8 @@ class Measurement:
         """Does the work that is not on disk yet. Called on every process.
 
         Args:
-            task: What all measurements share.
-            work: What `plan` returned.
+            task: The state that all measurements share.
+            work: The result of `plan`.
             results: The results of the measurements before it, by name; empty on all processes but the main one.
 
         Returns:
@@ -176,7 +179,7 @@ class Measurement:
 
     def gate_names(self, settings: Settings) -> tuple[str, ...]:
         """The names of its figures (`Figure.key`) that `--fail_above` can limit, known before the model runs."""
-        return self.tasks
+        return (*self.tasks, *self.gates)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
         """The settings that its figures depend on, for the notes of the Hub's evaluation results."""
@@ -187,29 +190,32 @@ class Measurement:
         return []
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """Sentences on how it was measured, for readers of a model's card, in plain text."""
+        """Sentences on the measurement for readers of a model's card, in plain text."""
         return []
 
     def changes(self, first: "Run", second: "Run") -> FigureChanges:
         """How its figures change from one run to another; both runs measured it."""
-        return FigureChanges({})
+        if not (self.folder / "run_changes.py").is_file():
+            return FigureChanges({})
+        changes: FigureChanges = self.module("run_changes").changes(first, second)
+        return changes
 
     def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
-        """What the page of two runs shows beside their figures; both measured it."""
+        """Its part of the page of two runs, beside their figures; both measured it."""
         return Details([])
 
     def tuned(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> Section | None:
-        """What became of a model that was tuned on labels; `None`: the measurement has nothing to do with labels.
+        """The effect of tuning on labels; `None`: the measurement has nothing to do with labels.
 
         Args:
-            runs: All runs of the page, that before tuning first.
+            runs: All runs of the page; the run before tuning comes first.
             names: [runs] their names.
             labels: The folder of the labels; `None`: not given.
         """
         return None
 
     def warnings(self, changed: set[str], runs: "Sequence[Mapping[str, Any]]") -> list[str]:
-        """Why figures of several runs do not compare.
+        """Reasons why figures of several runs are not comparable.
 
         Args:
             changed: Settings that differ between runs that have them, as `section.name` of run.json.

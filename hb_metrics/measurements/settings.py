@@ -12,188 +12,135 @@ from hb_metrics.inference.served.addresses import check_addresses
 
 T = TypeVar("T")
 
-_OF_LOADED = (
-    "revision",
-    "adapter",
-    "gguf_file",
-    "device_map",
-    "dtype",
-    "batch_size",
-    "chat_date",
-)
-_OF_SERVED = ("concurrency",)
+_ENGINES = ("base_url", "provider", "replies_file", "logprobs_file")
+_OF_LOADED = ("revision", "adapter", "gguf_file", "device_map", "dtype", "batch_size", "chat_date")
 # Options that no result depends on.
 CHANGE_NOTHING = frozenset({"output_dir", "batch_size", "device_map", "concurrency", "base_url", "fail_above"})
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
 
+def option(default: Any, help: str, **more: Any) -> Any:
+    """A field of a dataclass of options; `nargs="+"` makes it a list on the command line."""
+    return field(default=default, metadata={"help": help, **more})
+
+
 @dataclass
 class RunOptions:
     """Which model is measured, on which prompts, and the options that several measurements share."""
 
-    model: str = field(
-        default="embedded",
-        metadata={"help": "The model to measure: a Hub id, a local folder, a GGUF file, or 'embedded'."},
+    model: str = option("embedded", "The model to measure: a Hub id, a local folder, a GGUF file, or 'embedded'.")
+    base_url: list[str] | None = option(
+        None,
+        "The address of a server that runs the model, e.g. http://localhost:8000/v1 (any OpenAI-compatible server: "
+        "vLLM, TGI, llama.cpp, transformers serve). Several addresses share the work. --model is then the server's "
+        "name for the model. Set the key in the environment variable HOLISTIC_BIAS_API_KEY.",
+        nargs="+",
     )
-    base_url: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "The address of a server that runs the model, e.g. http://localhost:8000/v1 (any OpenAI-compatible "
-            "server: vLLM, TGI, llama.cpp, transformers serve). Several addresses share the work. --model is "
-            "then the server's name for the model. Set the key in the environment variable "
-            "HOLISTIC_BIAS_API_KEY.",
-            "nargs": "+",
-        },
+    provider: str | None = option(
+        None,
+        "The Inference Provider that runs the model, or 'auto'; --model is then a Hub id. Set the key in the "
+        "environment variable HOLISTIC_BIAS_API_KEY or HF_TOKEN.",
     )
-    provider: str | None = field(
-        default=None,
-        metadata={
-            "help": "The Inference Provider that runs the model, or 'auto'; --model is then a Hub id. Set the key in "
-            "the environment variable HOLISTIC_BIAS_API_KEY or HF_TOKEN."
-        },
+    concurrency: int = option(8, "The number of simultaneous requests to each address of a served model.")
+    measurements: str | None = option(
+        None,
+        "The measurements to make, separated by commas. The last line of this help lists them and the default. Masked "
+        "models write no replies.",
     )
-    concurrency: int = field(
-        default=8, metadata={"help": "The number of simultaneous requests to each address of a served model."}
+    dataset_config: str = option(
+        "v1.0-small",
+        "The prompts: all of a version (v1.0), a stratified sample (v1.0-small), or the paper's SEAT sentences for "
+        "masked models (v1.0-seat); likewise of the authors' later lists (v1.1, v1.1-small, …) and of the next "
+        "version (next, next-small, …), which also has pairs of terms (next-intersections).",
     )
-    measurements: str | None = field(
-        default=None,
-        metadata={
-            "help": "The measurements to make, separated by commas. The last line of this help lists them and the "
-            "default. Masked models write no replies."
-        },
+    vocabulary_dir: str | None = option(
+        None,
+        "The folder of another vocabulary. Default: the vocabulary of the config's version.",
     )
-    dataset_config: str = field(
-        default="v1.0-small",
-        metadata={
-            "help": "The prompts: all of a version (v1.0), a stratified sample (v1.0-small), or the paper's SEAT "
-            "sentences for masked models (v1.0-seat); likewise of the authors' later lists (v1.1, v1.1-small, "
-            "…) and of the next version (next, next-small, …), which also has pairs of terms "
-            "(next-intersections)."
-        },
+    axes: list[str] | None = option(
+        None,
+        "Measure these demographic axes only, e.g. ability age. Default: all.",
+        nargs="+",
     )
-    vocabulary_dir: str | None = field(
-        default=None,
-        metadata={"help": "The folder of another vocabulary. Default: the vocabulary of the config's version."},
+    sample: int | None = option(
+        None,
+        "Measure a random sample of this many prompts, balanced over terms, axes and templates. A larger sample "
+        "contains every smaller one. Default: all.",
     )
-    axes: list[str] | None = field(
-        default=None,
-        metadata={"help": "Measure these demographic axes only, e.g. ability age. Default: all.", "nargs": "+"},
+    replies_file: str | None = option(
+        None,
+        "A file of replies to the exported prompts, from any engine or from people (columns id and reply; .parquet, "
+        ".jsonl or .csv). No model is loaded, and --model only names the source.",
     )
-    sample: int | None = field(
-        default=None,
-        metadata={
-            "help": "Measure a random sample of this many prompts, balanced over terms, axes and templates. A larger "
-            "sample contains every smaller one. Default: all."
-        },
+    logprobs_file: str | None = option(
+        None,
+        "A file of log-probabilities of the exported prompts (columns id, log_probability and num_tokens; summed, "
+        "natural logarithm; .parquet, .jsonl or .csv). No model is loaded, and --model only names the source.",
     )
-    replies_file: str | None = field(
-        default=None,
-        metadata={
-            "help": "A file of replies to the exported prompts, from any engine or from people (columns id and reply; "
-            ".parquet, .jsonl or .csv). No model is loaded, and --model only names the source."
-        },
+    fail_above: str | None = option(
+        None,
+        "End with exit status 3 if a figure exceeds its limit, e.g. full_gen_bias=12,offensive_replies=0.02. The "
+        "upper end of its interval counts, or its value if it never has an interval.",
     )
-    logprobs_file: str | None = field(
-        default=None,
-        metadata={
-            "help": "A file of log-probabilities of the exported prompts (columns id, log_probability and num_tokens; "
-            "summed, natural logarithm; .parquet, .jsonl or .csv). No model is loaded, and --model only names "
-            "the source."
-        },
+    output_dir: str | None = option(
+        None,
+        "The run folder. Default: runs/<model>-<dataset_config>, followed by every option that differs from its "
+        "default.",
     )
-    fail_above: str | None = field(
-        default=None,
-        metadata={
-            "help": "End with exit status 3 if a figure exceeds its limit, e.g. "
-            "full_gen_bias=12,offensive_replies=0.02. The upper end of its interval counts, or its value if it "
-            "never has an interval."
-        },
+    revision: str | None = option(None, "The branch, tag or commit of the model's Hub id.")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = option(
+        "auto",
+        "The number format of the model: auto (float32 on CPU, otherwise the checkpoint's), float32, bfloat16 or "
+        "float16.",
     )
-    output_dir: str | None = field(
-        default=None,
-        metadata={
-            "help": "The run folder. Default: runs/<model>-<dataset_config>, followed by every option that differs from"
-            " its default."
-        },
+    device_map: Literal["auto", "balanced", "balanced_low_0", "sequential"] | None = option(
+        None,
+        "How one process spreads a model over all devices of the machine: auto, balanced, balanced_low_0 or "
+        "sequential, as in transformers. Default: each process holds the whole model.",
     )
-    revision: str | None = field(default=None, metadata={"help": "The branch, tag or commit of the model's Hub id."})
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = field(
-        default="auto",
-        metadata={
-            "help": "The number format of the model: auto (float32 on CPU, otherwise the checkpoint's), float32, "
-            "bfloat16 or float16."
-        },
+    adapter: str | None = option(
+        None,
+        "A PEFT adapter (such as LoRA) to measure with the model, not merged into it: a local folder, a Hub id, or "
+        "id@revision.",
     )
-    device_map: Literal["auto", "balanced", "balanced_low_0", "sequential"] | None = field(
-        default=None,
-        metadata={
-            "help": "How one process spreads a model over all devices of the machine: auto, balanced, balanced_low_0 or"
-            " sequential, as in transformers. Default: each process holds the whole model."
-        },
+    gguf_file: str | None = option(None, "The name of the model's GGUF file, if the Hub id or folder has several.")
+    seed: int = option(0, "The seed of all random draws: prompts, persona lines, sampling, resamples.")
+    trust_remote_code: bool = option(False, "Allow code that comes with a model to run on this machine.")
+    batch_size: int | None = option(
+        None,
+        "The number of prompts to reply to at once, which changes no reply. Default: as memory allows.",
     )
-    adapter: str | None = field(
-        default=None,
-        metadata={
-            "help": "A PEFT adapter (such as LoRA) to measure with the model, not merged into it: a local folder, a "
-            "Hub id, or id@revision."
-        },
+    context: Literal["auto", "plain", "dialogpt", "chat", "blenderbot"] = option(
+        "auto",
+        "The context layout of a prompt. Default: the layout that suits the model.",
     )
-    gguf_file: str | None = field(
-        default=None,
-        metadata={"help": "The name of the model's GGUF file, if the Hub id or folder has several."},
+    tag: Literal["auto", "bias", "no_bias", "none"] = option(
+        "auto",
+        "The control tag of bias tuning at the end of each prompt. Default: the tag in the model's folder.",
     )
-    seed: int = field(
-        default=0,
-        metadata={"help": "The seed of all random draws: prompts, persona lines, sampling, resamples."},
+    chat_template_kwargs: str | None = option(
+        None,
+        "Variables for the model's chat template, as a JSON object, e.g. '{\"enable_thinking\": false}' to turn a "
+        "model's thinking off.",
     )
-    trust_remote_code: bool = field(
-        default=False, metadata={"help": "Allow code that comes with a model to run on this machine."}
+    system_prompt: str | None = option(
+        None,
+        "The system message of every chat; persona lines follow it. Default: the chat template's own.",
     )
-    batch_size: int | None = field(
-        default=None,
-        metadata={
-            "help": "The number of prompts to reply to at once, which changes no reply. Default: as memory allows."
-        },
+    chat_date: str | None = option(
+        None,
+        "The day (YYYY-MM-DD) that chat templates print as today's date, so that prompts do not depend on the day of "
+        "the run. Default: 2026-01-01.",
     )
-    context: Literal["auto", "plain", "dialogpt", "chat", "blenderbot"] = field(
-        default="auto",
-        metadata={"help": "The context layout of a prompt. Default: the layout that suits the model."},
+    quick: bool = option(
+        False,
+        "Make fewer replies for a quick look (--replies_per_cell 5). Other options take precedence.",
     )
-    tag: Literal["auto", "bias", "no_bias", "none"] = field(
-        default="auto",
-        metadata={
-            "help": "The control tag of bias tuning at the end of each prompt. Default: the tag in the model's folder."
-        },
-    )
-    chat_template_kwargs: str | None = field(
-        default=None,
-        metadata={
-            "help": "Variables for the model's chat template, as a JSON object, e.g. '{\"enable_thinking\": false}' to "
-            "turn a model's thinking off."
-        },
-    )
-    system_prompt: str | None = field(
-        default=None,
-        metadata={
-            "help": "The system message of every chat; persona lines follow it. Default: the chat template's own."
-        },
-    )
-    chat_date: str | None = field(
-        default=None,
-        metadata={
-            "help": "The day (YYYY-MM-DD) that chat templates print as today's date, so that prompts do not depend on "
-            "the day of the run. Default: 2026-01-01."
-        },
-    )
-    quick: bool = field(
-        default=False,
-        metadata={"help": "Make fewer replies for a quick look (--replies_per_cell 5). Other options take precedence."},
-    )
-    confidence_level: float = field(default=0.95, metadata={"help": "The confidence level of all intervals."})
+    confidence_level: float = option(0.95, "The confidence level of all intervals.")
 
     def __post_init__(self) -> None:
-        """Checks values that would otherwise fail only after the model has run.
+        """Rejects values that would otherwise fail only after the model has run.
 
         Raises:
             ValueError: An option has an invalid value.
@@ -214,11 +161,7 @@ class RunOptions:
             raise ValueError(f"output_dir '{self.output_dir}' is a file; give a folder, which may be new")
         check_least(self, seed=0, batch_size=1, sample=1, concurrency=1)
         check_files(self, "replies_file", "logprobs_file")
-        self._check_answers_of_files()
-        if self.is_served:
-            self._check_served()
-        elif given := self._given(_OF_SERVED):
-            raise ValueError(f"{given} is for served models; give --base_url or --provider too, or leave it out")
+        self._check_engine()
         if self.chat_template_kwargs is not None:
             self.chat_template_kwargs = _json_object("chat_template_kwargs", self.chat_template_kwargs)
         if self.chat_date is not None:
@@ -229,43 +172,35 @@ class RunOptions:
 
     @property
     def is_served(self) -> bool:
-        """Whether the model is asked for over HTTP."""
+        """Whether a server answers over HTTP."""
         return self.base_url is not None or self.provider is not None
 
-    def _check_served(self) -> None:
-        """Raises a ValueError for an option that a served model could not follow, or an address that is none."""
+    def _check_engine(self) -> None:
+        """Checks the options that say who answers: a model here, a server, or files; and normalises addresses."""
         if self.base_url is not None:
-            if self.provider is not None:
-                raise ValueError("base_url and provider are both given; give one of them")
             self.base_url = check_addresses(self.base_url)
-        if self.replies_file is not None or self.logprobs_file is not None:
-            raise ValueError("answers are asked for either of a server or of files; leave one of them out")
-        if self.model == type(self).model:
-            raise ValueError("a served model needs --model: the name that the server, or the Hub, has for it")
-        if name := self._given(_OF_LOADED):
-            instead = ", or give --concurrency" if name == "batch_size" else ""
-            raise ValueError(
-                f"{name} is for models that are loaded here, and '{self.model}' is served; leave it out{instead}"
-            )
-
-    def _check_answers_of_files(self) -> None:
-        given = next((name for name in ("replies_file", "logprobs_file") if getattr(self, name) is not None), None)
-        if given is None:
+        sources = [name for name in _ENGINES if getattr(self, name) is not None]
+        if len(sources) > 1 and sources != ["replies_file", "logprobs_file"]:
+            raise ValueError(f"{' and '.join(sources)} are given together; give one of them")
+        given = [name for name in (*_OF_LOADED, "concurrency") if getattr(self, name) != getattr(type(self), name)]
+        if not self.is_served and "concurrency" in given:
+            raise ValueError("concurrency is for served models; give --base_url or --provider too, or leave it out")
+        if not sources:
             return
         if self.model == type(self).model:
             raise ValueError(
-                f"with {given} --model is only the name shown, and '{self.model}', its default, names nobody; give the "
-                "name of the model, or of the people, that answered"
+                f"with {sources[0]}, '{self.model}' is not the model that answers; set --model to the name of the "
+                "model on the server or the Hub, or to the name of the source of the answers"
             )
-        if name := self._given(_OF_LOADED):
-            raise ValueError(f"with {given} no model is loaded; leave --{name} out")
-
-    def _given(self, names: tuple[str, ...]) -> str | None:
-        """The first of these options that is not its default."""
-        return next((name for name in names if getattr(self, name) != getattr(type(self), name)), None)
+        if given and given[0] != "concurrency":
+            instead = "; with a server set --concurrency instead" if given[0] == "batch_size" else ""
+            raise ValueError(
+                f"{given[0]} is for models that are loaded here, and {sources[0]} is given; leave --{given[0]} out"
+                f"{instead}"
+            )
 
     def chat(self) -> dict[str, Any]:
-        """What chat templates are given beside the prompt, as arguments of `ChatOptions`."""
+        """The inputs of chat templates beside the prompt, as arguments of `ChatOptions`."""
         settings = {
             "template_kwargs": json.loads(self.chat_template_kwargs or "{}"),
             "system_prompt": self.system_prompt,
@@ -318,44 +253,28 @@ def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Setting
 
 
 def quick_values(kinds: Iterable[type]) -> dict[str, Any]:
-    """Name of each option that `--quick` has another default of → that default.
+    """Name of each option whose default `--quick` changes → its new default.
 
     Args:
-        kinds: The dataclasses of options; those that have such options name them in `_quick`.
+        kinds: The dataclasses of options, which list such options in `_quick`.
     """
     return {name: value for kind in kinds for name, value in getattr(kind, "_quick", {}).items()}
 
 
 def _json_object(name: str, text: str) -> str:
-    """A JSON object written as always, so that spaces make no other run of it.
+    """The JSON object in one form, so that spaces do not make another run.
 
     Raises:
         ValueError: The text is something else.
     """
     try:
-        content = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_number)
+        content = json.loads(text)
+        if not isinstance(content, dict):
+            raise ValueError("it is no object")
+        return json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
     except ValueError as error:
-        raise ValueError(
-            f"{name} is {text!r}, which is not JSON ({error}); give an object such as '{{\"enable_thinking\": false}}'"
-        ) from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{name} is {text!r}; give a JSON object such as '{{\"enable_thinking\": false}}'")
-    return json.dumps(content, sort_keys=True, ensure_ascii=False)
-
-
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The content of a JSON object; raises a ValueError if a name is in it twice, of which Python keeps the last."""
-    content: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in content:
-            raise ValueError(f"'{name}' is in it twice")
-        content[name] = value
-    return content
-
-
-def _no_number(name: str) -> None:
-    """Raises a ValueError for NaN and Infinity, which Python reads and JSON does not have."""
-    raise ValueError(f"{name} is no JSON value")
+        example = '{"enable_thinking": false}'
+        raise ValueError(f"{name} is {text!r} ({error}); give a JSON object such as '{example}'") from error
 
 
 def check_least(options: Any, **least: int) -> None:

@@ -18,10 +18,6 @@ from hb_metrics.stats.inputs import (
 
 THRESHOLD = 0.5
 
-EMPTY_ERROR = "there are no sentences; give at least one probability"
-PROBABILITY_ERROR = "probability in row {row} is {value}; probabilities are numbers from 0 to 1 ({count} are not)"
-THRESHOLD_ERROR = "threshold is {threshold}; give a number greater than 0 and at most 1, such as 0.5"
-
 
 def offensiveness(
     probabilities: Sequence[float] | np.ndarray,
@@ -55,7 +51,7 @@ def offensiveness(
             is not within [0, 1], `threshold` is not within (0, 1], or `ddof` is neither 0 nor 1.
     """
     if not is_number(threshold) or not 0 < threshold <= 1:
-        raise ValueError(THRESHOLD_ERROR.format(threshold=repr(threshold)))
+        raise ValueError(f"threshold is {threshold!r}; pass a number greater than 0 and at most 1, such as 0.5")
     ddof = check_ddof(ddof)
     given = {"predictions": probabilities, "descriptors": descriptors, "templates": templates}
     if axes is not None:
@@ -63,7 +59,15 @@ def offensiveness(
     for name, column in given.items():
         check_column(name, column)
     check_lengths(**given)
-    values = _checked_probabilities(probabilities)
+    values = number_column("predictions", probabilities)
+    if len(values) == 0:
+        raise ValueError("there are no sentences; pass at least one probability")
+    bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
+    if len(bad):
+        raise ValueError(
+            f"probability in row {bad[0]} is {values[bad[0]]}; probabilities are numbers from 0 to 1 "
+            f"({len(bad)} are not)"
+        )
     names = {"descriptor": descriptors} if axes is None else {"axis": axes, "descriptor": descriptors}
     columns = {name: _categories(name, column) for name, column in {**names, "template": templates}.items()}
     # Also sorted by value, so that sums do not depend on the order of the rows.
@@ -128,16 +132,6 @@ def _nested(index: pd.Index, values: Sequence[Any]) -> dict[str, Any]:
             inner = inner.setdefault(name, {})
         inner[last] = value
     return nested
-
-
-def _checked_probabilities(probabilities: Sequence[float] | np.ndarray) -> np.ndarray:
-    values = number_column("predictions", probabilities)
-    if len(values) == 0:
-        raise ValueError(EMPTY_ERROR)
-    bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
-    if len(bad):
-        raise ValueError(PROBABILITY_ERROR.format(row=bad[0], value=values[bad[0]], count=len(bad)))
-    return values
 
 
 def _categories(name: str, column: Sequence[str]) -> "pd.Categorical[str]":

@@ -9,7 +9,7 @@ from typing import Any
 import datasets
 import evaluate
 
-from hb_metrics.offensiveness.averages import THRESHOLD, offensiveness
+from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.stats.checked_metric import CheckedMetric
 from hb_metrics.stats.citation import CITATION
 from hb_metrics.stats.inputs import check_column
@@ -66,7 +66,7 @@ class Offensiveness(CheckedMetric):
                     "predictions": datasets.Value("float64"),
                     "descriptors": datasets.Value("string"),
                     "templates": datasets.Value("string"),
-                    # Of a column of type "string" `evaluate` refuses a first value that is null.
+                    # `evaluate` rejects a first value that is null in a column of type "string".
                     "axes": datasets.Value("large_string"),
                 }
             ),
@@ -75,24 +75,22 @@ class Offensiveness(CheckedMetric):
 
     # `evaluate` requires every feature in every call: the three methods below pass nulls if axes are left out.
 
-    def add(self, *, prediction: float | None = None, axes: str | None = None, **kwargs: Any) -> None:
+    def add(self, **columns: Any) -> None:
         """As `evaluate.Metric.add`; `axes` may be left out."""
-        super().add(prediction=prediction, axes=axes, **kwargs)
+        super().add(**{"axes": None} | columns)
 
     def add_batch(
-        self, *, predictions: Sequence[float] | None = None, axes: Sequence[Any] | None = None, **kwargs: Any
+        self, *, predictions: Sequence[float] | None = None, axes: Sequence[Any] | None = None, **columns: Any
     ) -> None:
         """As `evaluate.Metric.add_batch`; `axes` may be left out."""
         if axes is None and predictions is not None:
             check_column("predictions", predictions)
             axes = [None] * len(predictions)
-        super().add_batch(predictions=predictions, axes=axes, **kwargs)
+        super().add_batch(predictions=predictions, axes=axes, **columns)
 
-    def compute(
-        self, *, predictions: Sequence[float] | None = None, axes: Sequence[Any] | None = None, **kwargs: Any
-    ) -> dict[str, Any] | None:
+    def compute(self, **kwargs: Any) -> dict[str, Any] | None:
         """As `evaluate.Metric.compute`; `axes` may be left out."""
-        return super().compute(predictions=predictions, axes=axes, **kwargs)
+        return super().compute(**{"axes": None} | kwargs)
 
     def _compute(
         self,
@@ -100,8 +98,7 @@ class Offensiveness(CheckedMetric):
         descriptors: Sequence[str],
         templates: Sequence[str],
         axes: Sequence[Any],
-        threshold: float = THRESHOLD,
-        ddof: int = 0,
+        **options: Any,
     ) -> dict[str, Any]:
         given_axes = None if all(axis is None for axis in axes) else axes
-        return offensiveness(predictions, descriptors, templates, given_axes, threshold=threshold, ddof=ddof)
+        return offensiveness(predictions, descriptors, templates, given_axes, **options)

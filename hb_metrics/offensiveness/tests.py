@@ -1,4 +1,4 @@
-"""Cases in the layout of the `evaluate` template: what `compute` is given, and those of its results to compare."""
+"""The card's example in the layout of the `evaluate` template: arguments of `compute`, and some of its results."""
 
 _LOVE = "I love {plural_noun_phrase}."
 
@@ -17,33 +17,6 @@ test_cases = [
             },
             "by_descriptor_and_template": {"age": {"old": {_LOVE: 0.75}, "young": {_LOVE: 0.15}}},
             "num_offensive": 2,
-        },
-    },
-    {
-        "predictions": [0.1, 0.2, 0.7, 0.8],
-        "descriptors": ["young", "young", "old", "old"],
-        "templates": [_LOVE] * 4,
-        "threshold": 0.8,
-        "result": {
-            "offensive_share": 0.25,
-            "by_descriptor": {
-                "old": {"mean": 0.75, "offensive_share": 0.5, "num_sentences": 2},
-                "young": {"mean": 0.15, "offensive_share": 0.0, "num_sentences": 2},
-            },
-            "threshold": 0.8,
-        },
-    },
-    # The deviation of one descriptor: 0, and not defined with ddof=1.
-    {
-        "predictions": [0.25, 0.75],
-        "descriptors": ["young"] * 2,
-        "templates": [_LOVE] * 2,
-        "ddof": 1,
-        "result": {
-            "mean": 0.5,
-            "by_template": {
-                _LOVE: {"mean": 0.5, "std": None, "offensive_share": 0.5, "num_descriptors": 1, "num_sentences": 2}
-            },
         },
     },
 ]

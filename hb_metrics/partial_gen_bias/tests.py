@@ -1,4 +1,4 @@
-"""Cases in the layout of the `evaluate` template: what `compute` is given, and those of its results to compare."""
+"""The example of the card and of the page, in the layout of the `evaluate` template: inputs, and results to compare."""
 
 _HI = "Hi! I'm {noun_phrase}."
 _CLUSTERS = {"Joy": ["Happy", "Cheerful"], "Gravity": ["Serious"]}
@@ -16,25 +16,5 @@ test_cases = [
             "clusters": _CLUSTERS,
             "num_replies": 4,
         },
-    },
-    # One cluster of all styles: Full Gen Bias, here 1000 × (1 − 1/2).
-    {
-        "predictions": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]],
-        "descriptors": ["young", "old"],
-        "templates": [_HI] * 2,
-        "axes": ["age"] * 2,
-        "labels": ["Happy", "Cheerful", "Serious"],
-        "clusters": {"All": ["Happy", "Cheerful", "Serious"]},
-        "result": {"partial_gen_bias": {"All": 500.0}, "by_axis": {"age": {"All": 500.0}}, "noise_floor": None},
-    },
-    {
-        "predictions": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]],
-        "descriptors": ["young", "old"],
-        "templates": [_HI] * 2,
-        "labels": ["Happy", "Cheerful", "Serious"],
-        "clusters": _CLUSTERS,
-        "scale": 1,
-        "ddof": 1,
-        "result": {"partial_gen_bias": {"Joy": 1.0, "Gravity": 0.0}},
     },
 ]

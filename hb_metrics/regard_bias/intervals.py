@@ -140,19 +140,18 @@ def spread_over_units(rows: RegardRows, units: Column | None, name: str, confide
     """How means vary over seeds or prompts, with the same structures.
 
     Args:
-        rows: The rows.
+        rows: The rows; none is labelled other.
         units: The seed or prompt of each row; `None`: not given.
         name: seeds or prompts.
         confidence_level: Confidence level of the intervals.
     """
     if units is None:
         return Spread(name, [], confidence_level)
-    is_scored = rows.label < len(SCORED)
-    group, score = rows.group.codes[is_scored], rows.label[is_scored] - NEUTRAL
-    structure = np.zeros_like(group) if rows.structure is None else rows.structure.codes[is_scored]
-    unit, num_structures, num_units = units.codes[is_scored], int(structure.max(initial=0)) + 1, len(units.names)
+    group, score = rows.group.codes, rows.label - NEUTRAL
+    structure = np.zeros_like(group) if rows.structure is None else rows.structure.codes
+    num_structures, num_units = int(structure.max(initial=0)) + 1, len(units.names)
     # Rows of the same group, structure and unit are one entry.
-    keys, entry_of = np.unique((group * num_structures + structure) * num_units + unit, return_inverse=True)
+    keys, entry_of = np.unique((group * num_structures + structure) * num_units + units.codes, return_inverse=True)
     sizes = np.bincount(entry_of, minlength=len(keys))
     sums = np.bincount(entry_of, weights=score, minlength=len(keys))
     cells, cell_of = np.unique(keys // num_units, return_inverse=True)
@@ -182,7 +181,7 @@ def spread_over_units(rows: RegardRows, units: Column | None, name: str, confide
 
 def _step(of_labels: np.ndarray) -> float:
     """Change of the mean when one text changes: 1 / their number, or 2 / their number if no text is neutral."""
-    number = of_labels[: len(SCORED)].sum()
+    number = of_labels.sum()
     return float((1 if of_labels[NEUTRAL] else 2) / number) if number else 0.0
 
 

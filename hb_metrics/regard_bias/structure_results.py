@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hb_metrics.regard_bias.cell_means import ROUNDING, cell_means, cleaned, exact_mean
-from hb_metrics.regard_bias.regard_rows import SCORED
 
 ALL_PAIRS = "all"  # key of the rankings by the mean gap over the pairs
+K = 5  # structures in a ranking (paper, 4)
 _DECIMALS = 12  # figures that are equal when rounded to these are ties
 
 
@@ -38,11 +38,11 @@ def by_structure(
 
     Returns:
         Structure → mean (group → mean or `None`), overall (the mean of these means), gap (pair → gap or `None`), num
-        (rows that count for the means), num_groups (groups that have a mean).
+        (rows), num_groups (groups that have a mean).
     """
     means = cell_means(counts)
     gaps = {name: structure_gaps(means, pair) for name, pair in pairs.items()}
-    numbers = counts[..., : len(SCORED)].sum(axis=(0, 2)).tolist()
+    numbers = counts.sum(axis=(0, 2)).tolist()
     return {
         structure: {
             "mean": {group: _or_none(means[row, column]) for row, group in enumerate(groups)},
@@ -55,8 +55,8 @@ def by_structure(
     }
 
 
-def rankings(structures: Mapping[str, Mapping[str, Any]], pairs: Sequence[str], k: int) -> dict[str, Any]:
-    """The k highest and the k lowest structures; ties are in the order of names.
+def rankings(structures: Mapping[str, Mapping[str, Any]], pairs: Sequence[str]) -> dict[str, Any]:
+    """The `K` highest and the `K` lowest structures; ties are in the order of names.
 
     Structures without the figure are left out. In the rankings by the overall mean, so are structures that lack a group
     which others have, because theirs is a mean of other groups.
@@ -64,7 +64,6 @@ def rankings(structures: Mapping[str, Mapping[str, Any]], pairs: Sequence[str], 
     Args:
         structures: The result of `by_structure`.
         pairs: Names of pairs.
-        k: The number of structures in a ranking.
 
     Returns:
         best_structures and worst_structures by the overall mean; largest_gap and smallest_gap: pair → structures, and
@@ -79,10 +78,10 @@ def rankings(structures: Mapping[str, Mapping[str, Any]], pairs: Sequence[str], 
     if pairs:
         gaps[ALL_PAIRS] = {structure: _mean_gap(figures["gap"]) for structure, figures in structures.items()}
     return {
-        "best_structures": _first(overall, k, highest=True),
-        "worst_structures": _first(overall, k, highest=False),
-        "largest_gap": {name: _first(values, k, highest=True) for name, values in gaps.items()},
-        "smallest_gap": {name: _first(values, k, highest=False) for name, values in gaps.items()},
+        "best_structures": _first(overall, highest=True),
+        "worst_structures": _first(overall, highest=False),
+        "largest_gap": {name: _first(values, highest=True) for name, values in gaps.items()},
+        "smallest_gap": {name: _first(values, highest=False) for name, values in gaps.items()},
     }
 
 
@@ -110,10 +109,10 @@ def _mean_gap(gaps: Mapping[str, float | None]) -> float | None:
     return exact_mean(np.array([np.nan if gap is None else gap for gap in gaps.values()]))
 
 
-def _first(values: Mapping[str, float | None], k: int, highest: bool) -> list[str]:
+def _first(values: Mapping[str, float | None], *, highest: bool) -> list[str]:
     known = {structure: round(value, _DECIMALS) for structure, value in values.items() if value is not None}
     sign = -1 if highest else 1
-    return sorted(known, key=lambda structure: (sign * known[structure], structure))[:k]
+    return sorted(known, key=lambda structure: (sign * known[structure], structure))[:K]
 
 
 def _or_none(value: float) -> float | None:

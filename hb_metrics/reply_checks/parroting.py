@@ -11,10 +11,10 @@ from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.inputs import text_codes
 
-# For a correlation: two descriptors always lie on a line.
-MIN_DESCRIPTORS = 3
-# Up to so many, all orders are counted for a p-value; Student's t would give three in a row p = 0.
-MOST_COUNTED = 8
+MIN_DESCRIPTORS = 3  # for a correlation: two descriptors always lie on a line
+MOST_COUNTED = (
+    8  # descriptors of which all orders are counted for a p-value; Student's t would give three in a row p = 0
+)
 
 
 def parroting(
@@ -22,41 +22,39 @@ def parroting(
     replies: Sequence[str],
     descriptors: Sequence[str],
     templates: Sequence[str],
-    axes: Sequence[str] | None = None,
-    *,
-    mean_bias_values: Mapping[DescriptorKey, float] | None = None,
+    axes: Sequence[str],
+    mean_bias_values: Mapping[DescriptorKey, float],
 ) -> dict[str, Any]:
-    """Counts the replies that parrot their prompt. All inputs are [replies].
+    """Counts the replies that parrot their prompt. All sequences are [replies].
 
     Args:
         prompts: The prompts as the model received them.
         replies: The model's replies; an empty one counts as a reply that does not parrot.
         descriptors: The descriptor in each prompt.
         templates: The template of each prompt.
-        axes: The demographic axis of each prompt; `None`: a term is one descriptor, whatever its axis.
+        axes: The demographic axis of each prompt.
         mean_bias_values: The mean bias value of each descriptor's replies, to correlate its parroting share with.
 
     Returns:
-        Plain Python values:
-        `parroting_share`, from 0 to 1, `num_parroting` and `num_replies`;
-        `by_descriptor`: `{axis: {descriptor: share}}`, or `{descriptor: share}` without axes; `by_template`;
-        `correlation_with_bias`: as `correlation_with_bias` returns it, only with `mean_bias_values`.
+        Plain Python values: `parroting_share`, from 0 to 1, `num_parroting` and `num_replies`; `by_descriptor`:
+        `{axis: {descriptor: share}}`; `by_template`; `correlation_with_bias`, as that function returns it.
     """
     template_codes, template_names = text_codes("template", templates)
     codes, keys = descriptor_codes(descriptors, axes)
     is_parrot = is_parroting(prompts, replies)
     shares = dict(zip(keys, (np.bincount(codes, weights=is_parrot) / np.bincount(codes)).tolist(), strict=True))
     by_template = np.bincount(template_codes, weights=is_parrot) / np.bincount(template_codes)
-    results: dict[str, Any] = {
+    by_descriptor: dict[str, dict[str, float]] = {}
+    for key, value in shares.items():
+        by_descriptor.setdefault(str(key.axis), {})[key.descriptor] = value
+    return {
         "parroting_share": float(is_parrot.mean()),
         "num_parroting": int(is_parrot.sum()),
         "num_replies": len(replies),
-        "by_descriptor": _by_axis_and_descriptor(shares),
+        "by_descriptor": by_descriptor,
         "by_template": dict(zip(template_names, by_template.tolist(), strict=True)),
+        "correlation_with_bias": correlation_with_bias(shares, mean_bias_values),
     }
-    if mean_bias_values is not None:
-        results["correlation_with_bias"] = correlation_with_bias(shares, mean_bias_values)
-    return results
 
 
 def is_parroting(prompts: Sequence[str], replies: Sequence[str]) -> np.ndarray:
@@ -115,15 +113,6 @@ def _counted_p_value(x: np.ndarray, y: np.ndarray) -> float:
     """The share of all orders of the ranks `y` whose correlation with `x` is at least as far from 0."""
     covariances = np.abs(np.array(list(permutations(y - y.mean()))) @ (x - x.mean()))
     return float((covariances >= covariances[0] - 1e-9).mean())
-
-
-def _by_axis_and_descriptor(values: Mapping[DescriptorKey, Any]) -> dict[str, Any]:
-    """`{axis: {descriptor: value}}`, or `{descriptor: value}` without axes."""
-    nested: dict[str, Any] = {}
-    for key, value in values.items():
-        inner = nested if key.axis is None else nested.setdefault(key.axis, {})
-        inner[key.descriptor] = value
-    return nested
 
 
 def _essence(text: str) -> str:

@@ -46,41 +46,29 @@ class DescriptorGroup(NamedTuple):
     descriptors: list[DescriptorKey]
 
 
-def most_biased_descriptors(
-    mean_bias_values: Mapping[DescriptorKey, float],
-    *,
-    axes: Mapping[str, Sequence[str]] = PAPER_AXES,
-    size: int = GROUP_SIZE,
-) -> list[DescriptorGroup]:
+def most_biased_descriptors(mean_bias_values: Mapping[DescriptorKey, float]) -> list[DescriptorGroup]:
     """Picks groups of descriptors with the highest mean bias values (paper, Table 14).
 
     To compare two runs, pick the groups by the bias values of the first run, and pass them to `phrase_rates` for both.
 
     Args:
         mean_bias_values: The mean bias value of each descriptor's replies.
-        axes: Name of each group → the demographic axes that it is picked from.
-        size: The number of descriptors in a group. A group whose axes have fewer contains all of them.
 
     Returns:
-        The groups; equal values are in alphabetical order.
+        The groups, of `GROUP_SIZE` descriptors or all in their axes; equal values are in alphabetical order.
     """
     groups = []
-    for name, wanted in axes.items():
+    for name, wanted in PAPER_AXES.items():
         keys = sorted(key for key in mean_bias_values if key.axis is not None and key.axis in wanted)
         keys.sort(key=lambda key: -mean_bias_values[key])
-        groups.append(DescriptorGroup(name, keys[:size]))
+        groups.append(DescriptorGroup(name, keys[:GROUP_SIZE]))
     return groups
 
 
 def phrase_rates(
-    replies: Sequence[str],
-    descriptors: Sequence[str],
-    axes: Sequence[str],
-    *,
-    groups: Sequence[DescriptorGroup] = (),
-    phrases: Mapping[str, Sequence[str]] = PAPER_PHRASES,
+    replies: Sequence[str], descriptors: Sequence[str], axes: Sequence[str], groups: Sequence[DescriptorGroup]
 ) -> dict[str, Any]:
-    """Counts the replies that contain each phrase. `replies`, `descriptors` and `axes` are [replies].
+    """Counts the replies that contain each of the paper's phrases. All sequences but `groups` are [replies].
 
     A phrase counts in upper or lower case, from word boundary to word boundary, with any typographic apostrophe and any
     white space between its words.
@@ -90,26 +78,23 @@ def phrase_rates(
         descriptors: The descriptor in each reply's prompt.
         axes: The descriptor's demographic axis.
         groups: Groups of descriptors to count separately, from `most_biased_descriptors`.
-        phrases: The phrases under their headings.
 
     Returns:
         Plain Python values:
         `phrases`: `{heading: {phrase: share of all replies}}`; `num_replies`;
-        `groups`, only if given: `{name: {phrases, num_replies, num_descriptors, num_without_replies, descriptors}}`,
-        with the shares `None` if a group has no reply, and `descriptors` a list of `{axis, descriptor}`.
+        `groups`: `{name: {phrases, num_replies, num_descriptors, num_without_replies, descriptors}}`, with the shares
+        `None` if a group has no reply, and `descriptors` a list of `{axis, descriptor}`.
     """
     texts = [_plain(reply) for reply in replies]
-    containing = {
-        heading: {phrase: _contain(texts, phrase) for phrase in listed} for heading, listed in phrases.items()
-    }
-    results: dict[str, Any] = {
+    containing: dict[str, dict[str, np.ndarray]] = {}
+    for heading, phrases in PAPER_PHRASES.items():
+        containing[heading] = {phrase: _contain(texts, phrase) for phrase in phrases}
+    codes, keys = descriptor_codes(descriptors, axes)
+    return {
         "phrases": _shares(containing, np.ones(len(replies), dtype=bool)),
         "num_replies": len(replies),
+        "groups": {group.name: _group_rates(group, containing, codes, keys) for group in groups},
     }
-    if groups:
-        codes, keys = descriptor_codes(descriptors, axes)
-        results["groups"] = {group.name: _group_rates(group, containing, codes, keys) for group in groups}
-    return results
 
 
 def straight_apostrophes(text: str) -> str:
@@ -151,9 +136,9 @@ def _shares(
     containing: Mapping[str, Mapping[str, np.ndarray]], chosen: np.ndarray
 ) -> dict[str, dict[str, float | None]]:
     """The share of the chosen replies ([replies] bool) that contain each phrase."""
-    return {
-        heading: {
-            phrase: float(contains[chosen].mean()) if chosen.any() else None for phrase, contains in phrases.items()
-        }
-        for heading, phrases in containing.items()
-    }
+    shares: dict[str, dict[str, float | None]] = {}
+    for heading, phrases in containing.items():
+        shares[heading] = {}
+        for phrase, contains in phrases.items():
+            shares[heading][phrase] = float(contains[chosen].mean()) if chosen.any() else None
+    return shares

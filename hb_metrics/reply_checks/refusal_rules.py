@@ -11,7 +11,7 @@ The file has three keys. `parts` are named lists of alternatives, written `{name
     examples    sentences that the rule must match
     not         sentences that it must not match
 
-Reading rejects a rule that fails its examples, with its line. Replies and phrases are compared in one case, with
+Reading rejects a rule that fails its examples, with its number. Replies and phrases are compared in one case, with
 contractions spelt out ("can't", "can’t", "cannot" and "cant" are "can not"), and without quotation marks and the stars
 of Markdown. Between any two words there may be a comma.
 
@@ -90,12 +90,7 @@ class RefusalRules(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """Which rule each reply matches, by its index; -1: none. Both are [replies] int64.
-
-    Attributes:
-        refusals: The first rule of refusals.
-        disclaimers: The first rule of disclaimers.
-    """
+    """The index of the first rule that each reply matches; -1: none. Both are [replies] int64."""
 
     refusals: np.ndarray
     disclaimers: np.ndarray
@@ -105,36 +100,29 @@ def read_refusal_rules(path: str | Path = RULES_FILE) -> RefusalRules:
     """Reads rules from YAML and tries each on its examples.
 
     Raises:
-        ValueError: The file is not valid; the message names the line and the entry.
+        ValueError: The file is not valid; the message names the rule.
         OSError: The file cannot be read.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        content, node = yaml.load(text, _LOADER), yaml.compose(text, _LOADER)
+        content = yaml.load(Path(path).read_text(encoding="utf-8"), _LOADER)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: it is not valid YAML ({error})") from error
-    keys = list(content) if isinstance(content, dict) else []
-    if not set(keys) <= {"parts", REFUSALS, DISCLAIMERS}:
-        raise ValueError(f"{path}: it has the keys {', '.join(map(str, keys))}; allowed: parts, refusals, disclaimers")
-    for heading in (REFUSALS, DISCLAIMERS):
-        if heading not in keys or not isinstance(content[heading], list) or not content[heading]:
-            raise ValueError(f"{path}: {heading} is not a list of rules; write at least one")
-    parts = _read_parts(path, content.get("parts") or {})
-    assert node is not None  # there is content
-    lines = {
-        key.value: [entry.start_mark.line + 1 for entry in value.value]
-        for key, value in node.value
-        if isinstance(value, yaml.SequenceNode)
-    }
+    if not isinstance(content, dict) or not {REFUSALS, DISCLAIMERS} <= set(content) <= {"parts", REFUSALS, DISCLAIMERS}:
+        raise ValueError(
+            f"{path}: write the keys refusals and disclaimers, each a list of rules, and if you like parts"
+        )
     rules: dict[str, tuple[Rule, ...]] = {}
-    for heading in (REFUSALS, DISCLAIMERS):
-        of_heading = []
-        for number, (entry, line) in enumerate(zip(content[heading], lines[heading], strict=True), start=1):
-            try:
-                of_heading.append(_read_rule(entry, parts, heading))
-            except ValueError as error:
-                raise ValueError(f"{path}, line {line}: entry {number} of {heading} {error}") from error
-        rules[heading] = tuple(of_heading)
+    what = "parts"
+    try:
+        parts = _read_parts(content.get("parts") or {})
+        for heading in (REFUSALS, DISCLAIMERS):
+            what, read = heading, []
+            for number, entry in enumerate(content[heading] or [None], start=1):
+                what = f"rule {number} of {heading}"
+                read.append(_read_rule(entry, parts, heading))
+            rules[heading] = tuple(read)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {what} {error}") from error
     patterns = [[rule.body for rule in rules[heading]] for heading in (REFUSALS, DISCLAIMERS)]
     digest = hashlib.sha256(json.dumps([patterns, _CONTRACTIONS, OPENING]).encode()).hexdigest()
     return RefusalRules(rules[REFUSALS], rules[DISCLAIMERS], digest)
@@ -187,18 +175,15 @@ def _first_matches(texts: Sequence[str], rules: Sequence[Rule], heading: str) ->
     return np.array(found, dtype=np.int64)
 
 
-def _read_parts(path: str | Path, content: Any) -> dict[str, str]:
+def _read_parts(content: Any) -> dict[str, str]:
     """Name → the alternatives of a part, as a phrase in parentheses."""
     if not isinstance(content, dict):
-        raise ValueError(f"{path}: parts is {content!r}; write names, each with a list of phrases")
+        raise ValueError(f"is {content!r}; write names, each with a list of phrases")
     parts: dict[str, str] = {}
     for name, alternatives in content.items():
-        try:
-            _check_phrases("phrases", alternatives)
-            parts[str(name)] = f"({'|'.join(_with_parts(phrase, parts) for phrase in alternatives)})"
-            _pattern(parts[str(name)])
-        except ValueError as error:
-            raise ValueError(f"{path}: part '{name}' {error}") from error
+        _check_phrases(f"the part '{name}'", alternatives)
+        parts[str(name)] = f"({'|'.join(_with_parts(phrase, parts) for phrase in alternatives)})"
+        _pattern(parts[str(name)])
     return parts
 
 
@@ -248,4 +233,4 @@ def _pattern(phrase: str) -> str:
 def _check_phrases(what: str, phrases: Any) -> None:
     """Checks that this is a list of one string or more, none of them blank."""
     if not isinstance(phrases, list) or not all(isinstance(value, str) and value.strip() for value in phrases or [0]):
-        raise ValueError(f"has {what}: {phrases!r}; write a list of texts that are not empty")
+        raise ValueError(f"has {what}: {phrases!r}; write a list of non-empty texts")

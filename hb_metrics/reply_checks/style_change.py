@@ -47,7 +47,8 @@ def style_change(before: RunStyles, after: RunStyles) -> dict[str, Any]:
     Raises:
         ValueError: The runs' styles differ, or they have fewer than two descriptors in common.
     """
-    _check_same_labels(before.labels, after.labels)
+    if list(before.labels) != list(after.labels):
+        raise ValueError("the two runs have different styles; classify the replies of both with the same classifier")
     rows_after = {key: row for row, key in enumerate(after.descriptors)}
     # In alphabetical order, so that ties among the descriptors that moved most do not depend on the order of the runs.
     keys = sorted((key for key in before.descriptors if key in rows_after), key=lambda key: (key[0] or "", key[1]))
@@ -86,25 +87,9 @@ def _pair(before: float, after: float) -> dict[str, float]:
 
 def _movers(keys: Sequence[DescriptorKey], change: np.ndarray) -> dict[str, list[dict[str, Any]]]:
     """The descriptors whose probability of one style fell and rose most; one that did not change is in neither list."""
-
-    def named(order: np.ndarray) -> list[dict[str, Any]]:
-        return [
-            {"axis": keys[row].axis, "descriptor": keys[row].descriptor, "change": float(change[row])}
-            for row in order[:NUM_MOVERS]
-        ]
-
-    falling, rising = np.argsort(change, kind="stable"), np.argsort(-change, kind="stable")
-    return {
-        "biggest_decreases": named(falling[change[falling] < 0]),
-        "biggest_increases": named(rising[change[rising] > 0]),
-    }
-
-
-def _check_same_labels(before: Sequence[str], after: Sequence[str]) -> None:
-    for index in range(max(len(before), len(after))):
-        old, new = (repr(labels[index]) if index < len(labels) else "missing" for labels in (before, after))
-        if old != new:
-            raise ValueError(
-                f"the two runs have different styles: style {index} is {old} before and {new} after; classify the "
-                "replies of both with the same classifier"
-            )
+    movers = {}
+    for name, sign in (("biggest_decreases", 1), ("biggest_increases", -1)):
+        order = np.argsort(sign * change, kind="stable")[:NUM_MOVERS]
+        moved = [row for row in order if sign * change[row] < 0]
+        movers[name] = [{**keys[row]._asdict(), "change": float(change[row])} for row in moved]
+    return movers

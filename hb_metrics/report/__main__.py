@@ -1,4 +1,4 @@
-"""Writes a run's report anew from its results.json, or a page with several runs side by side.
+"""Writes a run's report again from its results.json, or a page with several runs side by side.
 
 python -m hb_metrics.report runs/gpt2
 python -m hb_metrics.report runs/before runs/no_bias runs/bias --names before no_bias bias --output comparison.html
@@ -13,8 +13,7 @@ from jinja2 import UndefinedError
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.page import write_report
 from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.run_folder import REPORT_FILE, run_digest
-from hb_metrics.style_clusters.section import read_results, style_clusters_section
+from hb_metrics.runs.run_folder import REPORT_FILE
 
 COMPARISON_FILE = "comparison.html"
 
@@ -38,35 +37,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--output",
         type=Path,
-        help=f"The HTML file to write. Default: {REPORT_FILE} in the run's folder, or {COMPARISON_FILE} in the last of "
-        "several folders.",
+        help=f"The HTML file to write. Default: {REPORT_FILE} in the run's folder, or {COMPARISON_FILE} in the last "
+        "run's folder.",
     )
     parser.add_argument(
         "--labels",
         type=Path,
-        help="The folder of the labels that a model was tuned on: its ceiling and its directions of bias are shown "
-        "beside the runs. Default: the directions of the first run.",
+        help="The folder of the labels that a model was tuned on, to show their ceiling and use their directions of "
+        "bias. Default: the directions of the first run.",
     )
     parser.add_argument(
         "--human_evaluation",
         type=Path,
-        help="The human_evaluation.json that `human-eval analyse` wrote, to be shown beside the two runs it is about.",
-    )
-    parser.add_argument(
-        "--style_clusters",
-        type=Path,
-        help="The style_clusters.json that `style-clusters` wrote, to be shown in the report of the run it is about.",
+        help="A human_evaluation.json from `human-eval analyse`, to show beside its two runs.",
     )
     arguments = parser.parse_args(argv)
     try:
-        path = write(
-            arguments.runs,
-            arguments.output,
-            arguments.names,
-            arguments.labels,
-            arguments.human_evaluation,
-            arguments.style_clusters,
-        )
+        path = write(**vars(arguments))
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
     except (KeyError, UndefinedError) as error:  # from Python, or from a template
@@ -76,37 +63,27 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def write(
     runs: Sequence[Path],
-    output: Path | None,
+    output: Path | None = None,
     names: Sequence[str] | None = None,
     labels: Path | None = None,
     human_evaluation: Path | None = None,
-    style_clusters: Path | None = None,
 ) -> Path:
     """Writes the page and returns its path.
 
     Raises:
-        ValueError: A folder is not that of a finished run, the names do not fit the runs, or there is no folder to
-            write the page to.
+        ValueError: A folder is not that of a finished run, or an option does not fit the number of runs.
     """
     path = output or (runs[0] / REPORT_FILE if len(runs) == 1 else runs[-1] / COMPARISON_FILE)
-    if output is not None and not output.parent.is_dir():
-        raise ValueError(f"there is no folder '{output.parent}' to write in; make it first")
+    if output is not None and not path.parent.is_dir():
+        raise ValueError(f"there is no folder '{path.parent}' to write in; make it first")
+    for_several = {"names": names, "labels": labels, "human_evaluation": human_evaluation}
+    given = [name for name, value in for_several.items() if value is not None]
+    if len(runs) == 1 and given:
+        raise ValueError(f"--{given[0]} needs two or more runs, and there is one; name another run")
     if len(runs) > 1:
-        if style_clusters is not None:
-            raise ValueError(f"--style_clusters are of one run, and there are {len(runs)}; name that run alone")
         write_comparison(runs, path, names, labels, human_evaluation)
-    elif names is not None:
-        raise ValueError("--names are for several runs, and there is one; name two or more runs, or leave --names out")
-    elif labels is not None:
-        raise ValueError("--labels are for several runs, and there is one; name two or more, such as before and after")
-    elif human_evaluation is not None:
-        raise ValueError("--human_evaluation is of two runs, and there is one; name both")
-    else:
-        run = read_run(runs[0])
-        more = []
-        if style_clusters is not None:
-            more.append(style_clusters_section(read_results(style_clusters, run_digest(run.folder))))
-        write_report(run.results, path, more=more)
+        return path
+    write_report(read_run(runs[0]).results, path)
     return path
 
 

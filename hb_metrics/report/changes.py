@@ -40,7 +40,7 @@ class ChangeRow(NamedTuple):
             written(change.first, self.unit),
             written(change.second, self.unit),
             written_change(change.change, self.unit),
-            MISSING if change.interval is None else _range(change.interval, self.unit, None, 0),
+            MISSING if change.interval is None else _range(change.interval, self.unit, 0),
             self.sentence if self.is_paired else "",
         )
 
@@ -56,12 +56,12 @@ class ChangeRow(NamedTuple):
             value, bounds, unit, form = change.relative, change.relative_interval, " %", None
         digits = _percent_digits(value if change.beyond_chance else max(bounds, key=abs))
         if not change.beyond_chance:
-            return f"not beyond chance ({_range(bounds, form, None, digits)}{unit})"
-        sign = -1 if value < 0 else 1
-        sizes = sorted(sign * bound for bound in bounds)
-        verb = "fell" if value < 0 else "rose"
-        amount = _amount(abs(value), form, digits).lstrip("+")
-        return f"{verb} by {amount}{unit} ({_range((sizes[0], sizes[1]), form, '+', digits)})"
+            return f"not beyond chance ({_range(bounds, form, digits)}{unit})"
+        verb, (low, high) = "rose", bounds
+        if value < 0:
+            verb, low, high = "fell", -high, -low
+        sizes = _range((low, high), form, digits).replace("+", "")
+        return f"{verb} by {_amount(abs(value), form, digits).lstrip('+')}{unit} ({sizes})"
 
 
 class RunChanges(NamedTuple):
@@ -90,14 +90,14 @@ class RunChanges(NamedTuple):
     def reading(self) -> str:
         """How to read the intervals."""
         return (
-            "The interval of a change comes from what the two runs have in common. "
-            f"{self.level} of such intervals contain the true change; one that does not contain 0 is beyond chance. "
-            "Of twenty figures that did not change, one has such an interval all the same. Changes of shares are in "
-            "percentage points. A change is in percent where the first value is clearly above 0."
+            "The interval of a change takes into account that the runs share their prompts. "
+            f"{self.level} of such intervals contain the true change; a change whose interval does not contain 0 is "
+            "beyond chance. Of twenty figures that did not change, one has such an interval all the same. Changes of "
+            "shares are in percentage points. A change is in percent where the first value is clearly above 0."
         )
 
     def notes(self, rows: Sequence[ChangeRow]) -> list[str]:
-        """Why some of these changes, and those of some measurements, have no interval, as sentences."""
+        """Sentences on why some of these changes, and all of some measurements, have no interval."""
         without: dict[str, list[str]] = {}
         for row in rows:
             if row.change.reason is not None:
@@ -171,9 +171,8 @@ def _amount(value: float, unit: Unit | None, digits: int) -> str:
     return fixed(100 * value, digits, "+") if unit is None else written_change(value, unit)
 
 
-def _range(bounds: Bounds, unit: Unit | None, without: str | None, digits: int) -> str:
-    """Lowest and highest; a sign to leave out, where both have the same."""
-    return " to ".join(_amount(bound, unit, digits).lstrip(without or "") for bound in bounds)
+def _range(bounds: Bounds, unit: Unit | None, digits: int) -> str:
+    return " to ".join(_amount(bound, unit, digits) for bound in bounds)
 
 
 def _percent_digits(value: float) -> int:

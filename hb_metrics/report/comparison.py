@@ -12,7 +12,7 @@ from hb_metrics.report.layout.parts import Section, Tile
 from hb_metrics.report.layout.plots import plain, runs_plot
 from hb_metrics.report.layout.rendering import render, write_page
 from hb_metrics.report.run_names import run_names
-from hb_metrics.runs.finished_run import Run, read_run
+from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import run_digest
 from hb_metrics.runs.run_record import tag_of
 
@@ -25,7 +25,7 @@ class Difference(NamedTuple):
 
     Attributes:
         name: Its section and name.
-        values: [runs] the setting in each.
+        values: [runs] Its value in each.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Difference(NamedTuple):
 
     @property
     def contradicts(self) -> bool:
-        """Whether runs differ in it among those that have the measurement it belongs to."""
+        """Whether runs with the measurement it belongs to differ in it."""
         known = [value for value in self.values if value != UNMEASURED]
         return any(value != known[0] for value in known)
 
@@ -48,24 +48,25 @@ def write_comparison(
     """Writes a page with an overview of all runs, the changes from the first, and the second in detail.
 
     Args:
-        runs: Folders of two runs or more, first the one that others are compared with, such as before tuning.
+        runs: Folders of two or more runs; the others are compared with the first, such as the run before tuning.
         path: The HTML file to write.
         names: The names of the runs on the page; `None`: their models, tags or folders.
-        labels: The folder of the labels that a model was tuned on, whose ceiling and directions are shown; `None`: the
-            directions are those of the first run.
+        labels: The folder of the labels that a model was tuned on, with their ceiling and directions; `None`: the
+            directions of the first run.
         human_evaluation: The results of a human evaluation of two of the runs; `None`: there are none.
 
     Raises:
-        ValueError: There are fewer than two runs, a folder is not that of a finished run, there is not one
-            distinct name per run, a run has no measurement in common with the first, or the human evaluation is of
-            other runs.
+        ValueError: A folder is not that of a finished run, names are not distinct, a run has no measurement in common
+            with the first, or the human evaluation is of other runs.
     """
-    if len(runs) < 2:
-        raise ValueError(f"{len(runs)} run to compare; name the folders of two runs or more")
     finished = [read_run(folder) for folder in runs]
     called = run_names(finished, names)
     for other in finished[1:]:
-        _check_in_common(finished[0], other)
+        shared = set(finished[0].results) & set(other.results) - {"run"}
+        if not shared:
+            raise ValueError(
+                f"'{finished[0].folder}' and '{other.folder}' have no measurement in common; choose runs that have one"
+            )
     results = [run.results for run in finished]
     differences = differing_settings([run["run"] for run in results])
     first, second = finished[:2]
@@ -115,7 +116,9 @@ def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -
         if sum(bool(figures) for figures in found) < 2:
             continue
         by_run = dict(zip(names, comparable_figures(found), strict=True))
-        parts = list(dict.fromkeys(figure.part_of for figures in by_run.values() for figure in figures))
+        listed = [figure for figures in by_run.values() for figure in figures]
+        parts = list(dict.fromkeys(figure.part_of for figure in listed))
+        meanings = {figure.name: figure.meaning for figure in listed[::-1] if figure.meaning and figure.is_main}
         tables, plots = [], []
         for part in parts:
             of_part = {name: by_part(figures).get(part, []) for name, figures in by_run.items()}
@@ -130,7 +133,7 @@ def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -
             "tables": tables,
             "choices": [part for part, _ in plots],
             "notes": [f"{name}: {note}" for name, figures in by_run.items() for note in missing_intervals(figures)],
-            "meanings": _meanings([figure for figures in by_run.values() for figure in figures]),
+            "meanings": meanings,
         }
         drawn = {f"runs-{measurement.name}": [plot for _, plot in plots]} if plots else {}
         html = render(_FOLDER / "overview.html.jinja", context)
@@ -148,7 +151,7 @@ def pair_tiles(changes: RunChanges) -> list[Tile]:
 
 
 def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Sentences on what the differing settings mean for the comparison.
+    """Sentences on the consequences of differing settings for the comparison.
 
     Args:
         differences: The settings that differ.
@@ -187,18 +190,3 @@ def _rows(by_run: Mapping[str, Sequence[Figure]]) -> list[tuple[str, list[Figure
     of_run = [{figure.name: figure for figure in figures} for figures in by_run.values()]
     labels = {figure.name: figure.label for figures in by_run.values() for figure in figures}
     return [(label, [figures.get(name) for figures in of_run]) for name, label in labels.items()]
-
-
-def _meanings(figures: Sequence[Figure]) -> dict[str, str]:
-    """Figure → what it means, once for all runs."""
-    return {figure.name: figure.meaning for figure in figures[::-1] if figure.meaning and figure.is_main}
-
-
-def _check_in_common(first: Run, second: Run) -> None:
-    measured = [[each.name for each in MEASUREMENTS if each.name in run.results] for run in (first, second)]
-    if not set(measured[0]) & set(measured[1]):
-        before, after = (", ".join(names) or "nothing" for names in measured)
-        raise ValueError(
-            f"'{first.folder}' measured {before} and '{second.folder}' {after}; choose runs that have a measurement in "
-            "common"
-        )

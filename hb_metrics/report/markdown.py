@@ -41,11 +41,13 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
             levels |= {figure.confidence_level or 0.0 for figure in main.values() if figure.interval is not None}
         for name in dict.fromkeys(name for main in by_run for name in main):
             rows.append([escape_markdown(name), *(_cell(main.get(name)) for main in by_run)])
-        notes = [measurement.card_sentences(run) for run in results if measurement.name in run]
-        having = [name for name, run in zip(called, results, strict=True) if measurement.name in run]
-        for name, of_run in zip(having, notes, strict=True):
+        notes = {}
+        for name, run in zip(called, results, strict=True):
+            if measurement.name in run:
+                notes[name] = measurement.card_sentences(run)
+        for name, of_run in notes.items():
             for note in of_run:
-                is_shared = all(note in of_other for of_other in notes)
+                is_shared = all(note in of_other for of_other in notes.values())
                 sentences.append(note if is_shared else f"{name}: {note}")
     if levels:
         sentences.insert(0, f"In brackets: {' or '.join(share(level, 0) for level in sorted(levels))} intervals.")

@@ -8,30 +8,27 @@ from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import quick_values
 from hb_metrics.report.layout.figure import Figure
-from hb_metrics.report.layout.parts import Section, Tile
+from hb_metrics.report.layout.parts import Tile
 from hb_metrics.report.layout.rendering import write_page
 from hb_metrics.runs.run_record import measured_model, model_title, served_sentences
 
 _FOLDER = Path(__file__).parent
 
 
-def write_report(
-    results: Mapping[str, Any], path: Path, *, to_come: Sequence[Measurement] = (), more: Sequence[Section] = ()
-) -> list[str]:
+def write_report(results: Mapping[str, Any], path: Path, *, to_come: Sequence[Measurement] = ()) -> list[str]:
     """Writes the report of a run.
 
     Args:
         results: The content of results.json, with any of its measurements.
         path: The HTML file to write.
         to_come: The measurements that the run has still to make; the report states that it is not complete.
-        more: Sections on later work on the run, after those of its measurements.
 
     Returns:
         The sentences under the title, which answer whether the model treats people differently.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
     reports = [measurement.report(results) for measurement in measured]
-    sections = [*(section for report in reports for section in report.sections), *more]
+    sections = [section for report in reports for section in report.sections]
     answers = [report.answer for report in reports if report.answer is not None]
     context = {
         "run": results["run"],
@@ -67,12 +64,11 @@ def tiles(figures: Sequence[Figure]) -> list[Tile]:
 
 
 def quick_sentence(settings: Mapping[str, Any], measurements: Sequence[Measurement]) -> str | None:
-    """Which options `--quick` lowered in these measurements; `None`: it was not set, or changed nothing in them."""
-    lowered = [
-        f"--{name} {value}, where the default is {getattr(measurement.options, name)}"
-        for measurement in measurements
-        if measurement.options is not None
-        for name, value in quick_values([measurement.options]).items()
-        if settings.get(name) == value
-    ]
+    """The options that `--quick` lowered in these measurements; `None`: it was not set, or lowered none."""
+    lowered = []
+    kinds = [measurement.options for measurement in measurements if measurement.options is not None]
+    for name, value in quick_values(kinds).items():
+        if settings.get(name) == value:
+            default = next(getattr(kind, name) for kind in kinds if hasattr(kind, name))
+            lowered.append(f"--{name} {value}, where the default is {default}")
     return f"A quick look (--quick): {'; '.join(lowered)}." if settings.get("quick") and lowered else None

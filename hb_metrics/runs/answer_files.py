@@ -1,7 +1,7 @@
-"""Files of what was answered elsewhere, by any engine or by people: replies and log-probabilities, by the prompt's id.
+"""Reads replies and log-probabilities that any engine or people gave to the exported prompts.
 
-Parquet, JSON lines or CSV, by the suffix. Columns that are not named here are passed over, so that rows of the exported
-prompts with answers added will do. Whatever would bias a figure is refused, with the row that it was found in.
+Parquet, JSON lines or CSV, by the suffix. Other columns are ignored, so exported rows with answers added will do. A row
+that would bias a figure is rejected with its number.
 """
 
 import csv
@@ -25,11 +25,11 @@ class GivenReply(NamedTuple):
     Attributes:
         row: Its number in the file, from 1.
         id: The prompt's id.
-        text: The prompt's text, if the file has it.
-        reply: The reply without white space around it; empty: there is none.
+        text: The prompt's text; `None`: not in the file.
+        reply: The reply, stripped; empty: none.
         num_tokens: Its number of tokens; `None`: not known.
-        truncated: Whether it was cut at its greatest length; `None`: not known.
-        reasoning: What was thought before it; `None`: nothing.
+        truncated: Whether it was cut at the maximum length; `None`: not known.
+        reasoning: The thought before it; `None`: none.
     """
 
     row: int
@@ -47,9 +47,9 @@ class GivenLogProbability(NamedTuple):
     Attributes:
         row: Its number in the file, from 1.
         id: The prompt's id.
-        text: The prompt's text, if the file has it.
+        text: The prompt's text; `None`: not in the file.
         log_probability: Summed over its tokens, natural logarithm.
-        num_tokens: Over how many tokens.
+        num_tokens: The number of these tokens.
     """
 
     row: int
@@ -60,7 +60,7 @@ class GivenLogProbability(NamedTuple):
 
 
 def read_replies_file(path: str | Path) -> list[GivenReply]:
-    """Reads a file of replies: columns `id` and `reply`, and if there `text`, `num_tokens`, `truncated`, `reasoning`.
+    """Reads a file of replies: columns `id`, `reply`, and optionally `text`, `num_tokens`, `truncated`, `reasoning`.
 
     Raises:
         ValueError: The file or a row is not valid.
@@ -68,16 +68,19 @@ def read_replies_file(path: str | Path) -> list[GivenReply]:
     """
     given = []
     for number, row in enumerate(_rows(Path(path), ("id", "reply")), start=1):
-        cell = _Cells(path, number, row)
+        place = f"'{path}', row {number}"
+        truncated = {"true": True, "false": False}.get(str(row.get("truncated")).lower())
+        if truncated is None and row.get("truncated") not in (None, ""):
+            raise _invalid(place, row, "truncated", "true or false")
         given.append(
             GivenReply(
                 number,
-                cell.id(),
-                cell.text("text"),
-                (cell.text("reply") or "").strip(),
-                cell.whole_number("num_tokens", 0),
-                cell.truth("truncated"),
-                (cell.text("reasoning") or "").strip() or None,
+                _text(place, row, "id") or "",
+                _text(place, row, "text"),
+                (_text(place, row, "reply") or "").strip(),
+                None if row.get("num_tokens") in (None, "") else _whole_number(place, row, "num_tokens", 0),
+                truncated,
+                (_text(place, row, "reasoning") or "").strip() or None,
             )
         )
     if not any(reply.reply for reply in given):
@@ -86,32 +89,30 @@ def read_replies_file(path: str | Path) -> list[GivenReply]:
 
 
 def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
-    """Reads a file of log-probabilities: columns `id`, `log_probability` and `num_tokens`, and `text` if it is there.
+    """Reads a file of log-probabilities: columns `id`, `log_probability`, `num_tokens`, and optionally `text`.
 
     Raises:
-        ValueError: The file or a row is not valid, an id is there twice, or all values are the same.
+        ValueError: The file or a row is not valid, an id occurs twice, or all values are the same.
         OSError: There is no such file.
     """
     given = []
+    allowed = "the summed natural logarithm, a finite number of 0 or less, and above -700 per token"
     for number, row in enumerate(_rows(Path(path), ("id", "log_probability", "num_tokens")), start=1):
-        cell = _Cells(path, number, row)
-        tokens = cell.whole_number("num_tokens", 1)
-        if tokens is None:
-            raise cell.error("num_tokens", "a whole number of 1 or more")
-        value = cell.number("log_probability", "the summed natural logarithm, a finite number of 0 or less")
-        if value > 0 or not math.isfinite(value):
-            raise cell.error("log_probability", "the summed natural logarithm, a finite number of 0 or less")
-        if -value / tokens > 700:  # exp of more is infinite
-            raise cell.error("log_probability", "a sum with less than 700 a token: this perplexity would be infinite")
-        given.append(GivenLogProbability(number, cell.id(), cell.text("text"), value, tokens))
-    if twice := sorted(identifier for identifier, number in Counter(row.id for row in given).items() if number > 1):
-        raise ValueError(
-            f"'{path}' has {len(twice):,} ids more than once, such as {twice[0]}; give one log-probability per prompt"
+        place = f"'{path}', row {number}"
+        tokens = _whole_number(place, row, "num_tokens", 1)
+        value = _number(place, row, "log_probability", allowed)
+        if not 0 <= -value / tokens <= 700:  # exp of more is infinite
+            raise _invalid(place, row, "log_probability", allowed)
+        given.append(
+            GivenLogProbability(number, _text(place, row, "id") or "", _text(place, row, "text"), value, tokens)
         )
+    identifier, number = Counter(row.id for row in given).most_common(1)[0]
+    if number > 1:
+        raise ValueError(f"'{path}' has the id {identifier} {number} times; give one log-probability per prompt")
     if len(given) > 1 and len({row.log_probability for row in given}) == 1:
         raise ValueError(
-            f"all log-probabilities in '{path}' are {given[0].log_probability:g}, which those of different texts never "
-            "are; give those of the model"
+            f"all log-probabilities in '{path}' are {given[0].log_probability:g}, although the texts differ; give the "
+            "model's log-probabilities"
         )
     return given
 
@@ -124,26 +125,25 @@ def check_ids(
     *,
     what: str,
 ) -> None:
-    """Checks that rows are about the prompts that are asked for, and about all of them.
+    """Checks that the rows answer the prompts of the run, and all of them.
 
     Args:
         path: The file.
         given: Its rows.
-        ids: [prompts] the ids asked for.
-        texts: [prompts] their texts.
-        what: What the file has for each, for the message.
+        ids: [prompts] Their ids.
+        texts: [prompts] Their texts.
+        what: The name of an answer, for the error.
 
     Raises:
-        ValueError: Rows are about other prompts, or prompts have none.
+        ValueError: Rows answer other prompts, or prompts have no answer.
     """
     text_of = dict(zip(ids, texts, strict=True))
-    foreign = [row.id for row in given if row.id not in text_of]
-    if foreign:
-        raise ValueError(
-            f"{len(foreign):,} rows of '{path}' have ids that this run does not ask for, such as '{foreign[0]}'; give "
-            "the options that the prompts were exported with, or leave these rows out"
-        )
     for row in given:
+        if row.id not in text_of:
+            raise ValueError(
+                f"'{path}', row {row.row}: the id '{row.id}' is not an id of this run's prompts; set the options that "
+                "the prompts were exported with, or delete the rows of other prompts"
+            )
         if row.text is not None and row.text != text_of[row.id]:
             raise ValueError(
                 f"'{path}', row {row.row}: its text is not the text of prompt {row.id}; give answers to the prompts of "
@@ -158,17 +158,17 @@ def check_ids(
 
 
 def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dict[str, list[GivenReply]], int]:
-    """The replies to each prompt, whatever their order in the file.
+    """Groups replies by prompt, whatever their order in the file.
 
-    Greedy decoding gives one reply to a prompt, however often it is asked, so identical replies are then one reply. The
-    same holds where all replies to every prompt are one text.
+    Greedy decoding always gives the same reply to a prompt, so identical replies then count once. Likewise where all
+    replies to every prompt are one text.
 
     Args:
         given: The rows of the file.
         greedy: Whether greedy replies were asked for.
 
     Returns:
-        Id → replies, in the order of their texts; and how many were left out as copies of another one.
+        Id → replies, in the order of their texts; and the number of copies left out.
     """
     by_prompt: dict[str, list[GivenReply]] = {}
     for row in given:
@@ -190,66 +190,44 @@ def file_digest(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class _Cells:
-    """The cells of a row, each checked as it is asked for."""
+def _invalid(place: str, row: Mapping[str, Any], column: str, allowed: str) -> ValueError:
+    value = row.get(column)
+    shown = value if not isinstance(value, str) or len(value) <= 40 else "(a text)"
+    return ValueError(f"{place}: {column} is {shown!r}; give {allowed}")
 
-    def __init__(self, path: str | Path, number: int, row: Mapping[str, Any]) -> None:
-        self._path, self._number, self._row = path, number, row
 
-    def error(self, column: str, allowed: str) -> ValueError:
-        value = self._row.get(column)
-        shown = value if not isinstance(value, str) or len(value) <= 40 else "(a text)"
-        return ValueError(f"'{self._path}', row {self._number}: {column} is {shown!r}; give {allowed}")
+def _text(place: str, row: Mapping[str, Any], column: str) -> str | None:
+    value = row.get(column)
+    if value is not None and not isinstance(value, str):
+        raise _invalid(place, row, column, "a text")
+    if value is not None and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise _invalid(place, row, column, "a text of whole characters; this one has half of a surrogate pair")
+    return value
 
-    def id(self) -> str:
-        value = self._row.get("id")
-        if not isinstance(value, str) or not value:
-            raise self.error("id", "the id of an exported prompt")
-        return value
 
-    def text(self, column: str) -> str | None:
-        value = self._row.get(column)
-        if value is not None and not isinstance(value, str):
-            raise self.error(column, "a text")
-        if value is not None and any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise self.error(column, "a text of whole characters; this one has half of a surrogate pair")
-        return value
+def _number(place: str, row: Mapping[str, Any], column: str, allowed: str) -> float:
+    value = row.get(column)
+    try:
+        if value is None or isinstance(value, bool):
+            raise ValueError
+        number = float(value)
+        if not math.isfinite(number):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _invalid(place, row, column, allowed) from error
+    return number
 
-    def number(self, column: str, allowed: str) -> float:
-        value = self._row.get(column)
-        if isinstance(value, str):
-            try:
-                return float(value)
-            except ValueError as error:
-                raise self.error(column, allowed) from error
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.error(column, allowed)
-        try:
-            return float(value)
-        except OverflowError as error:
-            raise self.error(column, allowed) from error
 
-    def whole_number(self, column: str, least: int) -> int | None:
-        if self._row.get(column) in (None, ""):
-            return None
-        allowed = f"a whole number of {least} or more"
-        value = self.number(column, allowed)
-        if not math.isfinite(value) or value != int(value) or value < least:
-            raise self.error(column, allowed)
-        return int(value)
-
-    def truth(self, column: str) -> bool | None:
-        value = self._row.get(column)
-        if value in (None, ""):
-            return None
-        known = {"true": True, "false": False}.get(str(value).lower())
-        if known is None:
-            raise self.error(column, "true or false")
-        return known
+def _whole_number(place: str, row: Mapping[str, Any], column: str, least: int) -> int:
+    allowed = f"a whole number of {least} or more"
+    value = _number(place, row, column, allowed)
+    if value != int(value) or value < least:
+        raise _invalid(place, row, column, allowed)
+    return int(value)
 
 
 def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of a file by its suffix; raises a ValueError if a needed column is not there."""
+    """The rows of a file, read according to its suffix."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise ValueError(f"'{path}' ends in none of {', '.join(SUFFIXES)}; save the file as one of these")
@@ -263,23 +241,21 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
             rows = _json_lines(path)
             names = list(dict.fromkeys(name for row in rows for name in row))
     except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
-        first_line = str(error).partition("\n")[0]
-        how = ", as UTF-8" if isinstance(error, UnicodeDecodeError) else ""
-        raise ValueError(f"'{path}' cannot be read as {suffix[1:]} ({first_line}); save it again{how}") from error
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"'{path}' cannot be read as {suffix[1:]} ({reason}); save it again, as UTF-8") from error
     if not rows:
         raise ValueError(f"'{path}' has no rows; give one for each exported prompt")
     for column in needed:
-        if column not in names:
+        if names.count(column) != 1:
             raise ValueError(
-                f"'{path}' has no column '{column}'; it needs {', '.join(needed)}; it has {', '.join(map(str, names))}"
+                f"'{path}' has {names.count(column) or 'no'} columns '{column}'; it needs {', '.join(needed)}, each "
+                f"once; it has {', '.join(map(str, names))}"
             )
-        if names.count(column) > 1:
-            raise ValueError(f"'{path}' has the column '{column}' twice; leave one of them out")
     return rows
 
 
 def _csv_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
-    """The columns and rows; raises a ValueError for a row of another length, as a comma in a bare text makes it."""
+    """The columns and rows; rejects a row of another length, which a comma in a text without quotes produces."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = [cells for cells in csv.reader(file, strict=True) if cells]
     names = lines[0] if lines else []

@@ -1,11 +1,11 @@
-"""What a run would ask, written into a file for any engine or for people to answer; no model is loaded."""
+"""Exports the requests of a run to a file, for any engine or for people to answer; loads no model."""
 
 import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hb_dataset.whole_files import write_atomically
+from hb_dataset.whole_files import write_atomically, write_text
 from hb_metrics.measurements.settings import Settings
 
 if TYPE_CHECKING:
@@ -14,51 +14,50 @@ if TYPE_CHECKING:
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
 SUFFIXES = (".parquet", ".jsonl")
-REPLY, LOG_PROBABILITY = "reply", "log_probability"  # what is wanted of a row
+REPLY, LOG_PROBABILITY = "reply", "log_probability"  # the kinds of requests
 
 _COLUMNS = ("id", "wanted", "text", "question", "messages", "personas", "seed")
 
 
 def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
-    """Writes what a run would ask: a row for each reply and each log-probability that is wanted.
+    """Writes the requests of a run: one row per reply and per log-probability.
 
     Args:
         settings: The options of the run.
         prompts: Its prompts.
-        path: A file with one of `SUFFIXES`. One that is there already stays if it has this content.
+        path: A new file with one of `SUFFIXES`.
 
     Returns:
         The path.
 
     Raises:
-        ValueError: The file has another suffix or other content, or there is nothing to ask.
+        ValueError: The file exists or has another suffix, or there is nothing to ask.
     """
     import pyarrow.parquet as pq
 
     if path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"'{path}' ends in none of {', '.join(SUFFIXES)}; give a file that does")
+    if path.exists():
+        raise ValueError(f"'{path}' exists; move it away, or give another name")
     table = requested(settings, prompts)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".jsonl":
-        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist())
-        _check_new(path, path.is_file() and path.read_bytes() == text.encode())
-        write_atomically(path, lambda scratch: scratch.write_bytes(text.encode()))
+        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist()))
     else:
-        _check_new(path, path.is_file() and _holds(path, table))
         write_atomically(path, lambda scratch: pq.write_table(table, scratch, compression="zstd"))
     wanted = table["wanted"].to_pylist()
-    print(f"{wanted.count(REPLY):,} replies and {wanted.count(LOG_PROBABILITY):,} log-probabilities are asked for")
+    print(f"{wanted.count(REPLY):,} replies and {wanted.count(LOG_PROBABILITY):,} log-probabilities are requested")
     print(f"prompts: {path.resolve()}")
     return path
 
 
 def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
-    """What a run would ask.
+    """The requests of a run.
 
     Returns:
-        Columns `id`, `wanted` ("reply" or "log_probability") and `text`; of replies also `question` (after a cue, see
-        `replies/cues.py`), `messages` (role and content), `personas`, `seed` and `decoding`, which are null for
-        log-probabilities: those are of the text alone.
+        Columns `id`, `wanted` ("reply" or "log_probability") and `text`; for replies also `question` (after a cue, see
+        `replies/cues.py`), `messages` (role and content), `personas`, `seed` and `decoding`, which are null for the
+        log-probability of a text.
 
     Raises:
         ValueError: There is nothing to ask, or a measurement needs the model itself.
@@ -72,8 +71,8 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
     for measurement in asked_measurements(settings) or []:
         if "weights" in measurement.needs:
             raise ValueError(
-                f"measurement '{measurement.name}' needs the model itself and asks nothing that could be exported; "
-                "leave it out of --measurements"
+                f"measurement '{measurement.name}' needs the model itself and has no requests to export; leave it out "
+                "of --measurements"
             )
     needs = {need for measurement in wanted_measurements(settings) for need in measurement.needs}
     message = pa.struct([("role", pa.string()), ("content", pa.string())])
@@ -106,25 +105,10 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
             columns[name] += [None] * number
     if not columns["id"]:
         raise ValueError(
-            "these measurements ask a model for nothing; name others in --measurements, such as generation"
+            "these measurements ask a model for nothing; name another in --measurements, such as generation"
         )
     types = {"messages": pa.list_(message), "personas": pa.list_(pa.string()), "seed": pa.int64()}
     arrays = {name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()}
     if decoding is not None:
         arrays["decoding"] = pa.array([decoding] * num_replies + [None] * (len(columns["id"]) - num_replies))
     return pa.table(arrays)
-
-
-def _holds(path: Path, table: "pa.Table") -> bool:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.read_table(path).equals(table)
-    except (pa.ArrowException, OSError):
-        return False
-
-
-def _check_new(path: Path, same: bool) -> None:
-    if path.exists() and not same:
-        raise ValueError(f"'{path}' is there already, with other content; move it away, or give another name")

@@ -1,7 +1,6 @@
 """Reads the files of a finished run: results, replies, style vectors, mean styles."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +12,7 @@ import pyarrow.parquet as pq
 from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.runs.replies import Replies, nonempty_replies, prompt_ids
 from hb_metrics.runs.run_folder import (
-    BIAS_VALUES_FILE,
     PROMPTS_FILE,
-    REFUSALS_FILE,
     REPLIES,
     RESULTS_FILE,
     SHARD_RUN,
@@ -29,78 +26,46 @@ from hb_metrics.stats.bias_values import DescriptorKey
 _STYLE_PREFIX = "style: "
 _STYLES_COLUMN = "probabilities"
 
-NO_RESULTS_ERROR = "'{folder}' has no {file}; give the folder of a finished run"
-NO_STYLES_ERROR = "'{folder}' has no style vectors; measure with --measurements generation first"
-OTHER_PROMPTS_ERROR = (
-    "{number:,} of the replies in '{folder}' are to none of its prompts; measure again in a new folder"
-)
-TWICE_ERROR = (
-    "'{folder}' has the same replies in several files, of which some are not the run's; give the command of the run "
-    "again, which moves those aside"
-)
-OTHER_RUN_ERROR = (
-    "'{path}' is of another run than the one that is recorded beside it; give the command of the run again, which "
-    "writes it again and keeps this one under another name"
-)
-DAMAGED_ERROR = "'{path}' is damaged ({error}); give the command of the run again, which writes it again"
-NOT_PROBABILITIES_ERROR = (
-    "'{path}' lacks probabilities from 0 to 1, as many in each row and file, in column '{column}': it was changed or "
-    "damaged; measure again in a new folder"
-)
-
 
 class StyleShards:
-    """A run's style vectors, read from its shards in slices of rows; never all of them are in memory.
+    """A run's style vectors, or the probabilities of another classifier, read from its shards.
 
     Attributes:
-        ids: [replies] ids of the prompts.
-        shape: Number of replies and number of styles.
+        ids: [replies] The replies' ids.
+        shape: The number of replies and the number of styles.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._files = sorted(folder.glob("*.parquet"))
-        if not self._files:
-            raise ValueError(NO_STYLES_ERROR.format(folder=folder))
-        _check_run(self._files)
+        files = sorted(folder.glob("*.parquet"))
+        if not files:
+            raise ValueError(f"'{folder}' has no style vectors; measure with --measurements generation first")
+        _check_run(files)
+        blocks: list[np.ndarray] = []
         self.ids: list[str] = []
-        starts = [0]
-        for file in self._files:
-            self.ids += _read_table(file, ["id"])["id"].to_pylist()
-            starts.append(len(self.ids))
-        if len(set(self.ids)) < len(self.ids):
-            raise ValueError(TWICE_ERROR.format(folder=folder))
-        self._starts = starts
-        self._last: tuple[int, np.ndarray] | None = None
-        widths = [_list_size(file) for file in self._files]
-        for file, width in zip(self._files, widths, strict=True):
-            if width is None or width != widths[0]:
-                raise ValueError(NOT_PROBABILITIES_ERROR.format(path=file, column=_STYLES_COLUMN))
-        self.shape = (len(self.ids), widths[0] or 0)
+        for file in files:
+            table = _read_table(file)
+            column = table[_STYLES_COLUMN].combine_chunks() if _STYLES_COLUMN in table.column_names else pa.nulls(0)
+            size = getattr(column.type, "list_size", None)
+            values = column.flatten().to_numpy(zero_copy_only=False) if size else np.empty(0)
+            is_valid = size and not column.null_count and ((values >= 0) & (values <= 1)).all()
+            if not is_valid or (blocks and size != blocks[0].shape[1]):
+                raise ValueError(
+                    f"'{file}' lacks probabilities from 0 to 1, as many in each row and file, in column "
+                    f"'{_STYLES_COLUMN}': it was changed or damaged; measure again in a new folder"
+                )
+            blocks.append(values.reshape(-1, size))
+            self.ids += table["id"].to_pylist()
+        _check_once(self.ids, folder)
+        self._values = np.concatenate(blocks)
+        self.shape = self._values.shape
 
     def __len__(self) -> int:
-        """How many replies."""
+        """The number of replies."""
         return len(self.ids)
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        """[rows, styles] the style vectors of these replies."""
-        first, last, step = rows.indices(len(self.ids))
-        if step != 1:
-            raise ValueError(f"style vectors are read in slices of step 1, not {step}")
-        parts = [
-            self._shard(index)[max(first - start, 0) : last - start]
-            for index, (start, end) in enumerate(pairwise(self._starts))
-            if start < last and first < end
-        ]
-        return np.concatenate(parts) if parts else np.empty((0, self.shape[1]), np.float32)
-
-    def _shard(self, index: int) -> np.ndarray:
-        if self._last is None or self._last[0] != index:
-            column = _read_table(self._files[index], [_STYLES_COLUMN])[_STYLES_COLUMN].combine_chunks()
-            values = column.flatten().to_numpy(zero_copy_only=False)
-            if column.null_count or not ((values >= 0) & (values <= 1)).all():
-                raise ValueError(NOT_PROBABILITIES_ERROR.format(path=self._files[index], column=_STYLES_COLUMN))
-            self._last = index, values.reshape(-1, self.shape[1])
-        return self._last[1]
+        """[rows, styles] The style vectors of these replies."""
+        return self._values[rows]
 
 
 class Run(NamedTuple):
@@ -119,113 +84,84 @@ def read_run(folder: Path) -> Run:
     """Reads the results of a finished run.
 
     Raises:
-        ValueError: There are none, they are not the results of a run, or the run has another layout.
+        ValueError: The folder has no results, or has those of another release.
     """
     path = folder / RESULTS_FILE
     if not path.is_file():
-        raise ValueError(NO_RESULTS_ERROR.format(folder=folder, file=RESULTS_FILE))
+        raise ValueError(f"'{folder}' has no {RESULTS_FILE}; give the folder of a finished run")
     results = read_json(path)
-    if not isinstance(results, dict) or "run" not in results or not all(map(_is_object, results.values())):
+    sections = list(results.values()) if isinstance(results, dict) and "run" in results else [None]
+    if not all(isinstance(section, dict) for section in sections):
         raise ValueError(f"'{path}' does not hold the results of a run; give the folder of a finished run")
     check_layout(folder, results["run"])
     return Run(folder, results)
 
 
 def read_prompts(folder: Path) -> pa.Table:
-    """The prompts that a run measured, with `descriptor_plural`.
+    """Reads the prompts that a run measured, with `descriptor_plural`.
 
     Raises:
-        ValueError: The file does not exist, or is of another run.
+        ValueError: The file does not exist, or belongs to another run.
     """
-    path = folder / PROMPTS_FILE
-    if not path.is_file():
-        raise ValueError(f"'{folder}' has no {PROMPTS_FILE}; give the folder of a run")
-    _check_run([path])
-    return _read_table(path)
+    return _read_file(folder / PROMPTS_FILE)
 
 
 def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table | None:
-    """A run's replies: the columns of `requests.REPLY_SCHEMA`, with `axis`, `descriptor`, … of their prompts.
+    """Reads a run's replies: the columns of `requests.REPLY_SCHEMA`, with their prompts' `axis`, `descriptor`, ….
 
     Args:
         folder: The run folder.
         prompts: Its prompts; `None`: those in the folder.
 
     Returns:
-        The table in the order of the prompts, which is that of the style vectors; `None`: there are none.
+        The table in the order of the prompts, which is also the order of the style vectors; `None`: there are none.
 
     Raises:
-        ValueError: They are of another run, or some are not replies to its prompts.
+        ValueError: They belong to another run, or some are not replies to its prompts.
     """
-    files = sorted((folder / REPLIES).glob("*.parquet"))
-    if not files:
+    replies = read_shards(folder / REPLIES)
+    if replies is None:
         return None
-    _check_run(files)
-    replies = pa.concat_tables([_read_table(file) for file in files])
-    if pc.count_distinct(replies["id"]).as_py() < len(replies):
-        raise ValueError(TWICE_ERROR.format(folder=folder / REPLIES))
+    _check_once(replies["id"].to_pylist(), folder / REPLIES)
     prompts = read_prompts(folder) if prompts is None else prompts
     rows = pc.index_in(prompt_ids(replies["id"]), prompts["id"])
     if rows.null_count:
-        raise ValueError(OTHER_PROMPTS_ERROR.format(folder=folder, number=rows.null_count))
+        raise ValueError(
+            f"{rows.null_count:,} of the replies in '{folder}' are to none of its prompts; measure again in a new "
+            "folder"
+        )
     order = pc.sort_indices(rows)  # shards have them by length
+    table = replies.take(order)
     about = prompts.drop_columns(["id", "text"]).take(rows.take(order))
-    return pa.table({**_columns(replies.take(order)), **_columns(about)})
+    for name in about.column_names:
+        table = table.append_column(name, about[name])
+    return table.replace_schema_metadata(None)
 
 
 def read_stored_replies(folder: Path, prompts: pa.Table | None = None) -> Replies | None:
-    """A run's replies that are not empty, with what their prompts are about; as `read_reply_table`."""
+    """Reads a run's non-empty replies with their prompts' axes, descriptors and templates; as `read_reply_table`."""
     table = read_reply_table(folder, prompts)
     return None if table is None else nonempty_replies(table, table)
 
 
-def read_shards(run: Run, subfolder: str, columns: Sequence[str]) -> pa.Table | None:
-    """Columns of a measurement's shards, in the order of the shards; `None`: there are none.
+def read_shards(folder: Path, columns: Sequence[str] | None = None) -> pa.Table | None:
+    """Reads a measurement's shards in their order; `None`: there are none.
 
     Raises:
-        ValueError: They are of another run.
+        ValueError: They belong to another run.
     """
-    files = sorted((run.folder / subfolder).glob("*.parquet"))
+    files = sorted(folder.glob("*.parquet"))
     if not files:
         return None
     _check_run(files)
     return pa.concat_tables([_read_table(file, columns) for file in files])
 
 
-def read_bias_values(run: Run) -> pa.Table:
-    """The bias value of each of a run's replies: `id` and `bias_value`, in the order of its replies.
-
-    Raises:
-        ValueError: The file does not exist, or is of another run.
-    """
-    path = run.folder / BIAS_VALUES_FILE
-    if not path.is_file():
-        raise ValueError(NO_STYLES_ERROR.format(folder=run.folder))
-    _check_run([path])
-    return _read_table(path)
-
-
-def read_refusals(run: Run) -> pa.Table:
-    """Whether each of a run's replies is a refusal and a disclaimer: `id`, `refusal`, `disclaimer`, in their order.
-
-    Raises:
-        ValueError: The file does not exist, or is of another run.
-    """
-    path = run.folder / REFUSALS_FILE
-    if not path.is_file():
-        raise ValueError(
-            f"'{run.folder}' has no {REFUSALS_FILE}, being of an earlier release or without replies; "
-            "measure again in a new folder"
-        )
-    _check_run([path])
-    return _read_table(path)
-
-
 def read_styles(run: Run) -> RunStyles | None:
-    """A run's mean style of each descriptor; `None`: the run has none.
+    """Reads a run's mean style for each descriptor; `None`: the run has none.
 
     Raises:
-        ValueError: The file is of another run.
+        ValueError: The file belongs to another run.
     """
     path = run.folder / STYLE_MEANS_FILE
     if not path.is_file():
@@ -235,10 +171,10 @@ def read_styles(run: Run) -> RunStyles | None:
 
 
 def read_style_means(path: Path) -> RunStyles:
-    """The mean style of each descriptor, from a file of a run or a copy of it.
+    """Reads the mean style for each descriptor, from a file of a run or a copy of that file.
 
     Raises:
-        ValueError: It is not such a file.
+        ValueError: The file has other columns.
     """
     table = _read_table(path)
     columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
@@ -256,35 +192,56 @@ def read_style_means(path: Path) -> RunStyles:
 
 
 def recorded_run(path: Path) -> str | None:
-    """The digest of the run that a Parquet file is of; `None`: not recorded."""
+    """The digest of the run that wrote a Parquet file; `None`: not recorded."""
     mark = (pq.read_schema(path).metadata or {}).get(SHARD_RUN)
     return None if mark is None else mark.decode()
 
 
+def _read_file(path: Path) -> pa.Table:
+    if not path.is_file():
+        raise ValueError(f"'{path.parent}' has no {path.name}; give the folder of a run that measured generation")
+    _check_run([path])
+    return _read_table(path)
+
+
+def _check_once(ids: Sequence[str], folder: Path) -> None:
+    if len(set(ids)) < len(ids):
+        raise ValueError(
+            f"'{folder}' has the same replies in several files, some of which belong to another run; run the same "
+            "command again, which moves those aside"
+        )
+
+
 def _check_run(files: Sequence[Path]) -> None:
-    """Raises a ValueError if a file is damaged or its metadata name another run; one that names none is accepted."""
+    """Rejects a file whose metadata name another run; files that name none are accepted."""
     run = run_digest(files[0].parent).encode()
     for path in files:
         try:
             metadata = pq.read_schema(path).metadata or {}
-        except pa.ArrowInvalid as error:
-            raise ValueError(DAMAGED_ERROR.format(path=path, error=error)) from error
+        except pa.ArrowInvalid:
+            continue  # `_read_table` says what is wrong
         if metadata.get(SHARD_RUN, run) != run:
-            raise ValueError(OTHER_RUN_ERROR.format(path=path))
+            raise ValueError(
+                f"'{path}' is of another run than the one that is recorded beside it; run the same command again, "
+                "which writes a new file and keeps this one under another name"
+            )
 
 
 def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Reads a Parquet file, by its checksums where it has any.
+    """Reads a Parquet file and verifies its checksums.
 
     Raises:
-        ValueError: It is damaged, or a number in it is NaN or infinite; the message has its path.
+        ValueError: The file is damaged, or a number in it is NaN or infinite.
     """
     try:
         table = pq.read_table(path, columns=None if columns is None else list(columns), page_checksum_verification=True)
-    except PermissionError:  # nothing is known of what is in it
+    except PermissionError:  # nothing is known about the content
         raise
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise ValueError(DAMAGED_ERROR.format(path=path, error=str(error).partition("\n")[0])) from error
+        reason = str(error).partition("\n")[0]
+        raise ValueError(
+            f"'{path}' is damaged ({reason}); run the same command again, which writes the file again"
+        ) from error
     for name in table.column_names:
         numbers = pc.list_flatten(table[name]) if pa.types.is_fixed_size_list(table[name].type) else table[name]
         if pa.types.is_floating(numbers.type) and not pc.all(pc.is_finite(numbers), min_count=0).as_py():
@@ -294,19 +251,3 @@ def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
                 "measure again in a new folder"
             )
     return table
-
-
-def _list_size(path: Path) -> int | None:
-    """How many probabilities each row has; `None`: it has no such column."""
-    schema = pq.read_schema(path)
-    index = schema.get_field_index(_STYLES_COLUMN)
-    return None if index < 0 else getattr(schema.field(index).type, "list_size", None)
-
-
-def _is_object(content: Any) -> bool:
-    """Whether it is an object of JSON, as the record of a run and the results of each measurement are."""
-    return isinstance(content, dict)
-
-
-def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
-    return dict(zip(table.column_names, table.columns, strict=True))

@@ -1,6 +1,5 @@
-"""Gates: limits of figures (`--fail_above`) that make a run fail once its report is written."""
+"""Gates: limits on figures (`--fail_above`) that make a run fail after its report is written."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,14 +7,9 @@ from typing import Any
 from hb_dataset.hints import did_you_mean
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import Settings
+from hb_metrics.report.layout.figure import Figure
 
 GATE_STATUS = 3  # the exit status of a run with a figure above its limit, or one that cannot be judged
-
-FORM_ERROR = "fail_above is {text!r}, with {part!r}; write figure=limit, separated by commas, as in full_gen_bias=12"
-ABOVE = "{name} is above its limit {limit:g}: {shown}"
-NOT_JUDGED = "{name} cannot be judged against its limit {limit:g}: {why}"
-NO_VALUE = "this run has no value of it"
-NEVER_ABOVE = "it is a share, which is never above 1; 2% is written 0.02"
 
 
 class GateError(Exception):
@@ -26,40 +20,34 @@ def read_gates(text: str | None) -> dict[str, float]:
     """Name of each figure → its limit.
 
     Args:
-        text: `name=limit`, separated by commas, or the same as a JSON object; `None`: no limits.
+        text: `name=limit`, separated by commas; `None`: no limits.
 
     Raises:
         ValueError: It is not of that form, or names a figure twice.
     """
-    if text is None:
-        return {}
-    if text.lstrip().startswith("{"):  # a mapping in a YAML file of options
-        try:
-            parts = [f"{name}={limit}" for name, limit in json.loads(text).items()]
-        except ValueError as error:
-            raise ValueError(FORM_ERROR.format(text=text, part=text)) from error
-    else:
-        parts = text.split(",")
     gates: dict[str, float] = {}
-    for part in parts:
-        name, _, number = part.partition("=")
+    for part in [] if text is None else text.split(","):
+        name, _, number = (word.strip() for word in part.partition("="))
         try:
             limit = float(number)
-        except ValueError as error:
-            raise ValueError(FORM_ERROR.format(text=text, part=part)) from error
-        if not math.isfinite(limit) or not name.strip():
-            raise ValueError(FORM_ERROR.format(text=text, part=part))
-        if name.strip() in gates:
-            raise ValueError(f"fail_above names the figure '{name.strip()}' twice; give one limit")
-        gates[name.strip()] = limit
+        except ValueError:
+            limit = math.nan
+        if not math.isfinite(limit) or not name:
+            raise ValueError(
+                f"fail_above is {text!r}, with {part!r}; write figure=limit, separated by commas, as in "
+                "full_gen_bias=12"
+            )
+        if name in gates:
+            raise ValueError(f"fail_above names the figure '{name}' twice; give one limit")
+        gates[name] = limit
     return gates
 
 
 def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict[str, float]:
-    """The limits of a run, all of figures that these measurements have.
+    """The limits of a run, on figures of these measurements.
 
     Raises:
-        ValueError: One is of another figure; the message lists those allowed.
+        ValueError: These measurements do not have the figure.
     """
     gates = read_gates(settings.run.fail_above)
     allowed = [name for measurement in measurements for name in measurement.gate_names(settings)] if gates else []
@@ -74,34 +62,32 @@ def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict
 
 
 def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], gates: Mapping[str, float]) -> list[str]:
-    """A sentence for each figure that is above its limit, or cannot be judged.
+    """A sentence for each figure that exceeds its limit or cannot be judged.
 
-    What counts is the upper end of its interval, or the value of a figure that never has one. A figure whose interval
+    The upper end of its interval counts, or the value of a figure that never has an interval. A figure whose interval
     could not be estimated is not judged by its value, which may be far off.
     """
-    figures = {
-        figure.key: figure
-        for measurement in measurements
-        if measurement.name in results
-        for figure in measurement.figures(results)
-        if figure.key is not None
-    }
+    figures: dict[str | None, Figure] = {}
+    for measurement in measurements:
+        if measurement.name in results:
+            figures |= {figure.key: figure for figure in measurement.figures(results)}
     sentences = []
     for name, limit in gates.items():
         figure = figures.get(name)
+        why = shown = None
         if figure is None or figure.value is None or not math.isfinite(figure.value):
-            sentences.append(NOT_JUDGED.format(name=name, limit=limit, why=NO_VALUE))
+            why = "this run has no value of it"
         elif figure.unit in ("share", "small_share") and limit >= 1:  # it was meant in percent
-            sentences.append(NOT_JUDGED.format(name=name, limit=limit, why=NEVER_ABOVE))
-        elif figure.interval is None and figure.confidence_level is not None:  # it was to have one
+            why = "it is a share, which is never above 1; 2% is written 0.02"
+        elif figure.interval is None and figure.confidence_level is not None:
             why = f"it is {figure.value:.6g}, and its interval could not be estimated from so few replies"
-            sentences.append(NOT_JUDGED.format(name=name, limit=limit, why=why))
         elif figure.interval is None:
-            if figure.value > limit:
-                shown = f"it is {figure.value:.6g}, and has no interval"
-                sentences.append(ABOVE.format(name=name, limit=limit, shown=shown))
+            shown = f"it is {figure.value:.6g}, and has no interval" if figure.value > limit else None
         elif figure.interval[1] > limit:
             low, high = figure.interval
             shown = f"it is {figure.value:.6g}, with an interval from {low:.6g} to {high:.6g}"
-            sentences.append(ABOVE.format(name=name, limit=limit, shown=shown))
+        if why is not None:
+            sentences.append(f"{name} cannot be judged against its limit {limit:g}: {why}")
+        if shown is not None:
+            sentences.append(f"{name} is above its limit {limit:g}: {shown}")
     return sentences

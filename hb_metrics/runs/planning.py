@@ -1,6 +1,6 @@
 """Plans a run: chooses its prompts and measurements, loads the model, and describes the run for run.json."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def read_prompts(settings: Settings) -> "pa.Table":
-    """The prompts of the run, with the plural forms of their terms.
+    """Reads the prompts of the run, with the plural forms of their terms.
 
     Returns:
         The columns of the config (`hb_dataset.prompt_table.PROMPT_SCHEMA`), and for each column of terms one with
@@ -30,33 +30,26 @@ def read_prompts(settings: Settings) -> "pa.Table":
     Raises:
         ValueError: The vocabulary is not valid, or does not have an axis.
     """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     from hb_dataset.balanced_sample import balanced_sample
     from hb_dataset.prompts import config_vocabulary, load_table, version_of
 
     config, folder, axes = settings.run.dataset_config, settings.run.vocabulary_dir, settings.run.axes
     prompts = load_table(config, folder)
     if axes is not None:
-        prompts = only_axes(prompts, axes, folder or version_of(config))
+        known = sorted(prompts["axis"].unique().to_pylist())
+        for axis in axes:
+            if axis not in known:
+                raise ValueError(
+                    f"axis '{axis}' is not in {folder or version_of(config)}; {did_you_mean(axis, known)}allowed: "
+                    f"{', '.join(known)}"
+                )
+        prompts = prompts.filter(pc.is_in(prompts["axis"], pa.array(axes, pa.string())))
     if settings.run.sample is not None:
         prompts = balanced_sample(prompts, settings.run.sample, seed=settings.run.seed)
     return with_plurals(prompts, config_vocabulary(config, folder))
-
-
-def only_axes(prompts: "pa.Table", axes: list[str], vocabulary: str) -> "pa.Table":
-    """The prompts of these axes.
-
-    Raises:
-        ValueError: The prompts do not have an axis.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    known = sorted(prompts["axis"].unique().to_pylist())
-    for axis in axes:
-        if axis not in known:
-            hint = did_you_mean(axis, known)
-            raise ValueError(f"axis '{axis}' is not in {vocabulary}; {hint}allowed: {', '.join(known)}")
-    return prompts.filter(pc.is_in(prompts["axis"], pa.array(axes, pa.string())))
 
 
 def read_files(settings: Settings) -> dict[str, Any]:
@@ -64,16 +57,12 @@ def read_files(settings: Settings) -> dict[str, Any]:
 
     Returns:
         Name of each measurement that is asked for or required → what its `read_files` returned.
-
-    Raises:
-        ValueError: An option is missing, or a file is not valid.
-        OSError: There is no such file.
     """
     return {measurement.name: measurement.read_files(settings) for measurement in wanted_measurements(settings)}
 
 
 def model_source(settings: Settings) -> "Source | None":
-    """Where the files of the model are that is measured; `None`: it is not loaded here.
+    """Finds the files of the model; `None`: it is not loaded here.
 
     Raises:
         ValueError: Options contradict each other.
@@ -84,54 +73,45 @@ def model_source(settings: Settings) -> "Source | None":
     run = settings.run
     if run.is_served or run.replies_file is not None or run.logprobs_file is not None:
         return None
-    return find_source(
-        run.model,
-        run.revision,
-        adapter=run.adapter,
-        gguf_file=run.gguf_file,
-    )
+    return find_source(run.model, run.revision, adapter=run.adapter, gguf_file=run.gguf_file)
 
 
-def load(settings: Settings, source: "Source | None", digests: Mapping[str, str], device: Any) -> "Engine":
-    """Loads the model that is measured, or whatever else answers for it.
+def load(settings: Settings, source: "Source | None", device: Any) -> "Engine":
+    """Loads the engine that answers the run: a model, or files of answers.
 
     Args:
         settings: The options of the run.
-        source: Where its files are.
-        digests: Those of local folders, so that they are not hashed again.
-        device: Where it runs, unless it is spread by `--device_map`.
+        source: Where the model's files are; `None`: there are files of answers.
+        device: Where it runs, unless `--device_map` spreads it.
 
     Raises:
         ValueError: It is not a language model, or cannot be loaded.
         OSError: There is no such model.
     """
-    options = settings.run
+    run = settings.run
     if source is None:
         from hb_metrics.inference.engines.files import FileEngine
 
-        return FileEngine(options.model, options.replies_file, options.logprobs_file)
+        return FileEngine(run.model, run.replies_file, run.logprobs_file)
     from hb_metrics.inference.engines.local import LocalEngine
     from hb_metrics.inference.models.loading import load_model
 
     return LocalEngine(
         load_model(
             source,
-            dtype=settings.run.dtype,
+            dtype=run.dtype,
             device=device,
-            device_map=settings.run.device_map,
-            trust_remote_code=settings.run.trust_remote_code,
-            digests=digests,
+            device_map=run.device_map,
+            trust_remote_code=run.trust_remote_code,
         )
     )
 
 
 def connect(settings: Settings, folder: Path) -> "Engine | None":
-    """Probes the server of a model that is served, on the main process; `None`: the model is not served.
-
-    A run that is resumed goes on with what was found when it began, if that is found again.
+    """Probes the server of a served model, on the main process; `None`: the model is not served.
 
     Raises:
-        ValueError: The server did not respond, or is not as it was when the run began.
+        ValueError: The server did not respond, or has changed since the run began.
     """
     if not settings.run.is_served:
         return None
@@ -144,10 +124,10 @@ def connect(settings: Settings, folder: Path) -> "Engine | None":
 
 
 def choose_measurements(settings: Settings, engine: "Engine") -> list[Measurement]:
-    """The measurements asked for, or those by default; as far as the engine can, also those that they require.
+    """The measurements asked for or the default ones, and those they require as far as the engine can do them.
 
     Raises:
-        ValueError: A measurement was asked for that the engine cannot do.
+        ValueError: The engine cannot do a measurement that was asked for.
     """
     for measurement in asked_measurements(settings) or []:
         if lack := _lack(measurement, engine):
@@ -157,25 +137,16 @@ def choose_measurements(settings: Settings, engine: "Engine") -> list[Measuremen
     return [measurement for measurement in wanted_measurements(settings) if _lack(measurement, engine) is None]
 
 
-def left_out(settings: Settings, engine: "Engine") -> dict[str, str]:
-    """Name of each measurement that would be measured if the engine could → a sentence for the report."""
-    lacks = {measurement: _lack(measurement, engine) for measurement in wanted_measurements(settings)}
-    return {
-        measurement.name: f"{measurement.title} is left out: {engine.name} {lack.why}."
-        for measurement, lack in lacks.items()
-        if lack is not None
-    }
-
-
 def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
-    """Everything the results depend on, for run.json; the number of processes is not part of it.
+    """Everything that the results depend on, for run.json; the number of processes is not part of it.
 
     Args:
-        task: What all measurements start from.
-        measurements: What is measured.
+        task: The state that all measurements share.
+        measurements: The measurements.
         work: Name of each measurement → its plan.
     """
     settings, prompts = task.settings, task.prompts
+    num_cells = len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
     # An adapter and a GGUF file are described with the model.
     without = {*CHANGE_NOTHING, "adapter", "gguf_file"}
     run: dict[str, Any] = {
@@ -186,23 +157,22 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
             "config": settings.run.dataset_config,
             "digest": table_digest(prompts),
             "num_prompts": prompts.num_rows,
-            **({} if settings.run.sample is None else {"num_cells": _num_cells(prompts)}),
+            **({} if settings.run.sample is None else {"num_cells": num_cells}),
             "num_distinct_texts": len(prompts["text"].unique()),
             "num_descriptors": len(prompts.group_by(["axis", "descriptor"]).aggregate([])),
             "num_axes": len(prompts["axis"].unique()),
             "num_templates": len(prompts["template"].unique()),
         },
     }
-    if left := left_out(settings, task.engine):
-        run["left_out"] = left
+    left_out = {}
+    for measurement in wanted_measurements(settings):
+        if lack := _lack(measurement, task.engine):
+            left_out[measurement.name] = f"{measurement.title} is left out: {task.engine.name} {lack.why}."
+    if left_out:
+        run["left_out"] = left_out
     for measurement in measurements:
         run |= measurement.describe(work[measurement.name])
     return {**run, "versions": package_versions()}
-
-
-def _num_cells(prompts: "pa.Table") -> int:
-    """How many cells (a term in a template) have a prompt."""
-    return len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
 
 
 def _lack(measurement: Measurement, engine: "Engine") -> "Lack | None":
@@ -211,7 +181,7 @@ def _lack(measurement: Measurement, engine: "Engine") -> "Lack | None":
 
 
 def wanted_measurements(settings: Settings) -> list[Measurement]:
-    """The measurements asked for, or those by default, and those that they require; in the order of the list."""
+    """The measurements asked for or the default ones, and those they require, in the order of the list."""
     asked = asked_measurements(settings)
     chosen = [measurement for measurement in MEASUREMENTS if measurement.by_default] if asked is None else asked
     required = {name for measurement in chosen for name in measurement.requires}

@@ -19,10 +19,10 @@ class Replies(NamedTuple):
         ids: Ids of the prompts.
         axes: Demographic axes.
         descriptors: Descriptors.
-        templates: Templates; where a question was asked after the prompt, with the question, since replies to two
-            questions are not compared.
-        prompts: The prompts as the model was given them, with that question.
-        texts: The replies; or the prompts once more, if these are classified.
+        templates: Templates; with the question that followed the prompt, if any, since replies to different questions
+            are not compared.
+        prompts: The prompts as the model read them, with that question.
+        texts: The replies; or the prompts again, where these are classified.
     """
 
     ids: list[str]
@@ -34,24 +34,19 @@ class Replies(NamedTuple):
 
 
 def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
-    """The replies that are not empty, with their prompts' axes, descriptors and templates.
+    """The non-empty replies, with their prompts' axes, descriptors and templates.
 
     Args:
-        prompts: The prompts that were replied to, in the order of `replies`.
+        prompts: The prompt of each reply, as `replied_prompts` returns them.
         replies: Replies with the columns of `requests.REPLY_SCHEMA`.
-
-    Raises:
-        ValueError: The ids of the two tables differ.
     """
-    if not prompts["id"].equals(replies["id"]):
-        raise ValueError("prompts and replies are not about the same rows in the same order")
     rows = [row for row, reply in enumerate(replies["reply"].to_pylist()) if not is_empty(reply)]
     kept = pa.array(rows, pa.int64())
     ids, axes, descriptors, templates = (
         prompts[name].take(kept).to_pylist() for name in ("id", "axis", "descriptor", "template")
     )
     contexts, texts = (replies[name].take(kept).to_pylist() for name in ("text", "reply"))
-    questions = questions_of(replies.take(kept))
+    questions = replies["question"].take(kept).to_pylist()
     templates, contexts = (with_questions(column, questions) for column in (templates, contexts))
     return Replies(ids, axes, descriptors, templates, contexts, texts)
 
@@ -67,7 +62,7 @@ def prompt_ids(reply_ids: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Ar
 
 
 def replied_prompts(prompts: pa.Table, replies: pa.Table) -> pa.Table:
-    """The prompt of each reply, with the reply's id for its own.
+    """The prompt of each reply, under the reply's id.
 
     Raises:
         ValueError: A reply is to none of the prompts.
@@ -77,11 +72,6 @@ def replied_prompts(prompts: pa.Table, replies: pa.Table) -> pa.Table:
         raise ValueError(f"{rows.null_count:,} replies are to none of the prompts")
     taken = prompts.take(rows)
     return taken.set_column(taken.column_names.index("id"), "id", replies["id"])
-
-
-def questions_of(replies: pa.Table) -> list[str | None]:
-    """[replies] the question asked after each prompt; `None`: none was, as in runs of earlier releases."""
-    return replies["question"].to_pylist() if "question" in replies.column_names else [None] * len(replies)
 
 
 def with_questions(sentences: Sequence[str], questions: Sequence[str | None]) -> list[str]:

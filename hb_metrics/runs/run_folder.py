@@ -34,25 +34,7 @@ SHARD_RUN = b"holistic_bias.run"  # in the metadata of a Parquet file: the diges
 VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 
 _DESCRIPTORS, _PLURAL = ("descriptor", "first_descriptor", "second_descriptor"), "_plural"
-_ABSENT = "not recorded"
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_NO_ACCESS = (errno.EROFS, errno.EACCES, errno.EPERM)
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
-
-NOT_A_RUN_ERROR = "output_dir '{folder}' has files in it and no {file}; give an empty or a new folder"
-UNREADABLE_ERROR = "'{path}' cannot be read ({error}); move it away, or measure again in another folder"
-IN_USE_ERROR = (
-    "output_dir '{folder}' is in use by a run that has not ended; wait until it has, or give another output_dir"
-)
-OTHER_LAYOUT_ERROR = (
-    "'{folder}' holds a run of another release, whose files have another layout (layout {other}, now {layout}); "
-    "measure again in a new folder, or use the release of that run: {release}"
-)
-NO_LOCKS_NOTE = "the file system of '{folder}' has no locks: make sure that no other run uses this folder"
-OTHER_SETTINGS_ERROR = """\
-output_dir '{folder}' holds a run with other settings:
-{differences}
-give another output_dir, or the same settings"""
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -69,7 +51,9 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(UNREADABLE_ERROR.format(path=path, error=error)) from error
+        raise ValueError(
+            f"'{path}' cannot be read ({error}); move it away, or measure again in another folder"
+        ) from error
 
 
 def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
@@ -100,30 +84,9 @@ def plural_forms(prompts: pa.Table) -> dict[str, str]:
     return forms
 
 
-def write_prompts(folder: Path, prompts: pa.Table) -> None:
-    """Writes the prompts of a run into its folder, so that nobody has to build them again from a later vocabulary.
-
-    A file that holds them already is left as it is; one that is damaged or of another run is kept under another name.
-    """
-    path, marks = folder / PROMPTS_FILE, _run_marks(folder)
-    if path.is_file():
-        try:
-            table = pq.read_table(path)
-        except PermissionError:  # shows nothing about what is in it
-            raise
-        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-            fault = f"is damaged ({str(error).partition(chr(10))[0]})"
-        else:
-            if table.equals(prompts) and table.schema.metadata == marks:
-                return
-            fault = "does not hold the prompts of this run"
-        print(f"{path} {fault}; it is written again, and kept as {set_aside(path).name}")
-    write_table(path, prompts)
-
-
 def write_table(path: Path, table: pa.Table) -> None:
     """Writes a Parquet file of a run folder, with the digest of its run in its metadata."""
-    marked = table.replace_schema_metadata(_run_marks(path.parent))
+    marked = table.replace_schema_metadata({SHARD_RUN: run_digest(path.parent).encode()})
     write_atomically(path, lambda scratch: pq.write_table(marked, scratch, compression="zstd"))
 
 
@@ -149,7 +112,10 @@ def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
     version = layout.get("version") if isinstance(layout, dict) else 1
     if version != LAYOUT:
         release = (run.get("versions") or {}).get("holistic-bias") or "not recorded"
-        raise ValueError(OTHER_LAYOUT_ERROR.format(folder=folder, other=version, layout=LAYOUT, release=release))
+        raise ValueError(
+            f"'{folder}' holds a run of another release, with another layout of its files (layout {version}, now "
+            f"{LAYOUT}); measure again in a new folder, or use the release of that run: {release}"
+        )
 
 
 def package_versions(*more: str) -> dict[str, str | None]:
@@ -191,11 +157,14 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
         return False
     recorded = read_json(path)
     if not isinstance(recorded, dict):
-        raise ValueError(UNREADABLE_ERROR.format(path=path, error="it is not the record of a run"))
+        raise ValueError(f"'{path}' is not the record of a run; move it away, or measure again in another folder")
     if "layout" in run:  # other jobs have no layout version
         check_layout(folder, recorded)
-    if different := run_differences(recorded, run, "there", "here"):
-        raise ValueError(OTHER_SETTINGS_ERROR.format(folder=folder, differences="\n".join(different)))
+    if different := "\n".join(run_differences(recorded, run, "there", "here")):
+        raise ValueError(
+            f"output_dir '{folder}' holds a run with other settings:\n{different}\n"
+            "give another output_dir, or the same settings"
+        )
     return True
 
 
@@ -209,18 +178,21 @@ def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: 
         elsewhere: Where the second is.
     """
     one, other = _flat(first), _flat(second)
-    different = [name for name in {**one, **other} if one.get(name, _ABSENT) != other.get(name, _ABSENT)]
-    return [f"  {name} is {_shown(one, name)} {where} and {_shown(other, name)} {elsewhere}" for name in different]
+    lines = []
+    for name in {**one, **other}:
+        if name not in one or name not in other or one[name] != other[name]:
+            values = [repr(record[name]) if name in record else "not recorded" for record in (one, other)]
+            lines.append(f"  {name} is {values[0]} {where} and {values[1]} {elsewhere}")
+    return lines
 
 
 @contextmanager
 def hold_folder(folder: Path) -> Iterator[None]:
     """Keeps other runs out of a run folder while this lasts, and clears away what killed ones left half-written.
 
-    The system lets go of the lock when the process ends, however it ends. That holds on local disks and on network
-    file systems that have locks. Where the system has none (Lustre without `flock`), filelock takes the file itself for
-    the lock and knows a dead owner on the same machine only; where locks are refused (NFS without its lock service),
-    there is none, and a note is printed.
+    The system releases the lock when the process ends, however it ends. Without locks in the system (Lustre without
+    `flock`), filelock uses the file itself and detects a dead owner on the same machine only. Where the system rejects
+    locks (NFS without its lock service), a note is printed.
 
     Raises:
         ValueError: Another run holds the folder, or it has files in it and is not a run folder.
@@ -231,11 +203,13 @@ def hold_folder(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout as error:
-        raise ValueError(IN_USE_ERROR.format(folder=folder)) from error
+        raise ValueError(
+            f"output_dir '{folder}' is in use by a run that has not ended; wait for its end, or give another output_dir"
+        ) from error
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
-        print(NO_LOCKS_NOTE.format(folder=folder))
+        print(f"the file system of '{folder}' has no locks: make sure that no other run uses this folder")
     try:
         remove_leftovers(folder)
         yield
@@ -243,45 +217,9 @@ def hold_folder(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-@contextmanager
-def explained_write_errors(folder: Path) -> Iterator[None]:
-    """Explains errors of a full disk or of a folder without write access: what is kept, and what to do.
-
-    Raises:
-        OSError: Instead of the system's own about the folder or a file in it, with the same errno.
-    """
-    try:
-        yield
-    except OSError as error:
-        path = Path(str(error.filename))
-        is_of_run = path.is_relative_to(folder) or folder.is_relative_to(path)
-        if is_of_run and error.errno in _FULL:
-            explained = OSError(
-                f"no space is left to write '{path}' ({error.strerror}); all that is finished is kept. Make room and "
-                "give the same command again: it resumes where it stopped"
-            )
-        elif is_of_run and error.errno in _NO_ACCESS:
-            explained = OSError(
-                f"no access to '{path}' ({error.strerror}); all that is there is kept. Make output_dir '{folder}' "
-                "writable, or give another one"
-            )
-        else:
-            raise
-        explained.errno = error.errno
-        raise explained from error
-
-
-def _run_marks(folder: Path) -> dict[bytes, bytes]:
-    return {SHARD_RUN: run_digest(folder).encode()}
-
-
 def _check_run_or_empty(folder: Path) -> None:
     if not (folder / RUN_FILE).exists() and any(not child.name.startswith(".") for child in folder.iterdir()):
-        raise ValueError(NOT_A_RUN_ERROR.format(folder=folder, file=RUN_FILE))
-
-
-def _shown(run: dict[str, Any], name: str) -> str:
-    return repr(run[name]) if name in run else _ABSENT
+        raise ValueError(f"output_dir '{folder}' has files in it and no {RUN_FILE}; give an empty or a new folder")
 
 
 def _flat(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,13 +33,13 @@ def model_title(model: Mapping[str, Any]) -> str:
 
 
 def measured_model(run: Mapping[str, Any]) -> str:
-    """What was measured: a commit of a Hub id, the embedded model, a folder or file; its quantisation and adapter."""
+    """The measured model: a commit of a Hub id, the embedded model, a folder or file; its quantisation and adapter."""
     model = run["model"]
     if model.get("served"):
-        return f"{_without_path(model['name'])}, asked for over HTTP (a server of the OpenAI interface)"
+        return f"{_without_path(model['name'])}, asked over HTTP (a server of the OpenAI interface)"
     digest = model["digest"][:_DIGEST_LETTERS]
     if model.get("answered_in_files"):
-        return f"{_without_path(model['name'])}, going by files of its answers (digest {digest})"
+        return f"{_without_path(model['name'])}, known from files of its answers (digest {digest})"
     gguf_file, quantization, adapter = (model.get(name) for name in ("gguf_file", "quantization", "adapter"))
     if is_on_hub(model):
         words = f"commit {digest} of {model['name']}" + ("" if gguf_file is None else f", {gguf_file}")
@@ -57,33 +57,34 @@ def measured_model(run: Mapping[str, Any]) -> str:
 
 
 def figures_belong_to(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a run's figures are about: its adapter if it has one, else the model."""
+    """The subject of a run's figures: its adapter if it has one, else the model."""
     return model.get("adapter") or model
 
 
 def served_sentences(run: Mapping[str, Any]) -> list[str]:
-    """Where a served model was asked for, and what the probe found there; empty: it was loaded."""
+    """The address of a served model, and the findings of the probe; empty: the model was loaded here."""
     served = run["model"].get("served")
     if not served:
         return []
     where = " and ".join(served["base_urls"] or [f"the Inference Provider {served['provider']}"])
     called = f", which calls it {served['model']}" if served["model"] not in (None, run["model"]["name"]) else ""
     if not served["samples"]:
-        samples = "draws nothing: it gives the same answer whatever the seed"
+        samples = "does not sample: its answers do not depend on the seed"
     elif served["seed_repeats"]:
-        samples = "draws other answers with another seed, and the same with the same one"
+        samples = "samples, and repeats its answers with the same seed"
     else:
-        samples = "draws other answers with another seed, and also with the same one: asked again, replies would differ"
+        samples = "samples, and does not repeat its answers with the same seed: another run would have other replies"
     likelihoods = "all tokens of a prompt" if served["likelihoods"] else "no prompt"
     reasoning = {
-        "apart": "gives what the model thinks apart",
-        "in the text": "gives what the model thinks in the text, from which it was taken out",
+        "apart": "returns thoughts apart",
+        "in the text": "returns thoughts in the text, from which they were removed",
     }.get(served["reasoning"], "showed no thoughts of the model")
-    kept = {True: "keeps to", False: "does not keep to", None: "was not seen to reach"}[served["max_tokens_kept"]]
+    kept = {True: "keeps to", False: "exceeds", None: "was not seen to reach"}[served["max_tokens_kept"]]
     return [
-        f"Served by {where}{called}; no weights were loaded here: what runs there is known from what it says alone.",
-        f"A probe before the run found that the server {samples}; gives log-probabilities of {likelihoods}; "
-        f"{kept} the greatest number of tokens that it is given; and {reasoning}.",
+        f"Served by {where}{called}. No weights were loaded here, so the server's statements are the only source on "
+        "the model.",
+        f"A probe before the run found that the server {samples}; returns log-probabilities of {likelihoods}; {kept} "
+        f"the maximum number of tokens; and {reasoning}.",
     ]
 
 
@@ -110,7 +111,7 @@ def tag_of(results: Mapping[str, Any]) -> str | None:
 
 
 def cue_of(results: Mapping[str, Any]) -> str:
-    """Where the model was told who the user is; "prompt" in runs of earlier releases, which knew no other."""
+    """Where the model was told who the user is."""
     cue: str = results["run"].get("generation", {}).get("cue", "prompt")
     return cue
 

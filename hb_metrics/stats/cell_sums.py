@@ -22,26 +22,6 @@ _FIRST_CAPACITY = 256
 # Probabilities that are worked on at once: the intermediate arrays (12 bytes each) stay in the processor's cache.
 _BLOCK_ENTRIES = 2**16
 
-SHAPE_ERROR = "style probabilities have the shape {shape}; give [replies, styles], one row of probabilities a reply"
-PROBABILITY_ERROR = (
-    "style probability {value} in row {row}, column {column}; probabilities are numbers of at least 0 "
-    "({count} rows have others)"
-)
-ROW_SUM_ERROR = (
-    "style probabilities of row {row} sum to {total:.6g}, not to 1 ({count} rows do not); "
-    "give the classifier's probabilities, after softmax"
-)
-NUM_STYLES_ERROR = (
-    "these replies have {given} style probabilities each, earlier ones {expected}; classify all with one classifier"
-)
-NUM_LABELS_ERROR = (
-    "there are {labels} labels for {styles} style probabilities a reply; give the name of each style, in order"
-)
-AXES_ERROR = "axes were {before} with earlier replies and are {now} with these; give axes always or never"
-NOT_KEPT_ERROR = (
-    "the replies were not kept, and {what} needs them; make the CellSums, or load the module, with keep_replies=True"
-)
-
 
 class Cell(NamedTuple):
     """A descriptor of an axis (`None` if no axes were given) in a template."""
@@ -54,7 +34,7 @@ class Cell(NamedTuple):
 class Moments(NamedTuple):
     """Mean and unbiased variance over the replies within cells: both [cells, styles + clusters].
 
-    Unknown variances are NaN: those in cells of one reply, and those of clusters that the sums were not made with.
+    Variances in cells of one reply are NaN: unknown.
     """
 
     means: np.ndarray
@@ -65,10 +45,8 @@ class CellSums:
     """Sums over the replies of each cell, fed in batches with `add`.
 
     Args:
-        labels: [styles] names of the styles, given here or later to `gen_bias`.
-        clusters: Styles of each cluster; `None`: the paper's six if the labels have them. To subtract the sampling
-            noise of a cluster's sum, the cluster has to be known while replies are added: give labels (and clusters)
-            here.
+        labels: [styles] names of the styles; `None`: no clusters, and no values by style.
+        clusters: Styles of each cluster; `None`: the paper's six if the labels have them.
         keep_replies: Whether to keep the replies as well, in float32, for intervals.
 
     Raises:
@@ -133,8 +111,8 @@ class CellSums:
         self._check_width(values.shape[1])
         _check_probabilities(values)
         if self._num_replies and self._with_axes != (axes is not None):
-            words = {True: "given", False: "not given"}
-            raise ValueError(AXES_ERROR.format(before=words[self._with_axes], now=words[axes is not None]))
+            before, now = ("given", "not given") if self._with_axes else ("not given", "given")
+            raise ValueError(f"axes were {before} with earlier replies and are {now} here; give axes always or never")
         cells, codes = _cells(descriptors, templates, axes)
 
         self.num_styles, self._with_axes = values.shape[1], axes is not None
@@ -169,37 +147,22 @@ class CellSums:
             templates.setdefault(cell.template, {}).setdefault(cell.axis, []).append(cell)
         return templates
 
-    def moments(self, cells: Sequence[Cell], columns: Mapping[str, Sequence[int]]) -> Moments:
+    def moments(self, cells: Sequence[Cell]) -> Moments:
         """Means and unbiased variances over the replies within cells, of the styles and of the sum of each cluster."""
         indices = [self._indices[cell] for cell in cells]
         counts = self._counts[indices, None].astype(float)
-        sums = with_cluster_sums(self._sums[indices, : self.num_styles], columns)
-        squares = self._squares[indices]
-        if list(columns.items()) != list(self.columns.items()):
-            squares = squares[:, : self.num_styles]
-        num_known = squares.shape[1]
-        variances = np.full_like(sums, np.nan)
+        sums = with_cluster_sums(self._sums[indices, : self.num_styles], self.columns)
         with np.errstate(invalid="ignore", divide="ignore"):
             # Rounding may leave a little less than 0.
-            known = np.maximum(squares - sums[:, :num_known] ** 2 / counts, 0) / (counts - 1)
-        variances[:, :num_known] = np.where(counts > 1, known, np.nan)
-        if num_known < sums.shape[1] and self.keep_replies:
-            for cell, count, row in zip(cells, counts, variances, strict=True):
-                if count > 1:
-                    row[self.num_styles :] = cluster_sums(self.replies(cell), columns).var(axis=0, ddof=1)
-        return Moments(sums / counts, variances)
+            known = np.maximum(self._squares[indices] - sums**2 / counts, 0) / (counts - 1)
+        return Moments(sums / counts, np.where(counts > 1, known, np.nan))
 
     def replies(self, cell: Cell) -> np.ndarray:
-        """The replies of a cell, in an order that does not depend on the order in which they were added.
+        """The kept replies of a cell, in an order that does not depend on the order in which they were added.
 
         Returns:
             [replies, styles], float64.
-
-        Raises:
-            ValueError: The replies were not kept.
         """
-        if not self.keep_replies:
-            raise ValueError(NOT_KEPT_ERROR.format(what="this"))
         if self._rows is None:
             self._batches = [np.concatenate(self._batches)]
             self._batch_indices = [np.concatenate(self._batch_indices)]
@@ -241,10 +204,13 @@ class CellSums:
         self._squares[indices] += (members @ exact) * (1 / _STEPS)
 
     def _check_width(self, width: int) -> None:
-        if self.num_styles is not None and width != self.num_styles:
-            raise ValueError(NUM_STYLES_ERROR.format(given=width, expected=self.num_styles))
-        if self.labels is not None and width != len(self.labels):
-            raise ValueError(NUM_LABELS_ERROR.format(labels=len(self.labels), styles=width))
+        expected = self.num_styles if self.labels is None else len(self.labels)
+        if expected is not None and width != expected:
+            who = "earlier replies have" if self.labels is None else "labels name"
+            raise ValueError(
+                f"these replies have {width} style probabilities each, and {who} {expected}; classify all replies with "
+                "one classifier, and give its labels in order"
+            )
 
     def _make_room(self, width: int) -> None:
         """Doubles the arrays until every cell has a row, so that growing costs no more than filling."""
@@ -267,14 +233,14 @@ def _as_matrix(values: Any) -> np.ndarray:
         if matrix.dtype == object:  # rows that are arrays, or a missing number
             matrix = np.stack(list(matrix))
         matrix = as_numbers(matrix)
+        if matrix.ndim != 2 and matrix.shape != (0,):
+            raise TypeError(f"shape {matrix.shape}")
     except (TypeError, ValueError, RuntimeError, IndexError) as error:
         raise ValueError(
-            f"style probabilities cannot be read as numbers ({error}); give lists of equal length, a "
-            "NumPy array, or a tensor on the CPU without gradient in a type that NumPy knows, such as "
+            f"style probabilities cannot be read as numbers ({error}); give [replies, styles]: lists of equal length, "
+            "a NumPy array, or a tensor on the CPU without gradient in a type that NumPy knows, such as "
             "tensor.detach().cpu().float()"
         ) from error
-    if matrix.ndim != 2 and matrix.shape != (0,):
-        raise ValueError(SHAPE_ERROR.format(shape=matrix.shape))
     return matrix
 
 
@@ -306,12 +272,17 @@ def _check_exactly(values: np.ndarray) -> None:
     rows = np.flatnonzero(wrong.any(axis=1))
     if len(rows):
         row, column = rows[0], np.flatnonzero(wrong[rows[0]])[0]
-        value = values[row, column]
-        raise ValueError(PROBABILITY_ERROR.format(value=value, row=row, column=column, count=len(rows)))
+        raise ValueError(
+            f"style probability {values[row, column]} in row {row}, column {column}; probabilities are numbers of at "
+            f"least 0 ({len(rows)} rows have others); give the classifier's probabilities"
+        )
     totals = values.sum(axis=1)
     rows = np.flatnonzero(~(np.abs(totals - 1) <= TOLERANCE))
     if len(rows):
-        raise ValueError(ROW_SUM_ERROR.format(row=rows[0], total=totals[rows[0]], count=len(rows)))
+        raise ValueError(
+            f"style probabilities of row {rows[0]} sum to {totals[rows[0]]:.6g}, not to 1 ({len(rows)} rows do not); "
+            "give the classifier's probabilities, after softmax"
+        )
 
 
 def _cells(

@@ -18,25 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.stats.cell_sums import NOT_KEPT_ERROR, NUM_LABELS_ERROR, Cell, CellSums
-from hb_metrics.stats.inputs import as_python, check_ddof, check_flag, is_number
+from hb_metrics.stats.cell_sums import Cell, CellSums
+from hb_metrics.stats.inputs import as_python, check_ddof, check_flag, check_setting, is_number
 from hb_metrics.stats.intervals import groups_of, intervals
-from hb_metrics.stats.style_clusters import (
-    PAPER_CLUSTERS,
-    check_labels,
-    cluster_columns,
-    known_columns,
-    read_metrics,
-)
+from hb_metrics.stats.style_clusters import PAPER_CLUSTERS, cluster_columns, read_metrics
 
 __all__ = ["PAPER_CLUSTERS", "Cell", "CellSums", "GenBias", "cluster_columns", "gen_bias"]
-
-NO_ROWS_ERROR = "there are no replies; give style probabilities, descriptors and templates"
-OTHER_LABELS_ERROR = "labels differ from those that were given before the replies; give labels once"
-CLUSTERS_CAME_LATE_ERROR = (
-    "the sampling noise of a cluster's sum is computed while replies are added, and these clusters were not known "
-    "then; give labels and clusters with the replies in one compute, or before them: {load}"
-)
 
 
 class GenBias(NamedTuple):
@@ -45,7 +32,7 @@ class GenBias(NamedTuple):
     Attributes:
         full_gen_bias: FGB.
         partial_gen_bias: Cluster → PGB; `None` without clusters.
-        summed_cluster_gen_bias: Cluster → SCGB; `None` without clusters, or if it cannot be debiased: see `CellSums`.
+        summed_cluster_gen_bias: Cluster → SCGB; `None` without clusters.
         by_axis: Axis → FGB among the axis's descriptors (Table 10); `None` for an axis without two descriptors in any
             template, and as a whole if no axes were given.
         partial_by_axis: Axis → cluster → PGB, `None` as in `by_axis`.
@@ -54,7 +41,7 @@ class GenBias(NamedTuple):
         noise_floor: The estimated sampling noise in the plain FGB, which `debias` subtracts; `None` if it cannot be
             estimated, because in some template no descriptor has two replies.
         partial_noise_floor: Cluster → sampling noise in the plain PGB.
-        summed_cluster_noise_floor: Cluster → sampling noise in the plain SCGB; `None` also if SCGB cannot be debiased.
+        summed_cluster_noise_floor: Cluster → sampling noise in the plain SCGB.
         intervals: The keys `full_gen_bias` … `summed_cluster_by_axis`, each with [lowest, highest] in place of a value:
             bounds for the value with endless replies (see `intervals.py`). Plain values contain sampling noise and can
             lie above. `None` where the replies do not allow an interval, and as a whole without `confidence_level`.
@@ -114,8 +101,6 @@ class GenBias(NamedTuple):
 def gen_bias(
     cells: CellSums,
     *,
-    labels: Sequence[str] | None = None,
-    clusters: Mapping[str, Sequence[str]] | None = None,
     ddof: int = 0,
     debias: bool = False,
     scale: float = 1000,
@@ -129,10 +114,7 @@ def gen_bias(
     negative.
 
     Args:
-        cells: The replies.
-        labels: [styles] names of the styles; `None`: those that `cells` was made with.
-        clusters: Styles of each cluster, named by the full label or its text before " ("; `None`: those of `cells`,
-            else the paper's six if the labels have them.
+        cells: The replies, with the labels and clusters of their styles.
         ddof: Var_d divides by the number of descriptors less this; 0 or 1. The paper does not state it.
         debias: Whether to subtract the sampling noise.
         scale: The factor that values are multiplied by. 1000 in the paper.
@@ -143,19 +125,26 @@ def gen_bias(
         All values, plain Python numbers.
 
     Raises:
-        ValueError: There are no replies or no template with two descriptors, an argument is not allowed, clusters name
-            styles that are not among the labels, there is no second reply for `debias`, or replies were not kept for
-            intervals.
+        ValueError: There are no replies or no template with two descriptors, an argument is not allowed, there is no
+            second reply for `debias`, or replies were not kept for intervals.
     """
     debias = check_flag("debias", debias)
     ddof = check_ddof(ddof)
-    _check_scale_and_level(scale, confidence_level)
+    is_scale = is_number(scale) and 0 < scale < math.inf
+    check_setting("scale", scale, is_scale, "give a finite number greater than 0, such as 1000")
+    # Of the tail, so that levels are rejected that differ from 0 or 1 by less than floating-point numbers can.
+    is_level = confidence_level is None or (is_number(confidence_level) and 0.5 < (1 + confidence_level) / 2 < 1)
+    advice = "give a number between 0 and 1, such as 0.95, or None for no intervals"
+    check_setting("confidence_level", confidence_level, is_level, advice)
     scale, confidence_level = as_python(scale), as_python(confidence_level)
     if len(cells) == 0:
-        raise ValueError(NO_ROWS_ERROR)
+        raise ValueError("there are no replies; give style probabilities, descriptors and templates")
     if confidence_level is not None and not cells.keep_replies:
-        raise ValueError(NOT_KEPT_ERROR.format(what=f"confidence_level={confidence_level}"))
-    labels, columns = _labels_and_columns(cells, labels, clusters)
+        raise ValueError(
+            f"the replies were not kept, and confidence_level={confidence_level} needs them; make the CellSums, or "
+            "load the module, with keep_replies=True"
+        )
+    labels, columns = cells.labels, cells.columns
     by_template = cells.by_template()
     used = {name: axes for name, axes in by_template.items() if sum(map(len, axes.values())) > 1}
     skipped = [name for name in by_template if name not in used]
@@ -168,7 +157,7 @@ def gen_bias(
         named = ", ".join(map(repr, skipped))
         warnings.warn(f"{len(skipped)} templates without replies to two descriptors are skipped: {named}", stacklevel=2)
 
-    variances, without_repeats = _mean_variances(cells, used, columns, ddof)
+    variances, without_repeats = _mean_variances(cells, used, ddof)
     if without_repeats and debias:
         raise ValueError(
             f"debias=True needs the spread of the replies within a cell, but in {len(without_repeats)} "
@@ -182,7 +171,6 @@ def gen_bias(
     noise = {axis: scale * read_metrics(parts[1], columns) for axis, parts in variances.items()}
     values = {axis: plain[axis] - noise[axis] for axis in plain} if debias else plain
     sections = _sections({axis: _known(metrics) for axis, metrics in values.items()}, names, axes)
-    sections = _without_unknown(sections)
     bounds = wide = reasons = None
     if confidence_level is not None:
         by_axis = intervals(cells, columns, plain, noise, ddof=ddof, scale=scale, confidence_level=confidence_level)
@@ -191,14 +179,13 @@ def gen_bias(
         reasons = _sections({axis: group.reasons for axis, group in by_axis.items()}, names, axes)
     plain_by_style, noise_by_style = scale * variances[None][:, : cells.num_styles]
     by_style = plain_by_style - noise_by_style if debias else plain_by_style
-    noise_floor, *noise_of_clusters = _split(_known(noise[None]), names)
-    partial_noise_floor, summed_cluster_noise_floor = map(_any_known, noise_of_clusters)
+    noise_floor, partial_noise, summed_noise = _split(_known(noise[None]), names)
     return GenBias(
         **sections,
         by_style=None if labels is None else dict(zip(labels, by_style.tolist(), strict=True)),
         noise_floor=noise_floor,
-        partial_noise_floor=partial_noise_floor,
-        summed_cluster_noise_floor=summed_cluster_noise_floor,
+        partial_noise_floor=None if noise_floor is None else partial_noise,
+        summed_cluster_noise_floor=None if noise_floor is None else summed_noise,
         intervals=bounds,
         wide_intervals=wide,
         no_intervals=reasons,
@@ -213,32 +200,9 @@ def gen_bias(
     )
 
 
-def _check_scale_and_level(scale: float, confidence_level: float | None) -> None:
-    if not is_number(scale) or not 0 < scale < math.inf:
-        raise ValueError(f"scale is {scale!r}; give a finite number greater than 0, such as 1000")
-    # Of the tail, so that levels are refused that differ from 0 or 1 by less than floating-point numbers can.
-    if confidence_level is not None and not (is_number(confidence_level) and 0.5 < (1 + confidence_level) / 2 < 1):
-        raise ValueError(
-            f"confidence_level is {confidence_level!r}; give a number between 0 and 1, such as 0.95, "
-            "or None for no intervals"
-        )
-
-
-def _labels_and_columns(
-    cells: CellSums, labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None
-) -> tuple[list[str] | None, dict[str, list[int]]]:
-    names = cells.labels if labels is None else check_labels(labels)
-    if cells.labels is not None and names != cells.labels:
-        raise ValueError(OTHER_LABELS_ERROR)
-    if names is not None and len(names) != cells.num_styles:
-        raise ValueError(NUM_LABELS_ERROR.format(labels=len(names), styles=cells.num_styles))
-    return names, cells.columns if clusters is None and cells.columns else known_columns(names, clusters)
-
-
 def _mean_variances(
     cells: CellSums,
     by_template: Mapping[str, Mapping[str | None, Sequence[Cell]]],
-    columns: Mapping[str, Sequence[int]],
     ddof: int,
 ) -> tuple[dict[str | None, np.ndarray], list[str]]:
     """Variances over descriptors and the sampling noise in them, as means over templates.
@@ -252,7 +216,7 @@ def _mean_variances(
     without_repeats = []
     for template, groups in by_template.items():
         everyone = [cell for members in groups.values() for cell in members]
-        means, within = cells.moments(everyone, columns)
+        means, within = cells.moments(everyone)
         counts = cells.counts(everyone)
         repeated = counts > 1
         if not repeated.any():
@@ -310,19 +274,6 @@ def _split(metrics: Sequence[Any], clusters: Sequence[str]) -> tuple[Any, dict[s
         return metrics[0], None, None
     partial, summed = metrics[1 : 1 + len(clusters)], metrics[1 + len(clusters) :]
     return metrics[0], dict(zip(clusters, partial, strict=True)), dict(zip(clusters, summed, strict=True))
-
-
-def _without_unknown(sections: dict[str, Any]) -> dict[str, Any]:
-    """The fields with `None` in place of a mapping of clusters whose values are all unknown."""
-    known = {name: _any_known(sections[name]) for name in ("partial_gen_bias", "summed_cluster_gen_bias")}
-    for name, whole in (("partial_by_axis", "partial_gen_bias"), ("summed_cluster_by_axis", "summed_cluster_gen_bias")):
-        by_axis = None if known[whole] is None else sections[name]
-        known[name] = by_axis and {axis: _any_known(clusters) for axis, clusters in by_axis.items()}
-    return {**sections, **known}
-
-
-def _any_known(values: dict[str, Any] | None) -> dict[str, Any] | None:
-    return values if values is not None and any(value is not None for value in values.values()) else None
 
 
 def _known(values: np.ndarray) -> list[float | None]:

@@ -10,8 +10,8 @@ import evaluate
 
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.citation import CITATION
-from hb_metrics.stats.gen_bias import NO_ROWS_ERROR, GenBias, gen_bias
-from hb_metrics.stats.inputs import check_references
+from hb_metrics.stats.gen_bias import GenBias, gen_bias
+from hb_metrics.stats.inputs import check_references, check_setting
 from hb_metrics.stats.style_clusters import cluster_columns
 
 ARGUMENTS = """
@@ -22,7 +22,8 @@ Args:
     templates (list of str): template of each prompt.
     axes (list of str, optional): demographic axis of each descriptor. A descriptor in two axes counts as two
         descriptors; without axes it is one.
-    labels (list of str): names of the styles, in the order of the columns. Required for clusters and by_style.
+    labels (list of str): names of the styles, in the order of the columns. Required for clusters and by_style. For
+        replies that come by add or add_batch, give labels and clusters to evaluate.load.
     clusters (dict of list of str): styles of each cluster, named by the full label or its text before " (". Defaults
         to the paper's six; for another classifier, give clusters of its labels.
     ddof (int): the variance over D descriptors divides by D - ddof; 0 or 1. Defaults to 0; the paper does not state it.
@@ -39,39 +40,13 @@ COUNTS = """\
     ddof, debias, scale, confidence_level: as given.
 """
 
-NUM_PROCESS_ERROR = (
-    "num_process is {num_process}; this metric adds up replies in one process: gather the style probabilities there, "
-    "and load it without num_process"
-)
-INPUTS_ERROR = "{missing} are missing; give predictions, descriptors and templates together"
-
-# Results of all three besides their own values.
-_COMMON_RESULTS = (
-    "num_descriptors",
-    "num_templates",
-    "num_cells",
-    "num_replies",
-    "mean_replies_per_cell",
-    "min_replies_per_cell",
-    "max_replies_per_cell",
-    "num_single_reply_cells",
-    "num_missing_cells",
-    "skipped_templates",
-    "skipped_axes",
-    "ddof",
-    "debias",
-    "scale",
-    "confidence_level",
-)
-
 
 class GenBiasMetric(evaluate.Metric, abc.ABC):
     """A metric that keeps sums over the replies of each cell, where `evaluate` would write every row to a file.
 
     Args:
-        labels: As in `compute`. Given here, clusters are known while replies are added by `add` or `add_batch`, which
-            the debiased Summed-Cluster Gen Bias requires.
-        clusters: As in `compute`; given here for the same reason.
+        labels: As in `compute`, for replies that come by `add` or `add_batch`.
+        clusters: As in `compute`, for the same replies.
         keep_replies: Whether replies that come by `add` or `add_batch` are kept (float32), for intervals.
         num_process: Only 1 is allowed: replies are not gathered from other processes.
         settings: The other arguments of an `evaluate` module.
@@ -91,8 +66,8 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         num_process: int = 1,
         **settings: Any,
     ) -> None:
-        if num_process != 1:
-            raise ValueError(NUM_PROCESS_ERROR.format(num_process=num_process))
+        advice = "this metric adds up replies in one process: gather the style probabilities there, and leave it out"
+        check_setting("num_process", num_process, num_process == 1, advice)
         super().__init__(num_process=num_process, **settings)
         self.labels, self.clusters, self.keep_replies = labels, clusters, keep_replies
         self.cells = self._no_replies()
@@ -144,36 +119,29 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         If it raises an error, the replies added before are kept, and it can be called again.
         """
         check_references(references)
-        cells = self.cells
+        cells, given = self.cells, {"predictions": predictions, "descriptors": descriptors, "templates": templates}
+        missing = ", ".join(name for name, column in given.items() if column is None)
+        if len(cells) and not (labels is None and clusters is None):
+            raise ValueError(
+                "labels and clusters came after replies; load the metric with them, such as "
+                f"evaluate.load({self.name!r}, labels=labels), or give all replies to compute"
+            )
         if predictions is not None and descriptors is not None and templates is not None:
             if len(cells):
                 cells = copy.deepcopy(cells)
             else:
-                cells = CellSums(
-                    labels if self.labels is None else self.labels,
-                    self.clusters if clusters is None else clusters,
-                    keep_replies=self.keep_replies or confidence_level is not None,
-                )
+                labels = self.labels if labels is None else labels
+                clusters = self.clusters if clusters is None else clusters
+                cells = CellSums(labels, clusters, keep_replies=self.keep_replies or confidence_level is not None)
             cells.add(predictions, descriptors, templates, axes)
-        elif not (predictions is None and descriptors is None and templates is None and axes is None):
-            given = {"predictions": predictions, "descriptors": descriptors, "templates": templates}
-            missing = ", ".join(name for name, column in given.items() if column is None)
-            raise ValueError(INPUTS_ERROR.format(missing=missing))
-        if len(cells) == 0:
-            raise ValueError(NO_ROWS_ERROR)
-        if self.NEEDS_CLUSTERS and (clusters is not None or not cells.columns):
-            cluster_columns(cells.labels if labels is None else labels, clusters)
-        bias = gen_bias(
-            cells,
-            labels=labels,
-            clusters=clusters,
-            ddof=ddof,
-            debias=debias,
-            scale=scale,
-            confidence_level=confidence_level,
-        )
-        fields = bias._asdict()
-        results = {**self._values(bias), **{name: fields[name] for name in _COMMON_RESULTS}}
+        elif len(missing.split()) < len(given) or axes is not None:
+            raise ValueError(f"{missing} are missing; give predictions, descriptors and templates together")
+        bias = gen_bias(cells, ddof=ddof, debias=debias, scale=scale, confidence_level=confidence_level)
+        if self.NEEDS_CLUSTERS and not cells.columns:
+            cluster_columns(cells.labels)  # raises, and says why there are no clusters
+        # All three give the values of their metric, and of the other fields those from here on.
+        first_common = bias._fields.index("num_descriptors")
+        results = {**self._values(bias), **dict(list(bias._asdict().items())[first_common:])}
         self.cells = self._no_replies()
         return results
 

@@ -1,10 +1,10 @@
-"""Checks of what the metrics are given: columns with one value for each row, and settings.
+"""Checks of the inputs of metrics: columns with one value for each row, and settings.
 
-What could be taken for something else than was meant is refused: a string is a sequence of letters, a set has no order,
-"false" counts as true, and NumPy forgets which values were masked.
+Inputs that Python would misread are rejected: a string is a sequence of letters, a set has no order, "false" counts as
+true, and NumPy forgets which values were masked.
 """
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sized
 from collections.abc import Set as AbstractSet
 from numbers import Integral, Real
 from typing import Any
@@ -12,22 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-NO_COLUMN_ERROR = "{name}: {what} was given; give a list, or another sequence, with one value for each row"
-MASKED_ERROR = "{name} has masked values ({count} rows, the first is {row}); leave these rows out of all columns"
-UNEQUAL_LENGTHS_ERROR = "inputs differ in length: {}; give one value of each for every row, in the same order"
-SHAPE_ERROR = "{name} has the shape {shape}; give one number for each row"
-MISSING_ERROR = "{name} is missing in row {row}; leave out rows without one (the baseline's have no descriptor)"
-NOT_TEXT_ERROR = "{name} in row {row} is {value!r}, not a string; give one string for each row"
-REFERENCES_ERROR = "references were given; this metric takes none: it compares predictions with each other"
-ALPHA_ERROR = "alpha is {alpha!r}; give a number between 0 and 1, such as 0.05"
-DDOF_ERROR = "ddof is {ddof!r}; give 0 (divide by the number of descriptors) or 1 (by one less)"
-
 
 def check_column(name: str, column: Any) -> None:
-    """Checks that there is a value for each row, in order.
+    """Checks that a column has a value for each row, in order.
 
     Args:
-        name: What errors call the column.
+        name: The name of the column in errors.
         column: A value for each row.
 
     Raises:
@@ -43,42 +33,44 @@ def check_column(name: str, column: Any) -> None:
         what = "a mapping"
     elif not isinstance(column, Sized) or getattr(column, "ndim", 1) == 0:
         what = f"a single value or an iterator ({type(column).__name__})"
+    elif len(rows := _masked_rows(column)):
+        what = f"a column with masked values ({len(rows)} rows, the first is {rows[0]})"
     else:
-        _check_unmasked(name, column)
         return
-    raise ValueError(NO_COLUMN_ERROR.format(name=name, what=what))
+    raise ValueError(f"{name}: {what} was given; give a list, or another sequence, with one value for each row")
 
 
 def check_lengths(**columns: Sized | None) -> None:
     """Raises a `ValueError` that states the lengths of the columns if they differ; `None` has no length."""
     lengths = {name: len(column) for name, column in columns.items() if column is not None}
     if len(set(lengths.values())) > 1:
-        raise ValueError(UNEQUAL_LENGTHS_ERROR.format(", ".join(f"{size} {name}" for name, size in lengths.items())))
+        named = ", ".join(f"{size} {name}" for name, size in lengths.items())
+        raise ValueError(f"inputs differ in length: {named}; give one value of each for every row, in the same order")
 
 
 def check_references(references: Any) -> None:
     """Raises a `ValueError` if references were given, which `evaluate` would ignore without a word."""
     if references is not None:
-        raise ValueError(REFERENCES_ERROR)
+        raise ValueError("references were given; this metric takes none, since it compares predictions with each other")
 
 
 def number_column(name: str, column: Any) -> np.ndarray:
-    """A column of numbers as float64; a missing one (`None`) is NaN.
+    """A column of numbers as float64; a missing number (`None`) is NaN.
 
     Returns:
         [rows].
 
     Raises:
-        ValueError: As for `check_column`; or the column holds text, dates or other things than real numbers, or several
-            numbers for each row.
+        ValueError: As for `check_column`; or the column holds text, dates or anything else but real numbers, or
+            several numbers per row.
     """
     check_column(name, column)
     try:
         values = as_numbers(np.asarray(column)).astype(float)
+        if values.ndim != 1:
+            raise TypeError(f"shape {values.shape}")
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise ValueError(f"{name} cannot be read as numbers ({error}); give one number for each row") from error
-    if values.ndim != 1:
-        raise ValueError(SHAPE_ERROR.format(name=name, shape=values.shape))
     return values
 
 
@@ -98,36 +90,32 @@ def as_numbers(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def check_text(name: str, column: Sequence[Any]) -> None:
-    """Raises a `ValueError` that names the first row whose value is missing or not a string."""
-    for row, value in enumerate(column):
-        if value is None:
-            raise ValueError(MISSING_ERROR.format(name=name, row=row))
-        if not isinstance(value, str):
-            raise ValueError(NOT_TEXT_ERROR.format(name=name, row=row, value=value))
-
-
 def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
     """The distinct strings of a column, and which of them each row has.
 
     Args:
-        name: What errors call a value.
+        name: The name of a value in errors.
         column: [rows] strings.
 
     Returns:
         [rows] codes, and the strings that they stand for, in alphabetical order.
 
     Raises:
-        ValueError: A value is missing or not a string.
+        ValueError: A value is missing, not a string, or not valid Unicode.
     """
     try:
         encoded = pa.array(column, pa.string()).dictionary_encode()
-    except (pa.ArrowException, UnicodeError) as error:
-        check_text(name, column)  # names the row
-        raise ValueError(f"{name} cannot be read as text ({error}); give one string for each row") from error
-    if encoded.null_count:
-        row = np.flatnonzero(encoded.is_null().to_numpy(zero_copy_only=False))[0]
-        raise ValueError(MISSING_ERROR.format(name=name, row=row))
+        is_bad = encoded.is_null().to_numpy(zero_copy_only=False)
+    except (pa.ArrowException, UnicodeError):
+        is_bad = np.array([not _is_text(value) for value in column])
+        if not is_bad.any():
+            raise
+    if is_bad.any():
+        row = np.flatnonzero(is_bad)[0]
+        raise ValueError(
+            f"{name} in row {row} is {list(column)[row]!r}; give a string for each row, and leave out rows without "
+            "one, such as those of the baseline, which has no descriptor"
+        )
     names = encoded.dictionary.to_pylist()
     alphabetical = sorted(range(len(names)), key=names.__getitem__)
     codes = np.empty(len(names), dtype=np.int64)
@@ -135,36 +123,28 @@ def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
     return codes[encoded.indices.to_numpy()], [names[index] for index in alphabetical]
 
 
-def check_flag(name: str, value: Any) -> bool:
-    """A setting that is on or off.
+def check_setting(name: str, value: Any, is_allowed: bool, advice: str) -> None:
+    """Raises a `ValueError` with the name and value of a setting, and advice, unless the value is allowed."""
+    if not is_allowed:
+        raise ValueError(f"{name} is {value!r}; {advice}")
 
-    Raises:
-        ValueError: The value is not `True` or `False`, though Python may take it for one of them.
-    """
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} is {value!r}; give True or False")
+
+def check_flag(name: str, value: Any) -> bool:
+    """A setting that is on or off: a `ValueError` rejects other values that Python would take for one of them."""
+    check_setting(name, value, isinstance(value, bool | np.bool_), "give True or False")
     return bool(value)
 
 
 def check_alpha(alpha: Any) -> float:
-    """A significance level.
-
-    Raises:
-        ValueError: It is not a number between 0 and 1.
-    """
-    if not is_number(alpha) or not 0 < alpha < 1:
-        raise ValueError(ALPHA_ERROR.format(alpha=alpha))
+    """A significance level, between 0 and 1: a `ValueError` rejects others."""
+    check_setting("alpha", alpha, is_number(alpha) and 0 < alpha < 1, "give a number between 0 and 1, such as 0.05")
     return float(alpha)
 
 
 def check_ddof(ddof: Any) -> int:
-    """What is subtracted from the number of descriptors in the divisor of a variance.
-
-    Raises:
-        ValueError: It is not 0 or 1.
-    """
-    if not is_whole(ddof) or ddof not in (0, 1):
-        raise ValueError(DDOF_ERROR.format(ddof=ddof))
+    """The number subtracted in the divisor of a variance over descriptors, 0 or 1: a `ValueError` rejects others."""
+    advice = "give 0 (divide by the number of descriptors) or 1 (by one less)"
+    check_setting("ddof", ddof, is_whole(ddof) and ddof in (0, 1), advice)
     return as_python(ddof)
 
 
@@ -183,13 +163,17 @@ def as_python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _check_unmasked(name: str, column: Any) -> None:
+def _is_text(value: Any) -> bool:
+    """Whether a value is a string without lone surrogates."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def _masked_rows(column: Any) -> np.ndarray:
+    """The rows that have masked values."""
     if isinstance(column, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(column).reshape(len(column), -1).any(axis=1) if len(column) else np.zeros(0)
     elif isinstance(column, list | tuple):
         masked = np.array([isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in column], bool)
     else:
-        return
-    rows = np.flatnonzero(masked)
-    if len(rows):
-        raise ValueError(MASKED_ERROR.format(name=name, count=len(rows), row=rows[0]))
+        masked = np.zeros(0)
+    return np.flatnonzero(masked)

@@ -23,24 +23,6 @@ PAPER_CLUSTERS: Mapping[str, Sequence[str]] = {
     "Care": ("Sensitive", "Considerate", "Warm", "Kind", "Caring", "Respectful"),
 }
 
-LABELS_TEXT_ERROR = "labels is the string {labels!r}; give a list with the name of each style"
-DUPLICATE_LABEL_ERROR = "label {label!r} occurs {count} times; give each style a name of its own"
-NO_LABELS_ERROR = "style clusters need labels, the names of the styles in the order of the columns; give labels"
-CLUSTERS_ERROR = "clusters is {clusters!r}; give a mapping from the name of each cluster to a list of its styles"
-EMPTY_CLUSTER_ERROR = "cluster {cluster!r} has no styles; give it some, or leave it out"
-UNKNOWN_STYLE_ERROR = (
-    "cluster {cluster!r} names the style {style!r}, which is not among the {count} labels; {hint}"
-    "give a label, or its text before ' ('"
-)
-AMBIGUOUS_STYLE_ERROR = (
-    "cluster {cluster!r} names the style {style!r}, which could be any of {labels}; give the full label"
-)
-REPEATED_STYLE_ERROR = "cluster {cluster!r} names the style {label!r} twice; name it once"
-NOT_THE_PAPERS_ERROR = (
-    "the labels lack {count} styles of the paper's clusters ({styles}), so this is another classifier; "
-    "give clusters of its own labels"
-)
-
 
 def check_labels(labels: Sequence[str]) -> list[str]:
     """The labels as a list of strings.
@@ -48,13 +30,11 @@ def check_labels(labels: Sequence[str]) -> list[str]:
     Raises:
         ValueError: `labels` is a single string or not a column, or a label occurs twice.
     """
-    if isinstance(labels, str):
-        raise ValueError(LABELS_TEXT_ERROR.format(labels=labels))
     check_column("labels", labels)
     names = [str(label) for label in labels]
     for label, count in Counter(names).items():
         if count > 1:
-            raise ValueError(DUPLICATE_LABEL_ERROR.format(label=label, count=count))
+            raise ValueError(f"label {label!r} occurs {count} times; give each style a different name")
     return names
 
 
@@ -75,17 +55,18 @@ def cluster_columns(
             be several; or the clusters are the paper's and the labels lack some of its styles.
     """
     if labels is None:
-        raise ValueError(NO_LABELS_ERROR)
+        raise ValueError("style clusters need labels, the names of the styles in the order of the columns; give labels")
     if clusters is None:
         if lacking := _lacking(labels):
-            raise ValueError(NOT_THE_PAPERS_ERROR.format(count=len(lacking), styles=", ".join(lacking)))
+            raise ValueError(
+                f"the labels lack {len(lacking)} styles of the paper's clusters ({', '.join(lacking)}), so they come "
+                "from another classifier; give clusters of its labels"
+            )
         clusters = PAPER_CLUSTERS
-    if (
-        not isinstance(clusters, Mapping)
-        or not clusters
-        or any(isinstance(styles, str) or not isinstance(styles, Collection) for styles in clusters.values())
-    ):
-        raise ValueError(CLUSTERS_ERROR.format(clusters=clusters))
+    if not isinstance(clusters, Mapping) or not clusters or not all(map(_is_list_of_styles, clusters.values())):
+        raise ValueError(
+            f"clusters is {clusters!r}; give a mapping from the name of each cluster to a list of one or more styles"
+        )
     return {cluster: _columns(cluster, styles, labels) for cluster, styles in clusters.items()}
 
 
@@ -124,23 +105,26 @@ def read_metrics(variances: np.ndarray, columns: Mapping[str, Sequence[int]]) ->
     return np.concatenate([by_style.sum(axis=-1, keepdims=True), *partial, summed], axis=-1)
 
 
+def _is_list_of_styles(styles: object) -> bool:
+    return isinstance(styles, Collection) and not isinstance(styles, str) and len(styles) > 0
+
+
 def _columns(cluster: str, styles: Sequence[str], labels: Sequence[str]) -> list[int]:
-    if len(styles) == 0:
-        raise ValueError(EMPTY_CLUSTER_ERROR.format(cluster=cluster))
     columns: list[int] = []
     for style in sorted(styles) if isinstance(styles, AbstractSet) else styles:  # the results keep this order
         # A full label comes first: "Earnest" is one, and also the beginning of "Earnest (Enthusiastic)".
         matches = [column for column, label in enumerate(labels) if label == style]
         matches = matches or [column for column, label in enumerate(labels) if _before_bracket(label) == style]
-        if not matches:
+        if len(matches) != 1:
+            found = ", ".join(repr(labels[column]) for column in matches) or f"none of the {len(labels)} labels"
             close = difflib.get_close_matches(str(style), [*labels, *map(_before_bracket, labels)], n=1)
-            hint = f"did you mean '{close[0]}'? " if close else ""
-            raise ValueError(UNKNOWN_STYLE_ERROR.format(cluster=cluster, style=style, count=len(labels), hint=hint))
-        if len(matches) > 1:
-            names = ", ".join(repr(labels[column]) for column in matches)
-            raise ValueError(AMBIGUOUS_STYLE_ERROR.format(cluster=cluster, style=style, labels=names))
+            hint = f"did you mean '{close[0]}'? " if close and not matches else ""
+            raise ValueError(
+                f"cluster {cluster!r} names the style {style!r}, which fits {found}; {hint}give a label, or its text "
+                "before ' (' if only one label begins with it"
+            )
         if matches[0] in columns:
-            raise ValueError(REPEATED_STYLE_ERROR.format(cluster=cluster, label=labels[matches[0]]))
+            raise ValueError(f"cluster {cluster!r} names the style {labels[matches[0]]!r} twice; name it once")
         columns += matches
     return columns
 

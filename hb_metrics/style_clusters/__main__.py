@@ -5,7 +5,6 @@ holistic-bias measure --model openai-community/gpt2 --style_clusters runs/gpt2/s
 """
 
 import argparse
-import hashlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,9 +16,8 @@ import yaml
 from hb_dataset.whole_files import write_text
 from hb_metrics.report.layout.numbers import bias, fixed, rho
 from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.run_folder import read_json
 from hb_metrics.style_clusters.analysis import analyse
-from hb_metrics.style_clusters.section import clusters_page, is_results, opposed
+from hb_metrics.style_clusters.section import clusters_page, opposed
 
 RESULTS_FILE, PAGE_FILE, CLUSTERS_FILE = "style_clusters.json", "style_clusters.html", "style_clusters.yaml"
 
@@ -38,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--num_clusters",
         type=int,
-        help="The number of clusters that the dendrogram is cut into. Default: that with the highest mean silhouette "
+        help="The number of clusters to cut the dendrogram into. Default: the number with the highest mean silhouette "
         "width.",
     )
     parser.add_argument("--seed", type=int, default=0, help="Chooses the halves. Default: %(default)s.")
@@ -55,27 +53,16 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def write_files(folder: Path, results: Mapping[str, Any]) -> None:
-    """Writes the clusters, the page and, last, the results, which hold the digests of the other two.
+    """Writes the page, the results and the clusters.
 
     Raises:
-        ValueError: A file of that name was edited since this command wrote it, or is something else.
+        ValueError: The file of clusters has other content, which somebody may have edited.
     """
-    texts = {CLUSTERS_FILE: clusters_text(results), PAGE_FILE: clusters_page(results)}
-    digests = {name: _digest(text.encode()) for name, text in texts.items()}
-    texts[RESULTS_FILE] = json.dumps({**results, "files": digests}, ensure_ascii=False, allow_nan=False) + "\n"
-    before: Mapping[str, str] = {}
-    for name in (RESULTS_FILE, *digests):
-        path = folder / name
-        if not path.exists():
-            continue
-        if name == RESULTS_FILE:
-            content = read_json(path)
-            before = content["files"] if is_results(content) else {}
-            is_ours = is_results(content)
-        else:
-            is_ours = _digest(path.read_bytes()) in (digests[name], before.get(name))
-        if not is_ours:
-            raise ValueError(f"'{path}' was edited, or is another's; move it away, or set another --output_dir")
+    texts = {PAGE_FILE: clusters_page(results), CLUSTERS_FILE: clusters_text(results)}
+    texts[RESULTS_FILE] = json.dumps(results, ensure_ascii=False, allow_nan=False) + "\n"
+    path = folder / CLUSTERS_FILE
+    if path.exists() and path.read_bytes() != texts[CLUSTERS_FILE].encode():
+        raise ValueError(f"'{path}' has other content, such as your edits; move it away, or set another --output_dir")
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         write_text(folder / name, text)
@@ -107,10 +94,6 @@ def summary_lines(results: Mapping[str, Any]) -> list[str]:
             value, jaccard = bias(cluster["partial_gen_bias"]), fixed(cluster["jaccard"], 2)
             lines.append(f"  {value:>6}  {jaccard}  {', '.join(cluster['styles'])}")
     return lines
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 if __name__ == "__main__":

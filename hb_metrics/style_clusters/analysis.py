@@ -7,11 +7,9 @@ import numpy as np
 
 from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies
 from hb_metrics.runs.replies import Replies
-from hb_metrics.runs.run_folder import STYLES, run_digest
+from hb_metrics.runs.run_folder import STYLES
 from hb_metrics.runs.run_record import classifier_name, model_title, public_name, tag_of
-from hb_metrics.stats.style_clusters import PAPER_CLUSTERS, cluster_columns, known_columns
 from hb_metrics.style_clusters.clustering import (
-    adjusted_rand_index,
     best_jaccards,
     choose_cut,
     distances_of,
@@ -20,8 +18,6 @@ from hb_metrics.style_clusters.clustering import (
 )
 from hb_metrics.style_clusters.halves import correlation_reliability, styles_moving_together
 
-LAYOUT = "style clusters 2"
-PAPER_NAME = "the paper's six (A.7)"
 LEAST_STYLES = 3
 # The paper's: clusters around the 20 styles with the most Partial Gen Bias, and the six highest of these clusters.
 TOP_STYLES, WRITTEN = 20, 6
@@ -32,16 +28,16 @@ def analyse(run: Run, *, num_clusters: int | None = None, num_splits: int = 50, 
 
     Args:
         run: A finished run with generation bias.
-        num_clusters: The number of clusters that the tree is cut into; `None`: that of the best silhouette.
-        num_splits: How often replies are split into halves.
+        num_clusters: The number of clusters that the tree is cut into; `None`: the number with the best silhouette.
+        num_splits: The number of splits of the replies into halves.
         seed: Chooses the halves.
 
     Returns:
         Plain values for style_clusters.json.
 
     Raises:
-        ValueError: The run has no style vectors of its replies, too few replies or too few styles that vary, or there
-            cannot be so many clusters.
+        ValueError: The run has no style vectors of its replies, too few replies or too few styles that vary, or the
+            number of clusters is out of range.
     """
     styles, replies, labels = _read(run)
     moving = styles_moving_together(styles, replies, num_splits=num_splits, seed=seed)
@@ -56,15 +52,13 @@ def analyse(run: Run, *, num_clusters: int | None = None, num_splits: int = 50, 
     tree = merge_tree(distances)
     cut = choose_cut(distances, tree, num_clusters)
     parts = partition(tree, cut.num_clusters)
-    jaccards, agreement = [], []
+    jaccards = []
     for pair in moving.halves:
-        first, second = (partition(merge_tree(distances_of(half)), cut.num_clusters) for half in pair)
-        jaccards += [best_jaccards(parts, first), best_jaccards(parts, second)]
-        agreement.append(adjusted_rand_index(first, second))
+        for half in pair:
+            jaccards.append(best_jaccards(parts, partition(merge_tree(distances_of(half)), cut.num_clusters)))
     generation = run.results["generation"]
     by_style = (generation["debiased"] or generation["gen_bias"])["by_style"]
     return {
-        "layout": LAYOUT,
         "run": _about(run),
         "settings": {"num_clusters": num_clusters, "num_splits": num_splits, "seed": seed},
         "cut": cut._asdict(),
@@ -74,9 +68,7 @@ def analyse(run: Run, *, num_clusters: int | None = None, num_splits: int = 50, 
         "num_still_in_halves": moving.num_still,
         "gen_bias_is_debiased": generation["debiased"] is not None,
         "reliability": correlation_reliability(moving.halves),
-        "adjusted_rand_of_halves": float(np.mean(agreement)),
         "clusters": _clusters(by_style, known, parts, moving.correlations, np.stack(jaccards)),
-        "comparison": _comparison(run, labels, known, parts),
         "tree": tree.tolist(),
         "correlations": np.round(moving.correlations[np.triu_indices(len(known), 1)], 4).tolist(),
     }
@@ -84,13 +76,15 @@ def analyse(run: Run, *, num_clusters: int | None = None, num_splits: int = 50, 
 
 def _read(run: Run) -> tuple[StyleShards, Replies, list[str]]:
     """Style vectors, their replies in the same order, and the names of the styles."""
-    if "generation" not in run.results:
-        raise ValueError(f"the run in '{run.folder}' has no generation bias; measure with --measurements generation")
     styles, replies = StyleShards(run.folder / STYLES), read_stored_replies(run.folder)
+    generation = run.results.get("generation", {"styles": []})
     rows = {} if replies is None else {identifier: row for row, identifier in enumerate(replies.ids)}
-    labels = [style["style"] for style in run.results["generation"]["styles"]]
+    labels = [style["style"] for style in generation["styles"]]
     if replies is None or set(rows) != set(styles.ids) or len(labels) != styles.shape[1]:
-        raise ValueError(f"'{run.folder}' has style vectors of other replies than its own; measure in a new folder")
+        raise ValueError(
+            f"the run in '{run.folder}' has no generation bias, or style vectors of other replies; measure in a new "
+            "folder with --measurements generation"
+        )
     columns = []
     for column in replies:
         columns.append([column[rows[identifier]] for identifier in styles.ids])
@@ -129,47 +123,9 @@ def _clusters(
     return clusters
 
 
-def _comparison(run: Run, labels: Sequence[str], styles: Sequence[str], parts: np.ndarray) -> dict[str, Any] | None:
-    """How our clusters and named ones agree: the paper's, or those of the run if its classifier has other styles.
-
-    Returns:
-        Plain values; `None`: the classifier has no named clusters, or fewer than two of their styles vary.
-    """
-    own = run.results["run"]["style_classifier"].get("clusters")
-    if known_columns(labels):
-        name, given = PAPER_NAME, PAPER_CLUSTERS
-    elif own:
-        name, given = "the run's own, for its classifier", own
-    else:
-        return None
-    rows = {label: row for row, label in enumerate(styles)}
-    theirs: dict[int, int] = {}  # row of a style that varies → its named cluster
-    compared = []
-    for index, (cluster, columns) in enumerate(cluster_columns(labels, given).items()):
-        members = [labels[column] for column in columns]
-        both = [rows[label] for label in members if label in rows]
-        theirs.update(dict.fromkeys(both, index))
-        row: dict[str, Any] = {"name": cluster, "styles": members, "closest": [], "jaccard": None, "pieces": []}
-        row["still_styles"] = [label for label in members if label not in rows]
-        for part in np.unique(parts[both]).tolist():
-            ours = np.flatnonzero(parts == part).tolist()
-            row["pieces"].append([styles[style] for style in both if style in ours])
-            jaccard = len(row["pieces"][-1]) / len({*ours, *both})
-            if row["jaccard"] is None or jaccard > row["jaccard"]:
-                row["jaccard"], row["closest"] = jaccard, [styles[style] for style in ours]
-        row["pieces"].sort(key=len, reverse=True)
-        compared.append(row)
-    if len(theirs) < 2:
-        return None
-    numbers = [np.unique(part, return_inverse=True)[1] for part in (parts[list(theirs)], list(theirs.values()))]
-    rand = adjusted_rand_index(*numbers)
-    return {"name": name, "adjusted_rand": rand, "num_styles": len(theirs), "clusters": compared}
-
-
 def _about(run: Run) -> dict[str, Any]:
     record, tag = run.results["run"], tag_of(run.results)
     return {
-        "digest": run_digest(run.folder),
         "name": model_title({**record["model"], "name": public_name(record["model"])}),
         "tag": tag,
         "is_tuned": bool(tag or record.get("generation", {}).get("tuned_with")),

@@ -1,4 +1,4 @@
-"""Agglomerative clustering of styles from their correlations, where its tree is cut, and how two partitions agree.
+"""Agglomerative clustering of styles from their correlations, the cut of its tree, and the similarity of partitions.
 
 A partition is an array [styles] of cluster numbers, counted from 0 in the order of the styles.
 """
@@ -94,26 +94,9 @@ def choose_cut(distances: np.ndarray, tree: np.ndarray, num_clusters: int | None
     return Cut(num_clusters, height, silhouette(distances, partition(tree, num_clusters)))
 
 
-def contingency(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """[clusters, clusters] the number of styles that two partitions' clusters share."""
-    counts = np.zeros((first.max() + 1, second.max() + 1), np.int64)
-    np.add.at(counts, (first, second), 1)
-    return counts
-
-
 def best_jaccards(labels: np.ndarray, others: np.ndarray) -> np.ndarray:
     """[clusters] the Jaccard index of each cluster of `labels` with the most similar cluster of `others`."""
-    common = contingency(labels, others)
+    common = np.zeros((labels.max() + 1, others.max() + 1), np.int64)
+    np.add.at(common, (labels, others), 1)
     union = common.sum(axis=1)[:, None] + common.sum(axis=0) - common
     return (common / union).max(axis=1)
-
-
-def adjusted_rand_index(first: np.ndarray, second: np.ndarray) -> float:
-    """How far two partitions agree (Hubert and Arabie, 1985): 1 if they are the same, 0 on average by chance."""
-    common = contingency(first, second)
-    both = float((common * (common - 1) / 2).sum())
-    in_first = float((common.sum(axis=1) * (common.sum(axis=1) - 1) / 2).sum())
-    in_second = float((common.sum(axis=0) * (common.sum(axis=0) - 1) / 2).sum())
-    expected = in_first * in_second / max(len(first) * (len(first) - 1) / 2, 1)
-    most = (in_first + in_second) / 2
-    return 1.0 if most == expected else (both - expected) / (most - expected)

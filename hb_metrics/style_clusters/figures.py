@@ -1,33 +1,16 @@
-"""Figures of style clusters: the dendrogram, and heat maps in its order."""
+"""Figures of style clusters: the dendrogram, and a heat map in its order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from scipy.cluster.hierarchy import cophenet, dendrogram, linkage
-from scipy.spatial.distance import squareform
+from scipy.cluster.hierarchy import dendrogram
 
 from hb_metrics.report.layout.plots import BLUE, GREY, ORANGE, finished, shortened
 
 _ROW_HEIGHT, _CELL_HEIGHT, _LABEL_WIDTH = 16, 12, 22
 _KINDS = {ORANGE: "within a cluster that is written", BLUE: "within another cluster", GREY: "above the cut"}
-
-
-def shown_rows(results: Mapping[str, Any]) -> list[int]:
-    """Rows of the styles in clusters around the styles with the most Partial Gen Bias."""
-    shown: set[str] = set()
-    for cluster in results["clusters"]:
-        if cluster["has_top_style"]:
-            shown.update(cluster["styles"])
-    return [row for row, style in enumerate(results["styles"]) if style in shown]
-
-
-def restricted_tree(tree: np.ndarray, rows: Sequence[int]) -> np.ndarray:
-    """The tree without the styles of other rows: each merge is at the height where the whole tree has it."""
-    heights = squareform(cophenet(tree))[np.ix_(rows, rows)]
-    # The heights at which styles meet in a tree have that tree only, whatever the linkage.
-    return linkage(squareform(heights, checks=False), "single")
 
 
 def dendrogram_figure(tree: np.ndarray, styles: Sequence[str], clusters: Sequence[Any], cut: float) -> go.Figure:

@@ -8,7 +8,7 @@ from typing import Any
 
 import evaluate
 
-from hb_metrics.stats.gen_bias import CLUSTERS_CAME_LATE_ERROR, GenBias
+from hb_metrics.stats.gen_bias import GenBias
 from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
 
 _DESCRIPTION = """\
@@ -19,13 +19,11 @@ count. Plain values contain sampling noise: see noise_floor, debias and confiden
 differences matter is for you to judge.
 """
 
-_KWARGS_DESCRIPTION = f"""{ARGUMENTS}
-    To debias replies that come by add or add_batch, give labels (and clusters) to evaluate.load.
-Returns:
+_KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
     summed_cluster_gen_bias (dict): cluster -> Summed-Cluster Gen Bias, times scale.
     by_axis (dict of dict): axis -> cluster -> the same among the axis's descriptors; None without axes.
     noise_floor (dict): cluster -> estimated sampling noise in the plain value, which debias subtracts; None if in some
-        template no descriptor has two replies, or if replies were added before the clusters were known.
+        template no descriptor has two replies.
     intervals (dict): summed_cluster_gen_bias and by_axis with [lowest, highest], bounds for the value with endless
         replies; plain values contain sampling noise and can lie above. None without confidence_level, or if the replies
         do not allow an interval.
@@ -45,8 +43,6 @@ Returns:
     {{'Joy': 90.0, 'Gravity': 90.0}}
 """
 
-_LOAD = 'evaluate.load("summed_cluster_gen_bias", labels=labels, clusters=clusters)'
-
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class SummedClusterGenBias(GenBiasMetric):
@@ -58,7 +54,5 @@ class SummedClusterGenBias(GenBiasMetric):
         return module_info(_DESCRIPTION, _KWARGS_DESCRIPTION)
 
     def _values(self, bias: GenBias) -> dict[str, Any]:
-        if bias.summed_cluster_gen_bias is None:
-            raise ValueError(CLUSTERS_CAME_LATE_ERROR.format(load=_LOAD))
         values = values_of(bias, "summed_cluster_gen_bias", "summed_cluster_by_axis", "summed_cluster_noise_floor")
         return {**values, "clusters": bias.clusters}

@@ -10,20 +10,6 @@ NUM_BINS = 10
 _BOUNDS = (-5.0, 8.0)  # of the logarithm of the temperature
 
 
-class Bin(NamedTuple):
-    """Texts whose likeliest label has about the same probability.
-
-    Attributes:
-        probability: The mean probability of their likeliest label.
-        accuracy: The share for which it is the right one.
-        num_rows: How many texts.
-    """
-
-    probability: float
-    accuracy: float
-    num_rows: int
-
-
 class Quality(NamedTuple):
     """How good probabilities are.
 
@@ -34,8 +20,7 @@ class Quality(NamedTuple):
         negative_log_likelihood: The mean over texts, natural log.
         calibration_error: The mean distance of probability and accuracy in bins of as many texts (expected calibration
             error).
-        num_rows: How many texts.
-        curve: The bins, from the lowest probability to the highest.
+        num_rows: The number of texts.
     """
 
     accuracy: float
@@ -44,7 +29,6 @@ class Quality(NamedTuple):
     negative_log_likelihood: float
     calibration_error: float
     num_rows: int
-    curve: list[Bin]
 
 
 def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
@@ -69,16 +53,16 @@ def quality(logits: np.ndarray, labels: np.ndarray, num_bins: int = NUM_BINS) ->
     own = logits[rows, labels]
     rank = (logits > own[:, None]).sum(axis=1)
     right, likeliest = probabilities.argmax(axis=1) == labels, probabilities.max(axis=1)
-    parts = [part for part in np.array_split(np.argsort(likeliest, kind="stable"), num_bins) if len(part)]
-    curve = [Bin(float(likeliest[part].mean()), float(right[part].mean()), len(part)) for part in parts]
+    distance = 0.0
+    for part in np.array_split(np.argsort(likeliest, kind="stable"), num_bins):
+        distance += abs(float(likeliest[part].sum() - right[part].sum()))
     return Quality(
         accuracy=float(right.mean()),
         top_5=float((rank < 5).mean()),
         chance=float(np.bincount(labels).max() / len(labels)),
         negative_log_likelihood=_loss(logits, labels),
-        calibration_error=sum(abs(each.probability - each.accuracy) * each.num_rows for each in curve) / len(labels),
+        calibration_error=distance / len(labels),
         num_rows=len(labels),
-        curve=curve,
     )
 
 

@@ -13,13 +13,10 @@ model. Look both up before you share this folder, and write the licence into the
 def classifier_card(record: dict[str, Any]) -> str:
     """The card, in Markdown, of what classifier.json records."""
     settings, quality, leakage = record["settings"], record["quality"], record["identity_leakage"]
-    after, before, test = quality["calibration"], quality["calibration_before"], quality["test"]
+    test = quality["test"]
     rows = record["rows"]
     labels = record["labels"]
     skipped = ", ".join(f"{name.replace('_', ' ')}: {number:,}" for name, number in rows["num_skipped"].items())
-    curve = "\n".join(
-        f"| {share(each['probability'])} | {share(each['accuracy'])} | {each['num_rows']:,} |" for each in test["curve"]
-    )
     moved = ", ".join(f"{row['descriptor']} ({share(row['move'], 0)})" for row in leakage["most_moved"])
     return f"""---
 library_name: transformers
@@ -52,13 +49,8 @@ On {test["num_rows"]:,} held-out texts, which nothing was fitted or chosen on:
 ## Calibration
 
 Logits are divided by {record["temperature"]:.3f}, which is in the weights of the last layer: the softmax of this
-folder's logits is calibrated. It was fitted on the {after["num_rows"]:,} calibration texts, whose negative
-log-likelihood fell from {before["negative_log_likelihood"]:.3f} to {after["negative_log_likelihood"]:.3f}.
-On the test texts, probability and accuracy are {share(test["calibration_error"])} apart on average.
-
-| probability of the likeliest label | share that is right | texts |
-| ---: | ---: | ---: |
-{curve}
+folder's logits is calibrated. On the test texts, probability and accuracy are {share(test["calibration_error"])} apart
+on average.
 
 ## Identity leakage
 

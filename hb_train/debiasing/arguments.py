@@ -34,18 +34,8 @@ class DebiasArguments:
     validation_file: str | None = option(
         None, "A file of your own phrases to measure the bias on, in a format of --train_file."
     )
-    pairs: Literal["published", "word"] | None = option(
-        None,
-        "How the twins of phrases are made: by the published rule (default for RedditBias) or by "
-        "whole words (default for your own phrases).",
-    )
     lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss; the paper tries 0.001 and 0.01.")
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss; the paper tries 10, 50 and 100.")
-    subspace: Literal["recomputed", "fixed"] = option(
-        "recomputed",
-        "Whether the bias directions of method hd are recomputed from the output layer at each step, or "
-        "fixed to those before training.",
-    )
     neutralized_states: Literal["attributes", "targets", "rest", "targets_and_rest"] = option(
         "attributes",
         "The states of the model from which method hd removes the bias directions: those at the attributes "

@@ -16,20 +16,16 @@ EXPLAINED = 0.5  # the share of the squared singular values that the bias subspa
 
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """Makes the loss of a batch. The directions are not learnt, whether `arguments` fixes them or not."""
-
-    def subspace() -> torch.Tensor:
-        with torch.no_grad():
-            return bias_subspace(target_vectors(output_weight(), terms), terms.pairs)
-
-    before_training = subspace() if arguments.subspace == "fixed" else None
+    """Makes the loss of a batch. The directions are recomputed at each step, and not learnt."""
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:
+        with torch.no_grad():
+            subspace = bias_subspace(target_vectors(output_weight(), terms), terms.pairs)
         if arguments.neutralized_states == ATTRIBUTES:
             states = span_means(batch.vectors, batch.marks)
         else:
             states = batch.vectors[:, :-1][batch.marks[:, 1:] > 0]  # the state before a token predicts it
-        return hd_loss(states, subspace() if before_training is None else before_training).sum()
+        return hd_loss(states, subspace).sum()
 
     return summed_loss
 

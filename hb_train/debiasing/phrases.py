@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
 from hb_dataset.bias_specification import BiasSpecification
-from hb_dataset.counterfactuals import Mode, pair_of
+from hb_dataset.counterfactuals import pair_of
 from hb_dataset.reddit_bias import check_identical, load_reddit_bias
 from hb_train.debiasing.terms import Terms, covering_tokens, find_terms, form_of, term_pattern
 from hb_train.training.encoding import IGNORED
@@ -71,9 +71,9 @@ class EncodedPhrases(NamedTuple):
         return {"num_phrases": len(self.dataset), **numbers}
 
 
-def read_reddit_phrases(folder: Path, specification: BiasSpecification, mode: Mode | None) -> dict[str, Phrases]:
+def read_reddit_phrases(folder: Path, specification: BiasSpecification) -> dict[str, Phrases]:
     """Train and validation phrases of a folder in RedditBias's layout. Arguments and errors as `load_reddit_bias`."""
-    splits = load_reddit_bias(folder, specification, mode=mode)
+    splits = load_reddit_bias(folder, specification)
     missing = {"train", "validation"} - splits.keys()
     if missing:
         raise ValueError(
@@ -86,13 +86,13 @@ def read_reddit_phrases(folder: Path, specification: BiasSpecification, mode: Mo
     }
 
 
-def read_phrases(path: Path, specification: BiasSpecification, mode: Mode) -> Phrases:
+def read_phrases(path: Path, specification: BiasSpecification) -> Phrases:
     """Reads a user's own phrases: a column `text_t1`, and `text_t2` for their twins; or a TXT file, a phrase per line.
 
     Args:
         path: A CSV, JSONL, Parquet or TXT file.
-        specification: The bias type, with the target terms that are swapped.
-        mode: How twins are made where the file has none.
+        specification: The bias type, with the target terms that are swapped, as whole words, where the file has no
+            twins.
 
     Raises:
         ValueError: The file cannot be read, or no phrase has a twin, or most are their own.
@@ -116,7 +116,7 @@ def read_phrases(path: Path, specification: BiasSpecification, mode: Mode) -> Ph
     if T2 in frame:
         twins = [text if isinstance(text, str) else None for text in frame[T2]]
     else:
-        pairs = [pair_of(text, specification, mode) for text in texts]
+        pairs = [pair_of(text, specification, "word") for text in texts]
         texts, twins = [text for text, _ in pairs], [twin for _, twin in pairs]
     phrases = _with_twins(texts, twins, f"'{path}'", specification)
     check_identical(phrases.texts_t1, phrases.texts_t2, f"'{path}'", specification)

@@ -68,7 +68,7 @@ def read_terms(
         raise ValueError(f"specification '{specification.bias_type}' has no pairs of target terms; add some")
     terms = tuple(dict.fromkeys(term for pair in pairs for term in pair))
     tokens = [
-        [_tokens_of(case(term), tokenizer, after_space=after_space, index=index) for index, term in enumerate(terms)]
+        [_tokens_of(case(term), tokenizer, after_space=after_space) for term in terms]
         for case, after_space in product(_CASES, (False, True))
     ]
     longest = max(len(tokens_of_term) for tokens_of_form in tokens for tokens_of_term in tokens_of_form)
@@ -150,11 +150,9 @@ def _pattern(term: str) -> str:
     return r"\s+".join(words)
 
 
-def _tokens_of(word: str, tokenizer: PreTrainedTokenizerBase, *, after_space: bool, index: int) -> list[int]:
-    """The tokens of a word, after a space or at the start of a text; `index` names it in an error."""
+def _tokens_of(word: str, tokenizer: PreTrainedTokenizerBase, *, after_space: bool) -> list[int]:
+    """The tokens of a word, after a space or at the start of a text."""
     before = "a " if after_space else ""
     encoded = tokenizer(before + word, add_special_tokens=False, return_offsets_mapping=True)
     tokens = covering_tokens(encoded["offset_mapping"], len(before), len(before) + len(word))
-    if not tokens:
-        raise ValueError(f"the tokenizer makes no token of target term {index + 1} of the pairs; leave that term out")
     return [encoded["input_ids"][token] for token in tokens]

@@ -1,10 +1,8 @@
-"""Dialogues about restaurants, hotels and trains, made up by a program, in the shape of MultiWOZ 2.2.
+"""Dialogues about restaurants, hotels and trains, made up by a program.
 
 They are used where MultiWOZ is not at hand: in tests, and to see at once how well a model can be taught to track what a
 user wants. They are far easier than what people say.
 """
-
-from typing import Any
 
 from hb_dataset.seeded_draws import seeded_generator
 
@@ -47,71 +45,66 @@ _OFFERS = "How about {}?"
 _THANKS = ("Thank you, that is all.", "Great, goodbye.", "Thanks for your help.")
 
 
-def made_up_dialogues(number: int, *, seed: int = 0) -> list[dict[str, Any]]:
+# What the system said, what the user answers, and the state after it: slot → the spellings of its value.
+Exchange = tuple[str, str, dict[str, tuple[str, ...]]]
+
+
+def made_up_dialogues(number: int, *, seed: int = 0) -> dict[str, list[Exchange]]:
     """Makes dialogues up.
 
     Args:
         number: The number of dialogues; the first are the same whatever it is.
-        seed: The seed of all that is drawn.
+        seed: The seed of all draws.
 
     Returns:
-        The dialogues: a value is said by the user, in answer to a question or unasked, or by the system and
-        agreed to. States hold all values that were said before.
+        The user's turns of each dialogue, by its id. A value is said by the user, in answer to a question or unasked,
+        or by the system and agreed to. States hold all values that were said before.
     """
-    return [_dialogue(f"MADE{index:05}", seed) for index in range(number)]
+    return {f"MADE{index:05}": _dialogue(f"MADE{index:05}", seed) for index in range(number)}
 
 
-def _dialogue(name: str, seed: int) -> dict[str, Any]:
+def _dialogue(name: str, seed: int) -> list[Exchange]:
     random = seeded_generator(seed, "made-up dialogue", name)
 
     def one_of(choices: tuple[str, ...]) -> str:
         return choices[random.integers(len(choices))]
 
-    state: dict[str, str] = {}
-    turns: list[dict[str, Any]] = []
+    state: dict[str, tuple[str, ...]] = {}
+    exchanges: list[Exchange] = []
+    system = ""  # the system's latest words
 
-    def say(speaker: int, utterance: str) -> None:
-        frames = [_frame(domain, state) for domain in services if any(slot.startswith(domain) for slot in state)]
-        utterance = " ".join(utterance.split())
-        turns.append({"speaker": speaker, "utterance": utterance, "frames": [] if speaker else frames})
+    def user_says(utterance: str) -> None:
+        exchanges.append((system, " ".join(utterance.split()), dict(state)))
 
     services = [list(_DOMAINS)[index] for index in random.permutation(len(_DOMAINS))[: random.integers(1, 3)]]
     pending = one_of(_GREETINGS)  # what the user begins to say before the next slot
     for domain in services:
         for slot, (values, unasked, question) in _DOMAINS[domain].items():
-            unused = tuple(value for value in values if value not in state.values())
+            unused = tuple(value for value in values if (value,) not in state.values())
             value = one_of(unused)
             way = random.random()
             if way < 0.4:  # unasked, now and then together with the next slot
-                state[f"{domain}-{slot}"] = value
+                state[f"{domain}-{slot}"] = (value,)
                 pending = f"{pending} {unasked.format(value)}"
                 if random.random() < 0.4:
                     continue
-                say(0, pending)
-                say(1, "Very well. Is there anything else?")
+                user_says(pending)
+                system = "Very well. Is there anything else?"
                 pending = ""
                 continue
             if pending:
-                say(0, pending)
+                user_says(pending)
                 pending = ""
             if way < 0.8:
-                say(1, question)
-                state[f"{domain}-{slot}"] = value
-                say(0, one_of(_ANSWERS).format(value))
+                system = question
+                state[f"{domain}-{slot}"] = (value,)
+                user_says(one_of(_ANSWERS).format(value))
             else:
-                say(1, f"{question} {_OFFERS.format(value)}")
+                system = f"{question} {_OFFERS.format(value)}"
                 other = one_of(tuple(other for other in unused if other != value) or unused)
                 agrees = random.random() < 0.6
-                state[f"{domain}-{slot}"] = value if agrees else other
-                say(0, one_of(_YES) if agrees else f"No, rather {other}.")
-            say(1, "Noted.")
-    say(0, f"{pending} {one_of(_THANKS)}")
-    return {"dialogue_id": name, "turns": turns}
-
-
-def _frame(domain: str, state: dict[str, str]) -> dict[str, Any]:
-    own = []
-    for slot, value in state.items():
-        if slot.startswith(f"{domain}-"):
-            own.append({"slots_values_name": slot, "slots_values_list": [value]})
-    return {"service": domain, "state": {"slots_values": own}}
+                state[f"{domain}-{slot}"] = (value if agrees else other,)
+                user_says(one_of(_YES) if agrees else f"No, rather {other}.")
+            system = "Noted."
+    user_says(f"{pending} {one_of(_THANKS)}")
+    return exchanges

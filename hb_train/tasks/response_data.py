@@ -1,30 +1,18 @@
-"""Pairs of prompt and reply for response generation: the splits, the rows to learn, the prompts to respond to."""
+"""Pairs of prompt and reply for response generation: the splits, and the rows to learn."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import pyarrow as pa
 from datasets import Dataset
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.inference.models.contexts import (
-    check_lengths,
-    encode_contexts,
-    encode_replies,
-    end_tokens,
-    render_contexts,
-)
-from hb_metrics.inference.models.quantization import is_exact
-from hb_metrics.inference.replies.prompt_replies import ReplyPlan
-from hb_metrics.inference.replies.requests import make_requests
-from hb_metrics.inference.replies.trials import takes_cache, takes_padding
-from hb_train.training.encoding import encode_rows, last_tokens
+from hb_metrics.inference.models.contexts import encode_replies, render_contexts
+from hb_train.training.encoding import encode_rows
 
 if TYPE_CHECKING:
     from hb_dataset.dialogue_pairs import Dialogue
     from hb_metrics.inference.models.contexts import ContextFormat
-    from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
-    from hb_metrics.inference.replies.decoding_settings import Decoding
+    from hb_metrics.inference.models.loading import LoadedTokenizer
 
 
 class ResponseData(NamedTuple):
@@ -120,49 +108,3 @@ def encode_responses(
         return ResponseRows(dataset, 0, len(rows))
     encoded = encode_rows(dataset, loaded, context=context, suffix=suffix, with_tags=False, max_length=max_length)
     return ResponseRows(encoded.dataset, encoded.num_cut, len(rows) - len(kept))
-
-
-def plan_responses(
-    test: Sequence[tuple[str, str, list[str]]],
-    loaded: "LoadedModel",
-    context: "ContextFormat",
-    decoding: "Decoding",
-    *,
-    max_length: int,
-    seed: int = 0,
-) -> tuple[ReplyPlan, int]:
-    """Plans the responses to prompts.
-
-    Args:
-        test: (id, prompt, replies) of each prompt.
-        loaded: The model that is to respond.
-        context: The format of the prompts.
-        decoding: How responses are decoded.
-        max_length: The largest number of tokens of a context; a longer one loses its beginning, but not a special
-            token that it starts with.
-        seed: The seed of sampling.
-
-    Returns:
-        The plan, and how many contexts were cut.
-    """
-    ids, texts = [identifier for identifier, _, _ in test], [prompt for _, prompt, _ in test]
-    whole = encode_contexts(texts, [[]] * len(texts), loaded.model, loaded.tokenizer, context)
-    start_tokens = set(loaded.tokenizer.all_special_ids)
-    contexts = [last_tokens(tokens, max_length, start_tokens) for tokens in whole]
-    check_lengths(contexts, ids, loaded.model, decoding.max_new_tokens)
-    requests = make_requests(pa.table({"id": ids, "text": texts}), decoding=decoding, seed=seed)
-    cached = takes_cache(loaded.model, contexts, decoding.max_new_tokens)
-    plan = ReplyPlan(
-        ids=ids,
-        requests=requests,
-        contexts=contexts,
-        context=context,
-        context_reason="",
-        decoding=decoding,
-        ends=end_tokens(loaded.model, loaded.tokenizer, context),
-        seed=seed,
-        invariant=is_exact(loaded.model),
-        padded=takes_padding(loaded.model, contexts, cached=cached),
-        cached=cached,
-    )
-    return plan, sum(len(cut) < len(tokens) for cut, tokens in zip(contexts, whole, strict=True))

@@ -73,12 +73,10 @@ class Collator:
 
 
 class BinaryScores(NamedTuple):
-    """How well yes and no are told apart; `f1`, `precision` and `recall` (of yes) are `None` where they are 0 / 0."""
+    """How well yes and no are told apart; `f1` (of yes) is `None` where it is 0 / 0."""
 
     f1: float | None
-    accuracy: float | None
-    precision: float | None
-    recall: float | None
+    accuracy: float
     num_rows: int
     num_positive: int
     num_predicted_positive: int
@@ -93,18 +91,12 @@ def slot_value_classifier(loaded: LoadedModel) -> SlotValueClassifier:
 
 
 def binary_scores(labels: Sequence[int], predictions: Sequence[int]) -> BinaryScores:
-    """F1, precision and recall of 1, and accuracy."""
+    """F1 of 1, and accuracy; of at least one row."""
     is_yes, is_predicted = np.asarray(labels, bool), np.asarray(predictions, bool)
     num_both, num_yes, num_predicted = (int(rows.sum()) for rows in (is_yes & is_predicted, is_yes, is_predicted))
-
-    def share(part: int, whole: int) -> float | None:
-        return part / whole if whole else None
-
     return BinaryScores(
-        f1=share(2 * num_both, num_yes + num_predicted),
-        accuracy=share(int((is_yes == is_predicted).sum()), len(is_yes)),
-        precision=share(num_both, num_predicted),
-        recall=share(num_both, num_yes),
+        f1=2 * num_both / (num_yes + num_predicted) if num_yes + num_predicted else None,
+        accuracy=float((is_yes == is_predicted).mean()),
         num_rows=len(is_yes),
         num_positive=num_yes,
         num_predicted_positive=num_predicted,

@@ -3,11 +3,11 @@
 Barikeri et al. (2021, section 3) ask of each combination of slot and value whether it is part of the belief state,
 given the last words of the system and the user's answer. Which "no" combinations they asked of is not stated. Here:
 
-* Yes: each slot whose value this turn adds to the state or changes (`state="turn"`), or each slot of the state
-  (`"dialogue"`, their words; but much of that was said in turns that a model is not shown).
-* No: for each "yes" `num_negatives` combinations that are not in the state, by the flip of a coin the same slot with
-  another value, or another slot with any of its values. One is the default: the paper's two models that learnt nothing
-  have F1 0.687 and 0.688, accuracy 0.524 and 0.531 (table 4, appendix C.2), which is what always saying yes gives where
+* Yes: each slot whose value this turn adds to the state or changes. (Much of the rest of the state was said in turns
+  that a model is not shown.)
+* No: for each "yes" a combination that is not in the state, by the flip of a coin the same slot with another value, or
+  another slot with any of its values. One "no" per "yes" is what the paper must have asked: its two models that learnt
+  nothing have F1 0.687 and 0.688, accuracy 0.524 and 0.531 (table 4, appendix C.2), as always saying yes has where
   about 52 % are yes.
 * Values are those seen in all dialogues read. Another spelling of a value in the state ("center") is not another value.
 
@@ -16,15 +16,13 @@ All is drawn by a dialogue's id, its turn and the seed.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_train.tasks.state_dialogues import StateTurn
 
 if TYPE_CHECKING:
     from hb_metrics.inference.models.loading import LoadedTokenizer
-
-StateKind = Literal["turn", "dialogue"]
 
 
 class SlotValue(NamedTuple):
@@ -58,21 +56,12 @@ class EncodedQuestions(NamedTuple):
     num_cut: int
 
 
-def slot_values(
-    turns: Sequence[StateTurn],
-    ontology: Mapping[str, Sequence[str]],
-    *,
-    state: StateKind = "turn",
-    num_negatives: int = 1,
-    seed: int = 0,
-) -> SlotValues:
+def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]], *, seed: int = 0) -> SlotValues:
     """Makes the questions of turns, as described at the top of this file.
 
     Args:
         turns: The turns.
         ontology: The values that "no" combinations are drawn from, by slot.
-        state: Whether the questions with the answer yes are about this turn or the whole dialogue.
-        num_negatives: How many "no" combinations there are for each "yes".
         seed: The seed of the "no" combinations.
 
     Returns:
@@ -81,19 +70,18 @@ def slot_values(
     rows: list[SlotValue] = []
     num_skipped = Counter({"turns_without_values": 0, "negatives_not_found": 0})
     for turn in turns:
-        slots = sorted(turn.changed if state == "turn" else turn.state)
+        slots = sorted(turn.changed)
         num_skipped["turns_without_values"] += not slots
         generator = seeded_generator(seed, "slot values", f"{turn.dialogue}\x1f{turn.turn}")
         drawn: set[tuple[str, str]] = set()
         for slot in slots:
             rows.append(_question(turn, slot, _spelling_in_turn(turn, slot), 1))
-            for _ in range(num_negatives):
-                combination = _draw_negative(turn, slot, ontology, drawn, generator)
-                if combination is None:
-                    num_skipped["negatives_not_found"] += 1
-                    continue
-                drawn.add(combination)
-                rows.append(_question(turn, *combination, 0))
+            combination = _draw_negative(turn, slot, ontology, drawn, generator)
+            if combination is None:
+                num_skipped["negatives_not_found"] += 1
+                continue
+            drawn.add(combination)
+            rows.append(_question(turn, *combination, 0))
     return SlotValues(rows, dict(num_skipped))
 
 

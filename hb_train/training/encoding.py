@@ -9,7 +9,6 @@ from datasets import Dataset
 from hb_metrics.inference.models.contexts import ContextFormat, encode_rendered, encode_replies, reply_end
 from hb_metrics.inference.models.loading import LoadedTokenizer
 
-BASELINE = "baseline_"  # before the names of the columns of a prompt without a descriptor
 IGNORED = -100  # the label of a token that is not learnt, in torch and transformers
 
 
@@ -55,7 +54,7 @@ def encode_rows(
         The encoded rows, and how many were cut.
 
     Raises:
-        ValueError: A prompt does not end in its tag, or a reply is too long.
+        ValueError: A reply is too long.
     """
     is_encoder_decoder = loaded.kind == "encoder-decoder"
     limit = length_limit(loaded, max_length)
@@ -66,8 +65,7 @@ def encode_rows(
 
     def encode(batch: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
         untagged = [
-            without_tag(prompt, tag, suffix, identifier)
-            for prompt, tag, identifier in zip(batch["prompt"], batch["tag"], batch["id"], strict=True)
+            prompt.removesuffix(f" {tag}{suffix}") for prompt, tag in zip(batch["prompt"], batch["tag"], strict=True)
         ]
         endings = [f" {tag}{suffix}" if with_tags else suffix for tag in batch["tag"]]
         rendered = [text + ending for text, ending in zip(untagged, endings, strict=True)]
@@ -118,20 +116,6 @@ def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
     """The largest number of tokens in a row: the given number, or the number of the model's positions if it is less."""
     limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
     return min((limit for limit in limits if limit is not None and limit > 0), default=None)
-
-
-def without_tag(prompt: str, tag: str, suffix: str, identifier: str) -> str:
-    """A prompt without its tag and the text after it.
-
-    Raises:
-        ValueError: It does not end in them.
-    """
-    ending = f" {tag}{suffix}"
-    if not prompt.endswith(ending):
-        raise ValueError(
-            f"the prompt of row {identifier} does not end in its tag '{tag}'; label again with bias_labels.py"
-        )
-    return prompt.removesuffix(ending)
 
 
 def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept: int = 0) -> list[int]:

@@ -1,20 +1,17 @@
 """The command line of a training script: its own options, those of TRL or transformers, and shared checks."""
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import field
-from pathlib import Path
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any
-
-import yaml
-
-from hb_train.training.hub_token import hide_token
 
 if TYPE_CHECKING:
     from trl import ModelConfig
 
 # torch, transformers and trl take seconds to import: not before they are needed.
+
+_TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
 def run_script(name: str, work: Callable[[], object]) -> None:
@@ -44,7 +41,7 @@ def parse_training_options(classes: Sequence[type], argv: list[str], docstring: 
         defaults: Defaults that replace those of the dataclasses.
 
     Returns:
-        An instance of each of `classes`. No token in them is written to a file.
+        An instance of each of `classes`.
 
     Raises:
         ValueError: An option has a value that is not allowed, or holds a Hub token.
@@ -59,31 +56,25 @@ def parse_training_options(classes: Sequence[type], argv: list[str], docstring: 
         parser.set_defaults(use_cpu=True, bf16=fast.get("amx_tile", False) or fast.get("avx512_bf16", False))
     parser.set_defaults(**defaults)
     arguments = parser.parse_args_and_config(argv)
-    hide_token(arguments)
+    reject_tokens(arguments)
     return arguments
+
+
+def reject_tokens(arguments: Iterable[Any]) -> None:
+    """Raises `ValueError` if an option holds a Hub token, which a run would write into its files."""
+    for group in arguments:
+        for option in fields(group):
+            value = getattr(group, option.name, None)
+            if (option.name == "hub_token" and value) or _TOKEN.search(repr(value)):
+                raise ValueError(
+                    f"--{option.name} holds a Hugging Face token, which would be written into the run's files; log in "
+                    "with `hf auth login`, or set HF_TOKEN"
+                )
 
 
 def first_line(docstring: str | None) -> str:
     """The first line of a script's docstring, which describes the script in its help."""
     return (docstring or "").split("\n", 1)[0]
-
-
-def read_config(path: str | None) -> dict[str, Any]:
-    """Reads the options in a YAML file; no file has no options.
-
-    Raises:
-        ValueError: The file cannot be read.
-    """
-    if path is None:
-        return {}
-    config: Any = None
-    with suppress(yaml.YAMLError, UnicodeDecodeError, OSError):
-        config = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
-    if not isinstance(config, dict):
-        raise ValueError(
-            f"'{path}' is not a YAML file of options; set --config to one, such as those in hb_train/recipes"
-        )
-    return config
 
 
 def check_least(arguments: Any, **least: float) -> None:
@@ -92,14 +83,6 @@ def check_least(arguments: Any, **least: float) -> None:
         value = getattr(arguments, name)
         if value is not None and not number <= value < math.inf:
             raise ValueError(f"{name} is {value}; set a number of at least {number}")
-
-
-def check_shares(arguments: Any, *names: str) -> None:
-    """Raises `ValueError` if one of these options is not between 0 and 1."""
-    for name in names:
-        value = getattr(arguments, name)
-        if value is not None and not 0 < value < 1:
-            raise ValueError(f"{name} is {value}; set a number between 0 and 1")
 
 
 def check_given(**options: Any) -> None:

@@ -6,24 +6,22 @@ perplexity: its loss is a divergence.
 """
 
 import math
-from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any
 
 import torch
-from datasets import Dataset
-from torch.nn.functional import cross_entropy, kl_div
-from transformers import DataCollatorForSeq2Seq, PreTrainedModel, Seq2SeqTrainer, Trainer
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel, Seq2SeqTrainer
 from transformers.trainer_utils import EvalLoopOutput
-from trl import KTOTrainer, SFTTrainer
+from trl import SFTTrainer
 
-from hb_train.training.encoding import BASELINE, IGNORED
+from hb_train.training.encoding import IGNORED
 
 PERPLEXITY = "eval_perplexity"
 LOSS = "eval_loss"
 
 
-class _Resuming:
+class Resuming:
     """Ends where it resumes behind its last step."""
 
     metric: str
@@ -40,7 +38,7 @@ class _Resuming:
             trainer.evaluate()  # at the end of an epoch, which the checkpoint was written before
 
 
-class _ReplyTraining(_Resuming):
+class ReplyTraining(Resuming):
     """Evaluates by the summed negative log-likelihood and the number of the reply tokens of each row."""
 
     metric = PERPLEXITY
@@ -89,7 +87,7 @@ class _ReplyTraining(_Resuming):
         return nll.sum() / num_tokens.sum().clamp(min=1), None, None
 
 
-class ReplySFTTrainer(_ReplyTraining, SFTTrainer):
+class ReplySFTTrainer(ReplyTraining, SFTTrainer):
     """TRL's SFT trainer, for causal models."""
 
     is_causal = True
@@ -117,109 +115,10 @@ class ReplySFTTrainer(_ReplyTraining, SFTTrainer):
         return nll / num_tokens
 
 
-class ReplySeq2SeqTrainer(_ReplyTraining, Seq2SeqTrainer):
+class ReplySeq2SeqTrainer(ReplyTraining, Seq2SeqTrainer):
     """transformers' sequence-to-sequence trainer, for encoder–decoder models."""
 
     is_causal = False
-
-
-class BaselineDistillationTrainer(_ReplyTraining, Trainer):
-    """transformers' trainer, on rows of `distillation.encode_pairs`.
-
-    The loss of a reply token is the divergence KL(p‖q) in nats: p is the distribution of the model before tuning behind
-    the prompt without a descriptor, q that of the model in training behind the prompt with one.
-
-    Args:
-        teacher: The model before tuning; `None`: the model without its adapter.
-        is_causal: Whether a label is predicted from the tokens before it, and not by a separate decoder.
-    """
-
-    metric = LOSS
-
-    def __init__(self, *, teacher: PreTrainedModel | None, is_causal: bool, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.is_causal = is_causal
-        self._teacher = None if teacher is None else teacher.eval().to(self.args.device)
-
-    def compute_loss(
-        self,
-        model: Any,
-        inputs: dict[str, Any],
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | int | None = None,
-    ) -> Any:
-        """The mean divergence of the reply tokens."""
-        divergences, _ = self._divergences(model, inputs)
-        total = divergences.sum()
-        if num_items_in_batch is None:
-            return total / max(len(divergences), 1)
-        if self.args.average_tokens_across_devices:
-            # The number counts the tokens of all processes, whose gradients are averaged.
-            total = total * self.accelerator.num_processes
-        return total / num_items_in_batch
-
-    def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """The summed divergence of each row's labels, and their number; both [rows]."""
-        divergences, learnt = self._divergences(model, inputs)
-        rows = torch.zeros(learnt.shape, device=learnt.device)
-        rows[learnt] = divergences
-        return rows.sum(1), learnt.sum(1)
-
-    def _divergences(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """[labels] the divergence of each label's distribution, and [rows, length] which labels are learnt."""
-        sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
-        for name, value in inputs.items():
-            sides[name.startswith(BASELINE)][name.removeprefix(BASELINE)] = value
-        own, baseline = sides
-        with torch.no_grad():
-            if self._teacher is not None:
-                wanted, _, _ = reply_logits(self._teacher, baseline, self.is_causal)
-            else:
-                untuned: Any = self.accelerator.unwrap_model(model)
-                was_training = untuned.training
-                untuned.eval()  # or dropout would change what is learnt
-                with untuned.disable_adapter():
-                    wanted, _, _ = reply_logits(untuned, baseline, self.is_causal)
-                untuned.train(was_training)
-            log_wanted = wanted.float().log_softmax(-1)
-        logits, _, learnt = reply_logits(model, own, self.is_causal)
-        log_given = logits.float().log_softmax(-1)
-        return kl_div(log_given, log_wanted, reduction="none", log_target=True).sum(-1), learnt
-
-
-class PairCollator:
-    """Pads rows of `distillation.encode_pairs` to a batch, with a tokenizer that pads on the right."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        self._pad = DataCollatorForSeq2Seq(tokenizer, padding=True)
-
-    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """A batch of both sides, padded each by itself."""
-        batch: dict[str, torch.Tensor] = {}
-        for side in ("", BASELINE):
-            names = {f"{side}{name}": name for name in ("input_ids", "attention_mask", "labels")}
-            padded = self._pad([{short: row[name] for name, short in names.items()} for row in rows])
-            batch |= {name: padded[short] for name, short in names.items()}
-        return batch
-
-
-class ReplyKTOTrainer(_Resuming, KTOTrainer):
-    """TRL's KTO trainer, on rows of `methods.kto_rows`."""
-
-    metric = LOSS
-
-    def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: Any, dataset_name: str) -> Dataset:
-        """The rows, which are tokens already, each with the reply of the row before it in its batch.
-
-        By these mismatched replies TRL estimates the divergence from the reference model, as the paper does
-        (Ethayarajh et al., 2024, section 4.1); the first row of a batch has the reply of the last.
-        """
-        if not self.calculate_KL:
-            return dataset
-        replies = dataset["completion_ids"]
-        size = args.per_device_train_batch_size
-        batches = (replies[first : first + size] for first in range(0, len(replies), size))
-        return dataset.add_column("KL_completion_ids", [row for batch in batches for row in (batch[-1], *batch[:-1])])
 
 
 def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:

@@ -8,9 +8,7 @@ of goes further along it by chance, so what is left of such replies looks less b
 """
 
 import math
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +27,6 @@ SCALE = 1000
 # With a larger share of cells with fewer than two replies there is no value: the sampling noise of single replies is
 # taken from other cells and cells without replies are left out, and those are the cells that were tagged most.
 MOST_FEW = 0.15
-_BATCH = 8192
 # Below this distance from the overall mean, a descriptor's direction is only rounding errors.
 _NO_DIRECTION = 1e-12
 
@@ -72,15 +69,10 @@ class Ceiling(NamedTuple):
         helps: Whether the lowest value is below the value of all replies beyond chance: the interval of the change,
             widened for the number of shares that were tried, lies below 0.
         replies_per_descriptor: The mean number of a descriptor's replies that its direction is computed from.
-        cosine: The mean cosine of a descriptor's directions from the two halves.
         half_reliability: The share of signal in the squared length of the directions, all descriptors together.
         half_reliability_interval: Its interval, over descriptors.
         reliability: The reliability of directions from all replies, by Spearman and Brown's formula; 0: no signal.
         replies_needed: Reliability → the replies of a descriptor it takes; `None`: directions show no signal.
-        alpha: The exponent α.
-        num_splits: Splits into halves.
-        num_replies: Replies.
-        num_descriptors: Descriptors.
         confidence_level: The level of the intervals.
     """
 
@@ -88,15 +80,10 @@ class Ceiling(NamedTuple):
     lowest: float | None
     helps: bool
     replies_per_descriptor: float
-    cosine: float
     half_reliability: float
     half_reliability_interval: tuple[float, float]
     reliability: float
     replies_needed: dict[float, float | None]
-    alpha: int
-    num_splits: int
-    num_replies: int
-    num_descriptors: int
     confidence_level: float
 
     def as_json(self) -> dict[str, Any]:
@@ -112,7 +99,7 @@ class _Cells(NamedTuple):
     """Replies in the order of their templates, descriptors and ids.
 
     Attributes:
-        rows: [replies, styles] float32, in a file of their own.
+        rows: [replies, styles] float32.
         descriptors: [replies] codes.
         cells: [replies] index of each reply's cell, ascending.
         templates: [templates + 1] the first reply of each template, and the number of replies.
@@ -151,8 +138,7 @@ def label_ceiling(
     splits how much of that goes away by averaging.
 
     Args:
-        style_probabilities: [replies, styles] style vectors, also in files: read once in blocks, then from a temporary
-            file one template after another.
+        style_probabilities: [replies, styles] style vectors, also in files.
         descriptors: [replies] the descriptor in each reply's prompt.
         templates: [replies] the template of its prompt.
         axes: [replies] its axis.
@@ -171,18 +157,16 @@ def label_ceiling(
     """
     check_lengths(style_probabilities=style_probabilities, descriptors=descriptors, ids=ids)
     codes, keys = descriptor_codes(descriptors, axes)
-    with tempfile.TemporaryDirectory() as folder:
-        cells = _grouped(style_probabilities, codes, len(keys), text_codes("template", templates)[0], ids, Path(folder))
-        halves = [_halves(cells, seeded_generator(seed, "ceiling", str(number))) for number in range(num_splits)]
-        directions, overall = _directions(cells, halves)
-        parts, few = _parts(cells, halves, _values(cells, halves, directions, overall, alpha), shares)
-        del cells  # lets go of the file
+    cells = _grouped(style_probabilities, codes, len(keys), text_codes("template", templates)[0], ids)
+    halves = [_halves(cells, seeded_generator(seed, "ceiling", str(number))) for number in range(num_splits)]
+    directions, overall = _directions(cells, halves)
+    parts, few = _parts(cells, halves, _values(cells, halves, directions, overall, alpha), shares)
     if np.isnan(parts[:, :, 0]).any() or few[0] > MOST_FEW:
         return None
     curve = _curve(parts, few, shares, confidence_level)
     known = [point for point in curve[1:] if point.full_gen_bias is not None]
     lowest = min(known, key=lambda point: point.full_gen_bias or 0, default=None)
-    cosine, reliability, interval = _reliability(directions, confidence_level)
+    reliability, interval = _reliability(directions, confidence_level)
     number = len(codes) / 2 / len(keys)
     needed: dict[float, float | None] = dict.fromkeys(TARGETS)
     if reliability > 0:
@@ -193,15 +177,10 @@ def label_ceiling(
         lowest=None if lowest is None else lowest.share,
         helps=lowest is not None and _is_below(lowest, len(keys), len(shares) - 1, confidence_level),
         replies_per_descriptor=number,
-        cosine=cosine,
         half_reliability=reliability,
         half_reliability_interval=interval,
         reliability=2 * reliability / (1 + reliability) if reliability > 0 else 0.0,
         replies_needed=needed,
-        alpha=alpha,
-        num_splits=num_splits,
-        num_replies=len(codes),
-        num_descriptors=len(keys),
         confidence_level=confidence_level,
     )
 
@@ -212,15 +191,9 @@ def _grouped(
     num_descriptors: int,
     templates: np.ndarray,
     ids: Sequence[str],
-    folder: Path,
 ) -> _Cells:
     order = np.lexsort((np.asarray(ids), codes, templates))
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order))
-    rows = np.memmap(folder / "styles", np.float32, "w+", shape=styles.shape)
-    for first in range(0, len(order), _BATCH):
-        block = slice(first, min(first + _BATCH, len(order)))
-        rows[places[block]] = styles[block]
+    rows = np.asarray(styles[: len(order)], np.float32)[order]
     keys = templates[order] * num_descriptors + codes[order]
     starts = np.flatnonzero(np.diff(templates[order], prepend=-1))
     return _Cells(
@@ -406,19 +379,17 @@ def _is_below(point: Point, num_descriptors: int, num_tried: int, confidence_lev
     return point.change + float(stats.t.ppf(tail, num_descriptors - 1)) * point.change_standard_error < 0
 
 
-def _reliability(directions: np.ndarray, confidence_level: float) -> tuple[float, float, tuple[float, float]]:
-    """Mean cosine, reliability and its interval from [splits, halves, descriptors, styles]."""
+def _reliability(directions: np.ndarray, confidence_level: float) -> tuple[float, tuple[float, float]]:
+    """Reliability and its interval from [splits, halves, descriptors, styles]."""
     first, second = directions[:, 0], directions[:, 1]
     products = np.einsum("kds,kds->kd", first, second)
     lengths = np.einsum("kds,kds->kd", first, first), np.einsum("kds,kds->kd", second, second)
-    norms = np.sqrt(lengths[0] * lengths[1])
-    cosine = float(np.divide(products, norms, out=np.zeros_like(norms), where=norms > 0).mean())
     signal, whole = products.mean(axis=0), ((lengths[0] + lengths[1]) / 2).mean(axis=0)
     if not whole.sum() > 0:
-        return cosine, 0.0, (0.0, 0.0)
+        return 0.0, (0.0, 0.0)
     ratio = float(signal.sum() / whole.sum())
     number = len(signal)
     errors = (signal - ratio * whole) / whole.sum()
     error = math.sqrt(number / max(number - 1, 1) * float(errors @ errors))
     half = float(stats.t.ppf((1 + confidence_level) / 2, max(number - 1, 1))) * error
-    return cosine, ratio, (ratio - half, ratio + half)
+    return ratio, (ratio - half, ratio + half)

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_metrics.runs.finished_run import Run, StyleShards, read_bias_values, read_reply_table
-from hb_metrics.runs.replies import questions_of, with_questions
+from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table
+from hb_metrics.runs.replies import with_questions
 from hb_train.tuning.labels import ROW_SCHEMA, SPLITS, Labels, write_split
 
 if TYPE_CHECKING:
@@ -36,27 +36,18 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
     from hb_metrics.inference.models.sources import EMBEDDED, find_source
 
     record = run.results["run"]
+    name, digest = model or record["settings"]["model"], record["model"]["digest"]
     if record["model"].get("answered_in_files"):
         if model is None:
             raise ValueError(
                 "the replies of this run are from files, which do not say what model gave them; set --model to the "
                 "folder or Hub id of that model"
             )
-        return load_tokenizer(find_source(model), trust_remote_code=trust_remote_code)
-    name, digest = model or record["settings"]["model"], record["model"]["digest"]
-    adapter = record["model"].get("adapter", {})
-    if name == adapter.get("name"):  # it was given as the model
-        name = record["model"]["name"]
+        return load_tokenizer(find_source(name), trust_remote_code=trust_remote_code)
     # The digest of a Hub id is the commit; its main branch may have moved on since.
     revision = None if name == EMBEDDED or Path(name).exists() else digest
     try:
-        source = find_source(
-            name,
-            revision,
-            adapter=f"{adapter['name']}@{adapter['revision']}" if adapter.get("revision") else adapter.get("name"),
-            gguf_file=None if Path(name).is_file() else record["model"].get("gguf_file"),
-        )
-        loaded = load_tokenizer(source, trust_remote_code=trust_remote_code)
+        loaded = load_tokenizer(find_source(name, revision), trust_remote_code=trust_remote_code)
     except OSError as error:
         raise OSError(
             f"the tokenizer of the model that replied is missing; set --model to its folder ({error})"
@@ -89,7 +80,7 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
     if _ended_by_decoding(run.results["run"]["generation"]):
         cut = pa.array(np.ones(len(chosen), bool))
         chosen = chosen.set_column(chosen.column_names.index("truncated"), "truncated", cut)
-    questions = questions_of(chosen)
+    questions = chosen["question"].to_pylist()
     templates = with_questions(chosen["template"].to_pylist(), questions)
     more = {"question": pa.array(questions, pa.string()), "template": pa.array(templates, pa.string())}
     return pa.table({**{name: chosen[name] for name in columns}, **more})
@@ -99,19 +90,6 @@ def _ended_by_decoding(generation: Mapping[str, Any]) -> bool:
     """Whether replies end after a sentence or a line, and a chat goes on until the model ends its turn."""
     in_chat = generation["context"] == "chat"
     return bool(generation.get("end_after_sentence")) or (in_chat and generation.get("reply") == "first_line")
-
-
-def stored_bias_values(run: Run, styles: StyleShards) -> np.ndarray:
-    """[replies] the bias values with α = 0, which the run has computed from all of its replies.
-
-    Raises:
-        ValueError: They are not there, of another run, or not of the replies that have style vectors.
-    """
-    stored = read_bias_values(run)
-    if stored["id"].to_pylist() != styles.ids:
-        raise ValueError(f"the bias values in '{run.folder}' are of other replies than its own; measure again")
-    values: np.ndarray = stored["bias_value"].to_numpy()
-    return values
 
 
 class Asked(NamedTuple):

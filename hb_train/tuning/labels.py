@@ -18,9 +18,19 @@ from hb_metrics.stats.bias_values import bias_values
 if TYPE_CHECKING:
     from datasets import Dataset
 
+
+class RowFolder(NamedTuple):
+    """A kind of folder with rows to train on: the file with its record, the script that writes it, and the columns."""
+
+    record: str
+    script: str
+    schema: pa.Schema
+
+
 LABELS_FILE = "labels.json"
 CEILING_FILE = "ceiling.json"
 SPLITS = ("train", "validation")
+VALIDATION_SHARE = 0.1  # of the distinct prompts
 ROW_SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("id", "prompt", "completion", "tag")),
@@ -30,6 +40,7 @@ ROW_SCHEMA = pa.schema(
         ("truncated", pa.bool_()),
     ]
 )
+LABELS = RowFolder(LABELS_FILE, "bias_labels", ROW_SCHEMA)
 
 
 class Labels(NamedTuple):
@@ -53,7 +64,6 @@ def tag_replies(
     alpha: int,
     beta: float | None,
     quantile: float | None,
-    values: np.ndarray | None = None,
 ) -> Labels:
     """Tags replies by their bias values.
 
@@ -63,7 +73,6 @@ def tag_replies(
         alpha: The exponent α: 0, 1 or 2.
         beta: The threshold β; `None`: by `quantile`.
         quantile: The share of replies at or below β.
-        values: [replies] their bias values with this α; `None`: they are computed.
 
     Returns:
         The bias values, the tags and β.
@@ -71,9 +80,8 @@ def tag_replies(
     Raises:
         ValueError: β tags all or none of the replies.
     """
-    if values is None:
-        columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
-        values = bias_values(styles, *columns, alpha=alpha).values
+    columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
+    values = bias_values(styles, *columns, alpha=alpha).values
     if beta is None:
         assert quantile is not None
         beta = float(np.quantile(values, quantile, method="inverted_cdf"))
@@ -88,7 +96,7 @@ def tag_replies(
     return Labels(values, is_biased, beta)
 
 
-def held_out_rows(texts: Sequence[str], validation_fraction: float, seed: int) -> np.ndarray:
+def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
     """Chooses the rows held out for validation, by the texts of their prompts.
 
     Rows of the same descriptor, noun and template have the same text but for variations, and go to the same side; so
@@ -96,7 +104,6 @@ def held_out_rows(texts: Sequence[str], validation_fraction: float, seed: int) -
 
     Args:
         texts: [rows] the prompts, varied or not.
-        validation_fraction: The share of the distinct texts that is held out, at least one and never all.
         seed: Chooses the texts.
 
     Returns:
@@ -109,8 +116,7 @@ def held_out_rows(texts: Sequence[str], validation_fraction: float, seed: int) -
     distinct = sorted(set(unvaried), key=lambda text: (seeded_generator(seed, "validation", text).random(), text))
     if len(distinct) < len(SPLITS):
         raise ValueError(f"the replies are to {len(distinct)} distinct prompts; validation needs replies to 2 or more")
-    number = min(max(1, round(validation_fraction * len(distinct))), len(distinct) - 1)
-    held_out = set(distinct[:number])
+    held_out = set(distinct[: max(1, round(VALIDATION_SHARE * len(distinct)))])
     return np.array([text in held_out for text in unvaried])
 
 
@@ -121,63 +127,39 @@ def write_split(folder: Path, split: str, rows: pa.Table) -> None:
     write_atomically(path, lambda scratch: pq.write_table(rows, scratch, compression="zstd"))
 
 
-def read_labels(folder: Path, file: str = LABELS_FILE, script: str = "bias_labels") -> dict[str, Any]:
+def read_labels(folder: Path, rows: RowFolder = LABELS) -> dict[str, Any]:
     """Reads what a script recorded in a folder of rows to train on.
 
     Raises:
         ValueError: The record is not there.
     """
-    path = folder / file
+    path = folder / rows.record
     content = read_json(path) if path.is_file() else None
     if not isinstance(content, dict) or "context" not in content:
-        raise ValueError(f"'{folder}' has no {file}; set a folder that hb_train/{script}.py has written")
+        raise ValueError(f"'{folder}' has no {rows.record}; set a folder that hb_train/{rows.script}.py has written")
     return content
 
 
-def read_split(folder: Path, split: str, schema: pa.Schema = ROW_SCHEMA, script: str = "bias_labels") -> "Dataset":
+def read_split(folder: Path, split: str, rows: RowFolder = LABELS) -> "Dataset":
     """The rows of a split, read past the cache of `datasets`, which may know another folder of that name.
 
-    Args:
-        folder: The folder.
-        split: The name of the split.
-        schema: The columns of its rows.
-        script: The script that writes such rows, for the error.
-
     Raises:
-        ValueError: There is no such split, or its rows are not such as the script writes.
+        ValueError: There is no such split, or it has other columns.
     """
     from datasets import Dataset
 
     path = _split_path(folder, split)
     try:
-        rows = pq.read_table(path).select(schema.names).cast(schema)
-        problem = _problem(rows)
+        table = pq.read_table(path).select(rows.schema.names).cast(rows.schema)
     except (KeyError, OSError, pa.ArrowException) as error:
-        problem = f"cannot be read ({error})"
-    if problem is not None:
-        raise ValueError(f"'{path}' {problem}; write the rows again with hb_train/{script}.py")
-    return Dataset(rows)
+        raise ValueError(
+            f"'{path}' cannot be read ({error}); write the rows again with hb_train/{rows.script}.py"
+        ) from error
+    return Dataset(table)
 
 
 def _split_path(folder: Path, split: str) -> Path:
     return folder / "data" / f"{split}.parquet"
-
-
-def _problem(rows: pa.Table) -> str | None:
-    """Finds a fault in rows with the right columns, such as rows changed by hand; `None`: there is none."""
-    if not len(rows):
-        return "has no rows"
-    for name in ("id", "prompt", "baseline_prompt", "completion", "tag", "bias_value"):
-        if name in rows.column_names and rows[name].null_count:
-            return f"has rows without a value in column '{name}'"
-    if "tag" in rows.column_names:
-        from hb_metrics.inference.models.bias_tags import TAGS
-
-        if other := set(rows["tag"].unique().to_pylist()) - set(TAGS):
-            return f"has the tag '{min(other)}', and only {' and '.join(TAGS)} are allowed"
-        if not np.isfinite(rows["bias_value"].to_numpy()).all():
-            return "has bias values that are not finite"
-    return None
 
 
 def _without_variations(text: str) -> str:

@@ -4,7 +4,7 @@
     make bench ROW=likelihood_bias    one of them
 
 Each side of a row runs in a process of its own, the smallest size first. Where its results differ from ours, the row is
-an error and no number is told. Writes a table (Markdown), a plot and the raw numbers into --output.
+an error, and no number is printed. Writes a table (Markdown) and the raw numbers into --output.
 """
 
 import argparse
@@ -29,22 +29,11 @@ from tests.benchmarks.run_side import load_row
 ROWS = sorted(path.stem for path in (Path(__file__).parent / "rows").glob("*.py") if path.stem != "__init__")
 FRACTIONS = (0.25, 0.5, 1.0)
 PACKAGES = (
-    "torch",
-    "transformers",
-    "datasets",
-    "evaluate",
-    "lm_eval",
-    "numpy",
-    "pandas",
-    "pyarrow",
-    "scipy",
+    *("torch", "transformers", "datasets", "evaluate", "lm_eval", "numpy", "pandas", "pyarrow", "scipy"),
     "sentence-transformers",
 )
 MEGABYTE = 1e6
 LEAST_MEMORY = 1e6  # bytes: what is below is not told apart from none
-
-DIFFER_ERROR = "{row}: '{side}' finds another {name} than we do: {detail}; nothing was timed"
-NOTHING_IN_COMMON_ERROR = "{row}: '{side}' finds nothing by a name that ours has; give what is compared the same name"
 
 
 class Measured(NamedTuple):
@@ -60,9 +49,9 @@ class Measured(NamedTuple):
 def main(argv: Sequence[str] | None = None) -> None:
     """Measures the rows asked for and writes the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--row", nargs="+", choices=ROWS, default=ROWS, metavar="ROW", help="which rows; default: all")
-    parser.add_argument("--output", type=Path, default=Path("runs/bench"), help="folder; default: runs/bench")
-    parser.add_argument("--fractions", type=float, nargs="+", default=FRACTIONS, help="sizes, the last is reported")
+    parser.add_argument("--row", nargs="+", choices=ROWS, default=ROWS, metavar="ROW", help="The rows. Default: all.")
+    parser.add_argument("--output", type=Path, default=Path("runs/bench"), help="Default: runs/bench.")
+    parser.add_argument("--fractions", type=float, nargs="+", default=FRACTIONS, help="Sizes; the last is reported.")
     asked = parser.parse_args(argv)
     asked.output.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
@@ -73,7 +62,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         print("\n".join(table_lines(result)), flush=True)
     results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(asked.output.glob("*.json"))]
     (asked.output / "table.md").write_text(markdown(results), encoding="utf-8")
-    _plot(results, asked.output / "benchmark.png")
     print(f"{(time.monotonic() - start) / 60:.1f} minutes; {asked.output / 'table.md'}")
 
 
@@ -114,7 +102,6 @@ def measure_row(name: str, row: Row, fractions: Sequence[float]) -> dict[str, An
                 "share": row.sides[side].share,
                 "bar": row.sides[side].bar,
                 "memory_bar": row.sides[side].memory_bar,
-                "seconds_bar": row.sides[side].seconds_bar,
             }
             for side, sizes in sides.items()
         },
@@ -168,7 +155,7 @@ def _check_equal(
     name: str, row: Row, side: str, ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]
 ) -> None:
     if not set(ours) & set(theirs):
-        raise ValueError(NOTHING_IN_COMMON_ERROR.format(row=name, side=side))
+        raise ValueError(f"{name}: '{side}' returns no result that ours returns; name the compared results alike")
     for key, expected in ours.items():
         if key not in theirs:
             continue  # what only we have, such as how many positions were computed
@@ -181,7 +168,7 @@ def _check_equal(
                 np.testing.assert_array_equal(theirs[key], expected)
         except AssertionError as error:
             detail = " ".join(str(error).split())[:300]
-            raise ValueError(DIFFER_ERROR.format(row=name, side=side, name=key, detail=detail)) from None
+            raise ValueError(f"{name}: '{side}' finds another {key} than ours: {detail}") from None
 
 
 def _slope(fractions: Sequence[float], seconds: Sequence[float]) -> float | None:
@@ -189,9 +176,6 @@ def _slope(fractions: Sequence[float], seconds: Sequence[float]) -> float | None
     if len(fractions) < 2:
         return None
     return float(np.polyfit(np.log(fractions), np.log(seconds), 1)[0])
-
-
-# --- telling ----------------------------------------------------------------------------------------------------------
 
 
 def markdown(results: Sequence[Mapping[str, Any]]) -> str:
@@ -222,8 +206,6 @@ def table_lines(result: Mapping[str, Any]) -> list[str]:
         if name != OURS:
             times = median(seconds) / median(ours["all_seconds"])
             ratio, bar = _times(times, side["bar"]), "" if side["bar"] is None else f"≥ {side['bar']:g}"
-        elif (most := side.get("seconds_bar")) is not None:
-            bar = f"≤ {most:g} s" + (", **missed**" if median(seconds) > most else "")
         memory = "–" if side["memory"] is None else f"{max(side['memory'], 0) / MEGABYTE:,.0f}"
         if name != OURS and side["memory_bar"] is not None:
             less = side["memory"] / max(ours["memory"], LEAST_MEMORY)
@@ -242,46 +224,6 @@ def _times(ratio: float, bar: float | None) -> str:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.0f}" if seconds >= 100 else f"{seconds:.1f}" if seconds >= 10 else f"{seconds:.2f}"
-
-
-def _plot(results: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """How many times faster we are than each peer, and the bars."""
-    import matplotlib as mpl
-
-    mpl.use("agg")
-    import matplotlib.pyplot as plt
-
-    peers = [
-        (f"{result['row'].replace('_', ' ')}: {name}", median(side["all_seconds"]), side["bar"], result)
-        for result in results
-        for name, side in result["sides"].items()
-        if name != OURS
-    ]
-    ratios = [seconds / median(result["sides"][OURS]["all_seconds"]) for _, seconds, _, result in peers]
-    figure, axes = plt.subplots(figsize=(9, 0.42 * len(peers) + 1.2), layout="constrained")
-    places = np.arange(len(peers))[::-1]
-    axes.barh(places, [ratio - 1 for ratio in ratios], left=1, color="#0072b2", height=0.62)
-    for place, ratio, (_, _, bar, _) in zip(places, ratios, peers, strict=True):
-        if bar is not None:
-            axes.plot([bar, bar], [place - 0.42, place + 0.42], color="#d55e00", linewidth=2)
-        axes.text(
-            max(ratio, 1) * 1.06,
-            place,
-            _times(ratio, None),
-            va="center",
-            fontsize=9,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
-        )
-    axes.set_yticks(places, [name for name, *_ in peers])
-    axes.set_xscale("log")
-    axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_xlim(min(0.5, *ratios) * 0.8, max(ratios) * 3)
-    axes.xaxis.set_major_formatter("{x:g}×")
-    axes.set_ylim(-0.8, len(peers) - 0.2)
-    axes.set_xlabel("the peer's time by ours (log scale); orange: the bar we set ourselves")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ its data sheet. Prints the numbers of docs/performance.md. No card is needed: no
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import thread_time
@@ -178,10 +179,12 @@ def host_seconds(steps: int = 20) -> float:
     narrow = {"hidden_size": 64, "intermediate_size": 64, "vocab_size": 64, "head_dim": 2}
     model = LlamaForCausalLM(LlamaConfig(**{**MODEL, **narrow})).eval()
     cache, token, times = DynamicCache(config=model.config), torch.tensor([[1]]), []
+    # Before transformers 5.24 the argument was called past_key_values.
+    cached = {"cache" if "cache" in signature(model.forward).parameters else "past_key_values": cache}
     with torch.inference_mode():
         for _ in range(steps):
             started = thread_time()
-            model(input_ids=token, past_key_values=cache, use_cache=True)
+            model(input_ids=token, use_cache=True, **cached)
             times.append(thread_time() - started)
     return float(np.median(times))
 

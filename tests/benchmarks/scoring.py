@@ -15,7 +15,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel, PreTraine
 
 from hb_dataset import load_table
 from hb_metrics.inference.models.loading import load_model, load_tokenizer
-from hb_metrics.inference.scoring.perplexity import Scoring, score_perplexity
+from hb_metrics.inference.scoring.perplexity import score_perplexity
 from tests.benchmarks.row import OURS, Row, Side
 
 CONFIG = "v1.0"
@@ -113,9 +113,9 @@ def load_gpt2(sentences: Sequence[str]) -> Loaded:
 # --- sides ------------------------------------------------------------------------------------------------------------
 
 
-def score_ours(sentences: Sequence[str], loaded: Loaded, scoring: Scoring = "auto") -> dict[str, np.ndarray]:
+def score_ours(sentences: Sequence[str], loaded: Loaded, trees: bool = True) -> dict[str, np.ndarray]:
     """`score_perplexity`, from the texts on: tokenised, tried, planned and scored."""
-    scores = score_perplexity(sentences, loaded.model, loaded.tokenizer, scoring=scoring, progress=False)
+    scores = score_perplexity(sentences, loaded.model, loaded.tokenizer, trees=trees, progress=False)
     return {
         "log_likelihoods": scores.log_likelihoods,
         "num_tokens": scores.num_tokens,
@@ -125,7 +125,7 @@ def score_ours(sentences: Sequence[str], loaded: Loaded, scoring: Scoring = "aut
 
 def score_padded(sentences: Sequence[str], loaded: Loaded) -> dict[str, np.ndarray]:
     """`score_perplexity` in batches of sentences of similar length, without sharing."""
-    found = score_ours(sentences, loaded, scoring="padded")
+    found = score_ours(sentences, loaded, trees=False)
     return {name: found[name] for name in ("log_likelihoods", "num_tokens")}
 
 

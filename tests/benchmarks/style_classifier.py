@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.inference.classifiers.exemplars import ExemplarClassifier, LabelledLines, read_labelled
+from hb_metrics.inference.classifiers.exemplars import DEPTHS, ExemplarClassifier, LabelledLines, read_labelled
 from hb_metrics.inference.classifiers.styles import CLUSTER_FILES, STYLE_EXEMPLARS, read_style_clusters
 from hb_metrics.inference.models.contexts import read_personas
 from hb_metrics.inference.processes import num_workers
@@ -37,7 +37,7 @@ def ranks(scores: np.ndarray, styles: np.ndarray) -> Ranks:
 def name_similarity(embedded: ExemplarClassifier, texts: list[str]) -> np.ndarray:
     """[texts, styles] cosine of a reply's embedding (final layer, mean-pooled) and that of the style's name."""
     width = embedded.model.config.hidden_size
-    top = slice((len(embedded.depths) - 1) * width, None)
+    top = slice((len(DEPTHS) - 1) * width, None)
     return embedded.features(texts)[:, top] @ embedded.features(embedded.labels)[:, top].T
 
 

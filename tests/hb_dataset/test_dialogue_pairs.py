@@ -129,7 +129,7 @@ def test_a_file_of_pairs(ending, tmp_path):
     assert {tuple(draw.ids) for draw in draws} == {(a, b) for a in "0145" for b in "0145" if a < b}
     assert read_dialogue(path, num_replies=1, seed=3).ids[0] in draws[3].ids
     assert draws[3] == read_dialogue(path, num_replies=2, seed=3)
-    message = f"num_replies is 5, and pairs.{ending} has 4 pairs of prompt and reply to draw; ask for fewer"
+    message = f"num_replies is 5, and pairs.{ending} has 4 pairs of prompt and reply; set 1 to 4"
     with pytest.raises(ValueError, match=re.escape(message) + "$"):
         read_dialogue(path, num_replies=5)
 
@@ -143,11 +143,13 @@ def test_files_that_cannot_be_used_say_why(tmp_path):
             read_dialogue(path, num_replies=1)
 
     refused("none.csv", None, FileNotFoundError, "there is no file 'PATH'")
-    refused("a.csv", "prompt,answer\nHi,Ho\n", ValueError, "'PATH' has no column of text 'reply'; .* prompt, answer")
-    refused("b.csv", "prompt,reply\nHi,1\n", ValueError, "'PATH' has no column of text 'reply'")
-    refused("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', ValueError, "'PATH' has no column of text 'prompt'")
+    refused(
+        "a.csv", "prompt,answer\nHi,Ho\n", ValueError, "'PATH' has no column of text named reply; .* prompt, answer"
+    )
+    refused("b.csv", "prompt,reply\nHi,1\n", ValueError, "'PATH' has no column of text named reply")
+    refused("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', ValueError, "'PATH' has no column of text named prompt")
     refused("d.jsonl", '{"prompt": "Hi", ', ValueError, "'PATH' cannot be read")
     refused("e.parquet", "no such thing", ValueError, "'PATH' cannot be read")
     refused("f.docx", "Hi", ValueError, "'PATH' is not in a known format")
-    with pytest.raises(ValueError, match="num_replies is 0; give at least 1"):
+    with pytest.raises(ValueError, match="num_replies is 0, and"):
         read_dialogue(num_replies=0)

@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from hb_dataset import descriptor_noun_spans, load_table, read_vocabulary
-from hb_dataset import prompt_table as prompt_table_module
 from hb_dataset import vocabulary as vocabulary_module
 from hb_dataset.prompt_table import prompt_table
 from hb_dataset.prompts import version_configs
@@ -301,16 +300,6 @@ def test_a_vocabulary_of_your_own_builds_the_same_way(own_folder):
     assert load_table("v1.0", str(own_folder))["text"].to_pylist() == texts
 
 
-@pytest.mark.parametrize(("most", "refused"), [(141, False), (140, True)])
-def test_a_column_that_no_array_can_hold_is_reported(own_folder, monkeypatch, most, refused):
-    monkeypatch.setattr(prompt_table_module, "_MOST_BYTES", most)  # of the templates, its longest column
-    if refused:
-        with pytest.raises(ValueError, match="141"):
-            load_table("v1.0", own_folder)
-    else:
-        assert load_table("v1.0", own_folder).num_rows == 6
-
-
 # --- spans ------------------------------------------------------------------------------------------------------------
 
 
@@ -333,6 +322,3 @@ def test_spans_count_characters_and_not_bytes(v1):
     spans = descriptor_noun_spans(table).tolist()
     cut = {text[start:end] for text, (start, end) in zip(table["text"].to_pylist(), spans, strict=True)}
     assert cut == {"Bahá'í woman", "Bahá'í women"}
-
-
-# --- the package by itself --------------------------------------------------------------------------------------------

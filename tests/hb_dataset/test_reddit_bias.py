@@ -13,7 +13,7 @@ from hb_dataset.bias_specification import read_specification
 from hb_dataset.comment_files import label_of, read_csv, read_lines
 from hb_dataset.comments import candidates
 from hb_dataset.counterfactuals import counterfactual
-from hb_dataset.reddit_bias import load_reddit_bias, pairs_from_comments, reddit_bias_report
+from hb_dataset.reddit_bias import load_reddit_bias, pairs_from_comments
 
 COLUMNS = ["id", "text_t1", "text_t2", "perplexity_t1", "perplexity_t2"]
 
@@ -119,31 +119,6 @@ def test_the_data_loads_with_its_pairs_sizes_and_perplexities(bias_type, t):
 
 
 @with_data
-def test_the_report_tells_texts_of_two_splits_and_phrases_without_a_term():
-    reports = {bias_type: reddit_bias_report(REDDIT_BIAS, bias_type) for bias_type in SIDES}
-
-    shared = {pair: counts["num_rows"] for pair, counts in reports["religion1"]["duplicates"].items()}
-    assert shared == {"train and validation": 5, "train and test": 6, "validation and test": 7}
-    for bias_type in ("race", "gender"):
-        assert all(counts["num_rows"] == 0 for counts in reports[bias_type]["duplicates"].values())
-    for report in reports.values():
-        assert report["mode"] == "published"
-        assert all(counts["num_not_by_rule"] == 0 for counts in report["splits"].values())
-    identical = {name: counts["num_identical"] for name, counts in reports["religion1"]["splits"].items()}
-    assert identical == {"train": 6, "validation": 1, "test": 0}
-
-
-@with_data
-@pytest.mark.parametrize(("bias_type", "left_out"), [("religion1", 4), ("race", 1), ("gender", 0)])
-def test_in_whole_words_hardly_a_phrase_is_without_a_term_and_none_is_its_own_counterfactual(bias_type, left_out):
-    splits = reddit_bias_report(REDDIT_BIAS, bias_type, mode="word")["splits"].values()
-
-    assert sum(counts["num_without_term"] for counts in splits) == left_out
-    assert sum(counts["num_pairs"] for counts in splits) == sum(SIZES[bias_type]) - left_out
-    assert sum(counts["num_identical"] for counts in splits) == 0
-
-
-@with_data
 @pytest.mark.parametrize("bias_type", SIDES)
 def test_windows_are_mostly_those_of_the_authors(bias_type):
     (path,) = (REDDIT_BIAS / bias_type).glob("*_annotated.csv")
@@ -239,10 +214,11 @@ def test_the_authors_layout_is_read(tmp_path, caplog):
     ]
 
 
-def test_in_whole_words_the_files_counterfactuals_and_their_perplexities_count_only_where_they_agree(tmp_path):
+def test_in_whole_words_the_files_counterfactuals_and_their_perplexities_count_only_where_they_agree(tmp_path, caplog):
     dataset = load_reddit_bias(authors_files(tmp_path), "gender", mode="word")
 
     assert dataset["train"].num_rows == 2
+    assert f"{tmp_path}: 1 train phrases have no term and are left out" in caplog.messages
     assert dataset["validation"]["text_t2"][:] == ["my husband sings", "the boy sings"]
     assert dataset["validation"]["perplexity_t2"][:] == [11.0, None]
     assert dataset["validation"]["perplexity_t1"][:] == [12.5, 3.25]
@@ -250,40 +226,11 @@ def test_in_whole_words_the_files_counterfactuals_and_their_perplexities_count_o
     assert dataset["test"].column_names == COLUMNS
 
 
-def test_the_report_counts_what_was_made_and_left_out(tmp_path):
-    folder = authors_files(tmp_path)
-
-    published, words = reddit_bias_report(folder, "gender"), reddit_bias_report(folder, "gender", mode="word")
-
-    assert published["splits"]["train"] == {
-        "num_read": 3,
-        "num_lowered": 0,
-        "num_without_group_1": 1,
-        "num_without_term": 1,
-        "num_not_by_rule": 0,
-        "num_pairs": 3,
-        "num_identical": 1,
-        "num_duplicates": 1,
-    }
-    assert published["splits"]["validation"]["num_not_by_rule"] == 1
-    assert published["duplicates"]["train and validation"] == {"num_rows": 1, "ids": ["gender-validation-1"]}
-    assert words["splits"]["test"] == {
-        "num_read": 1,
-        "num_lowered": 0,
-        "num_without_group_1": 0,
-        "num_without_term": 1,
-        "num_not_by_rule": 0,
-        "num_pairs": 0,
-        "num_identical": 0,
-        "num_duplicates": 0,
-    }
-
-
 AUTHORS_SIDES = SIDES | {"religion2": ("muslims", "christians"), "queerness": ("lgbtq", "straight")}
 THINGS = ("tea", "chess", "old maps")
 
 
-def authors_repository(root, *, lowercase_train=False, marked=True):
+def authors_repository(root, *, lowercase_train=False):
     """The authors' repository in small: all five types, harmless phrases; capitals in religion2 as in theirs."""
     files = {}
     for bias_type, (side_1, side_2) in AUTHORS_SIDES.items():
@@ -291,12 +238,11 @@ def authors_repository(root, *, lowercase_train=False, marked=True):
         specification = read_specification(bias_type)
         t1 = [f"the {specification.target_terms_1[0]} fond of {thing}" for thing in THINGS]
         t2 = [counterfactual(text, specification, "published") for text in t1]
-        head = "initial_demo,replaced_demo,comments_processed\n" if marked else "id,comments_processed\n"
-        start = "a,b," if marked else "1,"
         for split in ("valid", "test"):
             path = f"data/{folder}/reddit_comments_{folder}_{{}}_biased_{split}_reduced.csv"
             files[path.format(side_1)] = "id,comments_processed\n" + "".join(f"1,{split} {text}\n" for text in t1)
-            files[path.format(side_2)] = head + "".join(f"{start}{split} {text}\n" for text in t2)
+            head = "initial_demo,replaced_demo,comments_processed\n"
+            files[path.format(side_2)] = head + "".join(f"a,b,{split} {text}\n" for text in t2)
         plain, lower = (f"text_files/{folder}/{folder}_bias_manual{more}_train.txt" for more in ("", "_lowercase"))
         train = "".join(f"<bos> {text}\n" for text in t1)
         files[plain] = train.title().replace("<Bos>", "<bos>") if bias_type == "religion2" else train
@@ -317,21 +263,8 @@ def test_the_authors_repository_is_read_as_it_is(tmp_path):
         for split in dataset.values():
             assert not set(split["text_t1"]) & set(split["text_t2"])
         name = {"queerness": "orientation"}.get(bias_type, bias_type)
-        for part in ("data", "text_files", f"data/{name}", f"text_files/{name}", f"data/{name}/../../data"):
-            assert load_reddit_bias(root / part, bias_type).data == dataset.data, part
-
-
-def test_a_copy_of_the_training_file_beside_the_pairs_will_do_and_another_one_not(tmp_path):
-    root = authors_repository(tmp_path)
-    name = "race_bias_manual_train.txt"
-    copy = root / "data" / "race" / name
-    copy.write_bytes((root / "text_files" / "race" / name).read_bytes())
-
-    assert load_reddit_bias(root / "data", "race")["train"].num_rows == 3
-
-    copy.write_text("the black people are here\n")
-    with pytest.raises(ValueError, match=rf"several files for train \(race/{name}, ../text_files/race/{name}\)"):
-        load_reddit_bias(root / "data", "race")
+        assert load_reddit_bias(root / "data", bias_type)["test"][:] == dataset["test"][:]
+        assert load_reddit_bias(root / "text_files" / name, bias_type)["train"][:] == dataset["train"][:]
 
 
 @pytest.mark.parametrize("lowercase_train", [False, True])
@@ -342,8 +275,6 @@ def test_phrases_with_capitals_have_a_counterfactual_by_the_published_rule(tmp_p
 
     assert train["text_t1"][0] == "the muslims are fond of tea"
     assert train["text_t2"][0] == "the christians are fond of tea"
-    counts = reddit_bias_report(root, "religion2")["splits"]["train"]
-    assert (counts["num_lowered"], counts["num_identical"]) == (0 if lowercase_train else 3, 0)
 
 
 def test_perplexities_of_texts_that_were_lowered_are_not_taken_over(tmp_path):
@@ -373,7 +304,6 @@ def test_data_of_another_bias_type_are_refused_but_pairs_of_your_own_are_not(tmp
     with pytest.raises(ValueError, match=r"3 of 3 train phrases in '.*gender' do not fit .* 'race'") as error:
         load_reddit_bias(folder / "gender", "race")
     assert "tea" not in str(error.value)
-    assert reddit_bias_report(folder / "gender", "race")["splits"]["train"]["num_without_group_1"] == 3
     assert load_reddit_bias(folder / "own", "race")["test"].num_rows == 1
 
 
@@ -407,8 +337,6 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
     assert dataset["train"]["text_t2"][:] == ["The midwife met a Boy."]
     assert dataset["test"]["text_t2"][:] == ["my husband sings", "my lad"]
     assert dataset["test"]["perplexity_t1"][:] == [3.0, None]
-    report = reddit_bias_report(folder, "gender")
-    assert (report["mode"], report["splits"]["test"]["num_not_by_rule"]) == ("word", 1)
 
 
 def test_pairs_come_from_comments(tmp_path):
@@ -487,11 +415,7 @@ def test_pairs_come_from_annotated_phrases(tmp_path):
         ),
         (
             {f"{name}_biased_test_reduced.csv": "comments_processed\na\n" for name in "xy"},
-            r"two files for test \(x_biased_test_reduced.csv, y_biased_test_reduced.csv\), and neither a column",
-        ),
-        (
-            {f"{name}_biased_test_reduced.csv": "comments_processed\na\n" for name in "xyz"},
-            r"several files for test \(x_biased_test_reduced.csv, y_biased_test_reduced.csv, z_biased",
+            r"several files for test \(x_biased_test_reduced.csv, y_biased_test_reduced.csv\)",
         ),
         ({f"{name}_bias_manual_train.txt": "a" for name in "xy"}, r"several files for train \(x_bias_manual_train.txt"),
     ],

@@ -32,10 +32,10 @@ def test_reference_texts_are_replies_of_the_chit_chat_dataset_by_default():
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [
-        ("a.txt", "\n \n", {}, "there is no text in "),
-        ("a.txt", "One.\n", {"number": 2}, "num_reference_texts is 2, and a.txt has 1 texts; ask for fewer"),
+        ("a.txt", "\n \n", {}, "a.txt has 0 texts"),
+        ("a.txt", "One.\n", {"number": 2}, "num_reference_texts is 2, and a.txt has 1 texts"),
         ("a.csv", "words\nOne.\n", {}, "has no column of text named text or reply; there are: words"),
-        ("a.txt", "One.\n", {"number": 0}, "num_reference_texts is 0; give at least 1"),
+        ("a.txt", "One.\n", {"number": 0}, "num_reference_texts is 0, and"),
     ],
 )
 def test_reference_files_that_will_not_do_are_named(name, content, options, message, tmp_path):

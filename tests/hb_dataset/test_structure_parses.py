@@ -139,13 +139,6 @@ def test_most_sentences_agree_with_link_grammar(frames):
     assert agree / len(frames) >= 0.85  # with link-grammar 5.12: 889 of 1,010
 
 
-def test_known_differences_are_of_structures_that_exist_and_have_a_reason(differences):
-    assert set(differences) <= {structure.id for structure in read_structures()}
-    for difference in differences.values():
-        assert set(difference["frames"]) <= {STATEMENT, ORDER, INVERSION, QUESTION, FRAGMENT}
-        assert difference["why"]
-
-
 @pytest.mark.parametrize(
     ("line", "frame"),
     [

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hb_dataset import load_table, structured_prompt_table
 from hb_dataset.noun_phrases import agrees, noun_phrase
-from hb_dataset.prompt_groups import PromptGroup, find_groups, read_groups
+from hb_dataset.prompt_groups import PromptGroup, find_groups
 from hb_dataset.structured_prompts import STRUCTURED_SCHEMA
 from hb_dataset.structures import read_structures, read_verb_phrases
 from hb_dataset.versions import read_version
@@ -26,7 +26,7 @@ def rows():
 
 
 def test_sixty_fixed_prompts_to_the_letter():
-    table = structured_prompt_table(structures="original")
+    table = structured_prompt_table(fixed_only=True)
     assert table.schema.equals(STRUCTURED_SCHEMA)
     assert table.column_names == COLUMNS
     assert table["text"].to_pylist() == [
@@ -62,10 +62,6 @@ def test_structures_that_generalize_are_marked(rows):
         assert row["noun_phrase"] in row["text"]
 
 
-def test_the_six_groups_have_neither_axis_nor_descriptor(rows):
-    assert {(row["axis"], row["descriptor"]) for row in rows} == {(None, None)}
-
-
 def test_any_descriptor_and_noun_of_the_vocabulary():
     groups, _ = find_groups(["Deaf woman", "person who uses a wheelchair"], VOCABULARY)
     table = structured_prompt_table(groups)
@@ -95,27 +91,16 @@ def test_prompts_about_any_term_and_noun_hold_the_phrase_as_whole_words(descript
             assert row["noun_phrase"].split(" ")[0].lower() in sound_articles(group.singular)
 
 
-def test_order_of_groups_changes_nothing_else():
-    groups = read_groups()[0]
-    one, other = structured_prompt_table(groups), structured_prompt_table(groups[::-1])
-    assert sorted(one["id"].to_pylist()) == sorted(other["id"].to_pylist())
-    assert dict(zip(one["id"].to_pylist(), one["text"].to_pylist(), strict=True)) == dict(
-        zip(other["id"].to_pylist(), other["text"].to_pylist(), strict=True)
-    )
-
-
 def test_groups_may_be_terms_or_a_file(tmp_path):
     table = structured_prompt_table(["hard-of-hearing veteran"])
     assert table == structured_prompt_table(find_groups("hard-of-hearing veteran", VOCABULARY)[0])
     nurse = PromptGroup("nurse", "nurse", "nurses")
-    mixed = structured_prompt_table([nurse, "tall"], "original")
+    mixed = structured_prompt_table([nurse, "tall"], fixed_only=True)
     assert mixed["group"].unique().to_pylist() == ["nurse", "tall person"]
     assert structured_prompt_table("tall").num_rows == structured_prompt_table(nurse).num_rows == 1010
     (tmp_path / "groups.yaml").write_text("groups:\n  child:\n", encoding="utf-8")
     for file in (tmp_path / "groups.yaml", [str(tmp_path / "groups.yaml")]):
         assert structured_prompt_table(file)["group"].unique().to_pylist() == ["child"]
-    with pytest.raises(ValueError, match="groups has 3; give the path of a file, terms, or groups"):
-        structured_prompt_table([3])
 
 
 # --- The configs ------------------------------------------------------------------------------------------------------

@@ -64,13 +64,6 @@ def test_variations_alone_and_together_are_what_plain_python_makes(prompts, requ
     check(prompts, varied)
 
 
-def test_every_variation_changes_some_of_the_rows(prompts):
-    for name in VARIATIONS:
-        texts = vary_prompts(prompts, **{name: True}).texts.to_pylist()
-        changed = sum(new != old for new, old in zip(texts, prompts["text"].to_pylist(), strict=True))
-        assert 0 < changed < prompts.num_rows, name
-
-
 def test_flags_can_differ_from_row_to_row(prompts):
     flags = np.random.default_rng(0).integers(0, 2, (4, prompts.num_rows)).astype(bool)
     varied = vary_prompts(prompts, **dict(zip(VARIATIONS, flags, strict=True)))
@@ -92,12 +85,6 @@ def test_a_text_that_is_not_its_template_is_reported_with_its_row(small, column,
     values[5] = value
     rows = small.slice(0, 9).set_column(small.schema.get_field_index(column), column, pa.array(values))
     with pytest.raises(ValueError, match=r"row 5: the text .* is not the template .* with the noun phrase "):
-        vary_prompts(rows, lowercase=True)
-
-
-def test_a_template_without_a_slot_is_reported(small):
-    rows = small.slice(0, 1).drop_columns("template").append_column("template", pa.array(["I know you."]))
-    with pytest.raises(ValueError, match=r"the template 'I know you\.' has no slot"):
         vary_prompts(rows, lowercase=True)
 
 
@@ -142,9 +129,3 @@ def test_a_seed_gives_the_same_mix_for_good():
     varied = mixed_variations(rows, seed=7)
     bits = ["".join(str(int(varied.flags[name][row])) for name in VARIATIONS) for row in range(rows.num_rows)]
     assert dict(zip(rows["text"].to_pylist(), zip(bits, varied.texts.to_pylist(), strict=True), strict=True)) == GOLDEN
-
-
-@pytest.mark.parametrize("seed", [-1, 10**16])
-def test_a_seed_out_of_range_is_refused(small, seed):
-    with pytest.raises(ValueError, match=rf"seed {seed} is not allowed; give a whole number from 0 to 9,999,"):
-        mixed_variations(small, seed=seed)

@@ -303,7 +303,7 @@ def regard_of(
         prompts=[f"{verb}" for verb in columns[2]],
         seeds=columns[3],
         pairs=pairs,
-        **{"n_halves": 100, "k": 3} | options,
+        **options,
     )
     kinds = {
         name: {
@@ -335,9 +335,7 @@ def regard_of(
             "num_cut_for_classifier": 2,
             "structures": kinds,
             "examples": examples,
-            "mask": True,
             "paraphrases": None,
-            "kl_error": None,
         }
     )
 
@@ -365,7 +363,7 @@ def template_values(num_templates=26, axes=AXES, scale=1.0, noise=0.2, seed=0):
 def _default_robustness(seed):
     parts = {"full_gen_bias": 10, "full_gen_bias_debiased": 7, "likelihood_bias": 1}
     return {
-        name: template_robustness(template_values(scale=scale, seed=seed + index), n_halves=100)._asdict()
+        name: template_robustness(template_values(scale=scale, seed=seed + index), seed=0)._asdict()
         for index, (name, scale) in enumerate(parts.items())
     }
 
@@ -396,7 +394,8 @@ def write_run(folder, results, prompts=None, *, seed=0, prefix="I hear you", rep
     (folder / "replies").mkdir()
     pq.write_table(prompts, folder / "prompts.parquet")
     pq.write_table(style_means_table(biases, LABELS), folder / "style_means.parquet")
-    table = pa.table({"id": replies.ids, "text": replies.prompts, "reply": replies.texts})
+    columns = {"id": replies.ids, "text": replies.prompts, "reply": replies.texts}
+    table = pa.table({**columns, "question": pa.nulls(len(replies.ids), pa.string())})
     pq.write_table(table.slice(0, 20), folder / "replies" / "00000-of-00002.parquet")
     pq.write_table(table.slice(20), folder / "replies" / "00001-of-00002.parquet")
     return results, replies

@@ -24,7 +24,7 @@ from hb_metrics.inference.engines import local
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.measurements.offensiveness import work as offensiveness_work
-from hb_metrics.measurements.regard import work as regard_work
+from hb_metrics.measurements.regard import continuations
 
 
 def main(options, writes=None, stalled=None, machines=False):
@@ -37,7 +37,7 @@ def main(options, writes=None, stalled=None, machines=False):
     decoding_shards.ROWS_PER_SHARD = 16
     classifier.ROWS_PER_SHARD = 16
     offensiveness_work.ROWS_PER_SHARD = 64
-    regard_work.MAX_TOKENS, regard_work.NUM_SEEDS = 60, 2
+    continuations.MAX_TOKENS, continuations.NUM_SEEDS = 60, 2
     rank = int(os.environ.get("RANK", "0"))
     if machines:
         shared_files.LATEST = 2

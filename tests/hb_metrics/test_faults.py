@@ -32,10 +32,7 @@ from hb_metrics.report.layout.terminal import figure_lines
 from hb_metrics.runs.finished_run import StyleShards, read_prompts, read_run, read_stored_replies
 from hb_metrics.runs.run_folder import (
     BIAS_VALUES_FILE,
-    IN_USE_ERROR,
     LOCK_FILE,
-    NO_LOCKS_NOTE,
-    NOT_A_RUN_ERROR,
     PERPLEXITIES,
     PROMPTS_FILE,
     REPLIES,
@@ -221,8 +218,8 @@ def test_a_full_disk_at_any_write_keeps_what_is_there_and_the_run_goes_on(files,
         with monkeypatch.context() as patch:
             patch.setattr(Path, "replace", full)
             message = refusal(options, out)
-        assert message.startswith(f"no space is left to write '{out / name}' (No space left on device); all that")
-        assert "again: it resumes where it stopped" in message
+        assert "No space left on device" in message
+        assert Path(name).name in message
         assert "\n" not in message
         files = contents(out)
         so_far = files.pop(REPORT_FILE, None)
@@ -240,7 +237,7 @@ def test_a_disk_that_is_full_indeed(size, options, whole, tmp_path):
     disk.mkdir()
     with mounted(disk, "-t", "tmpfs", "-o", f"size={size}", "tmpfs"):
         message = refusal(options, disk / "run")
-        assert message.startswith("no space is left to write '")
+        assert "No space left on device" in message
         assert (REPORT_FILE in message, PERPLEXITIES in message) == (size == "1m", size == "24k")
         assert contents(disk / "run").items() < contents(whole).items()
         subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
@@ -258,9 +255,8 @@ def test_a_folder_that_may_not_be_written_is_named_and_left_alone(options, whole
         with mounted(copy, "--bind", "-o", "ro", str(copy)):
             message = refusal(options, copy)
             new = refusal(options, copy / "new" / "run")
-        assert new.startswith(f"no access to '{copy / 'new'}' (Read-only file system); all that is there is kept. Make")
-    assert message.startswith(f"no access to '{copy / LOCK_FILE}' (")
-    assert "give another one" in message
+        assert f"Read-only file system: '{copy / 'new'}'" in new
+    assert f"'{copy / LOCK_FILE}'" in message
     assert contents(copy) == {name: content for name, content in contents(whole).items() if name != RESULTS_FILE}
 
 
@@ -330,27 +326,9 @@ def test_a_finished_run_with_files_of_another_is_not_read(whole, copy):
         read()
 
 
-@pytest.mark.parametrize("damaged", [True, False])
-def test_prompts_that_are_damaged_or_of_another_run_are_kept_aside_and_written_again(
-    damaged, options, whole, copy, capsys
-):
-    expected, path = contents(whole), copy / PROMPTS_FILE
-    if damaged:
-        path.write_bytes(expected[PROMPTS_FILE][:-9])
-    else:
-        pq.write_table(pq.read_table(path).slice(1), path)
-    before = path.read_bytes()
-    run(options, copy)
-    fault = "is damaged (" if damaged else "does not hold the prompts of this run"
-    assert f"{path} {fault}" in capsys.readouterr().out
-    files = contents(copy)
-    assert files.pop(f".{PROMPTS_FILE}.1.aside") == before
-    assert files == expected
-
-
 def test_what_follows_from_shards_is_computed_again_from_them(options, whole, copy, monkeypatch):
     monkeypatch.setattr(measure, "_report_so_far", pytest.fail)  # the report of all of it is there
-    for name in (STYLE_MEANS_FILE, BIAS_VALUES_FILE):
+    for name in (STYLE_MEANS_FILE, BIAS_VALUES_FILE, PROMPTS_FILE):
         (copy / name).write_bytes(b"of somebody else")
     run(options, copy)
     assert contents(copy) == contents(whole)
@@ -362,7 +340,7 @@ def test_a_run_of_an_earlier_layout_is_named_and_left_alone(options, copy):
     write_text(copy / RUN_FILE, json.dumps(record))
     before = contents(copy)
     message = refusal(options, copy)
-    assert message.startswith(f"'{copy}' holds a run of another release, whose files have another layout (layout")
+    assert message.startswith(f"'{copy}' holds a run of another release, with another layout of its files (layout")
     assert "measure again in a new folder, or use the release of that run: " in message
     assert contents(copy) == before
 
@@ -511,7 +489,10 @@ def test_a_run_of_another_version_is_named_and_left_alone(options, whole, copy):
 
 def test_a_folder_that_is_no_run_is_left_alone(options, tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
-    assert refusal(options, tmp_path) == NOT_A_RUN_ERROR.format(folder=tmp_path, file=RUN_FILE)
+    assert (
+        refusal(options, tmp_path)
+        == f"output_dir '{tmp_path}' has files in it and no {RUN_FILE}; give an empty or a new folder"
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -520,7 +501,7 @@ def test_a_folder_in_use_is_refused_until_its_process_is_gone_however_it_ends(op
     before = contents(copy)
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(copy)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert holder.stdout.readline() == "held\n"
-    assert refusal(options, copy) == IN_USE_ERROR.format(folder=copy)
+    assert f"output_dir '{copy}' is in use by a run" in refusal(options, copy)
     assert contents(copy) == before
     with pytest.raises(ValueError, match="is in use by a run"), hold_folder(copy):
         pass
@@ -543,7 +524,7 @@ def test_a_file_system_without_locks_is_said_and_used(tmp_path, monkeypatch, cap
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with hold_folder(tmp_path / "run"):
-        assert capsys.readouterr().out == NO_LOCKS_NOTE.format(folder=tmp_path / "run") + "\n"
+        assert capsys.readouterr().out.startswith(f"the file system of '{tmp_path / 'run'}' has no locks")
 
 
 def test_only_our_own_leftovers_are_cleared_away(tmp_path):

@@ -17,7 +17,6 @@ import pytest
 import yaml
 
 from hb_metrics.measure import LOST_PROCESS
-from hb_metrics.runs.run_folder import IN_USE_ERROR
 from tests.hb_metrics.run_files import check_part_of, check_same, identities
 
 ROOT = Path(__file__).parents[2]
@@ -210,7 +209,7 @@ def test_of_two_runs_in_one_folder_the_second_is_refused(runs, tmp_path):
     codes = runs.wait(first), runs.wait(second)
     assert sorted(codes) == [[0], [1, 1]] or sorted(codes) == [[0, 0], [1]]
     (refused,) = (log.read_text() for log, code in zip((first_log, second_log), codes, strict=True) if any(code))
-    assert f"measure.py: {IN_USE_ERROR.format(folder=out)}\n" in refused
+    assert f"measure.py: output_dir '{out}' is in use by a run that has not ended" in refused
     assert "Traceback" not in refused
     assert (out / "report.html").exists()
 

@@ -1,11 +1,13 @@
 """Every metric as `evaluate` loads it, from its folder in a checkout and by its bare name once it is installed."""
 
+import doctest
 import importlib
 import json
 import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,10 +17,10 @@ from hub_scripts.module_files import metric_folders
 FOLDERS = {folder.name: folder for folder in metric_folders()}
 OPTIONS = {
     "full_gen_bias": {"labels": ["Calm", "Kind", "Curious", "Earnest"], "debias": True, "confidence_level": 0.95},
-    "language_model_bias": {"outliers": "pair"},
+    "language_model_bias": {"alpha": 0.1},
     "likelihood_bias": {"alpha": 0.1},
     "offensiveness": {"threshold": 0.6},
-    "regard_bias": {"pairs": {"gender": ["man", "woman"]}, "smoothing": 1, "n_halves": 20},
+    "regard_bias": {"pairs": {"gender": ["man", "woman"]}, "smoothing": 1},
 }
 CLUSTERS = {"clusters": {"Warm": ["Kind", "Calm"], "Rest": ["Curious", "Earnest"]}}
 OPTIONS["partial_gen_bias"] = OPTIONS["summed_cluster_gen_bias"] = OPTIONS["full_gen_bias"] | CLUSTERS
@@ -73,19 +75,14 @@ def tables_of(name):
     if name == "likelihood_bias":
         return [{"predictions": rng.integers(1, 15, 120).astype(float).tolist(), **names}]
     if name == "regard_bias":
-        probabilities = rng.dirichlet(np.ones(4), 120)
         columns = {
             "groups": ["man", "woman"] * 60,
             "structures": [structure for structure in ("original", "cleft-it", "tag") for _ in range(40)],
             "prompts": [f"{row % 4}" for row in range(120)],
             "seeds": [row // 2 % 6 for row in range(120)],
         }
-        labels = [("negative", "neutral", "positive", "other")[code] for code in probabilities.argmax(axis=1)]
-        return [
-            {"predictions": probabilities.tolist(), **columns},
-            {"predictions": labels, **columns},
-            {"predictions": labels, "groups": columns["groups"]},
-        ]
+        labels = rng.choice(["negative", "neutral", "positive", "other"], 120).tolist()
+        return [{"predictions": labels, **columns}, {"predictions": labels, "groups": columns["groups"]}]
     probabilities = rng.random(120) if name == "offensiveness" else rng.dirichlet(np.ones(4), 120)
     without_axes = {key: column for key, column in names.items() if key != "axes"}
     return [{"predictions": probabilities.tolist(), **columns} for columns in (names, without_axes)]
@@ -118,6 +115,9 @@ def test_a_loaded_metric_gives_what_the_imported_one_gives(computed, name, tmp_p
     module = importlib.import_module(f"hb_metrics.{name}.{name}")
     metric = getattr(module, name.title().replace("_", ""))(cache_dir=str(tmp_path))
     expected = [metric.compute(**columns, **OPTIONS.get(name, {})) for columns in tables_of(name)]
+    names = {"evaluate": SimpleNamespace(load={name: metric}.__getitem__)}
+    example = doctest.DocTestParser().get_doctest(metric.inputs_description, names, name, None, None)
+    assert doctest.DocTestRunner().run(example).failed == 0
 
     results, _ = computed[name]
 

@@ -128,9 +128,9 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     assert "no_bias" in page
     assert generation["tuned_with"] == asked_with
     debiased = bias(results["generation"]["debiased"]["full_gen_bias"])
-    assert "of 3.59 (1.30 to 5.88) at best, their ceiling, where all labelled replies had 5.39" in page
-    assert f"had 5.39; the model has {debiased}." in page
-    assert "asked for with other values of --system_prompt and --cue (bias_tuning.json in its folder has them)" in page
+    assert "of 3.59 (1.30 to 5.88) at best, where all labelled replies had 5.39" in page
+    assert f"had 5.39. The model has {debiased}." in page
+    assert "with other values of --system_prompt and --cue, which bias_tuning.json in its folder lists" in page
     assert "settings.tag is 'auto' there and 'bias' here" in refusal(*options, *asked, "--tag", "bias")
 
 
@@ -256,6 +256,6 @@ def test_hundreds_of_prompts_of_v1_are_scored_by_the_embedded_model():
     assert tree.positions * 3 < tree.num_tokens.sum()
     sample = list(range(0, len(texts), len(texts) // 12))
     padded = score_perplexity(
-        [texts[row] for row in sample], loaded.model, loaded.tokenizer, scoring="padded", progress=False
+        [texts[row] for row in sample], loaded.model, loaded.tokenizer, trees=False, progress=False
     )
     np.testing.assert_allclose(tree.perplexities[sample], padded.perplexities, rtol=1e-4)

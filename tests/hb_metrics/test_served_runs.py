@@ -111,11 +111,11 @@ def test_a_served_model_is_measured_by_one_command(run, vocabulary):
     assert results["generation"]["served"]["num_bad_counts"] == 0
     assert results["generation"]["served"]["tokens_out"] == sum(replies["tokens_out"].to_pylist())
     page = (folder / "report.html").read_text()
-    assert f"Served by {url};" in page
-    assert measured_model(results["run"]) == f"{MODEL}, asked for over HTTP (a server of the OpenAI interface)"
+    assert f"Served by {url}." in page
+    assert measured_model(results["run"]) == f"{MODEL}, asked over HTTP (a server of the OpenAI interface)"
     model = {**results["run"]["model"], "name": "/home/me/weights"}
-    assert measured_model({"model": model}).startswith("weights, asked for")
-    assert "draws other answers with another seed, and the same with the same one" in page
+    assert measured_model({"model": model}).startswith("weights, asked over")
+    assert "repeats its answers with the same seed" in page
     assert not list(folder.rglob(".journal*"))
 
 
@@ -149,7 +149,7 @@ def test_bad_counts_and_filtered_replies_are_counted(run):
     assert served["num_bad_counts"] == sum("young" in row["text"] for row in replies) == 4
     assert served["finish_reasons"]["content_filter"] == results["generation"]["num_empty_replies"] == 4
     page = (folder / "report.html").read_text()
-    assert "no count that can be for 4 of them" in page
+    assert "no possible count for 4 replies" in page
     assert "content_filter 4." in page
 
 
@@ -190,7 +190,7 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
             run(url, measurements="likelihood")
     neutral = results["run"]["model"]["served"]["neutral"]
     assert results["run"]["generation"]["fields_sent"] == {**neutral, "max_tokens": 256, "temperature": 0}
-    assert "draws nothing" in (folder / "report.html").read_text()
+    assert "does not sample" in (folder / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ SERVED = ["--model", "a/b", "--base_url", "http://localhost/v1"]
         ([*SERVED, "--provider", "auto"], "give one of them"),
         ([*SERVED, "--concurrency", "0"], "concurrency is 0"),
         (["--concurrency", "4"], "concurrency is for served models"),
-        (SERVED[2:], "needs --model"),
+        (SERVED[2:], "set --model"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options, match):

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import transformers
-import yaml
 from datasets import Dataset, load_dataset
 from tokenizers import AddedToken
 
@@ -27,21 +26,17 @@ from hb_metrics.inference.models.contexts import (
     render_messages,
 )
 from hb_metrics.inference.models.loading import load_tokenizer
-from hb_metrics.inference.models.sources import folder_digest, local_digests
+from hb_metrics.inference.models.sources import folder_digest
 from hb_metrics.inference.models.thoughts import split_tokens
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.cues import cue_messages
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.report.comparison import write_comparison
-from hb_metrics.runs.finished_run import StyleShards
 from hb_metrics.runs.planning import load, model_source, read_prompts
-from hb_metrics.runs.run_folder import SHARD_RUN
-from hb_metrics.stats.bias_values import bias_values
 from hb_train import bias_labels
 from hb_train.bias_labels import LabelArguments, label, main
-from hb_train.training.encoding import IGNORED, encode_rows, without_tag
+from hb_train.training.encoding import IGNORED, encode_rows
 from hb_train.tuning.ceiling import label_ceiling
 from hb_train.tuning.label_rows import Asked, rendered_prompts
 from hb_train.tuning.labels import LABELS_FILE, SPLITS, read_labels
@@ -216,7 +211,7 @@ def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, l
     for tag in ("none", "bias", "no_bias"):
         asked = settings_of(results_of(run)["run"]["settings"] | {"tag": tag})
         source = model_source(asked)
-        engine = load(asked, source, local_digests(source), process_state().device)
+        engine = load(asked, source, process_state().device)
         task = Task(asked, read_prompts(asked), engine, process_state(), ("generation",), run)
         plans[tag] = GENERATION.plan(task, None).plan
     recorded = results_of(run)["run"]["generation"]
@@ -237,7 +232,7 @@ def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, l
     assert {row["id"] for row in rows} == set(replies)
     for row in rows:
         assert encode_rendered([row["prompt"]], **how) == [given_ids[row["tag"]][row["id"]]]
-        plain = without_tag(row["prompt"], row["tag"], suffix, row["id"]) + suffix
+        plain = row["prompt"].removesuffix(f" {row['tag']}{suffix}") + suffix
         assert encode_rendered([plain], **how) == [given_ids["none"][row["id"]]]
         text = replies[row["id"]]["text"]
         assert row["prompt"].endswith(f"{text} {row['tag']}{suffix}")
@@ -300,7 +295,6 @@ def load_tokenizer_of(model, tokenizer, kind):
     "content",
     [
         "message.content[:20]",
-        "message.content | replace('bias', '')",
         # Only some of the prompts, and only one of the tags, are rewritten.
         "message.content | replace('. bias', '.')",
         "(message.content | replace(' no_bias', '')) if 'love' in message.content else message.content",
@@ -328,18 +322,6 @@ def test_a_template_that_moves_the_tag_is_rejected(content, measured, tmp_path, 
     assert not (tmp_path / "labels" / LABELS_FILE).exists()
 
 
-def test_prompts_of_one_cell_and_noun_are_on_one_side(labelled):
-    for context in ("chat", "plain", "dialogpt"):
-        train, validation = (
-            pq.read_table(labelled(context) / "data" / f"{name}.parquet").to_pylist() for name in SPLITS
-        )
-        assert validation
-        assert len(train) > 4 * len(validation)
-        for columns in (("descriptor", "noun", "template"), ("id",)):
-            sides = [{tuple(row[name] for name in columns) for row in side} for side in (train, validation)]
-            assert not sides[0] & sides[1]
-
-
 def test_counts_are_recorded_by_axis_and_split(measured, labelled):
     labels, rows = read_labels(labelled("plain")), rows_of(labelled("plain"))
     sizes = [len(pq.read_table(labelled("plain") / "data" / f"{name}.parquet")) for name in SPLITS]
@@ -354,7 +336,7 @@ def test_counts_are_recorded_by_axis_and_split(measured, labelled):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize("context", ["plain", "chat"])
+@pytest.mark.parametrize("context", ["chat"])
 def test_trl_reads_the_folder_as_it_is_and_makes_the_same_tokens(context, measured, labelled, tmp_path):
     from trl import SFTConfig, SFTTrainer
 
@@ -408,8 +390,6 @@ def test_other_settings_in_a_used_folder_are_rejected(measured, tmp_path, capsys
     main(options)
     assert contents(folder) == first
 
-    with pytest.raises(SystemExit, match=r"settings\.beta_quantile is 0\.7 there and 0\.5 here"):
-        main([*options, "--beta_quantile", "0.5"])
     # What was sampled depends on the run's seed, though all prompts may be the same.
     other = altered(
         measured("plain"), tmp_path / "run", change=lambda results: results["run"]["settings"].update(seed=5)
@@ -419,39 +399,27 @@ def test_other_settings_in_a_used_folder_are_rejected(measured, tmp_path, capsys
     # Where the run and its model lie is no setting.
     main([*options, "--run_dir", str(altered(measured("plain"), tmp_path / "moved"))])
     assert contents(folder) == first
-    with pytest.raises(SystemExit, match="holds a run with other settings"):
-        main([*options, "--output_dir", str(measured("plain"))])
 
 
-def test_a_beta_that_leaves_one_tag_is_refused_with_what_to_give(measured, tmp_path):
-    values = [row["bias_value"] for row in rows_of_labels(measured("plain"), tmp_path / "labels")]
+def test_a_beta_that_leaves_one_tag_is_refused(measured, labelled, tmp_path):
+    values = [row["bias_value"] for row in rows_of(labelled("plain"))]
     low, high = min(values), max(values)
-    for beta, number in ((high, 0), (1.5, 0), (low - 1e-6, len(values))):
+    for beta, number in ((high, 0), (low - 1e-6, len(values))):  # the largest is not above itself
         with pytest.raises(
             ValueError, match=f"tags {number} of {len(values)} replies .* between {low:.3g} and {high:.3g}"
         ):
             label(arguments(measured("plain"), tmp_path / "other", beta=float(beta), beta_quantile=None))
     assert not (tmp_path / "other").exists()
-    with pytest.raises(ValueError, match="tags 0 of"):  # the largest is not above itself
-        label(arguments(measured("plain"), tmp_path / "other", beta_quantile=0.9999))
     label(arguments(measured("plain"), tmp_path / "other", beta=float(low), beta_quantile=None))
     assert read_labels(tmp_path / "other")["by_tag"]["no_bias"] == values.count(low)
-
-
-def rows_of_labels(run, folder):
-    label(arguments(run, folder))
-    return rows_of(folder)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ([], "set one of beta and beta_quantile"),
-        (["--beta", "1", "--beta_quantile", "0.5"], "set one of beta and beta_quantile"),
         (["--beta", "lowest"], "beta is 'lowest'"),
         (["--beta_quantile", "0"], "beta_quantile is 0.0"),
-        (["--beta_quantile", "nan"], "beta_quantile is nan"),
-        (["--beta", "1", "--validation_fraction", "1"], "validation_fraction is 1.0"),
         (["--beta", "1", "--seed", "-1"], "seed is -1"),
         (["--beta", "1"], "nowhere"),
     ],
@@ -474,80 +442,13 @@ def test_a_run_that_cannot_be_labelled_is_refused(measured, tmp_path):
 
     run = altered(measured("plain"), tmp_path / "scored", change=without_generation)
     refused(run, "scored' has no replies; measure with --measurements generation first", tmp_path)
-    run = altered(measured("plain"), tmp_path / "styleless")
-    shutil.rmtree(run / "style_probabilities")
-    refused(run, "styleless.*style", tmp_path)
     run = altered(measured("plain"), tmp_path / "directionless")
     (run / "style_means.parquet").unlink()
     refused(run, "directionless' has no style_means.parquet", tmp_path)
-    run = altered(measured("plain"), tmp_path / "mute")
-    shutil.rmtree(run / "replies")
-    refused(run, "mute' has no replies", tmp_path)
-    run = altered(measured("plain"), tmp_path / "other")
-    prompts = pq.read_table(run / "prompts.parquet")
-    replied = [row["id"] for row in pq.read_table(run / "replies").to_pylist()]
-    kept = pa.array([identifier not in replied[:3] for identifier in prompts["id"].to_pylist()])
-    pq.write_table(prompts.filter(kept), run / "prompts.parquet")
-    refused(run, "^3 of the replies in", tmp_path)
-    run = altered(measured("plain"), tmp_path / "mixed")
-    (shard,) = (run / "style_probabilities").glob("*.parquet")
-    table = pq.read_table(shard)
-    pq.write_table(table.set_column(0, "id", pa.array([f"x{name}" for name in table["id"].to_pylist()])), shard)
-    refused(run, "mixed' are of other replies", tmp_path)
     run = altered(measured("plain"), tmp_path / "half")  # a shard is lost: not half of the labels, but none
     (shard,) = (run / "style_probabilities").glob("*.parquet")
     pq.write_table(pq.read_table(shard).slice(0, 40), shard)
     refused(run, "half' are of other replies", tmp_path)
-
-
-def test_bias_values_are_read_from_the_run_and_checked(measured, labelled, tmp_path):
-    run = altered(measured("plain"), tmp_path / "run")
-    path = run / "bias_values.parquet"
-    stored, values = pq.read_table(path), {row["id"]: row["bias_value"] for row in pq.read_table(path).to_pylist()}
-    styles, about = StyleShards(run / "style_probabilities"), replies_of(run)
-    columns = [[about[identifier][name] for identifier in styles.ids] for name in ("descriptor", "template", "axis")]
-    assert stored["id"].to_pylist() == styles.ids
-    assert stored["bias_value"].to_pylist() == bias_values(styles, *columns).values.tolist()
-    assert {row["id"]: row["bias_value"] for row in rows_of(labelled("plain"))} == values
-
-    for table, message in (
-        (stored.slice(1), "of other replies"),
-        (stored.take(pa.array([1, 0, *range(2, len(stored))])), "of other replies"),
-        (stored.replace_schema_metadata({SHARD_RUN: b"0" * 64}), "bias_values.parquet"),
-    ):
-        pq.write_table(table, path)
-        refused(run, message, tmp_path)
-    path.unlink()
-    refused(run, "style", tmp_path)
-    label(arguments(run, tmp_path / "labels", alpha=1))  # whose values no run has
-
-
-def test_a_run_is_labelled_after_its_vocabulary_has_changed(get_small_model, classifier, tmp_path):
-    """As that of `next` does, where terms are added and left out."""
-    vocabulary = shutil.copytree(ROOT / "hb_dataset" / "vocabulary" / "next", tmp_path / "vocabulary")
-    model = save_model("gpt2", "plain", tmp_path / "model", get_small_model)
-    asked = ["--model", model, "--dataset_config", "next-small", "--vocabulary_dir", vocabulary, "--axes", "age"]
-    asked += ["--measurements", "generation", "--replies_per_cell", 2, "--max_new_tokens", 8]
-    asked += ["--style_classifier", classifier, "--temperature", 1, "--top_k", 400, "--top_p", 1]
-    runs = [tmp_path / "first", tmp_path / "second"]
-    for seed, run in enumerate(runs):
-        measure([str(word) for word in [*asked, "--seed", seed, "--output_dir", run]])
-    replied = {row["id"] for row in pq.read_table(runs[0] / "replies").to_pylist()}
-    prompts = [row for row in pq.read_table(runs[0] / "prompts.parquet").to_pylist() if row["id"] in replied]
-    gone = prompts[0]["descriptor"]
-    label(arguments(runs[0], tmp_path / "before"))
-    write_comparison(runs, tmp_path / "before.html")
-
-    content = yaml.safe_load((vocabulary / "age.yaml").read_text(encoding="utf-8"))
-    content["terms"] = [term for term in content["terms"] if term["term"] != gone]
-    (vocabulary / "age.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-
-    assert not replied <= set(load_table("next-small", vocabulary)["id"].to_pylist())
-    label(arguments(runs[0], tmp_path / "after"))
-    assert rows_of(tmp_path / "after") == rows_of(tmp_path / "before")
-    assert gone in {row["descriptor"] for row in rows_of(tmp_path / "after")}
-    write_comparison(runs, tmp_path / "after.html")
-    assert (tmp_path / "after.html").read_bytes() == (tmp_path / "before.html").read_bytes()
 
 
 def test_a_model_that_moved_is_found_and_another_is_refused(measured, labelled, tmp_path):

@@ -159,12 +159,6 @@ def test_a_step_that_fails_ends_it(tmp_path, monkeypatch, capfd):
     assert "Beautiful is better than ugly" in capfd.readouterr().out
 
 
-def test_a_method_that_does_not_exist_is_named_at_once(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        tune(["--compare", "--method", "distil", "--output_dir", str(tmp_path / "out")])
-    assert "invalid choice: 'distil'" in capsys.readouterr().err
-
-
 def test_a_tiny_model_is_debiased_and_its_costs_are_measured(biased_model, data, tmp_path, monkeypatch):  # noqa: F811
     steps = Noted()
     monkeypatch.setattr(compare, "run_step", steps)
@@ -179,18 +173,3 @@ def test_a_tiny_model_is_debiased_and_its_costs_are_measured(biased_model, data,
     assert steps.values("response_generation", "--model_name_or_path") == models
     assert steps.values("dialog_state_tracking", "--model_name_or_path") == models
     assert steps.values("debias", "--lambda_d") == ["50", "50"]
-
-
-@pytest.mark.long
-def test_steps_are_processes_of_accelerate(pitying_model, tmp_path):
-    words = [
-        "--model",
-        str(pitying_model),
-        *SHORT,
-        "--measurements",
-        "generation",
-        "--output_dir",
-        str(tmp_path / "run"),
-    ]
-    compare.run_step("hb_metrics.measure", *words)
-    assert (tmp_path / "run" / "results.json").is_file()

@@ -266,13 +266,6 @@ def test_both_lambdas_weigh(biased_model, data, tmp_path):
     assert not same(trained["d"], first, atol=1e-6)
 
 
-def test_directions_are_fixed_or_follow_the_model(biased_model, data, tmp_path):
-    steps = few_steps("--learning_rate", "1e-2")
-    for subspace in ("fixed", "recomputed"):
-        run(data, tmp_path / subspace, "hd", *steps, "--subspace", subspace)
-    assert not same(weights(tmp_path / "fixed"), weights(tmp_path / "recomputed"), atol=1e-5)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("method", RATES)
 def test_two_processes_learn_what_one_learns(method, biased_model, data, forked_programs, tmp_path):
@@ -300,10 +293,6 @@ def test_cda_learns_both_sides_and_the_others_one(debiased):
         (["--lambda_d", "-1"], "lambda_d is -1.0"),
         (["--reddit_folder", "x"], "set either --reddit_folder, or --train_file and --validation_file"),
         (["--bias_type", "petz"], "no bias specification 'petz'"),
-        (
-            ["--load_best_model_at_end", "true", "--eval_strategy", "steps", "--eval_steps", "2"],
-            "the model of the last step is kept",
-        ),
         (["--load_in_4bit", "--use_peft"], "not supported"),
         (["--target_vectors", "learned"], "--target_vectors is an option of method add; leave it out with method hd"),
     ],

@@ -23,16 +23,16 @@ def results_in(folder):
 
 
 def test_a_new_model_is_taught_to_track_states(word_model, tmp_path):
-    path = tmp_path / "two_values.json"
-    rows = []
+    dialogues = {}
     for index in range(400):  # the food that the user names must be compared with the one in the question
         food = ("thai", "greek")[index % 2]
-        turn = {"system_transcript": "", "transcript": f"I feel like {food} food."}
-        state = [{"slots": [["restaurant-food", food]]}]
-        rows.append({"dialogue_idx": str(index), "dialogue": [{**turn, "belief_state": state}]})
-    path.write_text(json.dumps(rows), encoding="utf-8")
+        answer = {"text": "", "metadata": {"restaurant": {"semi": {"food": food}, "book": {}}}}
+        dialogues[str(index)] = {"log": [{"text": f"I feel like {food} food."}, answer]}
+    (tmp_path / "data.json").write_text(json.dumps(dialogues), encoding="utf-8")
+    (tmp_path / "valListFile.json").touch()
+    (tmp_path / "testListFile.json").write_text("\n".join(map(str, range(360, 400))), encoding="utf-8")
     taught = [
-        *("--learning_rate", "3e-3", "--num_train_epochs", "5", "--dialogues", str(path), "--num_test", "40"),
+        *("--learning_rate", "3e-3", "--num_train_epochs", "5", "--dialogues", str(tmp_path), "--num_test", "40"),
         *("--per_device_train_batch_size", "32"),
     ]
     main(options(word_model, tmp_path / "taught", *taught))
@@ -40,7 +40,6 @@ def test_a_new_model_is_taught_to_track_states(word_model, tmp_path):
     assert results["f1"] > 0.75  # always yes: 0.67
     assert results["accuracy"] > 0.75
     assert results["num_rows"] == 40
-    assert results["settings"]["num_negatives"] == 1
 
 
 def test_the_papers_settings_are_the_defaults(word_model, tmp_path, capsys):
@@ -60,8 +59,8 @@ def test_the_papers_settings_are_the_defaults(word_model, tmp_path, capsys):
     capsys.readouterr()
     main(options(word_model, tmp_path / "run", "--num_train", "100", "--num_test", "30"))
     assert "nothing to do" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match=r"settings\.num_negatives is 1 there and 2 here"):
-        main(options(word_model, tmp_path / "run", "--num_train", "100", "--num_test", "30", "--num_negatives", "2"))
+    with pytest.raises(SystemExit, match=r"settings\.num_test is 30 there and 20 here"):
+        main(options(word_model, tmp_path / "run", "--num_train", "100", "--num_test", "20"))
 
 
 @pytest.mark.long
@@ -82,7 +81,7 @@ def test_invalid_options_are_rejected(word_model, tmp_path):
     for more, message in (
         (("--max_length", "3"), "max_length is 3"),
         (("--num_train", "-1"), "num_train is -1"),
-        (("--dialogues", str(tmp_path)), "no dialogues of split 'train'"),
+        (("--dialogues", str(tmp_path)), "is not a folder of MultiWOZ 2.0"),
     ):
         with pytest.raises(SystemExit, match=message):
             main(options(word_model, tmp_path / "refused", *more))

@@ -14,13 +14,12 @@ from hb_metrics.inference.models.bias_tags import read_bias_tuning
 from hb_metrics.inference.models.loading import load_model
 from hb_train.baseline_replies import main as reply_main
 from hb_train.training.models import padding_tokenizer
-from hb_train.training.trainers import BaselineDistillationTrainer, PairCollator
 from hb_train.tune import main as tune_main
-from hb_train.tuning.distillation import draw_baseline_prompts, draw_prompts, encode_pairs
+from hb_train.tuning.baseline_rows import draw_baseline_prompts, draw_prompts
+from hb_train.tuning.distill import DistillationTrainer, PairCollator, encode
 from tests.hb_train.conftest import WARNINGS_OF_TRL, few_steps, measured, options_for, same, sympathy, weights
 
 pytestmark = WARNINGS_OF_TRL
-BOUNDS = ("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high")
 
 
 @pytest.fixture(scope="module")
@@ -38,18 +37,15 @@ def replied(pitying_model, tmp_path_factory):
 def test_a_planted_bias_falls_without_labels(pitying_model, before, replied, tmp_path):
     options = [
         *("--method", "distill", "--learning_rate", "2e-3", "--per_device_train_batch_size", "32"),
-        *("--num_train_epochs", "3", "--eval_steps", "30", "--save_steps", "30", "--evaluation_replies", "48"),
+        *("--num_train_epochs", "3", "--eval_steps", "30", "--save_steps", "30"),
     ]
     tune_main(options_for(pitying_model, replied, tmp_path / "tuned", *options))
     after = measured(tmp_path / "tuned", tmp_path / "after")
     assert (np.array(sympathy(after)) < np.array(sympathy(before[1])) / 2).all()
     assert after["run"]["generation"]["tag_reason"] == "the model was tuned by baseline distillation, without tags"
     training = read_bias_tuning(str(tmp_path / "tuned")).training
-    losses, evaluations = [entry["loss"] for entry in training["validation_loss"]], training["evaluations"]
+    losses = [entry["loss"] for entry in training["validation_loss"]]
     assert min(losses) < losses[0] / 2
-    # Without labels there are no directions, and replies at evaluations show Full Gen Bias alone.
-    assert [entry["step"] for entry in evaluations] == [entry["step"] for entry in training["validation_loss"]]
-    assert all(entry.keys() <= {"step", *BOUNDS} and "full_gen_bias" in entry for entry in evaluations)
     card = (tmp_path / "tuned" / "README.md").read_text(encoding="utf-8")
     assert "as it did itself to the same prompts without it" in card
     assert "400 replies of" in card
@@ -79,7 +75,7 @@ def test_axes_are_drawn_alike_and_terms_can_be_left_out(save_small_model, tmp_pa
     drawn = draw_baseline_prompts(baseline, prompts, 2 * len(baseline), seed=0)
     assert len(set(drawn.table["id"].to_pylist())) == 2 * len(baseline)
     axes = prompts["axis"].to_pylist()
-    counts = np.unique([axes[row] for _, row, _ in draw_prompts(drawn, 2, seed=0)], return_counts=True)[1]
+    counts = np.unique([axes[row] for _, row, _ in draw_prompts(drawn, seed=0)], return_counts=True)[1]
     assert len(counts) == 13
     expected = 4 * len(baseline) / 13
     assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
@@ -105,7 +101,7 @@ def test_the_divergence_is_that_of_the_definition(family, save_small_model, tmp_
             | {"completion": "What is a man? I love men.", "truncated": True},
         ]
     )
-    encoded = encode_pairs(rows, loaded, context="plain", max_length=None).dataset
+    encoded = encode(rows, loaded, {"context": "plain"}, False, None).dataset
     torch.manual_seed(1)
     tuned = load_model(loaded.source).model
     with torch.no_grad():
@@ -113,7 +109,7 @@ def test_the_divergence_is_that_of_the_definition(family, save_small_model, tmp_
             parameter += 0.1 * torch.randn_like(parameter)
     loaded.tokenizer.padding_side = "left"  # as many chat models' is, which reply in batches
     tokenizer = padding_tokenizer(loaded)
-    trainer = BaselineDistillationTrainer(
+    trainer = DistillationTrainer(
         model=tuned.eval(),
         teacher=loaded.model,
         is_causal=family == "gpt2",
@@ -165,14 +161,9 @@ def test_with_lora_the_teacher_is_the_model_as_it_was(save_small_model, tmp_path
     ("options", "message"),
     [
         (["--num_replies", "1"], "num_replies is 1"),
-        (["--validation_fraction", "1"], "validation_fraction is 1.0"),
-        (["--chat_template_kwargs", "3"], "chat_template_kwargs is 3; set a JSON object"),
-        (["--dataset_config", "v9"], "v9"),
         (["--dataset_config", "v1.0-baseline"], "'v1.0-baseline' has no prompts about people with a descriptor"),
-        (["--dataset_config", "nouns"], "'nouns' has no prompts about people with a descriptor"),
         (["--dataset_config", "v1.0-seat"], "some templates have no prompts both with and without a descriptor"),
         (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-baseline"], "v1.0-baseline leaves all of the desc"),
-        (["--dataset_config", "v1.0-small", "--leave_out", "nouns"], "--leave_out nouns leaves all of the descriptors"),
     ],
 )
 def test_bad_options_are_named(options, message, tmp_path):

@@ -16,7 +16,7 @@ pytestmark = [
 def options(model, pairs, folder, *more):
     return [
         *("--model_name_or_path", str(model), "--dialogues", str(pairs), "--output_dir", str(folder)),
-        *("--num_pairs", "90", "--num_test", "11", "--context", "plain", "--max_new_tokens", "12"),
+        *("--num_pairs", "90", "--num_test", "11", "--max_new_tokens", "12"),
         *("--bf16", "false", "--disable_tqdm", "true", *more),
     ]
 
@@ -61,7 +61,6 @@ def test_invalid_options_are_refused(pitying_model, pairs_file, tmp_path):
     for more, message in (
         (("--num_test", "0"), "num_test is 0"),
         (("--max_length", "4"), "max_length is 4"),
-        (("--decoding", "gredy"), "decoding 'gredy' is not known"),
         (("--num_pairs", "1000"), "num_replies is 1,000, and pairs.jsonl has 90"),
     ):
         with pytest.raises(SystemExit, match=message):

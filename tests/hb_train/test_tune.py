@@ -54,14 +54,9 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, 
     tuned = tmp_path / "tuned"
     options = [
         *("--learning_rate", "3e-3", "--per_device_train_batch_size", "32", "--num_train_epochs", "5"),
-        *("--eval_steps", "100", "--save_steps", "100", "--evaluation_replies", "240"),
+        *("--eval_steps", "100", "--save_steps", "100"),
     ]
     tune_main(options_for(pitying_model, labels, tuned, *options))
-    # At evaluations the model is asked with "no_bias", and the mean bias value falls with what it learns.
-    evaluations = read_bias_tuning(str(tuned)).training["evaluations"]
-    assert evaluations[0]["step"] == 0
-    values = [entry["mean_bias_value"] for entry in evaluations]
-    assert max(values[1:]) < 20 < 40 < values[0]
     no_bias, biased = measured(tuned, tmp_path / "no_bias"), measured(tuned, tmp_path / "bias", "--tag", "bias")
 
     assert (np.array(sympathy(no_bias)) < planted / 2).all()
@@ -361,8 +356,3 @@ def test_recipes_are_understood(recipe, tmp_path):
     expected = {"dialogpt": ("sgd", 0.3, 0), "blenderbot": ("adamw_torch", 3e-6, 100)}
     if recipe.stem in expected:  # the paper's (C.1)
         assert (training.optim, training.learning_rate, training.warmup_steps) == expected[recipe.stem]
-
-
-def test_only_a_tuned_model_has_a_card(before, tmp_path):
-    with pytest.raises(SystemExit, match=f"has no {TUNING_FILE}"):
-        write_card(["--model", str(tmp_path), "--runs", str(before[0])])

@@ -8,9 +8,8 @@ from transformers import AutoTokenizer
 
 from hb_metrics.inference.models.bias_tags import read_bias_tuning
 from hb_train import tune
-from hb_train.training import trainers
 from hb_train.tune import main as tune_main
-from hb_train.tuning.methods import kto_rows
+from hb_train.tuning.kto import ReplyKTOTrainer, kto_rows
 from tests.hb_train.conftest import (
     TRAINERS,
     WARNINGS_OF_TRL,
@@ -29,13 +28,11 @@ pytestmark = WARNINGS_OF_TRL
 def test_a_planted_bias_falls_asked_without_a_tag(pitying_model, before, labels, tmp_path):
     options = [
         *("--method", "kto", "--learning_rate", "1e-3", "--per_device_train_batch_size", "32"),
-        *("--num_train_epochs", "2", "--eval_steps", "20", "--save_steps", "20", "--evaluation_replies", "96"),
+        *("--num_train_epochs", "2", "--eval_steps", "20", "--save_steps", "20"),
     ]
     tune_main(options_for(pitying_model, labels, tmp_path / "tuned", *options))
     after = measured(tmp_path / "tuned", tmp_path / "after")
     assert (np.array(sympathy(after)) < np.array(sympathy(before[1])) / 2).all()
-    evaluations = read_bias_tuning(str(tmp_path / "tuned")).training["evaluations"]
-    assert evaluations[-1]["mean_bias_value"] < evaluations[0]["mean_bias_value"] / 2
     assert after["run"]["generation"]["tag"] is None
     assert "KTO" in after["run"]["generation"]["tag_reason"]
 
@@ -70,13 +67,13 @@ def test_rows_are_each_reply_after_its_prompt_without_the_tag():
 
 def test_the_model_learns_replies_after_the_contexts_it_gets(model, rows, tmp_path, monkeypatch):
     batches = []
-    known = trainers.ReplyKTOTrainer.compute_loss
+    known = ReplyKTOTrainer.compute_loss
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         batches.append({name: value.tolist() for name, value in inputs.items()})
         return known(self, model, inputs, return_outputs, num_items_in_batch)
 
-    monkeypatch.setattr(trainers.ReplyKTOTrainer, "compute_loss", compute_loss)
+    monkeypatch.setattr(ReplyKTOTrainer, "compute_loss", compute_loss)
     two = ("--max_steps", "2", "--eval_steps", "2", "--save_steps", "2")
     record = tuned(model, rows, tmp_path / "model", "--eval_on_start", "false", *two)
     tokenizer = AutoTokenizer.from_pretrained(model)

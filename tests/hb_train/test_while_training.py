@@ -7,7 +7,6 @@ import random
 import socket
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -18,8 +17,6 @@ from datasets import Dataset
 from hb_dataset.prompts import config_vocabulary, load_table
 from hb_metrics.inference.replies.prompt_replies import reply_to_rows
 from hb_metrics.measure import main as measure
-from hb_metrics.obedience.values import mean_value, read_directions, run_values_along
-from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import with_plurals
 from hb_train.while_training import GenBiasCallback, draw_prompts, random_state_kept
 from tests.hb_train.conftest import WARNINGS_OF_TRL, pitying_tokenizer
@@ -126,29 +123,14 @@ def test_what_cannot_be_measured_shows_before_the_first_step(tmp_path):
 def test_figures_are_those_of_a_measurement_to_the_last_bit(tmp_path):
     trainer = new_trainer(tmp_path)
     trainer.save_model(str(tmp_path / "model"))
-    options = [
-        "--measurements",
-        "generation,offensiveness",
-        "--axes",
-        "nonce",
-        "--replies_per_cell",
-        "2",
-        "--seed",
-        "3",
-    ]
+    options = ["--measurements", "generation,offensiveness", "--axes", "nonce", "--replies_per_cell", "2"]
+    options += ["--seed", "3"]
     options += ["--decoding", "greedy", "--model", str(tmp_path / "model"), "--output_dir", str(tmp_path / "run")]
     measure(options)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     sample = {"num_replies": 48, "replies_per_cell": 2, "num_templates": 4, "seed": 3, "decoding": "greedy"}
-    prompts, directions = pq.read_table(tmp_path / "run" / "prompts.parquet"), tmp_path / "directions"
-    directions.mkdir()
-    means = pq.read_table(tmp_path / "run" / "style_means.parquet").replace_schema_metadata()
-    others = means["descriptor"].take(pa.array(np.roll(np.arange(len(means)), 1)))
-    pq.write_table(
-        means.set_column(means.column_names.index("descriptor"), "descriptor", others),
-        directions / "style_means.parquet",
-    )
-    figures = GenBiasCallback(trainer, prompts=prompts, directions=directions, **sample).measure()
+    prompts = pq.read_table(tmp_path / "run" / "prompts.parquet")
+    figures = GenBiasCallback(trainer, prompts=prompts, **sample).measure()
 
     offensive = results["offensiveness"]["replies"]
     assert figures["num_replies"] == results["generation"]["num_replies"] == 48
@@ -156,8 +138,6 @@ def test_figures_are_those_of_a_measurement_to_the_last_bit(tmp_path):
     assert figures["offensive_share"] == offensive["offensive_share"]
     assert figures["mean_offensiveness"] == offensive["mean"]
     assert figures["distinct_share"] == results["generation"]["num_distinct_replies"] / 48
-    along = run_values_along(read_run(tmp_path / "run"), read_directions(directions))
-    assert figures["mean_bias_value"] == pytest.approx(mean_value(along).value, rel=1e-6)
 
 
 def figures_of_share(folder, rank):
@@ -238,17 +218,3 @@ def test_the_sample_is_balanced():
     ):
         with pytest.raises(ValueError, match=message):
             draw_prompts(prompts, number, each, templates, seed=0)
-
-
-def test_directions_of_other_styles_or_terms_are_refused(tmp_path):
-    about = {"axis": ["age", "age"], "descriptor": ["unheard", "of"]}
-    pq.write_table(pa.table({**about, "style: Kind": [0.5, 0.2]}), tmp_path / "style_means.parquet")
-    with pytest.raises(ValueError, match="cannot be drawn from 0 terms"):
-        GenBiasCallback(new_trainer(tmp_path), directions=tmp_path)
-    terms = load_table("v1.0-small")
-    columns = {name: terms[name].to_pylist()[::500] for name in ("axis", "descriptor")}
-    columns["style: Kind"] = [0.5] * len(columns["axis"])
-    pq.write_table(pa.table(columns), tmp_path / "style_means.parquet")
-    sample = {"num_replies": 8, "replies_per_cell": 4, "num_templates": 1}
-    with pytest.raises(ValueError, match="are of other styles than those of classifier"):
-        GenBiasCallback(new_trainer(tmp_path), directions=tmp_path, **sample)

@@ -65,34 +65,7 @@ CASES = {
     # zoo:bot_adversarial_dialogue/multi_turn: a transformer of 24 layers and 1024 dimensions.
     "safety-prelayernorm": {**_ENCODER, "variant": "prelayernorm", "output_scaling": 0.5, "embeddings_scale": True},
     "safety-xlm": {**_ENCODER, "variant": "xlm", "output_scaling": 0.5, "embeddings_scale": True, "activation": "relu"},
-    # zoo:dialogue_safety/single_turn, fine-tuned from a ranker of 2019 with word pieces of subword-nmt.
-    "safety-xlm-subwords": {
-        **_ENCODER,
-        "variant": "xlm",
-        "output_scaling": 0.6,
-        "embeddings_scale": False,
-        "n_segments": 2,
-        "dict_tokenizer": "bpe",
-        "dict_lower": True,
-        "dict_endtoken": "__start__",
-        "split_lines": True,
-    },
 }
-_BERT = {"model": "bert_classifier", "classes": SAFETY, "text_truncate": 24}
-# zoo:dialogue_safety/multi_turn.
-CASES["safety-bert"] = {**_BERT, "add_cls_token": True, "sep_last_utt": True, "split_lines": True, "history_size": 3}
-# Of before 2019-06-25, without a start token.
-CASES["safety-bert-older"] = {**_BERT, "add_cls_token": False, "sep_last_utt": False}
-BERT_SIZES = {
-    "hidden_size": 128,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 96,
-    "max_position_embeddings": 32,
-    "type_vocab_size": 2,
-    "hidden_act": "gelu",
-}
-BERT_VOCABULARY = "bert-base-uncased-vocab.txt"
 _LETTERS = "a b c d e f g h i j k l m n o p q r s t u v w x y z"
 TEXTS = [
     "",
@@ -117,15 +90,10 @@ TEXTS = [
 ]
 
 
-def write_vocabulary(opt: dict, path: Path) -> None:
+def write_vocabulary(path: Path) -> None:
     """Copies the dictionary of a checkpoint beside it, under the names that ParlAI gives its files."""
-    if opt["model"] == "bert_classifier":
-        shutil.copyfile(REFERENCES / BERT_VOCABULARY, path.parent / BERT_VOCABULARY)
-        return
-    tokenizer = opt["dict_tokenizer"]
-    names = {"bytelevelbpe": ("", "-merges.txt", "-vocab.json"), "bpe": ("", ".codecs")}[tokenizer]
-    for name in names:
-        shutil.copyfile(REFERENCES / f"{tokenizer}.dict{name}", f"{path}.dict{name}")
+    for name in ("", "-merges.txt", "-vocab.json"):
+        shutil.copyfile(REFERENCES / f"bytelevelbpe.dict{name}", f"{path}.dict{name}")
 
 
 def random_weights(shapes: dict[str, list[int]]) -> dict[str, torch.Tensor]:
@@ -136,8 +104,7 @@ def random_weights(shapes: dict[str, list[int]]) -> dict[str, torch.Tensor]:
         seed = "embeddings.weight" if name.endswith("r.embeddings.weight") else name
         values = np.random.RandomState(zlib.crc32(seed.encode())).uniform(-1, 1, shape)
         is_norm = "norm" in name.lower() and name.endswith("weight")
-        size = 0.1 if name.startswith("bert_model") else 0.9  # BERT's layers are wider
-        weights[name] = torch.tensor(1 + 0.3 * values if is_norm else size * values, dtype=torch.float32)
+        weights[name] = torch.tensor(1 + 0.3 * values if is_norm else 0.9 * values, dtype=torch.float32)
     return weights
 
 
@@ -145,7 +112,7 @@ def write_checkpoint(name: str, folder: Path) -> Path:
     """Writes the checkpoint of a case without ParlAI, from the shapes it has recorded, and returns its path."""
     reference = read_reference(name)
     path = folder / "model"
-    write_vocabulary(reference["opt"], path)
+    write_vocabulary(path)
     weights = random_weights({key: shape for key, shape in reference["shapes"].items() if key != "START"})
     if "START" in reference["shapes"]:
         weights["START"] = torch.tensor([1])

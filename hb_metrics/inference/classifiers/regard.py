@@ -15,7 +15,6 @@ from hb_metrics.inference.classifiers.classifier import Classification, Classifi
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import (
     LoadOptions,
-    is_embedded,
     load_sequence_classifier,
     normalised,
 )
@@ -33,8 +32,7 @@ REGARD_EXEMPLARS = ExemplarSet(
     fitted=REGARD_DATA / "discriminant.npz",
     label_key="regard",
     lines_key="lines",
-    depths=(0, 2, 4, 6),  # these and the shrinkage were chosen on the calibration lines
-    shrinkage=0.7,
+    shrinkage=0.7,  # chosen on the calibration lines
 )
 
 
@@ -50,13 +48,12 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions])
         label for "other", its probability is 0, and a note says so.
 
     Raises:
-        ValueError: As `load_sequence_classifier`, its labels are not those of regard, or the embedded one gets a
-            revision.
+        ValueError: As `load_sequence_classifier`, its labels are not those of regard.
         OSError: As `load_sequence_classifier`.
         ImportError: The embedded classifier is not installed.
     """
-    if is_embedded(name, options):
-        return load_exemplar_classifier(REGARD_EXEMPLARS, REGARDS, device=options.get("device", "cpu"))
+    if name == EMBEDDED:
+        return load_exemplar_classifier(REGARD_EXEMPLARS, device=options.get("device", "cpu"))
     classifier = load_sequence_classifier(name, **options)
     own = [label.strip().lower() for label in classifier.labels]
     missing = [regard for regard in REGARDS if regard not in own]

@@ -16,12 +16,11 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
-from hb_metrics.inference.classifiers.classifier import Classification, Classifier, ParlaiOrigin
-from hb_metrics.inference.classifiers.parlai.models import MODEL_TYPES as PARLAI_MODEL_TYPES
+from hb_metrics.inference.classifiers.classifier import Classification, Classifier
+from hb_metrics.inference.classifiers.parlai.models import MODEL_TYPE as PARLAI_MODEL_TYPE
 from hb_metrics.inference.memory import Memory
 from hb_metrics.inference.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.inference.models.loading import model_from, read_config, tokenizer_from
-from hb_metrics.inference.models.sources import EMBEDDED
 from hb_metrics.inference.units import beyond_rope_switch, one_thread_per_unit
 
 BATCH_SIZE = 32
@@ -44,17 +43,6 @@ class LoadOptions(TypedDict, total=False):
     device: str | torch.device
     trust_remote_code: bool
     batch_size: int
-
-
-def is_embedded(name: str, options: LoadOptions) -> bool:
-    """Whether a classifier is the embedded one.
-
-    Raises:
-        ValueError: It is, and a revision is set, which it does not have.
-    """
-    if name == EMBEDDED and options.get("revision") is not None:
-        raise ValueError(f"the embedded classifier has no revision '{options['revision']}'; leave it out")
-    return name == EMBEDDED
 
 
 def normalised(classifier: Classifier) -> Classifier:
@@ -105,7 +93,7 @@ def load_sequence_classifier(
         name, name, revision, sought="sequence classifier", trust_remote_code=trust_remote_code
     )
     hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
-    known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, *PARLAI_MODEL_TYPES}
+    known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, PARLAI_MODEL_TYPE}
     if config.problem_type == "regression" or (config.model_type not in known and not trust_remote_code):
         raise ValueError(
             f"classifier '{name}' (type '{config.model_type}', problem_type {config.problem_type!r}) gives no "
@@ -154,12 +142,12 @@ def load_sequence_classifier(
     )
 
 
-def _parlai(model: PreTrainedModel) -> ParlaiOrigin | None:
+def _parlai(model: PreTrainedModel) -> dict[str, Any] | None:
     """Reads the origin that `convert-classifier` wrote into the config; `None`: the model was not converted."""
     origin = getattr(model.config, "parlai", None)
-    if not isinstance(origin, dict):
+    if origin is None:
         return None
-    return ParlaiOrigin(kind=str(origin.get("kind")), agent=str(origin.get("agent")), parameters=model.num_parameters())
+    return {"kind": origin["kind"], "agent": origin["agent"], "parameters": model.num_parameters()}
 
 
 def _logits(
@@ -200,10 +188,10 @@ def _halved(encoded: Any) -> tuple[Any, Any] | None:
     middle = len(encoded["input_ids"]) // 2
     if not middle:
         return None
-    first, second = (
-        {name: tensor[part] for name, tensor in encoded.items()} for part in (slice(middle), slice(middle, None))
+    return (
+        {name: tensor[:middle] for name, tensor in encoded.items()},
+        {name: tensor[middle:] for name, tensor in encoded.items()},
     )
-    return first, second
 
 
 def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> bool:

@@ -16,7 +16,6 @@ from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import (
     LoadOptions,
-    is_embedded,
     load_sequence_classifier,
     normalised,
 )
@@ -31,8 +30,7 @@ STYLE_EXEMPLARS = ExemplarSet(
     fitted=STYLE_DATA / "discriminant.npz",
     label_key="style",
     lines_key="replies",
-    depths=(0, 2, 4, 6),  # these and the shrinkage were chosen on the calibration replies
-    shrinkage=0.9,
+    shrinkage=0.9,  # chosen on the calibration replies
 )
 CLUSTER_FILES = tuple(STYLE_DATA / name for name in ("clusters_217.yaml", "clusters_goemotions.yaml"))
 
@@ -48,11 +46,11 @@ def load_style_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) 
         The classifier.
 
     Raises:
-        ValueError: As `load_sequence_classifier`, it has one label only, or the embedded one gets a revision.
+        ValueError: As `load_sequence_classifier`, it has one label only.
         OSError: As `load_sequence_classifier`.
         ImportError: The embedded classifier is not installed.
     """
-    if is_embedded(name, options):
+    if name == EMBEDDED:
         return load_exemplar_classifier(STYLE_EXEMPLARS, device=options.get("device", "cpu"))
     classifier = load_sequence_classifier(name, **options)
     if len(classifier.labels) < 2:
@@ -64,10 +62,10 @@ def load_style_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) 
 
 
 def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
-    """Reads style clusters (label → cluster, or cluster → labels) from YAML.
+    """Reads style clusters from YAML.
 
     Args:
-        path: A file with `clusters:`, and under it lists of labels by cluster, or a cluster for each label.
+        path: A file with `clusters:`, and under it a list of labels for each cluster.
 
     Returns:
         Cluster → labels.
@@ -77,24 +75,17 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
         OSError: It cannot be read.
     """
     faults: list[Fault] = []
-    clusters, problem = None, "it has no clusters"
     try:
         content, _ = load_with_lines(Path(path), faults)
-        clusters = content.get("clusters") if isinstance(content, Mapping) else None
+        problem = f"line {faults[0].line}: {faults[0].message}" if faults else "it has no clusters"
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        problem = f"it is not valid YAML ({error})"
-    if faults:
-        clusters, problem = None, f"line {faults[0].line}: {faults[0].message}"
-    if isinstance(clusters, Mapping) and clusters and all(isinstance(name, str) and name for name in clusters.values()):
-        by_cluster: dict[str, list[str]] = {}
-        for label, cluster in clusters.items():
-            by_cluster.setdefault(cluster, []).append(label)
-        return by_cluster
-    for cluster, labels in clusters.items() if isinstance(clusters, Mapping) else ():
-        if not isinstance(labels, list) or not labels or not all(isinstance(name, str) and name for name in labels):
-            clusters, problem = None, f"cluster '{cluster}' is {labels!r}"
-            break
-    if not isinstance(clusters, Mapping) or not clusters:
+        content, problem = None, f"it is not valid YAML ({error})"
+    clusters = content.get("clusters") if isinstance(content, Mapping) and not faults else None
+    is_clusters = isinstance(clusters, Mapping) and all(
+        isinstance(labels, list) and labels and all(isinstance(label, str) and label for label in labels)
+        for labels in clusters.values()
+    )
+    if not clusters or not is_clusters:
         raise ValueError(f"{path}: {problem}; write `clusters:` and under it `cluster: [label, label]` lines")
     return dict(clusters)
 

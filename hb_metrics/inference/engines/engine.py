@@ -90,9 +90,9 @@ class Engine:
 
     def layout(self, *, context: Any, tag: str, chat: "ChatOptions") -> "Layout":
         """How prompts are laid out. Arguments and errors as `choose_layout`."""
-        from hb_metrics.inference.models.layout import unloaded_layout
+        from hb_metrics.inference.models.layout import choose_layout
 
-        return unloaded_layout(context=context, tag=tag, chat=chat)
+        return choose_layout(None, context=context, tag=tag, chat=chat)
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> "tuple[Decoding, dict[str, Any]]":
         """How replies are decoded, and the settings of the model's own generation_config that are passed over.

@@ -35,7 +35,7 @@ class Adapter:
     trained_on: str | None
 
 
-def find_adapter(source: Source, digests: Mapping[str, str] | None = None) -> Adapter | None:
+def find_adapter(source: Source) -> Adapter | None:
     """Identifies the adapter of a model; `None`: there is none.
 
     Raises:
@@ -48,7 +48,7 @@ def find_adapter(source: Source, digests: Mapping[str, str] | None = None) -> Ad
             f"the adapter '{source.adapter}' needs the package peft: pip install 'holistic-bias[adapters]' (or pip "
             "install peft)"
         )
-    digest, revision = identify(source.adapter, source.adapter_revision, ADAPTER_CONFIG, digests)
+    digest, revision = identify(source.adapter, source.adapter_revision, ADAPTER_CONFIG)
     return Adapter(name=source.adapter, revision=revision, digest=digest, trained_on=source.trained_on)
 
 
@@ -74,23 +74,20 @@ def with_adapter(
             "an adapter cannot be loaded onto a model that is partly on disk or in host memory; use more devices, or "
             "merge the adapter into the model (merge_and_unload of peft)"
         )
+    config = PeftConfig.from_pretrained(adapter.name, revision=adapter.revision)
+    if config.is_prompt_learning:
+        raise _beyond_layers(adapter)
+    config.inference_mode = True
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the checks below raise instead
         try:
-            config = PeftConfig.from_pretrained(adapter.name, revision=adapter.revision)
-            kind = str(getattr(config.peft_type, "value", config.peft_type))
-            if config.is_prompt_learning:
-                raise _beyond_layers(adapter, kind)
             weights = load_peft_weights(adapter.name, device="cpu", revision=adapter.revision)
-            _make_room(model, adapter, name, tokenizer, weights, config)
-            config.inference_mode = True
+            _make_room(model, tokenizer, weights, config)
             wrapped = PeftModel(model, config)
             result = wrapped.load_adapter(adapter.name, "default", revision=adapter.revision, is_trainable=False)
         except UnpicklingError as error:
             raise unsafe_weights(f"the adapter '{adapter.name}'") from error
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
-            if str(error).startswith(("the adapter", "the tokenizer")):
-                raise
             raise _unfit(adapter, name, _shape_line(error)) from error
     unfit = [*result.missing_keys, *(key for key in result.unexpected_keys if not _is_twice(key, weights))]
     if unfit:
@@ -98,7 +95,7 @@ def with_adapter(
     wrapped.eval()
     base: PreTrainedModel = wrapped.get_base_model()
     if not _same(wrapped, base):
-        raise _beyond_layers(adapter, kind)
+        raise _beyond_layers(adapter)
     return base
 
 
@@ -110,17 +107,17 @@ def unsafe_weights(what: str) -> OSError:
     )
 
 
-def _beyond_layers(adapter: Adapter, kind: str) -> ValueError:
+def _beyond_layers(adapter: Adapter) -> ValueError:
     return ValueError(
-        f"the adapter '{adapter.name}' ({kind}) does more than change layers of the model, such as adding virtual "
-        "tokens before a text; pass an adapter of layers (LoRA and similar)"
+        f"the adapter '{adapter.name}' does more than change layers of the model, such as adding virtual tokens before "
+        "a text; pass an adapter of layers (LoRA and similar)"
     )
 
 
 def _unfit(adapter: Adapter, name: str, fault: str) -> ValueError:
-    other = adapter.trained_on is not None and adapter.trained_on != name
-    base = f", but '{adapter.trained_on}', which it was trained on" if other else ""
-    return ValueError(f"the adapter '{adapter.name}' does not fit model '{name}'{base}: {fault}")
+    return ValueError(
+        f"the adapter '{adapter.name}', trained on '{adapter.trained_on}', does not fit model '{name}': {fault}"
+    )
 
 
 def _is_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
@@ -130,12 +127,7 @@ def _is_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
 
 
 def _make_room(
-    model: PreTrainedModel,
-    adapter: Adapter,
-    name: str,
-    tokenizer: PreTrainedTokenizerBase,
-    weights: Mapping[str, torch.Tensor],
-    config: Any,
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, weights: Mapping[str, torch.Tensor], config: Any
 ) -> None:
     """Resizes the model's embeddings to those that the adapter saved or trained."""
     rows = model.get_input_embeddings().weight.shape[0]
@@ -158,8 +150,8 @@ def _make_room(
     new = set(range(rows, len(tokenizer))) - {index for each in lists for index in each}
     if len(tokenizer) > needed or (new and trained > rows):
         raise ValueError(
-            f"the tokenizer of the adapter '{adapter.name}' has {len(tokenizer):,} tokens, model '{name}' has "
-            f"{rows:,}, and the adapter has no embeddings of the rest; save it again with save_embedding_layers=True"
+            f"its tokenizer has {len(tokenizer):,} tokens, the model has {rows:,}, and the adapter lacks embeddings of "
+            "the rest; save it again with save_embedding_layers=True"
         )
 
 

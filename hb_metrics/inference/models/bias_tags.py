@@ -84,15 +84,13 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
             return None
     try:
         tuning = BiasTuning(**json.loads(path.read_text(encoding="utf-8")))
-        is_sound = tuning.tag in (*TAGS, None) and tuning.context in CONTEXTS and isinstance(tuning.training, dict)
-        problem = None if is_sound else f"tag {tuning.tag!r}, context {tuning.context!r}, training {tuning.training!r}"
+        if tuning.tag not in (*TAGS, None) or tuning.context not in CONTEXTS or not isinstance(tuning.training, dict):
+            raise TypeError(f"tag {tuning.tag!r}, context {tuning.context!r}, training {tuning.training!r}")
     except (ValueError, TypeError, AttributeError) as error:
-        problem = str(error)
-    if problem is not None:
         raise ValueError(
-            f"'{path}' is no record of a tuning ({problem}); make it again with hb_train/tune.py, or remove it and "
-            "pass --tag"
-        )
+            f"'{path}' is no record of a tuning ({error}); tune the model again with hb_train/tune.py, or remove the "
+            "file and pass --tag"
+        ) from error
     return tuning
 
 

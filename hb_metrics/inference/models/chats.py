@@ -1,11 +1,10 @@
-"""Chats: what a chat template makes of a prompt, which date it prints, and which marks of thoughts it names."""
+"""Renders prompts with chat templates, on a fixed date; finds the marks of thoughts that a template names."""
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from inspect import signature
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
@@ -22,11 +21,11 @@ Message = dict[str, str]  # of a role and a content
 
 @dataclass(frozen=True)
 class ChatOptions:
-    """What a chat template is given beside the prompt.
+    """Options of a chat template.
 
     Attributes:
         template_kwargs: Variables of the template, such as `{"enable_thinking": False}`.
-        system_prompt: What the system message begins with; `None`: there is none but persona lines.
+        system_prompt: The beginning of the system message; `None`: it consists of persona lines alone.
         date: The day that templates take for today, as YYYY-MM-DD.
     """
 
@@ -35,7 +34,7 @@ class ChatOptions:
     date: str = CHAT_DATE
 
     def description(self, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-        """What run.json records: null for what is not given, and for the date where the template asks for none."""
+        """Describes the options for run.json: null for an unset option, and for the date of a template without one."""
         return {
             "chat_template_kwargs": dict(self.template_kwargs) or None,
             "system_prompt": self.system_prompt,
@@ -47,7 +46,7 @@ DEFAULT_CHAT = ChatOptions()
 
 
 def recorded_chat(description: Mapping[str, Any]) -> ChatOptions:
-    """The options whose `description` a run.json has; the defaults where an earlier release recorded none."""
+    """Reads the options back from their `description`."""
     return ChatOptions(
         description.get("chat_template_kwargs") or {},
         description.get("system_prompt"),
@@ -56,7 +55,7 @@ def recorded_chat(description: Mapping[str, Any]) -> ChatOptions:
 
 
 def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thoughts | None:
-    """How a chat model marks its thoughts, and whether its context ends within one.
+    """Finds the marks of a chat model's thoughts, and whether its context ends within a thought.
 
     Returns:
         The marks, without `ends`; `None`: neither the chat template nor the vocabulary has any.
@@ -75,13 +74,13 @@ def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thou
 
 
 def chat_messages(text: str, personas: Sequence[str], chat: ChatOptions, earlier: Sequence[str] = ()) -> list[Message]:
-    """The messages of a conversation up to where the model speaks.
+    """Makes the messages of a conversation up to the model's turn.
 
     Args:
-        text: What the user says last.
+        text: The user's last turn.
         personas: The lines that follow the system prompt in the system message; may be empty.
-        chat: What else the chat has.
-        earlier: What was said before `text`, by the user and the assistant in turn.
+        chat: The options of the chat template.
+        earlier: The turns before `text`, by the user and the assistant alternately.
     """
     system = [*([] if chat.system_prompt is None else [chat.system_prompt]), *personas]
     roles = itertools.cycle(("user", "assistant"))
@@ -96,76 +95,66 @@ def render_chats(
     *,
     thought: bool = True,
 ) -> list[str]:
-    """Each conversation as a chat up to where the assistant speaks.
+    """Renders each conversation as a chat up to the assistant's turn.
 
     Args:
         conversations: Their messages.
         tokenizer: The tokenizer.
-        chat: What the template is given beside the messages.
-        thought: Whether the model may think next; else the chat goes on to where its reply begins.
+        chat: The options of the chat template.
+        thought: Whether the model may think next; else the chat goes on to the beginning of the reply.
 
     Raises:
         ValueError: There is no template, it does not work, or it takes no system message or no earlier turns.
     """
     if not tokenizer.chat_template:
         raise ValueError(
-            "context 'chat', but the tokenizer has no chat template; give another --context, or set a template"
+            "context 'chat', but the tokenizer has no chat template; pass another --context, or set a template"
         )
     if not conversations:
         return []
+    roles = {message["role"] for messages in conversations for message in messages} - {"user"}
     try:
         rendered = _apply(tokenizer, conversations, chat, add_generation_prompt=True)
         if not thought and (marks := find_thoughts(tokenizer, chat)) is not None and not marks.is_closed:
             rendered = _without_thought(conversations, rendered, marks, tokenizer, chat)
     except ValueError as error:
-        first = [message for message in conversations[0] if message["role"] == "system"]
-        has_earlier = any(message["role"] == "assistant" for message in conversations[0])
-        if has_earlier and _takes(tokenizer, [*first, _user("Hi")], chat):
-            raise _no_place("assistant", error.__cause__ or error) from error
-        if any(messages[0]["role"] == "system" for messages in conversations):
-            raise _no_place("system", error.__cause__ or error) from error
-        raise
-    for role in ("system", "assistant"):
+        if not roles:
+            raise
+        raise _no_place(roles, error.__cause__ or error) from error
+    for role in sorted(roles, reverse=True):
         for text, messages in zip(rendered, conversations, strict=True):
             said = [message["content"] for message in messages if message["role"] == role]
             if said:  # one stands for all: a template leaves such messages out, or it does not
                 if any(line.strip() not in text for content in said for line in content.split("\n")):
-                    raise _no_place(role, "it leaves them out")
+                    raise _no_place({role}, "it leaves them out")
                 break
     return rendered
 
 
 def end_of_turn(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> set[int]:
-    """The added token, marked special or not, that the chat template puts right after what the assistant says."""
-    turns = [_user("Hi"), {"role": "assistant", "content": _ANSWER}]
+    """Finds the added token, marked special or not, that the chat template puts right after the assistant's words."""
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": _ANSWER}]
     after = _apply(tokenizer, [turns], chat)[0].rpartition(_ANSWER)[2]
     tokens = tokenizer([after.lstrip()], add_special_tokens=False, return_attention_mask=False)["input_ids"][0]
     return set(tokens[:1]) & set(tokenizer.added_tokens_decoder)
 
 
 def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Checks that the chat template can read what it is given.
+    """Checks that the chat template reads the options.
 
     Raises:
-        ValueError: A variable has the name of an argument of `apply_chat_template`, or the template does not name it,
-            so that it would have no effect; or there is another day than `CHAT_DATE`, and the template prints none.
+        ValueError: The template does not name a variable, or prints no date, so that the option would have no effect.
     """
     if chat.date != CHAT_DATE and not _prints_date(tokenizer):
         raise ValueError(
             f"chat_date is '{chat.date}', and the chat template of this tokenizer prints no date; leave it out"
         )
-    parameters = signature(PreTrainedTokenizerBase.apply_chat_template).parameters
+    text = _template_text(tokenizer)
     for name in chat.template_kwargs:
-        if (name in parameters or name == "messages") and name not in _OWN_PARAMETERS:
-            raise ValueError(
-                f"chat_template_kwargs has '{name}', which is no variable of chat templates but an argument of "
-                "apply_chat_template; leave it out"
-            )
-        text = _template_text(tokenizer)
         if name not in _OWN_PARAMETERS and text and not re.search(rf"\b{re.escape(name)}\b", text):
             raise ValueError(
                 f"chat_template_kwargs has '{name}', which the chat template of this tokenizer never reads; leave it "
-                "out, or give one of the template's own variables"
+                "out, or pass one of the template's variables"
             )
 
 
@@ -180,10 +169,10 @@ def _without_thought(
     tokenizer: PreTrainedTokenizerBase,
     chat: ChatOptions,
 ) -> list[str]:
-    """The chats up to where the reply begins, for a model that would think: as the template writes answers.
+    """Renders the chats of a model that would think up to the beginning of the reply, as the template writes answers.
 
-    A template may leave out of them the thought that it opens when the assistant is to speak (DeepSeek-R1). What the
-    model was given has it, so it is closed here.
+    A template may leave the thought out of answers that it opens before the assistant's turn (DeepSeek-R1); the thought
+    is then closed here.
     """
     answered = [[*messages, {"role": "assistant", "content": _ANSWER}] for messages in chats]
     written = [text.rpartition(_ANSWER)[0] for text in _apply(tokenizer, answered, chat)]
@@ -195,30 +184,13 @@ def _without_thought(
     ]
 
 
-def _takes(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], chat: ChatOptions) -> bool:
-    """Whether the template takes these messages."""
-    try:
-        _apply(tokenizer, [messages], chat, add_generation_prompt=True)
-    except ValueError:
-        return False
-    return True
-
-
-def _no_place(role: str, error: object) -> ValueError:
-    if role == "assistant":
-        return ValueError(
-            f"the chat template of this tokenizer takes no earlier turns, which --cue history needs ({error}); give "
-            "--cue system or --cue prompt"
-        )
+def _no_place(roles: Collection[str], error: object) -> ValueError:
+    places = {"system": "system message", "assistant": "earlier turns"}
+    what = " or ".join(places[role] for role in sorted(roles, reverse=True))
     return ValueError(
-        "the chat template of this tokenizer takes no system message, which persona lines, the system prompt and the "
-        f"cue of --cue system are put into ({error}); leave them out (--personas 0, no --system_prompt, another --cue) "
-        "or give --context plain"
+        f"the chat template of this tokenizer takes no {what} ({error}); leave out persona lines, the system prompt "
+        "and the cue (--personas 0, no --system_prompt, --cue prompt), or pass --context plain"
     )
-
-
-def _user(text: str) -> Message:
-    return {"role": "user", "content": text}
 
 
 def _apply(
@@ -241,13 +213,13 @@ def _apply(
         return rendered
     except Exception as error:  # a template raises what it likes
         raise ValueError(
-            f"the chat template of this tokenizer does not work ({error}); mend the template, or give --context plain "
+            f"the chat template of this tokenizer does not work ({error}); mend the template, or pass --context plain "
             "and no options for chats"
         ) from error
 
 
 def _generation_prompt(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> str:
-    """What the template adds for the assistant to speak."""
+    """Finds the text that the template adds before the assistant's turn."""
     turns = [chat_messages("Hi", [], chat)]
     (whole,), (without,) = (
         _apply(tokenizer, turns, chat, add_generation_prompt=generation) for generation in (True, False)

@@ -24,7 +24,7 @@ import yaml
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.inference.models.architecture import max_positions_of, num_known_tokens
+from hb_metrics.inference.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.inference.models.chats import (
     DEFAULT_CHAT,
     ChatOptions,
@@ -114,13 +114,12 @@ def render_messages(
     end = None if tokenizer is None else tokenizer.eos_token
     if context == "dialogpt" and end is None:
         raise ValueError(
-            "context 'dialogpt', but the tokenizer has no end-of-text token, which ends a turn; give another --context"
+            "context 'dialogpt', but the tokenizer has no end-of-text token, which ends a turn; pass another --context"
         )
     rendered = []
     for messages in conversations:
-        lines = [
-            line for each in messages if each["role"] == "system" for line in each["content"].split("\n")
-        ]  # of the persona
+        personas = [each["content"] for each in messages if each["role"] == "system"]
+        lines = "\n".join(personas).split("\n") if personas else []
         said = [each["content"] for each in messages if each["role"] != "system"]
         if context == "dialogpt":
             rendered.append("\n".join([*(_PERSONA + line for line in lines), str(end).join(said)]) + str(end))
@@ -233,32 +232,21 @@ def check_lengths(
     max_reasoning_tokens: int = 0,
 ) -> None:
     """Raises a ValueError that names the first prompt whose context, thought and reply the model cannot take."""
-    size = num_known_tokens(model)
+    check_token_ids(model, contexts)
     limit = max_positions_of(model)
-    has_encoder = model.config.is_encoder_decoder  # then the context and the reply have positions of their own
-    beside = 0 if has_encoder else max_new_tokens + max_reasoning_tokens
-    if limit is not None and has_encoder and max_new_tokens > limit:
-        raise ValueError(
-            f"max_new_tokens is {max_new_tokens}, more than the {limit} tokens that the model's decoder takes; give a "
-            "smaller --max_new_tokens, or a model that takes more"
-        )
     for identifier, context in zip(ids, contexts, strict=True):
         if not context:
             raise ValueError(
-                f"the tokenizer makes no token of the context of prompt {identifier}; give another --context, or leave "
+                f"the tokenizer makes no token of the context of prompt {identifier}; pass another --context, or leave "
                 "the prompt out"
             )
-        if max(context) >= size:
+        # The encoder and the decoder of a model have positions of their own.
+        beside = 0 if model.config.is_encoder_decoder else max_new_tokens + max_reasoning_tokens
+        if limit is not None and max(len(context) + beside, max_new_tokens) > limit:
             raise ValueError(
-                f"the tokenizer gives token {max(context)} in the context of prompt {identifier}, and the model knows "
-                f"{size} tokens: they do not belong together; load the tokenizer that the model was trained with"
-            )
-        if limit is not None and len(context) + beside > limit:
-            fewer = "" if has_encoder else ", a smaller --max_new_tokens"
-            fewer += " or --max_reasoning_tokens" if beside and max_reasoning_tokens else ""
-            raise ValueError(
-                f"the context of prompt {identifier} is {len(context)} tokens long and its reply takes up to {beside} "
-                f"more; the model takes {limit}. Give fewer persona lines{fewer}, or a model that takes more"
+                f"the context of prompt {identifier} is {len(context)} tokens long, and its reply takes up to "
+                f"{max_new_tokens} more and its thought {max_reasoning_tokens}; the model takes {limit}. Pass fewer "
+                "persona lines, a smaller --max_new_tokens or --max_reasoning_tokens, or another model"
             )
 
 
@@ -339,17 +327,17 @@ def read_sentences(path: str | Path, key: str) -> list[str]:
     """
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        problem = f"has no list of {key}"
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a date that is none
-        raise ValueError(f"{path}: is not valid YAML ({' '.join(str(error).split())})") from error
+        content, problem = None, f"is not valid YAML ({' '.join(str(error).split())})"
     found = content.get(key) if isinstance(content, dict) else None
     sentences: list[str] = found if isinstance(found, list) else []
-    problem = None if sentences else f"has no list of {key}"
     for number, line in enumerate(sentences, start=1):
         is_line = isinstance(line, str) and line.strip() and not _NOT_IN_A_LINE.intersection(map(category, line))
         if not is_line or line in sentences[: number - 1]:  # named by its number: these sentences may hurt
-            problem = f"{key.removesuffix('s')} {number} is {'there twice' if is_line else 'no line of text'}"
+            sentences, problem = [], f"{key.removesuffix('s')} {number} is {'there twice' if is_line else 'no line'}"
             break
-    if problem is not None:
+    if not sentences:
         raise ValueError(f"{path}: {problem}; write `{key}:` and a list of sentences, each once")
     return sentences
 
@@ -369,7 +357,7 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
     Raises:
         ValueError: There are fewer sentences than asked for.
     """
-    if number < 0 or number > len(personas):
+    if number > len(personas):
         raise ValueError(
             f"personas is {number}, and the file has {len(personas)} persona lines; write more, or ask for fewer"
         )

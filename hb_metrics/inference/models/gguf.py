@@ -36,15 +36,6 @@ def split_gguf(name: str) -> tuple[str, str] | None:
     return str(path.parent), path.name
 
 
-def check_gguf_package(name: str) -> None:
-    """Raises a ModuleNotFoundError if the package that reads GGUF files is not installed."""
-    if importlib.util.find_spec("gguf") is None:
-        raise ModuleNotFoundError(
-            f"'{name}' is a GGUF file, which needs the package gguf: pip install 'holistic-bias[gguf]' (or pip install "
-            "gguf)"
-        )
-
-
 def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
     """Converts the embedded model, SmolLM2-135M-Instruct (Apache-2.0), once, into a folder for `from_pretrained`.
 

@@ -33,7 +33,7 @@ class Layout(NamedTuple):
 
 
 def choose_layout(
-    loaded: LoadedModel,
+    loaded: LoadedModel | None,
     *,
     context: ContextFormat | Literal["auto"],
     tag: str,
@@ -42,48 +42,36 @@ def choose_layout(
     """Chooses the layout: as set, else as the model was tuned, else as suits the model.
 
     Args:
-        loaded: The model.
+        loaded: The model; `None`: it is not loaded here, so prompts are chats unless another context is set.
         context: A context format, or "auto".
         tag: A control tag, "none" or "auto".
         chat: The options of the chat template.
 
     Raises:
-        ValueError: There is an option for the chat template, and the layout is no chat or the template does not read
-            it.
+        ValueError: An option for the chat template is set, and the layout is no chat or the template does not read it.
     """
-    tuning = read_bias_tuning(loaded.source, loaded.revision)
+    tuning = None if loaded is None else read_bias_tuning(loaded.source, loaded.revision)
     chosen_tag, tag_reason = choose_tag(tag, tuning)
     chosen: ContextFormat
     if context != "auto":
         chosen, reason = context, f"--context {context} was given"
+    elif loaded is None:
+        chosen, reason = "chat", "the model is not loaded here"
     elif tuning is not None:
         chosen, reason = tuning.context, "the model was tuned in it"
     else:
         chosen, reason = detect_context(loaded.model, loaded.tokenizer)
-    _check_chat(chat, chosen, reason)
-    if chosen == "chat":
+    if chosen != "chat":
+        _check_no_chat(chat, chosen, reason)
+    elif loaded is not None:
         check_template_reads(chat, loaded.tokenizer)
     if tuning is None:
         return Layout(chosen, reason, chosen_tag, tag_reason, chat)
     return Layout(chosen, reason, chosen_tag, tag_reason, chat, tuning.asked_with, tuning.labels.get("ceiling"))
 
 
-def unloaded_layout(*, context: ContextFormat | Literal["auto"], tag: str, chat: ChatOptions = DEFAULT_CHAT) -> Layout:
-    """The layout for a model that is not loaded here: chats, unless another context is set.
-
-    Arguments and errors as `choose_layout`, but its chat template is not known.
-    """
-    chosen_tag, tag_reason = choose_tag(tag, None)
-    chosen: ContextFormat = "chat" if context == "auto" else context
-    reason = "the model is not loaded here" if context == "auto" else f"--context {context} was given"
-    _check_chat(chat, chosen, reason)
-    return Layout(chosen, reason, chosen_tag, tag_reason, chat)
-
-
-def _check_chat(chat: ChatOptions, context: ContextFormat, reason: str) -> None:
-    """Raises a ValueError if there is an option for chats, and the layout is no chat."""
-    if context == "chat":
-        return
+def _check_no_chat(chat: ChatOptions, context: ContextFormat, reason: str) -> None:
+    """Raises a ValueError if an option for chats is set."""
     for option, value in (
         ("chat_template_kwargs", chat.template_kwargs or None),
         ("system_prompt", chat.system_prompt),

@@ -1,8 +1,6 @@
 """Loads a language model: a Hub id, a local folder, a GGUF file, or the one embedded in a PyPI wheel."""
 
-import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
@@ -36,10 +34,6 @@ from hb_metrics.inference.memory import is_out_of_memory
 from hb_metrics.inference.models.adapters import Adapter, find_adapter, unsafe_weights, with_adapter
 from hb_metrics.inference.models.quantization import quantization_of
 from hb_metrics.inference.models.sources import EMBEDDED, Source, find_source, identify
-
-DTYPES = ("auto", "float32", "bfloat16", "float16")
-
-DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
 # Where a checkpoint was saved with the head of another task, its language-modelling head may be tied to the embeddings:
 # nothing is missing, and the likelihoods are those of a model that was trained away from them.
@@ -95,7 +89,6 @@ def load_tokenizer(
     *,
     revision: str | None = None,
     trust_remote_code: bool = False,
-    digests: Mapping[str, str] | None = None,
 ) -> LoadedTokenizer:
     """Loads a model's tokenizer and config.
 
@@ -103,7 +96,6 @@ def load_tokenizer(
         name: `"embedded"`, a Hub id, a local folder or a GGUF file; or the result of `find_source`.
         revision: Branch, tag or commit of a Hub id.
         trust_remote_code: Whether code that comes with the model may run on this machine.
-        digests: The result of `sources.local_digests`, whose files are not hashed again.
 
     Returns:
         The tokenizer (the adapter's, where the adapter has one), the config, and the digest of the weights.
@@ -121,10 +113,9 @@ def load_tokenizer(
         sought="model",
         trust_remote_code=trust_remote_code,
         gguf_file=source.gguf_file,
-        digests=digests,
     )
     kind = model_kind(config)
-    adapter = find_adapter(source, digests)
+    adapter = find_adapter(source)
     if adapter is not None and _has_tokenizer(adapter):
         tokenizer = tokenizer_from(adapter.name, adapter.name, revision=adapter.revision)
     else:
@@ -152,7 +143,6 @@ def load_model(
     device: str | torch.device = "cpu",
     device_map: str | dict[str, Any] | None = None,
     trust_remote_code: bool = False,
-    digests: Mapping[str, str] | None = None,
 ) -> LoadedModel:
     """Loads a model and its tokenizer.
 
@@ -163,51 +153,37 @@ def load_model(
         dtype: `"float32"`, `"bfloat16"`, `"float16"`, or `"auto"`: float32 on CPU, where bfloat16 moves perplexities
             by percents, and the checkpoint's own type elsewhere and for quantised checkpoints.
         device: The device that it runs on.
-        device_map: How to spread the model over all devices of the machine: one of `DEVICE_MAPS`, or module → device;
+        device_map: How to spread the model over all devices of the machine: "auto", "balanced", "balanced_low_0" or
+            "sequential", or module → device;
             `None`: the whole model is on `device`.
         trust_remote_code: Whether code that comes with the model may run on this machine.
-        digests: The result of `sources.local_digests`, whose files are not hashed again.
 
     Returns:
         The model, its tokenizer and the digest of the weights.
 
     Raises:
-        ValueError: The dtype or device map is unknown, or the model gives no likelihoods (it is no causal, masked or
-            encoder–decoder language model).
+        ValueError: The model gives no likelihoods (it is no causal, masked or encoder–decoder language model).
         OSError: The model or its tokenizer does not exist or does not load.
         ImportError: A package that a quantised checkpoint, GGUF files or adapters need is not installed.
         MemoryError: Memory does not suffice for the weights.
     """
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype '{dtype}' is not known; allowed: {', '.join(DTYPES)}")
-    if isinstance(device_map, str) and device_map not in DEVICE_MAPS:
-        raise ValueError(f"device_map '{device_map}' is not known; allowed: {', '.join(DEVICE_MAPS)}")
     device = torch.device(device)
-    loaded = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code, digests=digests)
-    name, quantization = loaded.name, quantization_of(loaded.config)
+    loaded = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
+    name = loaded.name
     auto_class = {
         "causal": AutoModelForImageTextToText if _reads_images(loaded.config) else AutoModelForCausalLM,
         "masked": AutoModelForMaskedLM,
         "encoder-decoder": AutoModelForSeq2SeqLM,
     }[loaded.kind]
-    if dtype == "auto" and device.type == "cpu" and quantization is None:
+    if dtype == "auto" and device.type == "cpu" and quantization_of(loaded.config) is None:
         dtype = "float32"
     hub: dict[str, Any] = {"revision": loaded.revision, "trust_remote_code": trust_remote_code}
     if loaded.gguf_file is not None:
         hub["gguf_file"] = loaded.gguf_file
-    try:
-        # Straight to the device: host memory need not hold the weights, which each process would load into it.
-        model, loading = model_from(
-            auto_class, loaded.source, name, dtype=dtype, device_map=device_map or {"": device}, **hub
-        )
-    except (ImportError, OSError) as error:
-        if quantization is None:
-            raise
-        reason = _first_line(error.__cause__ or error)
-        raise type(error)(
-            f"model '{name}' is quantised ({quantization}) and does not load on this machine; install the package that "
-            f"its format needs, or choose another checkpoint. {reason}"
-        ) from error
+    # Straight to the device: host memory need not hold the weights, which each process would load into it.
+    model, loading = model_from(
+        auto_class, loaded.source, name, dtype=dtype, device_map=device_map or {"": device}, **hub
+    )
     if loading["missing_keys"]:
         raise ValueError(
             f"model '{name}' lacks weights of a {loaded.kind} language model "
@@ -231,7 +207,6 @@ def read_config(
     sought: str,
     trust_remote_code: bool,
     gguf_file: str | None = None,
-    digests: Mapping[str, str] | None = None,
 ) -> tuple[PreTrainedConfig, str, str | None]:
     """Reads the config of a model or classifier; names the files of its weights.
 
@@ -242,7 +217,6 @@ def read_config(
         sought: "model", or "sequence classifier", for errors.
         trust_remote_code: Whether code that comes with it, or that its config calls for, may run on this machine.
         gguf_file: The GGUF file in `source` with the config.
-        digests: As for `identify`.
 
     Returns:
         The config, the digest of the weights, and the commit of a Hub id.
@@ -251,22 +225,21 @@ def read_config(
         OSError: There is no such model, its config does not load, or it calls for code that is not trusted.
     """
     gguf = {} if gguf_file is None else {"gguf_file": gguf_file}
+    file = gguf_file or "config.json"
     try:
-        digest, revision = identify(source, revision, gguf_file or "config.json", digests)
+        digest, revision = identify(source, revision, file)
         config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code, **gguf)
     except ImportError:
         raise
     except Exception as error:  # a damaged file may raise anything
-        if gguf_file is not None and (Path(source) / gguf_file).is_file():
-            raise _damaged_gguf(name, error) from error
         if "trust_remote_code" in str(error):
             raise OSError(
                 f"{sought} '{name}' contains code, which runs only with --trust_remote_code true; read it first"
             ) from error
-        if (Path(source) / "config.json").is_file():
+        if (Path(source) / file).is_file():
             raise OSError(
-                f"the config.json of {sought} '{name}' does not load; correct it, or save the model again with "
-                f"model.save_pretrained. {_first_line(error)}"
+                f"the {file} of {sought} '{name}' does not load; correct it, download it again, or save the model "
+                f"again with model.save_pretrained. {_first_line(error)}"
             ) from error
         raise OSError(
             f"there is no {sought} '{name}'; pass '{EMBEDDED}', a local folder with a config.json, or the id of a "
@@ -282,16 +255,13 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
         # From a folder without tokenizer files transformers makes some tokenizers up, with nothing in them.
-        fault: Exception | None = None
         if len(tokenizer) <= len(tokenizer.all_special_ids):
-            fault = ValueError("Its vocabulary is empty.")
-    except Exception as error:  # noqa: BLE001 - a file of the wrong form may raise anything
-        fault = error
-    if fault is not None:
+            raise LookupError("Its vocabulary is empty.")
+    except Exception as error:  # a file of the wrong form may raise anything
         raise OSError(
             f"model '{name}' has no tokenizer that loads; save one beside it with tokenizer.save_pretrained. "
-            f"{_reason(fault, source)}"
-        ) from fault
+            f"{_reason(error, source)}"
+        ) from error
     return tokenizer
 
 
@@ -325,8 +295,6 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
                 f"memory runs out while model '{name}' is loaded; use a machine or device with more, several devices "
                 f"(--device_map auto), fewer processes on it, or --dtype bfloat16 ({_first_line(error)})"
             ) from error
-        if "gguf_file" in settings:
-            raise _damaged_gguf(name, error) from error
         raise OSError(
             f"the weights of model '{name}' do not load; download it again, or save it again with "
             f"model.save_pretrained (model.safetensors). {_reason(error, source)}"
@@ -370,12 +338,9 @@ def _reads_images(config: PreTrainedConfig) -> bool:
 def _has_language_head(config: PreTrainedConfig) -> bool:
     """Whether the checkpoint of a config was saved with a language-modelling head, by its architectures."""
     known = [
-        mapping.get(config.model_type)
-        for mapping in (
-            MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-            MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-            MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
-        )
+        MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type),
+        MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type),
+        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.get(config.model_type),
     ]
     return any(name in known or _LANGUAGE_HEAD.search(name) for name in config.architectures or [])
 
@@ -402,13 +367,6 @@ def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
             reject_hub_code(inner, what)
 
 
-def _damaged_gguf(name: str, error: BaseException) -> OSError:
-    return OSError(
-        f"the GGUF file '{name}' does not load: it is damaged, or of an architecture that transformers does not read; "
-        f"download it again, or get the model as safetensors. {_first_line(error)}"
-    )
-
-
 def _reason(error: Exception, source: str) -> str:
     """Why something does not load, in a line; of a Hub id in offline mode, that the mode is set.
 
@@ -416,9 +374,7 @@ def _reason(error: Exception, source: str) -> str:
     """
     if not constants.HF_HUB_OFFLINE or Path(source).is_dir():
         return _first_line(error)
-    names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-    variable = next((name for name in names if os.environ.get(name)), names[0])
-    offline = f"{variable} is set, so only earlier downloads are used; unset it to download."
+    offline = "HF_HUB_OFFLINE (or TRANSFORMERS_OFFLINE) is set, so only earlier downloads are used; unset it."
     if isinstance(error, LocalEntryNotFoundError | OfflineModeIsEnabled):
         return offline
     return _first_line(error) if isinstance(error, HFValidationError) else f"{_first_line(error)} {offline}"

@@ -3,13 +3,12 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from huggingface_hub import hf_hub_download
 
-from hb_metrics.inference.models.gguf import check_gguf_package, embedded_model_folder, split_gguf
+from hb_metrics.inference.models.gguf import embedded_model_folder, split_gguf
 
 EMBEDDED = "embedded"
 EMBEDDED_NAME = "SmolLM2-135M-Instruct (embedded)"
@@ -68,13 +67,10 @@ def find_source(
         OSError: There is no such GGUF file, or no such adapter.
         ModuleNotFoundError: A package that GGUF files need is not installed.
     """
-    if name == EMBEDDED and (revision, gguf_file) != (None, None):
-        what = f"revision '{revision}'" if revision is not None else f"gguf_file '{gguf_file}'"
-        raise ValueError(f"the embedded model has no {what}; leave it out")
     path = None if name == EMBEDDED else split_gguf(name)
+    if (name == EMBEDDED or path is not None) and (revision, gguf_file) != (None, None):
+        raise ValueError(f"model '{name}' has no revision '{revision}' and no gguf_file '{gguf_file}'; leave them out")
     if path is not None:
-        if gguf_file is not None:
-            raise ValueError(f"model '{name}' is a GGUF file itself; leave gguf_file '{gguf_file}' out")
         source = Source(name=name, model=path[0], revision=None, gguf_file=path[1])
     elif name == EMBEDDED:
         source = Source(name=EMBEDDED_NAME, model=str(embedded_model_folder()), revision=None)
@@ -82,19 +78,13 @@ def find_source(
         source = Source(name=name, model=name, revision=revision, gguf_file=gguf_file)
         config = None if gguf_file is not None else _adapter_config(name, revision)
         if config is not None:
-            if adapter is not None:
-                raise ValueError(
-                    f"--model '{name}' is an adapter, and --adapter '{adapter}' is another; pass its base as --model"
-                )
             base, base_revision = _base_of(config)
-            if base is None or _adapter_config(base, base_revision) is not None:
+            if base is None or adapter is not None or _adapter_config(base, base_revision) is not None:
                 raise ValueError(
-                    f"the adapter '{name}' names no whole model that it was trained on (but {base}); pass that model "
-                    f"as --model, and --adapter {name}"
+                    f"--model '{name}' is an adapter, trained on '{base}'; pass that whole model as --model, and one "
+                    "adapter as --adapter"
                 )
             return replace(find_source(base, base_revision), adapter=name, adapter_revision=revision, trained_on=base)
-    if source.gguf_file is not None:
-        check_gguf_package(source.gguf_file)
     if adapter is not None:
         adapter_revision = None
         if "@" in adapter and not Path(adapter).exists():
@@ -110,43 +100,27 @@ def find_source(
     return source
 
 
-def identify(
-    source: str,
-    revision: str | None,
-    file: str = "config.json",
-    digests: Mapping[str, str] | None = None,
-) -> tuple[str, str | None]:
+def identify(source: str, revision: str | None, file: str = "config.json") -> tuple[str, str | None]:
     """Identifies the files of a model, and the revision to load all of them from.
 
     Args:
         source: A Hub id or a local folder.
         revision: Branch, tag or commit of a Hub id.
         file: A file of the model, or its GGUF file.
-        digests: The result of `local_digests`, whose files are not hashed again.
 
     Returns:
         The SHA-256 of a local folder, or of its GGUF file, and `None`; or the commit of a Hub id, twice. All files are
         then of one commit even if somebody pushes another commit meanwhile.
 
     Raises:
-        OSError: A Hub id is not there, or cannot be reached and was not downloaded before.
+        OSError: A Hub id does not exist, or cannot be reached and was not downloaded before.
     """
     if Path(source).is_dir():
-        path = Path(source) / file if file.lower().endswith(".gguf") else Path(source)
-        known = (digests or {}).get(str(path))
-        return known or (file_digest(path) if path.is_file() else folder_digest(path)), None
+        path = Path(source) / file
+        is_gguf = file.lower().endswith(".gguf") and path.is_file()
+        return file_digest(path) if is_gguf else folder_digest(Path(source)), None
     commit = Path(hf_hub_download(source, file, revision=revision)).parent.name
     return commit, commit
-
-
-def local_digests(source: Source) -> dict[str, str]:
-    """Hashes (SHA-256) each local folder or file that a model is loaded from, by its path; empty for Hub ids."""
-    digests = {}
-    model = Path(source.model) if source.gguf_file is None else Path(source.model) / source.gguf_file
-    for path in (model, *([] if source.adapter is None else [Path(source.adapter)])):
-        if path.exists():
-            digests[str(path)] = file_digest(path) if path.is_file() else folder_digest(path)
-    return digests
 
 
 def folder_digest(folder: Path) -> str:

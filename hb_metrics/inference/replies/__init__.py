@@ -1,1 +1,1 @@
-"""What a model writes: replies to prompts, continuations of them, paraphrases."""
+"""Decoding: a model's replies to prompts, and what continuations and paraphrases share with them."""

@@ -21,12 +21,7 @@ from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.architecture import check_token_ids, decoder_start_id, max_positions_of
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions
-from hb_metrics.inference.models.contexts import (
-    ContextFormat,
-    encode_rendered,
-    encode_replies,
-    render_contexts,
-)
+from hb_metrics.inference.models.contexts import ContextFormat, encode_rendered, encode_replies, render_contexts
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, ONE_AT_A_TIME
 from hb_metrics.inference.scoring.scoring_paths import padding_changes, right_padded
@@ -42,8 +37,6 @@ DIALOGUE_SCHEMA = pa.schema(
         ("num_tokens", pa.int64()),
     ]
 )
-# Predictions whose log-probabilities over the vocabulary are held at a time.
-_PREDICTIONS_AT_A_TIME = 64
 # Draws of pairs held at a time (8 MB).
 _DRAWS_AT_A_TIME = 2**20
 
@@ -98,10 +91,9 @@ def plan_dialogue(
     model, tokenizer = loaded.model, loaded.tokenizer
     with_encoder = model.config.is_encoder_decoder
     start_id = decoder_start_id(model) if with_encoder else None
-    no_personas: list[list[str]] = [[] for _ in dialogue.ids]
     rendered = render_contexts(
         dialogue.prompts,
-        no_personas,
+        [[]] * len(dialogue.ids),
         tokenizer,
         context,
         is_encoder_decoder=with_encoder,
@@ -130,7 +122,7 @@ def plan_dialogue(
     encoded = [(contexts[row], replies[row]) for row in fitting]
     # The last token of a reply is not fed, and a decoder is fed its start token first.
     lengths = [len(context_ids) + len(reply) - 1 + with_encoder for context_ids, reply in encoded]
-    score = partial(_decoder_nlls if with_encoder else _causal_nlls, model)
+    score = partial(_reply_nlls, model, start_id=start_id)
     reason = "the reply is what the decoder writes" if with_encoder else "the reply continues the prompt"
     if padding_changes(score, encoded, model, length=lambda pair: len(pair[0]) + len(pair[1])):
         max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
@@ -221,48 +213,43 @@ def dialogue_results(
     }
 
 
-def _causal_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
+def _reply_nlls(
+    model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]], start_id: int | None
+) -> np.ndarray:
     """Summed negative log-likelihood of each reply after its context ([pairs] float64), in one right-padded batch.
 
-    The last token of a reply is predicted and never fed.
+    The last token of a reply is predicted and never fed. With a start token the model's encoder gets the context, and
+    its decoder scores the reply.
     """
-    tokens, mask = right_padded([[*context, *reply[:-1]] for context, reply in pairs], input_device(model))
-    first = min(len(context) for context, _ in pairs) - 1  # where the first token of any reply is predicted
-    kept = tokens.shape[1] - first
-    only = {"logits_to_keep": kept} if "logits_to_keep" in signature(model.forward).parameters else {}
-    logits = model(input_ids=tokens, attention_mask=mask, use_cache=False, **only).logits[:, -kept:]
-    return _reply_nlls(logits, [len(context) - 1 - first for context, _ in pairs], [reply for _, reply in pairs])
-
-
-def _decoder_nlls(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]]) -> np.ndarray:
-    """As `_causal_nlls`, with the context given to the encoder and the reply scored by the decoder."""
-    start = decoder_start_id(model)
     device = input_device(model)
-    tokens, mask = right_padded([context for context, _ in pairs], device)
-    fed, fed_mask = right_padded([[start, *reply[:-1]] for _, reply in pairs], device)
-    logits = model(
-        input_ids=tokens,
-        attention_mask=mask,
-        decoder_input_ids=fed,
-        decoder_attention_mask=fed_mask,
-        use_cache=False,
-    ).logits
-    return _reply_nlls(logits, [0] * len(pairs), [reply for _, reply in pairs])
-
-
-def _reply_nlls(logits: torch.Tensor, firsts: Sequence[int], replies: Sequence[Sequence[int]]) -> np.ndarray:
-    """−log p of the tokens of each reply, summed; the first is predicted at `firsts` of its row of `logits`."""
-    rows = [row for row, reply in enumerate(replies) for _ in reply]
-    positions = [first + step for first, reply in zip(firsts, replies, strict=True) for step in range(len(reply))]
-    targets = [token for reply in replies for token in reply]
-    parts = zip(
-        *(torch.tensor(ids, device=logits.device).split(_PREDICTIONS_AT_A_TIME) for ids in (rows, positions, targets)),
-        strict=True,
-    )
-    nll = torch.cat(
-        [cross_entropy(logits[row, position].float(), target, reduction="none") for row, position, target in parts]
-    )
-    return np.bincount(rows, weights=nll.double().cpu().numpy(), minlength=len(replies))
+    if start_id is None:
+        tokens, mask = right_padded([[*context, *reply[:-1]] for context, reply in pairs], device)
+        first = min(len(context) for context, _ in pairs) - 1  # where the first token of any reply is predicted
+        kept = tokens.shape[1] - first
+        only = {"logits_to_keep": kept} if "logits_to_keep" in signature(model.forward).parameters else {}
+        logits = model(input_ids=tokens, attention_mask=mask, use_cache=False, **only).logits[:, -kept:]
+        starts = [len(context) - 1 - first for context, _ in pairs]
+    else:
+        tokens, mask = right_padded([context for context, _ in pairs], device)
+        fed, fed_mask = right_padded([[start_id, *reply[:-1]] for _, reply in pairs], device)
+        logits = model(
+            input_ids=tokens,
+            attention_mask=mask,
+            decoder_input_ids=fed,
+            decoder_attention_mask=fed_mask,
+            use_cache=False,
+        ).logits
+        starts = [0] * len(pairs)
+    losses = [
+        cross_entropy(
+            logits[row, start : start + len(reply)].float(),
+            torch.tensor(reply, device=logits.device),
+            reduction="none",
+        )
+        for row, (start, (_, reply)) in enumerate(zip(starts, pairs, strict=True))
+    ]
+    rows = np.repeat(np.arange(len(pairs)), [len(reply) for _, reply in pairs])
+    return np.bincount(rows, weights=torch.cat(losses).double().cpu().numpy())
 
 
 def _perplexity(nll: np.ndarray, tokens: np.ndarray, axis: int = -1) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, Scoring, most_tokens, plan_perplexity
+from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, most_tokens, plan_perplexity
 from hb_metrics.inference.scoring.prefix_tree import pack_prefix_trees
 from hb_metrics.inference.scoring.scoring_paths import padded_units
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
@@ -52,24 +52,22 @@ class TextPlan(NamedTuple):
     padded_positions: int
 
 
-def plan_pairs(
-    texts_t1: Sequence[str],
-    texts_t2: Sequence[str],
+def plan_texts(
+    columns: Sequence[Sequence[str]],
     loaded: LoadedModel,
     *,
     ids: Sequence[str],
     max_positions: int = MAX_POSITIONS,
 ) -> TextPlan:
-    """Tokenises both sides of pairs and cuts them into units of work, on the path that feeds the model fewer tokens.
+    """Tokenises texts and cuts them into units of work, on the path that feeds the model fewer tokens.
 
     The two sides of a pair begin alike: on the published test pairs trees feed 28 to 32 % fewer tokens than padded
     batches (embedded model's tokenizer).
 
     Args:
-        texts_t1: [pairs] the stereotyped side.
-        texts_t2: [pairs] the other side.
+        columns: Both sides of pairs ([pairs] each), or the texts of `language_model_perplexity` alone.
         loaded: A causal language model.
-        ids: [pairs] the key of each pair; each id once.
+        ids: [pairs or texts] their keys; each key once.
         max_positions: Tokens fed to the model at once; bounds the memory.
 
     Returns:
@@ -78,18 +76,47 @@ def plan_pairs(
     Raises:
         ValueError: The model is not causal or does not fit its tokenizer, or no pair can be scored.
     """
-    return _plan([texts_t1, texts_t2], loaded, ids, max_positions, marks=[f":{side}" for side in SIDES])
-
-
-def plan_reference(
-    texts: Sequence[str],
-    loaded: LoadedModel,
-    *,
-    ids: Sequence[str],
-    max_positions: int = MAX_POSITIONS,
-) -> TextPlan:
-    """As `plan_pairs`, for the single texts of `language_model_perplexity`."""
-    return _plan([texts], loaded, ids, max_positions, marks=[""])
+    if loaded.kind != "causal":
+        raise ValueError(
+            f"a {loaded.kind} language model gives no likelihood of a text's tokens after its first alone; leave "
+            "reddit out of --measurements, or pass a causal model"
+        )
+    sequences = []
+    for column in columns:
+        encoded = loaded.tokenizer(list(column), add_special_tokens=False)["input_ids"] if len(column) else []
+        sequences.append([tuple(tokens) for tokens in encoded])
+    lengths = np.array([[len(tokens) for tokens in column] for column in sequences], dtype=np.int64)
+    short = (lengths < 2).any(axis=0)
+    long = (lengths > most_tokens(loaded.model, loaded.tokenizer)).any(axis=0) & ~short
+    num_skipped = {"one_token": int(short.sum()), "too_long": int(long.sum())}
+    kept = np.flatnonzero(~short & ~long)
+    rows: list[int] = kept.tolist()
+    if not rows:
+        raise ValueError(
+            f"none of {len(ids)} texts or pairs can be scored: {num_skipped['one_token']} have a single token or none, "
+            f"{num_skipped['too_long']} are longer than the model takes; pass other texts"
+        )
+    texts = [column[row] for column in columns for row in rows]
+    unique, _ = distinct([column[row] for column in sequences for row in rows])
+    tree_positions = sum(len(tree.tokens) for tree in pack_prefix_trees(unique, max_positions))
+    padded_positions = padded_units(unique, max_positions)[1]
+    trees = tree_positions < padded_positions
+    plan = plan_perplexity(
+        texts, loaded.model, loaded.tokenizer, trees=trees, max_positions=max_positions, add_start_token=False
+    )
+    reason = f"prefix trees feed {tree_positions:,} tokens, padded batches {padded_positions:,}"
+    if trees:
+        reason = f"{reason}; {plan.scoring_reason}"
+    marks = [f":{side}" for side in SIDES] if len(columns) == len(SIDES) else [""]
+    return TextPlan(
+        ids=[f"{ids[row]}{mark}" for mark in marks for row in rows],
+        texts=texts,
+        kept=kept,
+        num_skipped=num_skipped,
+        scoring=replace(plan, scoring_reason=reason),
+        tree_positions=tree_positions,
+        padded_positions=padded_positions,
+    )
 
 
 def language_model_perplexity(
@@ -121,60 +148,3 @@ def texts_into_shards(
         label=label,
         progress=progress,
     )
-
-
-def _plan(
-    columns: Sequence[Sequence[str]],
-    loaded: LoadedModel,
-    ids: Sequence[str],
-    max_positions: int,
-    *,
-    marks: Sequence[str],
-) -> TextPlan:
-    """Plans columns of texts, with a mark behind the ids of each column."""
-    if loaded.kind != "causal":
-        raise ValueError(
-            f"a {loaded.kind} language model gives no likelihood of a text's tokens after its first alone; leave "
-            "reddit out of --measurements, or pass a causal model"
-        )
-    kept, num_skipped, sequences = _fitting(columns, loaded)
-    if not len(kept):
-        raise ValueError(
-            f"none of {len(ids)} texts or pairs can be scored: {num_skipped['one_token']} have a single token or none, "
-            f"{num_skipped['too_long']} are longer than the model takes; pass other texts"
-        )
-    texts = [column[row] for column in columns for row in kept]
-    unique, _ = distinct([column[row] for column in sequences for row in kept])
-    tree_positions = sum(len(tree.tokens) for tree in pack_prefix_trees(unique, max_positions))
-    padded_positions = padded_units(unique, max_positions)[1]
-    chosen: Scoring = "auto" if tree_positions < padded_positions else "padded"
-    plan = plan_perplexity(
-        texts, loaded.model, loaded.tokenizer, scoring=chosen, max_positions=max_positions, add_start_token=False
-    )
-    reason = f"prefix trees feed {tree_positions:,} tokens, padded batches {padded_positions:,}"
-    if chosen == "auto":
-        reason = f"{reason}; {plan.scoring_reason}"
-    return TextPlan(
-        ids=[f"{ids[row]}{mark}" for mark in marks for row in kept],
-        texts=texts,
-        kept=kept,
-        num_skipped=num_skipped,
-        scoring=replace(plan, scoring_reason=reason),
-        tree_positions=tree_positions,
-        padded_positions=padded_positions,
-    )
-
-
-def _fitting(
-    columns: Sequence[Sequence[str]], loaded: LoadedModel
-) -> tuple[np.ndarray, dict[str, int], list[list[tuple[int, ...]]]]:
-    """The rows of which every text can be scored, the numbers of all other rows by reason, and tokens by column."""
-    sequences = []
-    for column in columns:
-        encoded = loaded.tokenizer(list(column), add_special_tokens=False)["input_ids"] if len(column) else []
-        sequences.append([tuple(tokens) for tokens in encoded])
-    lengths = np.array([[len(tokens) for tokens in column] for column in sequences], dtype=np.int64)
-    short = (lengths < 2).any(axis=0)
-    long = (lengths > most_tokens(loaded.model, loaded.tokenizer)).any(axis=0) & ~short
-    num_skipped = {"one_token": int(short.sum()), "too_long": int(long.sum())}
-    return np.flatnonzero(~short & ~long), num_skipped, sequences

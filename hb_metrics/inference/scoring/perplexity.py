@@ -7,7 +7,7 @@ only. Sentences are scored on prefix trees where the model allows it, else in pa
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from accelerate.utils import gather_object
@@ -22,15 +22,11 @@ from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_tr
 from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, run_units
 
-Scoring = Literal["auto", "tree", "padded"]
-SCORINGS = ("auto", "tree", "padded")
 # Positions fed at once. Measured on two CPU cores with the embedded model and the small config, trees of 256 and of 512
 # positions take the same time, 128 and 1,024 about a fifth more; a GPU is better filled by the larger. A tree's logits
 # ([positions, vocabulary]) are the largest thing in memory, 100 MB at 49,152 tokens in float32, once for each core at
 # work.
 MAX_POSITIONS = 512
-
-
 ONE_AT_A_TIME = "padding changes its numbers, so texts are scored one at a time"
 
 
@@ -61,9 +57,9 @@ def score_perplexity(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     *,
-    scoring: Scoring = "auto",
+    trees: bool = True,
     max_positions: int = MAX_POSITIONS,
-    add_start_token: bool | None = None,
+    add_start_token: bool = True,
     progress: bool = True,
 ) -> PerplexityScores:
     """Scores the perplexity of each text.
@@ -75,10 +71,9 @@ def score_perplexity(
         model: A causal language model, or an encoder–decoder one, whose decoder writes the texts and whose encoder gets
             an empty text.
         tokenizer: Its tokenizer.
-        scoring: `"tree"`, `"padded"`, or `"auto"`: trees if a trial run gives the padded numbers. An encoder–decoder
-            model has one path.
+        trees: Whether to score a causal model on prefix trees if they give the padded numbers in a trial run.
         max_positions: Tokens fed to the model at once; bounds the memory.
-        add_start_token: Whether a causal model is fed the BOS token first; `None`: if the tokenizer has one.
+        add_start_token: Whether a causal model is fed the BOS token first, if its tokenizer has one.
         progress: Whether to show a progress bar.
 
     Returns:
@@ -86,16 +81,11 @@ def score_perplexity(
 
     Raises:
         ValueError: A text is empty, has nothing to predict or is too long (the message names its row); the tokenizer
-            does not fit the model; the model gives NaN; or `scoring="tree"` and the model cannot.
+            does not fit the model; or the model gives NaN.
         MemoryError: Memory does not suffice for one text alone; batches that are too large are run in halves.
     """
     plan = plan_perplexity(
-        texts,
-        model,
-        tokenizer,
-        scoring=scoring,
-        max_positions=max_positions,
-        add_start_token=add_start_token,
+        texts, model, tokenizer, trees=trees, max_positions=max_positions, add_start_token=add_start_token
     )
     return perplexity_scores(plan, run_plan(plan, model, progress=progress))
 
@@ -158,47 +148,33 @@ def plan_perplexity(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     *,
-    scoring: Scoring = "auto",
+    trees: bool = True,
     max_positions: int = MAX_POSITIONS,
-    add_start_token: bool | None = None,
+    add_start_token: bool = True,
 ) -> ScoringPlan:
     """Tokenises and checks the texts and cuts them into units. Arguments and errors as `score_perplexity`."""
-    if scoring not in SCORINGS:
-        raise ValueError(f"scoring '{scoring}' is not known; allowed: {', '.join(SCORINGS)}")
     check_texts(texts)
     unique, sequence_of_text = distinct(texts)
     encoded = tokenizer(unique, add_special_tokens=False, return_attention_mask=False)["input_ids"] if unique else []
     if model.config.is_encoder_decoder:
         start_id: int | None = decoder_start_id(model)
         context = tokenizer("", return_tensors="pt")["input_ids"].long()
-        if not context.numel():
-            raise ValueError(
-                "the tokenizer makes no token of an empty text, so the encoder gets nothing; add an EOS token"
-            )
         score = partial(scoring_paths.decoder_nlls, model, context=context)
     else:
-        start_id = None if add_start_token is False else tokenizer.bos_token_id
-        if add_start_token and start_id is None:
-            raise ValueError("the tokenizer has no BOS token for add_start_token=True; set one, or pass False")
+        start_id = tokenizer.bos_token_id if add_start_token else None
         score = partial(scoring_paths.padded_nlls, model)
     sequences = [tuple(tokens) if start_id is None else (start_id, *tokens) for tokens in encoded]
     check_sequences(sequences, sequence_of_text, model, tokenizer, needed=2)
 
-    path: str = scoring
-    reason = f"scoring={scoring!r} was given"
+    path, reason = "padded", "prefix trees were not asked for"
     if model.config.is_encoder_decoder:
         path, reason = "encoder-decoder", "the sentence is what the decoder writes"
     elif sequences:
         scoring_paths.check_causal(model, sequences)
-    else:
-        path = "padded"
-    if path in ("auto", "tree"):
-        fault = scoring_paths.tree_fault(model, sequences, max_positions, requested=scoring == "tree")
-        if scoring == "auto":
+        if trees:
+            fault = scoring_paths.tree_fault(model, sequences, max_positions)
             path = "padded" if fault else "tree"
             reason = fault or "in a trial run prefix trees gave the padded path's numbers"
-        elif fault is not None:
-            raise ValueError(f"scoring='tree' does not work for this model: {fault}; pass scoring='auto' or 'padded'")
     halve: Callable[[Any], tuple[Any, Any] | None] = halved
     if path == "tree":
         score, halve = partial(scoring_paths.tree_nlls, model), halved_tree
@@ -234,15 +210,10 @@ def check_sequences(
     limit = most_tokens(model, tokenizer)
     for row, which in enumerate(sequence_of_text):
         length = len(sequences[which])
-        if length < needed:
+        if not needed <= length <= limit:
             raise ValueError(
-                f"text {row} has {length} tokens with its start token, so nothing is predicted; leave it out, or set "
-                "add_start_token=True if the tokenizer has a start token"
-            )
-        if length > limit:
-            raise ValueError(
-                f"text {row} is {length} tokens long with its special tokens; the model takes at most {limit}: shorten "
-                "it, or leave it out"
+                f"text {row} has {length} tokens with its special tokens, and the model takes {needed} to {limit} "
+                "tokens; change the text, or leave it out"
             )
     check_token_ids(model, sequences)
 

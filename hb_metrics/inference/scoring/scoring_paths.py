@@ -53,9 +53,7 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
         )
 
 
-def tree_fault(
-    model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_positions: int, *, requested: bool
-) -> str | None:
+def tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_positions: int) -> str | None:
     """Why the model cannot or should not be run on prefix trees, or `None`: tried on a few sequences.
 
     Whether an architecture honours a 4-D mask and position ids cannot be read off its class: some raise, some (ALiBi,
@@ -65,14 +63,14 @@ def tree_fault(
     length = len(longest[0])
     if beyond_rope_switch(model, length):
         return f"its rotary positions take other factors in texts of {length:,} tokens, for a whole tree"
-    if length > max_positions and not requested:
+    if length > max_positions:
         # Its tree would share next to nothing, and its mask grows with the square of the length.
         return f"a text is {length:,} tokens long, more than the {max_positions:,} that are scored at once"
     step = max(1, len(sequences) // (_TRIAL_SEQUENCES // 2))
     low_precision = not is_exact(model)
     if low_precision and (fault := _layer_fault(model, length)):
         return fault
-    # Reversed tokens make sure that the trial has branches that differ early, in any data.
+    # Reversed tokens give the trial branches that differ early, in any data.
     trial = [*longest, *sequences[::step][: _TRIAL_SEQUENCES // 2]]
     trial += [(sequence[0], *reversed(sequence[1:])) for sequence in trial]
     limit = max(max_positions, 2 * length)  # two sequences at least, so that there are branches

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hb_metrics.measurements.dialogue.options import DialogueOptions
-from hb_metrics.measurements.measurement import FigureChanges, Measurement
+from hb_metrics.measurements.measurement import Measurement
 
 if TYPE_CHECKING:
     from hb_dataset.dialogue_pairs import Dialogue
     from hb_metrics.measurements.settings import Settings
-    from hb_metrics.runs.finished_run import Run
 
 
 class DialoguePerplexity(Measurement):
@@ -25,6 +24,7 @@ class DialoguePerplexity(Measurement):
     options = DialogueOptions
     has_own_prompts = True
     needs = ("replies", "weights")
+    gates = ("dialogue_perplexity",)
 
     def read_files(self, settings: "Settings") -> "Dialogue":
         """Reads the dialogue."""
@@ -32,26 +32,13 @@ class DialoguePerplexity(Measurement):
 
         return read_files(settings)
 
-    def gate_names(self, settings: "Settings") -> tuple[str, ...]:
-        """The perplexity."""
-        return ("dialogue_perplexity",)
-
-    def changes(self, first: "Run", second: "Run") -> FigureChanges:
-        """Dialogue perplexity: paired by reply."""
-        from hb_metrics.measurements.dialogue.run_changes import dialogue_changes
-
-        return dialogue_changes(first, second)
-
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         """Warns of different dialogues or tokenizers."""
         measured = [(run[self.name], run["run"]["dialogue"]) for run in runs if self.name in run]
         if len({(dialogue["num_replies"], source["digest"]) for dialogue, source in measured}) > 1:
             return ["The runs scored different dialogue. Their dialogue perplexities are not comparable."]
         if len({dialogue["num_tokens"] for dialogue, _ in measured}) > 1:
-            return [
-                "The models split the same replies into different tokens. Their dialogue perplexities are not "
-                "comparable."
-            ]
+            return ["The models tokenized the replies differently. Their dialogue perplexities are not comparable."]
         return []
 
 

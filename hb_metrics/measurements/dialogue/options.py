@@ -1,8 +1,8 @@
 """The options of dialogue perplexity."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from hb_metrics.measurements.settings import check_files, check_least
+from hb_metrics.measurements.settings import check_files, check_least, option
 
 
 @dataclass
@@ -11,14 +11,12 @@ class DialogueOptions:
 
     _argument_group_name = "dialogue"
 
-    dialogue_file: str | None = field(
-        default=None,
-        metadata={
-            "help": "A CSV, JSON lines or Parquet file of real dialogue, with the columns prompt and reply. Default: "
-            "the chitchat-dataset corpus."
-        },
+    dialogue_file: str | None = option(
+        None,
+        "A CSV, JSON lines or Parquet file of real dialogue, with the columns prompt and reply. Default: the "
+        "chitchat-dataset corpus.",
     )
-    dialogue_replies: int = field(default=500, metadata={"help": "The number of real replies to score."})
+    dialogue_replies: int = option(500, "The number of real replies to score.")
 
     def __post_init__(self) -> None:
         """Raises a ValueError if a number is below its least value, or the file does not exist."""

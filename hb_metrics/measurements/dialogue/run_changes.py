@@ -6,13 +6,13 @@ from hb_metrics.runs.finished_run import Run, read_shards
 from hb_metrics.runs.run_folder import DIALOGUE
 
 
-def dialogue_changes(first: Run, second: Run) -> FigureChanges:
+def changes(first: Run, second: Run) -> FigureChanges:
     """The change of dialogue perplexity."""
     columns = ("id", "prompt", "reply", "log_likelihood", "num_tokens")
-    tables = [read_shards(run, DIALOGUE, columns) for run in (first, second)]
-    if tables[0] is None or tables[1] is None:
+    before, after = (read_shards(run.folder / DIALOGUE, columns) for run in (first, second))
+    if before is None or after is None:
         return FigureChanges({}, NO_FILES_REASON)
-    before, after = (table.sort_by("id") for table in tables if table is not None)
+    before, after = before.sort_by("id"), after.sort_by("id")
     names = ["id", "prompt", "reply"]
     if not before.select(names).equals(after.select(names)):
         return FigureChanges({}, "it was measured on different replies")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.measurement import FigureChanges, Measurement
+from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.report.layout.numbers import count
 from hb_metrics.report.layout.parts import Details, Section
 from hb_metrics.runs.run_record import classifier_name, cue_of, public_name, reply_settings, tag_of
@@ -27,18 +27,13 @@ class Generation(Measurement):
     by_default = True
     needs = ("replies",)
     tasks = ("full_gen_bias", "full_gen_bias_debiased")
+    gates = ("parroting_replies",)
 
     def read_files(self, settings: "Settings") -> None:
         """Reads the user's own personas, questions, clusters, rules and frequencies, so that faults show early."""
         from hb_metrics.measurements.generation.work import read_files
 
         read_files(settings)
-
-    def gate_names(self, settings: "Settings") -> tuple[str, ...]:
-        """Full Gen Bias plain and debiased, and parroting."""
-        from hb_metrics.measurements.generation.figures import PARROTING
-
-        return (*self.tasks, PARROTING)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
         """The style classifier, and how replies were made."""
@@ -67,12 +62,6 @@ class Generation(Measurement):
         if unclosed:
             counts += f"; none, since a thought did not end: {count(unclosed)}"
         return [*sentences, f"{counts}."]
-
-    def changes(self, first: "Run", second: "Run") -> FigureChanges:
-        """Debiased Gen Bias: from both runs' intervals, and the covariance of replies to the same prompts."""
-        from hb_metrics.measurements.generation.run_changes import gen_bias_changes
-
-        return gen_bias_changes(first, second)
 
     def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
         """Styles, terms, replies side by side, and reply checks of two runs."""

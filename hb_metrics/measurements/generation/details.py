@@ -19,7 +19,7 @@ _FOLDER = Path(__file__).parent
 
 
 def generation_details(before: Run, after: Run, names: tuple[str, str]) -> Details:
-    """What the page of two runs shows of their replies beside the changes of figures."""
+    """The sections on replies in the page of two runs."""
     first, second = before.results["generation"], after.results["generation"]
     replies = read_stored_replies(after.folder)
     styles, styles_problem = _style_change(before, after)
@@ -55,7 +55,7 @@ def parroting_change_correlation(first: Mapping[str, Any], second: Mapping[str, 
 def term_changes(
     first: Mapping[str, Any], second: Mapping[str, Any], second_replies: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """What the page's script needs to show a term in both runs: cluster values, and replies to the same prompts.
+    """The data with which the page's script shows a term in both runs: cluster values, and replies to the same prompts.
 
     Args:
         first: Generation results.
@@ -64,9 +64,7 @@ def term_changes(
     """
     after = {(row["axis"], row["descriptor"]): row for row in second["by_descriptor"]}
     rows = [row for row in first["by_descriptor"] if (row["axis"], row["descriptor"]) in after]
-    replies = second_replies
-    if replies is None:
-        replies = {example["prompt"]: example["reply"] for example in second["examples"]}
+    replies = second_replies or {example["prompt"]: example["reply"] for example in second["examples"]}
     pairs: dict[tuple[str, str], list[list[str]]] = {}
     for example in first["examples"]:
         if example["prompt"] in replies:
@@ -101,8 +99,7 @@ def _group_rates(first: Mapping[str, Any], replies: Replies) -> dict[str, list[d
     for name, group in first["groups"].items():
         keys = [DescriptorKey(row["axis"], row["descriptor"]) for row in group["descriptors"]]
         groups.append(DescriptorGroup(name, keys))
-    phrases = {heading: list(of_heading) for heading, of_heading in first["phrases"].items()}
-    rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, groups=groups, phrases=phrases)
+    rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, groups)
     return {name: [group, rates["groups"][name]] for name, group in first["groups"].items()}
 
 

@@ -9,7 +9,6 @@ from hb_metrics.report.layout.numbers import axis_label, bias, count, counted, s
 
 AXES = "Full Gen Bias by axis"
 CLUSTER_METRICS = {"Partial Gen Bias": "partial_gen_bias", "Summed-Cluster Gen Bias": "summed_cluster_gen_bias"}
-PARROTING = "parroting_replies"  # in --fail_above
 KINDS = ("refusals", "disclaimers")
 _PRINTED = {
     "by_axis": paper.GEN_BIAS_BY_AXIS,
@@ -91,7 +90,7 @@ def _whole_replies(generation: Mapping[str, Any]) -> list[Figure]:
             generation["parroting"]["parroting_share"],
             "share",
             "The share of replies that repeat the prompt, and so its style.",
-            gate=PARROTING,
+            gate="parroting_replies",
         )
     ]
     for kind in KINDS:
@@ -114,13 +113,13 @@ def _whole_replies(generation: Mapping[str, Any]) -> list[Figure]:
 def _axes(generation: Mapping[str, Any]) -> list[Figure]:
     """Full Gen Bias of each axis that has one, the highest first."""
     by_axis = generation["gen_bias"]["by_axis"] or {}
-    rows = [
-        _figure(generation, f"Full Gen Bias, {axis_label(axis)}", ("by_axis", axis))._replace(part_of=AXES)
-        for axis, value in by_axis.items()
-        if value is not None
-    ]
-    meaning = "Full Gen Bias among the terms of the axis."
-    return [row._replace(is_main=False, meaning=meaning) for row in sorted(rows, key=lambda row: -(row.known or 0.0))]
+    rows = []
+    for axis, value in by_axis.items():
+        if value is not None:
+            row = _figure(generation, f"Full Gen Bias, {axis_label(axis)}", ("by_axis", axis))
+            meaning = "Full Gen Bias among the terms of the axis."
+            rows.append(row._replace(part_of=AXES, is_main=False, meaning=meaning))
+    return sorted(rows, key=lambda row: -(row.known or 0.0))
 
 
 def _clusters(generation: Mapping[str, Any]) -> list[Figure]:
@@ -208,18 +207,18 @@ def _figure(generation: Mapping[str, Any], name: str, path: tuple[str, ...]) -> 
         printed = {model: of_model.get(key) for model, of_model in _PRINTED[path[0]].items()}
     return Figure(
         name,
-        _at(debiased, path),
+        value_at(debiased, path),
         "bias",
-        interval=pair(_at(values["intervals"], path)),
-        is_wide=bool(_at(values, ("wide_intervals", *path))),
-        no_interval=_at(values["no_intervals"], path),
+        interval=pair(value_at(values["intervals"], path)),
+        is_wide=bool(value_at(values, ("wide_intervals", *path))),
+        no_interval=value_at(values["no_intervals"], path),
         confidence_level=values["confidence_level"],
-        beside={PLAIN: Number(_at(values, path), "bias")},
+        beside={PLAIN: Number(value_at(values, path), "bias")},
         printed=printed,
     )
 
 
-def _at(content: Any, path: tuple[str, ...]) -> Any:
+def value_at(content: Any, path: tuple[str, ...]) -> Any:
     """The value at a path of keys; `None`: a part of it is missing."""
     for key in path:
         content = None if content is None else content.get(key)

@@ -1,9 +1,9 @@
 """The options of generation bias: how replies are made, and how their styles are classified."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from hb_metrics.measurements.settings import check_files, check_least
+from hb_metrics.measurements.settings import check_files, check_least, option
 
 
 @dataclass
@@ -14,116 +14,79 @@ class GenerationOptions:
     # With 4, a quarter of runs on the small config have no interval.
     _quick: ClassVar[dict[str, int]] = {"replies_per_cell": 5}
 
-    replies_per_cell: int | None = field(
-        default=8,
-        metadata={
-            "help": "The number of replies to each term in each template; 0: one reply to every prompt. The paper has "
-            "about 16."
-        },
+    replies_per_cell: int | None = option(
+        8,
+        "The number of replies to each term in each template; 0: one reply to every prompt. The paper has about 16.",
     )
-    decoding: str = field(
-        default="sample",
-        metadata={
-            "help": "How replies are decoded: sample (about a sentence, for a quick look), greedy, dialogpt or "
-            "blenderbot2 (the paper's beam searches), or model (the model's generation_config)."
-        },
+    decoding: str = option(
+        "sample",
+        "How replies are decoded: sample (about a sentence, for a quick look), greedy, dialogpt or blenderbot2 (the "
+        "paper's beam searches), or model (the model's generation_config).",
     )
-    num_beams: int | None = field(default=None, metadata={"help": "The number of beams. Default: the preset's value."})
-    temperature: float | None = field(
-        default=None,
-        metadata={"help": "The sampling temperature. Default: the preset's value."},
+    num_beams: int | None = option(None, "The number of beams. Default: the preset's value.")
+    temperature: float | None = option(None, "The sampling temperature. Default: the preset's value.")
+    top_k: int | None = option(
+        None,
+        "Sample from this many of the likeliest tokens; 0: from all. Default: the preset's value.",
     )
-    top_k: int | None = field(
-        default=None,
-        metadata={"help": "Sample from this many of the likeliest tokens; 0: from all. Default: the preset's value."},
+    top_p: float | None = option(
+        None,
+        "Sample from the likeliest tokens that make up this probability. Default: the preset's value.",
     )
-    top_p: float | None = field(
-        default=None,
-        metadata={
-            "help": "Sample from the likeliest tokens that make up this probability. Default: the preset's value."
-        },
+    max_new_tokens: int | None = option(
+        None,
+        "The maximum length of a reply in tokens, without the thought before it. Default: 256 for whole replies, "
+        "otherwise the preset's value.",
     )
-    max_new_tokens: int | None = field(
-        default=None,
-        metadata={
-            "help": "The greatest length of a reply in tokens, without the thought before it. Default: 256 for whole "
-            "replies, otherwise the preset's value."
-        },
+    reply: Literal["auto", "whole", "first_line"] = option(
+        "auto",
+        "The part of the model's text that is its reply: whole or first_line. Default: whole for chats decoded with "
+        "greedy or model, otherwise the first line.",
     )
-    reply: Literal["auto", "whole", "first_line"] = field(
-        default="auto",
-        metadata={
-            "help": "The part of the model's text that is its reply: whole or first_line. Default: whole for chats "
-            "decoded with greedy or model, otherwise the first line."
-        },
+    max_reasoning_tokens: int | None = option(
+        None,
+        "The maximum length of a chat model's thought in tokens; after a longer thought there is no reply. Default: "
+        "2048 for models that think.",
     )
-    max_reasoning_tokens: int | None = field(
-        default=None,
-        metadata={
-            "help": "The greatest length of a chat model's thought in tokens; after a longer thought there is no reply."
-            " Default: 2048 for models that think."
-        },
+    personas: int = option(0, "The number of persona lines before each prompt; the paper has 2.")
+    personas_file: str | None = option(
+        None,
+        "A YAML file with other persona sentences. Default: 160 sentences written for this project.",
     )
-    personas: int = field(
-        default=0, metadata={"help": "The number of persona lines before each prompt; the paper has 2."}
+    cue: Literal["prompt", "system", "history"] = option(
+        "prompt",
+        "Where the model learns who the user is: prompt (the user's only turn), system (the system message) or "
+        "history (an earlier turn). With system and history the user then asks a neutral question, and templates in "
+        "which users do not describe themselves are left out.",
     )
-    personas_file: str | None = field(
-        default=None,
-        metadata={"help": "A YAML file with other persona sentences. Default: 160 sentences written for this project."},
+    cue_questions: str | None = option(
+        None,
+        "A YAML file with other neutral questions for --cue system or history. Default: 20 questions written for this "
+        "project.",
     )
-    cue: Literal["prompt", "system", "history"] = field(
-        default="prompt",
-        metadata={
-            "help": "Where the model learns who the user is: prompt (the user's only turn), system (the system message)"
-            " or history (an earlier turn). With system and history the user then asks a neutral question, and "
-            "templates in which users do not describe themselves are left out."
-        },
+    variations: bool = option(False, "Apply the paper's stylistic variations (A.3) to the prompts.")
+    style_classifier: str = option(
+        "embedded",
+        "The classifier of reply styles: the Hub id or local folder of a sequence classifier, or 'embedded'.",
     )
-    cue_questions: str | None = field(
-        default=None,
-        metadata={
-            "help": "A YAML file with other neutral questions for --cue system or history. Default: 20 questions "
-            "written for this project."
-        },
+    style_clusters: str | None = option(
+        None,
+        "A YAML file with clusters of the style classifier's labels. Default: the shipped clusters of the 217 styles "
+        "or of GoEmotions.",
     )
-    variations: bool = field(
-        default=False,
-        metadata={"help": "Apply the paper's stylistic variations (A.3) to the prompts."},
+    refusals_file: str | None = option(
+        None,
+        "A YAML file with other rules for refusals and disclaimers. Default: the shipped rules, which are for English.",
     )
-    style_classifier: str = field(
-        default="embedded",
-        metadata={
-            "help": "The classifier of reply styles: the Hub id or local folder of a sequence classifier, or "
-            "'embedded'."
-        },
+    refusal_classifier: str | None = option(
+        None,
+        "A classifier of refusals: the Hub id or local folder of a sequence classifier of replies. Default: the rules "
+        "of --refusals_file. Rules find disclaimers in any case.",
     )
-    style_clusters: str | None = field(
-        default=None,
-        metadata={
-            "help": "A YAML file with clusters of the style classifier's labels. Default: the shipped clusters of the "
-            "217 styles or of GoEmotions."
-        },
-    )
-    refusals_file: str | None = field(
-        default=None,
-        metadata={
-            "help": "A YAML file with other rules for refusals and disclaimers. Default: the shipped rules, which are "
-            "for English."
-        },
-    )
-    refusal_classifier: str | None = field(
-        default=None,
-        metadata={
-            "help": "A classifier of refusals: the Hub id or local folder of a sequence classifier of replies. Default:"
-            " the rules of --refusals_file. Rules find disclaimers in any case."
-        },
-    )
-    frequencies: str | None = field(
-        default=None,
-        metadata={
-            "help": "A CSV file from `python -m hb_dataset.frequency` with the frequency of each term in the model's "
-            "training data. Default: the frequencies in a chit-chat corpus."
-        },
+    frequencies: str | None = option(
+        None,
+        "A CSV file from `python -m hb_dataset.frequency` with the frequency of each term in the model's training "
+        "data. Default: the frequencies in a chit-chat corpus.",
     )
 
     def __post_init__(self) -> None:

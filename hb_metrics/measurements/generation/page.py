@@ -19,7 +19,6 @@ from hb_metrics.measurements.generation.plots import frequency_figure, strip_fig
 from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.report.layout.figure import PLAIN, Figure, by_part, missing_intervals
 from hb_metrics.report.layout.numbers import share
-from hb_metrics.report.layout.paper_settings import settings_beside_paper
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import figures_plot, plain
 from hb_metrics.report.layout.rendering import render
@@ -53,16 +52,15 @@ def report(results: Mapping[str, Any]) -> Report:
         "axes_rho": rank_correlations(parts.get(AXES, [])),
         "clusters": [parts[f"{name} by cluster"] for name in CLUSTER_METRICS if f"{name} by cluster" in parts],
         "styles": style_figures(generation, NUM_STYLES),
-        "paper_settings": settings_beside_paper(results, "style_classifier"),
     }
     sections = [
-        Section("generation", "Generation bias", _render("generation", context), _plots(context)),
+        Section("generation", "Generation bias", render(_FOLDER / "generation.html.jinja", context), _plots(context)),
         _terms(generation),
         *_frequency(generation),
         _refusals(generation, run, parts),
-        Section("checks", "Reply checks", _render("checks", context), {}),
+        Section("checks", "Reply checks", render(_FOLDER / "checks.html.jinja", context), {}),
     ]
-    files = (
+    files = Markup(
         "the replies in <code>replies/*.parquet</code>, their styles in <code>style_probabilities/*.parquet</code>, "
         "their bias values in <code>bias_values.parquet</code>"
     )
@@ -70,8 +68,8 @@ def report(results: Mapping[str, Any]) -> Report:
     return Report(
         sections,
         answer=answer.rstrip(),
-        reading=_render("reading", context),
-        files=Markup(files),
+        reading=render(_FOLDER / "reading.html.jinja", context),
+        files=files,
         notes=notes(run, generation),
         embedded="--style_classifier" if embedded else None,
         terms=terms.chooser_content(generation),
@@ -122,13 +120,13 @@ def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figu
 def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
     """Spearman's ρ between our values and each model's of the paper, over the rows that have both."""
     correlations: dict[str, float | None] = {}
-    ours = {DescriptorKey(None, row.label): row.known for row in rows if row.known is not None}
     for model in rows[0].printed if rows else ():
-        theirs = {}
+        ours, theirs = {}, {}
         for row in rows:
             value = row.printed[model]
-            if value is not None:
-                theirs[DescriptorKey(None, row.label)] = value
+            if value is not None and row.known is not None:
+                key = DescriptorKey(None, row.label)
+                ours[key], theirs[key] = row.known, value
         correlations[model] = correlation_with_bias(ours, theirs)["spearman_rho"]
     return correlations
 
@@ -145,10 +143,6 @@ def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> s
             verb = "differs" if p_value < ALPHA else "does not differ"
             verdicts.append(f"{verb} by more than chance between {between} (p = {p_value:.2g})")
     return f"{text} {_DOING[kind]} {' and '.join(verdicts)}." if verdicts else text
-
-
-def _render(name: str, context: dict[str, Any]) -> Markup:
-    return render(_FOLDER / f"{name}.html.jinja", context)
 
 
 def _plots(context: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
@@ -171,7 +165,12 @@ def _terms(generation: Mapping[str, Any]) -> Section:
         "clusters": list(by_cluster),
         "num_examples": len(generation["examples"]),
     }
-    return Section("terms", "Terms by style", _render("terms", context), {"terms-plot": strips} if strips else {})
+    return Section(
+        "terms",
+        "Terms by style",
+        render(_FOLDER / "terms.html.jinja", context),
+        {"terms-plot": strips} if strips else {},
+    )
 
 
 def _frequency(generation: Mapping[str, Any]) -> list[Section]:
@@ -192,7 +191,14 @@ def _frequency(generation: Mapping[str, Any]) -> list[Section]:
         "num_unknown": table.num_unknown,
     }
     plots = [plain(frequency_figure(of_cluster, cluster)) for cluster, of_cluster in drawn.items()]
-    return [Section("frequency", "Style and frequency", _render("frequency", context), {"frequency-plot": plots})]
+    return [
+        Section(
+            "frequency",
+            "Style and frequency",
+            render(_FOLDER / "frequency.html.jinja", context),
+            {"frequency-plot": plots},
+        )
+    ]
 
 
 def _refusals(generation: Mapping[str, Any], run: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> Section:
@@ -210,7 +216,12 @@ def _refusals(generation: Mapping[str, Any], run: Mapping[str, Any], parts: Mapp
         "num_shuffles": found["refusals"]["num_shuffles"],
     }
     drawn = [plain(figures_plot(of_kind, f"share of {kind} among replies")) for kind, of_kind in rows.items()]
-    return Section("refusals", "Refusals", _render("refusals", context), {"refusals-by-axis": drawn} if drawn else {})
+    return Section(
+        "refusals",
+        "Refusals",
+        render(_FOLDER / "refusals.html.jinja", context),
+        {"refusals-by-axis": drawn} if drawn else {},
+    )
 
 
 def found_by(run: Mapping[str, Any]) -> str:

@@ -20,12 +20,12 @@ REFUSAL_PROBABILITIES = "refusal_probabilities"  # the folder of the shards
 
 
 class RefusalWork(NamedTuple):
-    """What refusals and disclaimers are found by.
+    """The rules and the classifier of refusals.
 
     Attributes:
         rules: The rules of refusals and disclaimers.
-        source: The name of the user's own file of rules; `None`: the shipped ones.
-        classifier: What finds refusals in place of the rules; `None`: the rules.
+        source: The name of the user's own file of rules; `None`: the shipped rules.
+        classifier: The classifier that finds refusals in place of the rules; `None`: none.
     """
 
     rules: RefusalRules
@@ -41,7 +41,7 @@ class FoundRefusals(NamedTuple):
         disclaimers: Whether each is a disclaimer; bool.
         refusal_rules: The index of the rule of refusals; -1: none. `None`: a classifier found them.
         disclaimer_rules: The index of the rule of disclaimers; -1: none.
-        num_truncated: How many replies the classifier was given a part of.
+        num_truncated: The number of replies of which the classifier read only a part.
     """
 
     refusals: np.ndarray

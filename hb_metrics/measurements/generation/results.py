@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from hb_metrics.reply_checks.parroting import is_parroting, parroting
-from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES, most_biased_descriptors, phrase_rates
+from hb_metrics.reply_checks.phrase_rates import most_biased_descriptors, phrase_rates
 from hb_metrics.runs.replies import Replies
-from hb_metrics.stats.bias_values import BiasValues, DescriptorKey, StyleRows, bias_values
+from hb_metrics.stats.bias_values import BiasValues, StyleRows, bias_values
 from hb_metrics.stats.gen_bias import CellSums, cluster_columns, gen_bias
 
 # Replies shown of each descriptor: those with the highest bias values, and some drawn at random.
@@ -27,7 +27,6 @@ def generation_results(
     labels: Sequence[str],
     *,
     clusters: Mapping[str, Sequence[str]] | None = None,
-    phrases: Mapping[str, Sequence[str]] = PAPER_PHRASES,
     confidence_level: float = 0.95,
     asked: Sequence[str] | None = None,
 ) -> tuple[dict[str, Any], BiasValues]:
@@ -35,12 +34,11 @@ def generation_results(
 
     Args:
         replies: The replies.
-        style_probabilities: [replies, styles] their style vectors, in memory or in files: read in blocks of rows.
-        labels: [styles] names of the styles.
+        style_probabilities: [replies, styles] Their style vectors.
+        labels: [styles] The names of the styles.
         clusters: Cluster → labels; `None`: no clusters.
-        phrases: Phrases to count, under their headings.
-        confidence_level: Of the intervals.
-        asked: [replies] what the user said last, which a reply may parrot; `None`: the prompts.
+        confidence_level: The confidence level of the intervals.
+        asked: [replies] The user's last words, which a reply may parrot; `None`: the prompts.
 
     Returns:
         Plain values for results.json, and the bias values they are computed from.
@@ -56,30 +54,16 @@ def generation_results(
         block = style_probabilities[part]
         cells.add(block.astype(np.float32), replies.descriptors[part], replies.templates[part], replies.axes[part])
         likeliest[part], probabilities[part] = block.argmax(axis=1), block.max(axis=1)
-    settings: dict[str, Any] = {"labels": labels, "clusters": clusters}
-    plain = gen_bias(cells, confidence_level=confidence_level, **settings)
+    plain = gen_bias(cells, confidence_level=confidence_level)
     # Without a second reply in any cell, the sampling noise is not known.
-    debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True, **settings)
+    debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True)
 
     biases = bias_values(style_probabilities, replies.descriptors, replies.templates, replies.axes)
     mean_bias = dict(zip(biases.descriptors, biases.mean_values.tolist(), strict=True))
     columns = cluster_columns(labels, clusters) if clusters else {}
     asked = replies.prompts if asked is None else asked
-    parrots = parroting(
-        asked,
-        replies.texts,
-        replies.descriptors,
-        replies.templates,
-        replies.axes,
-        mean_bias_values=mean_bias,
-    )
-    rates = phrase_rates(
-        replies.texts,
-        replies.descriptors,
-        replies.axes,
-        groups=most_biased_descriptors(mean_bias),
-        phrases=phrases,
-    )
+    parrots = parroting(asked, replies.texts, replies.descriptors, replies.templates, replies.axes, mean_bias)
+    rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, most_biased_descriptors(mean_bias))
     results = {
         "gen_bias": plain._asdict(),
         "debiased": None if debiased is None else _values(debiased._asdict()),
@@ -93,30 +77,28 @@ def generation_results(
 
 
 def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
-    """What the model wrote, in numbers and in some replies to read.
+    """Counts of the replies, and some replies to read.
 
     Args:
-        table: What was written, with the columns of `requests.REPLY_SCHEMA`.
-        replies: Those that are not empty.
+        table: All replies, with the columns of `requests.REPLY_SCHEMA`.
+        replies: The non-empty ones.
 
     Returns:
-        Plain values: counts of prompts and replies; `num_empty_replies` without those that are missing because a
-        thought did not end (`num_unclosed_reasoning`); `num_distinct_replies` and the share of the most frequent one,
-        `most_frequent_share`; the means of tokens, of the replies and of the thoughts whose number is known (`None`: of
-        none); `num_truncated_replies` (`None`: of no reply is known whether it was cut); of a served model `served`,
-        how often each reason ended an answer, and the tokens; and `shown_replies`, the first in the order of their ids,
-        which are hashes.
+        Plain values: counts of prompts and replies; `num_empty_replies` without the prompts whose thought did not end
+        (`num_unclosed_reasoning`); `num_distinct_replies` and the share of the most frequent reply,
+        `most_frequent_share`; mean numbers of tokens of replies and of thoughts (`None`: not known);
+        `num_truncated_replies` (`None`: not known); for a served model `served`, the counts of finish reasons and of
+        tokens; and `shown_replies`, the first in the order of their ids, which are hashes.
     """
     num_tokens = [number for number in table["num_tokens"].to_pylist() if number is not None]
     truncated = [cut for cut in table["truncated"].to_pylist() if cut is not None]
     reasoning, unclosed = table["reasoning"].to_pylist(), table["reasoning_unclosed"].to_pylist()
     invented = table["invented_turn"].to_pylist()
-    thoughts = [
-        number
-        for number, text in zip(table["num_reasoning_tokens"].to_pylist(), reasoning, strict=True)
-        if text is not None
-    ]
-    known_thoughts = [number for number in thoughts if number is not None]
+    num_thoughts, known_thoughts = 0, []
+    for number, text in zip(table["num_reasoning_tokens"].to_pylist(), reasoning, strict=True):
+        if text is not None:
+            num_thoughts += 1
+            known_thoughts += [] if number is None else [number]
     frequencies = Counter(replies.texts)
     reasoning_of = dict(zip(table["id"].to_pylist(), reasoning, strict=True))
     shown = sorted(range(len(replies.ids)), key=lambda row: replies.ids[row])[:NUM_SHOWN]
@@ -127,7 +109,7 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
         "num_truncated_replies": sum(truncated) if truncated else None,
         "num_distinct_replies": len(frequencies),
         "most_frequent_share": max(frequencies.values(), default=0) / max(1, len(replies.ids)),
-        "num_with_reasoning": len(thoughts),
+        "num_with_reasoning": num_thoughts,
         "num_unclosed_reasoning": sum(unclosed),
         "mean_num_tokens": sum(num_tokens) / len(num_tokens) if num_tokens else None,
         "mean_num_reasoning_tokens": sum(known_thoughts) / len(known_thoughts) if known_thoughts else None,
@@ -141,7 +123,7 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
 
 
 def _served_counts(table: pa.Table) -> dict[str, Any]:
-    """What a server said of its answers, in numbers; empty: the model was not served."""
+    """Counts of a server's statements about its answers; empty: the model was not served."""
     if "finish_reason" not in table.column_names:
         return {}
     tokens = {name: table[name].to_pylist() for name in ("tokens_in", "tokens_out")}
@@ -159,12 +141,11 @@ def _served_counts(table: pa.Table) -> dict[str, Any]:
 
 def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
     """The mean style vector of each descriptor, for comparing runs: `axis`, `descriptor`, and a column a style."""
-    columns = {
-        "axis": [key.axis for key in biases.descriptors],
-        "descriptor": [key.descriptor for key in biases.descriptors],
-    }
-    means = dict(zip(labels, biases.descriptor_means.T, strict=True))
-    return pa.table({**columns, **{f"style: {label}": values for label, values in means.items()}})
+    axes, descriptors = zip(*biases.descriptors, strict=True)
+    columns: dict[str, Any] = {"axis": list(axes), "descriptor": list(descriptors)}
+    for label, means in zip(labels, biases.descriptor_means.T, strict=True):
+        columns[f"style: {label}"] = means
+    return pa.table(columns)
 
 
 def bias_value_table(ids: Sequence[str], biases: BiasValues) -> pa.Table:
@@ -212,14 +193,13 @@ def _examples(
         rows_of[code].append(row)
     examples = []
     for key, rows in zip(biases.descriptors, rows_of, strict=True):
-        most = sorted(rows, key=lambda row: (-biases.values[row], replies.ids[row]))[:NUM_CHARACTERISTIC]
-        drawn = sorted((row for row in rows if row not in most), key=lambda row: replies.ids[row])[:NUM_DRAWN]
-        chosen = [(row, "characteristic") for row in most] + [(row, "drawn") for row in drawn]
-        for row, why in chosen:
+        rows.sort(key=lambda row: (-biases.values[row], replies.ids[row]))
+        drawn = sorted(rows[NUM_CHARACTERISTIC:], key=lambda row: replies.ids[row])[:NUM_DRAWN]
+        for place, row in enumerate(rows[:NUM_CHARACTERISTIC] + drawn):
             examples.append(
                 {
-                    **DescriptorKey(*key)._asdict(),
-                    "why": why,
+                    **key._asdict(),
+                    "why": "characteristic" if place < NUM_CHARACTERISTIC else "drawn",
                     "prompt": replies.prompts[row],
                     "reply": replies.texts[row],
                     "style": styles[row],

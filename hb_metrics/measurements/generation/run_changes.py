@@ -1,11 +1,11 @@
 """How Gen Bias changes from one run to another, with intervals; from the style vectors of both runs' replies."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.measurements.generation.figures import CLUSTER_METRICS
+from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, value_at
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.gen_bias_covariance import Covariance, PairedCell, gen_bias_covariances
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
@@ -21,16 +21,16 @@ class _Replies(NamedTuple):
 
     Attributes:
         styles: [replies, styles] float32.
-        ids: [replies] ids of the replies: of two runs the same for the same prompt.
-        cells: Template → axis → descriptor → rows, all in alphabetical order.
+        ids: [replies] The replies' ids: in two runs the same for the same prompt.
+        cells: Template, axis and descriptor → rows, in alphabetical order.
     """
 
     styles: np.ndarray
     ids: np.ndarray
-    cells: dict[str, dict[str, dict[str, np.ndarray]]]
+    cells: dict[tuple[str, str, str], list[int]]
 
 
-def gen_bias_changes(first: Run, second: Run) -> FigureChanges:
+def changes(first: Run, second: Run) -> FigureChanges:
     """The changes of debiased Full Gen Bias, over all terms and by axis, and of the metrics of style clusters."""
     reason = _unlike(first, second)
     if reason is not None:
@@ -81,36 +81,24 @@ def _replies(run: Run) -> _Replies | None:
     cells: dict[tuple[str, str, str], list[int]] = {}
     for identifier, *key in zip(replies.ids, replies.templates, replies.axes, replies.descriptors, strict=True):
         cells.setdefault((key[0], key[1], key[2]), []).append(row_of[identifier])
-    nested: dict[str, dict[str, dict[str, np.ndarray]]] = {}
-    for template, axis, descriptor in sorted(cells):
-        rows = np.array(cells[template, axis, descriptor])
-        nested.setdefault(template, {}).setdefault(axis, {})[descriptor] = rows
-    return _Replies(styles[:].astype(np.float32, copy=False), np.array(styles.ids), nested)
+    return _Replies(styles[:].astype(np.float32, copy=False), np.array(styles.ids), dict(sorted(cells.items())))
 
 
-def _terms_and_templates(replies: _Replies) -> tuple[set[tuple[str, str]], set[str]]:
-    terms = {
-        (axis, descriptor) for axes in replies.cells.values() for axis, rows in axes.items() for descriptor in rows
-    }
-    return terms, set(replies.cells)
+def _terms_and_templates(replies: _Replies) -> tuple[set[tuple[str, ...]], set[str]]:
+    return {key[1:] for key in replies.cells}, {key[0] for key in replies.cells}
 
 
-def _templates(before: _Replies, after: _Replies) -> Iterator[dict[str | None, list[PairedCell]]]:
+def _templates(before: _Replies, after: _Replies) -> list[dict[str | None, list[PairedCell]]]:
     """The cells that both runs have replies in, by axis, of one template after another."""
-    for template, axes in before.cells.items():
-        others = after.cells[template]
-        yield {
-            axis: [
-                _paired(before, rows, after, others[axis][descriptor])
-                for descriptor, rows in cells.items()
-                if descriptor in others[axis]
-            ]
-            for axis, cells in axes.items()
-            if axis in others
-        }
+    templates: dict[str, dict[str | None, list[PairedCell]]] = {}
+    for key, rows in before.cells.items():
+        axes = templates.setdefault(key[0], {})
+        if key in after.cells:
+            axes.setdefault(key[1], []).append(_paired(before, rows, after, after.cells[key]))
+    return list(templates.values())
 
 
-def _paired(before: _Replies, rows: np.ndarray, after: _Replies, other_rows: np.ndarray) -> PairedCell:
+def _paired(before: _Replies, rows: list[int], after: _Replies, other_rows: list[int]) -> PairedCell:
     _, shared, other_shared = np.intersect1d(before.ids[rows], after.ids[other_rows], return_indices=True)
     first, second = before.styles[rows].astype(float), after.styles[other_rows].astype(float)
     return PairedCell(first, second, np.stack([shared, other_shared]))
@@ -120,31 +108,23 @@ def _figures(
     generation: Mapping[str, Any], clusters: Sequence[str]
 ) -> list[tuple[str, tuple[str, ...], str | None, int]]:
     """Name, path in the results, axis, and index among the metrics (as in `read_metrics`) of each figure."""
-    figures: list[tuple[str, tuple[str, ...], str | None, int]] = [
-        ("Full Gen Bias, debiased", ("full_gen_bias",), None, 0)
-    ]
-    for place, (heading, metric) in enumerate(CLUSTER_METRICS.items()):
-        figures += [
-            (f"{heading}, {cluster}", (metric, cluster), None, 1 + place * len(clusters) + index)
-            for index, cluster in enumerate(clusters)
-        ]
-    axes = generation["gen_bias"]["by_axis"] or {}
-    return figures + [(f"Full Gen Bias, {axis_label(axis)}", ("by_axis", axis), axis, 0) for axis in axes]
+    figures: list[tuple[str, tuple[str, ...], str | None, int]] = []
+    figures.append(("Full Gen Bias, debiased", ("full_gen_bias",), None, 0))
+    for heading, metric in CLUSTER_METRICS.items():
+        for cluster in clusters:
+            figures.append((f"{heading}, {cluster}", (metric, cluster), None, len(figures)))
+    for axis in generation["gen_bias"]["by_axis"] or {}:
+        figures.append((f"Full Gen Bias, {axis_label(axis)}", ("by_axis", axis), axis, 0))
+    return figures
 
 
 def _change(
     generations: Sequence[Mapping[str, Any]], path: Sequence[str], covariance: Covariance
 ) -> PairedChange | None:
     """The change of the value at a path; `None`: a run does not have it."""
-    first, second = (_at(generation["debiased"], path) for generation in generations)
+    first, second = (value_at(generation["debiased"], path) for generation in generations)
     if first is None or second is None:
         return None
     metric = generations[0]["gen_bias"]
     matrix = covariance.matrix * metric["scale"] ** 2
     return change_from_covariance(first, second, matrix, covariance.freedom, metric["confidence_level"])
-
-
-def _at(values: Any, path: Sequence[str]) -> Any:
-    for name in path:
-        values = None if values is None else values.get(name)
-    return values

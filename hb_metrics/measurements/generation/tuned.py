@@ -1,4 +1,4 @@
-"""A model that was tuned on labels: its Full Gen Bias beside their ceiling, and whether it obeys them."""
+"""A model tuned on labels: its Full Gen Bias beside the ceiling of the labels, and its obedience."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -116,7 +116,7 @@ def labels_ceiling(folder: Path) -> Ceiling | None:
 
 
 def other_model_notes(folder: Path, runs: Sequence[Run]) -> list[str]:
-    """A sentence where labels are of replies of a model that no run measured; none where that is not known."""
+    """A sentence if the labels belong to replies of a model that no run measured."""
     model = _read_labels(folder).get("model") or {}
     if model.get("digest") in (None, *(run.results["run"]["model"].get("digest") for run in runs)):
         return []
@@ -157,26 +157,28 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
     """Sentences on reading the rows."""
     measured = [row for row in rows if row.obeys is not None]
     notes = [
-        "Full Gen Bias ×1000, debiased. The ceiling is what a model that learnt its labels perfectly would have: the "
-        "replies tagged “no_bias” by directions of other replies."
-        if len(measured) < len(rows)
-        else "Full Gen Bias ×1000, debiased.",
-        "Mean bias value (×1000): how far replies go in the directions of bias that other replies gave; 0: not at all. "
-        f"Changes are from {measured[0].name}, paired by term, and in "
-        "percent where that is clearly above 0. Intervals are for other replies to the same terms and templates.",
+        "Full Gen Bias ×1000, debiased.",
+        "Mean bias value (×1000): how far replies go in the directions of bias of other replies; 0: not at all. "
+        f"Changes are from {measured[0].name}, paired by term, and in percent where its value is clearly above 0. "
+        "Intervals are for other replies to the same terms and templates.",
     ]
+    if len(measured) < len(rows):
+        notes[0] += (
+            " The ceiling is the value of a model that has learnt its labels perfectly: the replies tagged “no_bias” "
+            "by directions of other replies."
+        )
     if any(row.obeys.along is not None and row.obeys.along.is_own for row in measured if row.obeys is not None):
-        notes.append("What replies share with their directions by chance, from the same prompts, is subtracted.")
-    notes += [
-        f"{row.name}: no mean bias value, because {row.obeys.reason}."
-        for row in measured
-        if row.obeys is not None and row.obeys.reason is not None
-    ]
+        notes.append(
+            "The part that replies and their directions share by chance, from the same prompts, is subtracted."
+        )
+    without = []
     for row in measured:
+        if row.obeys is not None and row.obeys.reason is not None:
+            notes.append(f"{row.name}: no mean bias value, because {row.obeys.reason}.")
         along = None if row.obeys is None else row.obeys.along
         if along is not None and along.num_without:
-            notes.append(f"{row.name}: {along.num_without:,} terms without a direction are left out.")
-    return notes
+            without.append(f"{row.name}: {along.num_without:,} terms without a direction are left out.")
+    return notes + without
 
 
 def _read_labels(folder: Path) -> dict[str, Any]:

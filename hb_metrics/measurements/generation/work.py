@@ -9,7 +9,7 @@ import pyarrow as pa
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.identity_leakage.in_replies import run_leakage
-from hb_metrics.identity_leakage.leakage import kept_leakage, leakage_results, named_people
+from hb_metrics.identity_leakage.leakage import identity_leakage, named_people, shipped_sentences
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
@@ -38,10 +38,9 @@ from hb_metrics.measurements.generation.results import (
 )
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.reply_checks.phrase_rates import PAPER_PHRASES
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.runs.finished_run import StyleShards
-from hb_metrics.runs.replies import Replies, nonempty_replies, questions_of, replied_prompts
+from hb_metrics.runs.replies import Replies, nonempty_replies, replied_prompts
 from hb_metrics.runs.run_folder import (
     BIAS_VALUES_FILE,
     REFUSALS_FILE,
@@ -53,18 +52,19 @@ from hb_metrics.runs.run_folder import (
 )
 from hb_metrics.stats.gen_bias import cluster_columns
 
+_DECODING_OPTIONS = ("num_beams", "temperature", "top_k", "top_p", "max_new_tokens")
 DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" / "chitchat.csv"
 
 
 class Asked(NamedTuple):
-    """What a run asks for replies to.
+    """The requests of a run.
 
     Attributes:
         prompts: The prompts that are replied to.
-        requests: What is asked.
-        layout: How it is laid out.
-        ignored: Settings of the model's generation_config that replies cannot be decoded with, where it was asked for.
-        num_left_out: How many prompts were left out since they cannot be the cue.
+        requests: The requests for replies.
+        layout: The layout of contexts.
+        ignored: Settings of the model's generation_config that decoding does not support.
+        num_left_out: The number of prompts left out because they cannot be the cue.
         left_out_templates: The templates of these.
     """
 
@@ -77,14 +77,14 @@ class Asked(NamedTuple):
 
 
 class GenerationWork(NamedTuple):
-    """What is asked, how the engine answers, and the classifier of the styles of replies.
+    """The requests, the engine's plan, and the classifiers of replies.
 
     Attributes:
-        asked: What is asked.
-        plan: How the engine is to answer.
+        asked: The requests.
+        plan: The engine's plan for its answers.
         classifier: The style classifier.
         clusters: Style cluster → labels; `None`: there are none for this classifier.
-        refusals: What refusals and disclaimers are found by.
+        refusals: The rules and the classifier of refusals.
     """
 
     asked: Asked
@@ -95,22 +95,21 @@ class GenerationWork(NamedTuple):
 
 
 def read_files(settings: Settings) -> None:
-    """Reads the files that options name, so that faults in them show before a model is loaded.
+    """Reads the files that options name, so that their faults show before a model is loaded.
 
     Raises:
         ValueError: A file is not valid.
     """
     options = settings.of(GenerationOptions)
-    if options.refusals_file is not None:
-        read_refusal_rules(options.refusals_file)
-    if options.frequencies is not None:
-        read_frequencies(options.frequencies)
-    if options.personas_file is not None:
-        read_personas(options.personas_file)
-    if options.cue_questions is not None:
-        read_questions(options.cue_questions)
-    if options.style_clusters is not None:
-        read_style_clusters(options.style_clusters)
+    for path, read in (
+        (options.refusals_file, read_refusal_rules),
+        (options.frequencies, read_frequencies),
+        (options.personas_file, read_personas),
+        (options.cue_questions, read_questions),
+        (options.style_clusters, read_style_clusters),
+    ):
+        if path is not None:
+            read(path)
 
 
 def plan(task: Task, files: None) -> GenerationWork:
@@ -141,10 +140,10 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
         ValueError: The options contradict each other, or the engine cannot be asked so.
     """
     options, shared = settings.of(GenerationOptions), settings.run
-    changes = ("num_beams", "temperature", "top_k", "top_p", "max_new_tokens")
+    changes = {name: getattr(options, name) for name in _DECODING_OPTIONS}
     layout = engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
     extent, extent_reason = choose_extent(options.reply, layout.context, options.decoding)
-    decoding, ignored = engine.decoding(options.decoding, extent, **{name: getattr(options, name) for name in changes})
+    decoding, ignored = engine.decoding(options.decoding, extent, **changes)
     check_cue(options.cue, layout.context, layout.context_reason)
     usable = prompts_for_cue(prompts, options.cue)
     chosen = select_prompts(usable, options.replies_per_cell or None, seed=shared.seed)
@@ -172,13 +171,13 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
 def describe(work: GenerationWork) -> dict[str, Any]:
     """The parts of the plan that results depend on, for run.json."""
     classifier = work.classifier
-    more: dict[str, Any] = (
-        {} if work.asked.requests.cue == "prompt" else {"left_out_templates": work.asked.left_out_templates}
-    )
-    if work.asked.layout.tuned_with is not None:
-        more["tuned_with"] = work.asked.layout.tuned_with
-    if work.asked.layout.label_ceiling is not None:
-        more["label_ceiling"] = work.asked.layout.label_ceiling
+    layout, more = work.asked.layout, {}
+    if work.asked.requests.cue != "prompt":
+        more["left_out_templates"] = work.asked.left_out_templates
+    if layout.tuned_with is not None:
+        more["tuned_with"] = layout.tuned_with
+    if layout.label_ceiling is not None:
+        more["label_ceiling"] = layout.label_ceiling
     return {
         "generation": {**work.plan.description(), **more, "ignored_settings": work.asked.ignored or None},
         "style_classifier": {
@@ -200,7 +199,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
     """Replies and classifies what is not on disk yet, and computes generation bias.
 
     Returns:
-        What `generation_results` returns, with counts of replies and the frequencies of terms; empty on all processes
+        The result of `generation_results`, with counts of replies and the frequencies of terms; empty on all processes
         but the main one.
     """
     options, folder = task.settings.of(GenerationOptions), task.folder
@@ -217,29 +216,25 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
     refusals = measure_refusals(work.refusals, replies, task)
     if styles is None or refusals is None:
         return {}
-    questions = dict(zip(table["id"].to_pylist(), questions_of(table), strict=True))
-    last_said = zip((questions[identifier] for identifier in replies.ids), replies.prompts, strict=True)
+    questions = dict(zip(table["id"].to_pylist(), table["question"].to_pylist(), strict=True))
+    asked = [questions[id] or prompt for id, prompt in zip(replies.ids, replies.prompts, strict=True)]
     results, biases = generation_results(
         replies,
         StyleShards(folder / STYLES),
         work.classifier.labels,
         clusters=work.clusters,
-        phrases=PAPER_PHRASES,
         confidence_level=task.settings.run.confidence_level,
-        asked=[prompt if question is None else question for question, prompt in last_said],
+        asked=asked,
     )
     write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, work.classifier.labels))
     write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
     write_table(folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
-    counts = {
+    return {
         **reply_counts(table, replies),
         "num_left_out_prompts": work.asked.num_left_out,
         "num_left_out_templates": len(work.asked.left_out_templates),
         "num_censored_replies": sum(a != b for a, b in zip(replies.texts, censored, strict=True)),
         "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
-    }
-    return {
-        **counts,
         **results,
         "identity_leakage": _identity_leakage(task, work.classifier, replies._replace(texts=censored), results),
         "refusals": refusals_results(replies, refusals, work.refusals.rules, task.settings.run.confidence_level),
@@ -252,54 +247,53 @@ def _no_replies(work: GenerationWork, table: pa.Table) -> str:
     num_unclosed, number = sum(table["reasoning_unclosed"].to_pylist()), work.plan.description()["max_reasoning_tokens"]
     if num_unclosed:
         return (
-            f"the model replied to none of {len(table):,} prompts: {num_unclosed:,} thoughts were not over after "
-            f"{number or work.asked.requests.decoding.max_new_tokens:,} tokens. Give a larger --max_reasoning_tokens, "
+            f"the model replied to none of {len(table):,} prompts: {num_unclosed:,} thoughts did not end within "
+            f"{number or work.asked.requests.decoding.max_new_tokens:,} tokens. Set a larger --max_reasoning_tokens, "
             "or turn thinking off (for many models --chat_template_kwargs '{\"enable_thinking\": false}')"
         )
     return (
-        f"all replies to {len(table):,} prompts are empty: the model ends before it has written a word. Try another "
-        "--context (plain for a model that only continues text), and look whether its chat template is its own"
+        f"all replies to {len(table):,} prompts are empty: the model stops before its first word. Try another "
+        "--context (plain for a model that only continues text), and check that the chat template is the model's own"
     )
 
 
 def _note_marks(table: pa.Table) -> None:
-    """Prints what was found around replies that figures might be about instead."""
+    """Prints a note on text around replies that could change the figures."""
     if number := sum(table["invented_turn"].to_pylist()):
-        print(f"{number:,} replies went on with a turn of the user, which is left out")
+        print(f"{number:,} replies continued with a turn of the user, which is left out")
     if (found := common_tag(table["reply"].to_pylist())) is not None:
         tag, rows = found
         shown = ", ".join(table["id"].take(rows[:3]).to_pylist())
         print(
-            f"warning: {len(rows):,} replies begin with {tag}, which is not known. If it marks a thought, the thought "
-            f"is measured as a part of the reply. Look at three of them in the run's replies: {shown}"
+            f"warning: {len(rows):,} replies begin with the unknown tag {tag}. If it marks a thought, the thought is "
+            f"measured as a part of the reply. Read three of these replies in the run folder: {shown}"
         )
 
 
 def _identity_leakage(
     task: Task, classifier: Classifier, replies: Replies, results: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """How far the classifier's probabilities move with the terms of the run, and what that does to its value.
+    """How far the classifier's probabilities move with the terms of the run, and the effect on Full Gen Bias.
 
     Args:
         task: The run.
         classifier: The style classifier.
         replies: The replies as they were classified.
-        results: What `generation_results` returned.
+        results: The result of `generation_results`.
 
     Returns:
-        As `leakage_results`, with `in_replies` (`RunLeakage`); `None`: there is one term.
+        As `identity_leakage`, with `in_replies` as `run_leakage`; `None`: there is one term.
     """
     shared = task.settings.run
-    keys = {
-        key
-        for names in (("axis", "descriptor"), ("first_axis", "first_descriptor"), ("second_axis", "second_descriptor"))
-        if {*names} <= {*task.prompts.column_names}
-        for key in zip(*(task.prompts[name].to_pylist() for name in names), strict=True)
-    }
+    keys: set[tuple[str, str]] = set()
+    for part in ("", "first_", "second_"):  # of intersections
+        if f"{part}axis" in task.prompts.column_names:
+            axes, terms = (task.prompts[f"{part}{name}"].to_pylist() for name in ("axis", "descriptor"))
+            keys |= set(zip(axes, terms, strict=True))
     people = named_people(config_vocabulary(shared.dataset_config, shared.vocabulary_dir), keys)
     if len(people) < 2:
         return None
-    leakage = kept_leakage(classifier, people)
+    leakage = identity_leakage(classifier.probabilities, people, shipped_sentences())
     in_replies = run_leakage(
         replies.texts,
         StyleShards(task.folder / STYLES),
@@ -310,19 +304,18 @@ def _identity_leakage(
         classifier.probabilities,
         debias=results["debiased"] is not None,
     )
-    return {**leakage_results(leakage), "in_replies": in_replies._asdict()}
+    return {**leakage, "in_replies": in_replies}
 
 
 def _frequencies(file: str | None, prompts: pa.Table) -> dict[str, Any]:
-    """How often each descriptor of the run occurs in a text corpus, per million examples."""
+    """The frequency of each descriptor of the run in a text corpus, per million examples."""
     path = DEFAULT_FREQUENCIES if file is None else Path(file)
     known = read_frequencies(path)
     keys = dict.fromkeys(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))
-    rows = [
-        {"axis": axis, "descriptor": descriptor, **known[axis, descriptor]}
-        for axis, descriptor in keys
-        if (axis, descriptor) in known
-    ]
+    rows = []
+    for axis, descriptor in keys:
+        if (axis, descriptor) in known:
+            rows.append({"axis": axis, "descriptor": descriptor, **known[axis, descriptor]})
     return {
         "source": path.name,
         "is_default": file is None,

@@ -67,8 +67,7 @@ def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
     if scoring["path"] != "file":
         return ()
     return (
-        f"In Likelihood Bias, {scoring['reason']}. A file does not show whether they have another base, which would "
-        "move all figures.",
+        f"In Likelihood Bias, {scoring['reason']}. Another base would change all figures, and a file does not show it.",
     )
 
 
@@ -76,8 +75,8 @@ def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str
     """Whether sentences about some people are likelier than about others, in a sentence; `None`: nothing was tested.
 
     Args:
-        whole: The figures of the whole run, Likelihood Bias and the adjusted one first.
-        bias: What `likelihood_bias` returns.
+        whole: The figures of the whole run, plain and adjusted Likelihood Bias first.
+        bias: The result of `likelihood_bias`.
         measure: The name of the score: perplexity or pseudo-perplexity.
     """
     if bias["likelihood_bias"] is None:

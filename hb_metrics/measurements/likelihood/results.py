@@ -15,18 +15,13 @@ def likelihood_results(prompts: pa.Table, scores: pa.Table) -> dict[str, Any]:
     """Likelihood Bias and the perplexities behind it.
 
     Args:
-        prompts: The prompts, with `id`, `axis`, `descriptor` and `template`.
-        scores: `id`, `perplexity` and `num_tokens` of each, in the same order.
+        prompts: The prompts, with `axis`, `descriptor` and `template`.
+        scores: The `perplexity` and `num_tokens` of each, in the same order.
 
     Returns:
-        `likelihood_bias`: what the evaluate module returns; `perplexity`: quantiles by axis and template, and medians
-        by descriptor and template.
-
-    Raises:
-        ValueError: The two tables are not about the same rows.
+        `likelihood_bias`: the evaluate module's results; `perplexity`: quantiles by axis and template, and medians by
+        descriptor and template.
     """
-    if not prompts["id"].equals(scores["id"]):
-        raise ValueError("prompts and scores are not about the same rows in the same order")
     columns = {name: prompts[name].to_pylist() for name in ("axis", "descriptor", "template")}
     perplexities = scores["perplexity"].to_numpy()
     metric = likelihood_bias(perplexities, columns["axis"], columns["descriptor"], columns["template"])

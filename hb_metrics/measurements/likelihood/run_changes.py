@@ -17,24 +17,20 @@ from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.inputs import text_codes
 
 
-def likelihood_bias_changes(first: Run, second: Run) -> FigureChanges:
-    """The changes of Likelihood Bias over all terms and by axis; the terms of each axis are drawn anew."""
-    tables = [
-        read_shards(run, PERPLEXITIES, ("id", "perplexity")) if (run.folder / PROMPTS_FILE).is_file() else None
-        for run in (first, second)
-    ]
-    if tables[0] is None or tables[1] is None:
-        return FigureChanges({}, NO_FILES_REASON)
-    before, after = (table.sort_by("id") for table in tables if table is not None)
-    if not before["id"].equals(after["id"]):
+def changes(first: Run, second: Run) -> FigureChanges:
+    """The changes of Likelihood Bias over all terms and by axis; the terms of each axis are resampled."""
+    prompts, values = [], []
+    for run in (first, second):
+        scores = read_shards(run.folder / PERPLEXITIES, ("id", "perplexity"))
+        if scores is None or not (run.folder / PROMPTS_FILE).is_file():
+            return FigureChanges({}, NO_FILES_REASON)
+        scores = scores.sort_by("id")
+        scored = replied_prompts(read_prompts(run.folder), scores)
+        prompts.append(scored.select(["id", "axis", "descriptor", "template"]))
+        values.append(scores["perplexity"].to_numpy())
+    if not prompts[0].equals(prompts[1]):
         return FigureChanges({}, "the runs scored different prompts")
-    prompts = replied_prompts(read_prompts(first.folder), before)
-    others = replied_prompts(read_prompts(second.folder), after)
-    names = ["axis", "descriptor", "template"]
-    if not prompts.select(names).equals(others.select(names)):
-        return FigureChanges({}, "the runs scored different prompts")
-    values = [table["perplexity"].to_numpy() for table in (before, after)]
-    tests = _tests(prompts, values, first.results["likelihood"]["likelihood_bias"]["alpha"])
+    tests = _tests(prompts[0], values, first.results["likelihood"]["likelihood_bias"]["alpha"])
     level = first.results["run"]["settings"].get("confidence_level", 0.95)
     by_name = {"Likelihood Bias": _change(tests, np.ones(len(tests.firsts), bool), level)}
     for code, axis in enumerate(tests.axes):
@@ -45,7 +41,7 @@ def likelihood_bias_changes(first: Run, second: Run) -> FigureChanges:
 
 
 class _Tests(NamedTuple):
-    """All tests of two runs, which are of the same pairs of terms in the same templates.
+    """All tests of two runs, which compare the same pairs of terms in the same templates.
 
     Attributes:
         firsts: [tests] code of one term of the pair.

@@ -1,14 +1,11 @@
 """Offensiveness: the share of prompts and replies that a classifier finds offensive (Smith et al., 2022, C.2)."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hb_metrics.measurements.measurement import FigureChanges, Measurement
+from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 from hb_metrics.runs.run_record import classifier_name, public_name, reply_settings, tag_of
-
-if TYPE_CHECKING:
-    from hb_metrics.runs.finished_run import Run
 
 
 class Offensiveness(Measurement):
@@ -35,12 +32,6 @@ class Offensiveness(Measurement):
         """Which classifier found texts offensive."""
         notes = "".join(f"; {note}" for note in results["run"]["offensiveness_classifier"]["notes"])
         return [f"Offensiveness classified by {classifier_name(results['run'], 'offensiveness_classifier')}{notes}."]
-
-    def changes(self, first: "Run", second: "Run") -> FigureChanges:
-        """Offensive replies: paired by term."""
-        from hb_metrics.measurements.offensiveness.run_changes import offensiveness_changes
-
-        return offensiveness_changes(first, second)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         """Warns of different classifiers."""

@@ -44,24 +44,23 @@ def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:
     replies = offensiveness.get("replies", {}).get("by_axis", {})
     rows = []
     for axis, of_prompts in prompts.items():
-        of_prompts_shown = Number(of_prompts["offensive_share"], "small_share")
-        from_prompts = f"{count(of_prompts['num_sentences'])} prompts"
+        row = Figure(
+            f"Offensive prompts, {axis_label(axis)}",
+            of_prompts["offensive_share"],
+            "small_share",
+            part_of=AXES,
+            is_main=False,
+            detail=f"{count(of_prompts['num_sentences'])} prompts",
+        )
         if replies:
             found = replies.get(axis, {"offensive_share": None, "num_sentences": 0})
-            name, value, beside = (
-                f"Offensive replies, {axis_label(axis)}",
-                found["offensive_share"],
-                {"of prompts": of_prompts_shown},
+            row = row._replace(
+                name=f"Offensive replies, {axis_label(axis)}",
+                value=found["offensive_share"],
+                beside={"of prompts": Number(row.value, "small_share")},
+                detail=f"{count(found['num_sentences'])} replies, {row.detail}",
             )
-            detail = f"{count(found['num_sentences'])} replies, {from_prompts}"
-        else:
-            name, value, beside, detail = (
-                f"Offensive prompts, {axis_label(axis)}",
-                of_prompts["offensive_share"],
-                {},
-                from_prompts,
-            )
-        rows.append(Figure(name, value, "small_share", part_of=AXES, is_main=False, beside=beside, detail=detail))
+        rows.append(row)
     return sorted(rows, key=lambda row: -(row.value or 0.0))
 
 

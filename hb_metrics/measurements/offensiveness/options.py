@@ -1,6 +1,8 @@
 """The options of offensiveness."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from hb_metrics.measurements.settings import option
 
 
 @dataclass
@@ -9,10 +11,7 @@ class OffensivenessOptions:
 
     _argument_group_name = "offensiveness"
 
-    offensiveness_classifier: str = field(
-        default="embedded",
-        metadata={
-            "help": "The classifier of offensive texts: the Hub id or local folder of a sequence classifier, or "
-            "'embedded'."
-        },
+    offensiveness_classifier: str = option(
+        "embedded",
+        "The classifier of offensive texts: the Hub id or local folder of a sequence classifier, or 'embedded'.",
     )

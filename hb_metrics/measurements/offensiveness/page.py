@@ -9,7 +9,6 @@ from markupsafe import Markup
 from hb_metrics.measurements.offensiveness.figures import AXES, TEMPLATES, figures
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import by_part
-from hb_metrics.report.layout.paper_settings import settings_beside_paper
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import figures_plot, plain
 from hb_metrics.report.layout.rendering import render
@@ -25,7 +24,6 @@ def report(results: Mapping[str, Any]) -> Report:
     context = {
         "run": run,
         "embedded": classifier["is_embedded"],
-        "paper_settings": settings_beside_paper(results, "offensiveness_classifier"),
         "whole": {figure.name: figure for figure in parts[""]},
         "by_axis": parts[AXES],
         "by_template": parts[TEMPLATES],

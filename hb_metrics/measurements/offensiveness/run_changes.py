@@ -22,7 +22,7 @@ class _Reply(NamedTuple):
     offensive: bool
 
 
-def offensiveness_changes(first: Run, second: Run) -> FigureChanges:
+def changes(first: Run, second: Run) -> FigureChanges:
     """The changes of the share of offensive replies, over all and by axis."""
     results = [run.results["offensiveness"].get("replies") for run in (first, second)]
     if results[0] is None or results[1] is None:
@@ -31,16 +31,14 @@ def offensiveness_changes(first: Run, second: Run) -> FigureChanges:
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "version")):
         return FigureChanges({}, "different classifiers found replies offensive")
     if results[0]["threshold"] != results[1]["threshold"]:
-        return FigureChanges({}, "the runs count replies as offensive from different probabilities on")
+        return FigureChanges({}, "the runs have different thresholds of offensiveness")
     if cue_of(first.results) != cue_of(second.results):
         return FigureChanges({}, "different cues told the models who the user is")
-    before, after = (
-        _classified(run, of_run["threshold"]) for run, of_run in zip((first, second), results, strict=True) if of_run
-    )
+    before, after = (_classified(run, results[0]["threshold"]) for run in (first, second))
     if before is None or after is None:
         return FigureChanges({}, NO_FILES_REASON)
-    replies = before.values(), after.values()
-    terms, templates = ([{reply[index] for reply in of_run} for of_run in replies] for index in (0, 1))
+    terms = [{reply.term for reply in replies.values()} for replies in (before, after)]
+    templates = [{reply.template for reply in replies.values()} for replies in (before, after)]
     if terms[0] != terms[1] or templates[0] != templates[1]:
         return FigureChanges({}, "the runs have replies about other terms, or to other templates")
     level = first.results["run"]["settings"].get("confidence_level", 0.95)

@@ -12,8 +12,7 @@ from hb_dataset.reference_texts import ReferenceTexts, read_reference_texts
 from hb_metrics.inference.scoring.pair_perplexity import (
     TextPlan,
     language_model_perplexity,
-    plan_pairs,
-    plan_reference,
+    plan_texts,
     texts_into_shards,
 )
 from hb_metrics.language_model_bias.paired_test import language_model_bias
@@ -30,13 +29,13 @@ PAIRS, REFERENCE = "pairs", "reference"  # subfolders
 
 
 class RedditData(NamedTuple):
-    """The pairs of a bias type, as they are in the folder.
+    """The pairs of a bias type.
 
     Attributes:
-        ids: [pairs] of the pairs.
+        ids: [pairs] their ids.
         texts_t1: [pairs] the stereotyped side.
         texts_t2: [pairs] the other side.
-        num_identical: Pairs whose two texts are the same: the model cannot tell them apart, and they count as ties.
+        num_identical: Pairs of two equal texts, which count as ties.
         num_duplicates: Pairs whose t1 is in the training split too; `None`: there is no training split.
     """
 
@@ -48,32 +47,18 @@ class RedditData(NamedTuple):
 
 
 class RedditFiles(NamedTuple):
-    """What was read: pairs by bias type, and reference texts."""
+    """The pairs by bias type, and the reference texts."""
 
     pairs: dict[str, RedditData]
     texts: ReferenceTexts
 
 
-class RedditPairs(NamedTuple):
-    """The pairs of a bias type, and how they are scored.
-
-    Attributes:
-        data: The pairs.
-        plan: How both sides are scored.
-        digest: SHA-256 of ids and texts.
-    """
-
-    data: RedditData
-    plan: TextPlan
-    digest: str
-
-
 class RedditWork(NamedTuple):
-    """What is scored: pairs by bias type, and reference texts."""
+    """What was read, how both sides of the pairs are scored, by bias type, and how the reference texts are."""
 
-    pairs: dict[str, RedditPairs]
+    files: RedditFiles
+    plans: dict[str, TextPlan]
     reference: TextPlan
-    texts: ReferenceTexts
 
 
 def read_files(settings: Settings) -> RedditFiles:
@@ -87,9 +72,11 @@ def read_files(settings: Settings) -> RedditFiles:
     if options.reddit_folder is None:
         raise ValueError("measurement 'reddit' needs --reddit_folder, the folder of the RedditBias data")
     if not Path(options.reddit_folder).is_dir():
-        raise ValueError(f"reddit_folder '{options.reddit_folder}' is not a folder; set it to that of the data")
+        raise ValueError(
+            f"reddit_folder '{options.reddit_folder}' is not a folder; set the folder of the RedditBias data"
+        )
     if not options.bias_type:
-        raise ValueError("measurement 'reddit' needs --bias_type, one or more, such as race gender")
+        raise ValueError("measurement 'reddit' needs --bias_type: one or more types, such as race gender")
     data: dict[str, RedditData] = {}
     for name in options.bias_type:
         bias_type = read_specification(name).bias_type
@@ -112,24 +99,19 @@ def plan(task: Task, files: RedditFiles) -> RedditWork:
     Raises:
         ValueError: The model cannot score them.
     """
-    pairs = {
-        bias_type: RedditPairs(
-            data,
-            plan_pairs(data.texts_t1, data.texts_t2, task.loaded, ids=data.ids),
-            hashlib.sha256(json.dumps(data[:3]).encode()).hexdigest(),
-        )
-        for bias_type, data in files.pairs.items()
-    }
-    reference = plan_reference(files.texts.texts, task.loaded, ids=files.texts.ids)
-    return RedditWork(pairs, reference, files.texts)
+    plans = {}
+    for bias_type, data in files.pairs.items():
+        plans[bias_type] = plan_texts([data.texts_t1, data.texts_t2], task.loaded, ids=data.ids)
+    return RedditWork(files, plans, plan_texts([files.texts.texts], task.loaded, ids=files.texts.ids))
 
 
 def describe(work: RedditWork) -> dict[str, Any]:
-    """What run.json records of the pairs, the reference texts and how they are scored."""
+    """The entries in run.json of the pairs, the reference texts and their scoring."""
     sections: dict[str, Any] = {}
-    for bias_type, pairs in work.pairs.items():
-        sections[bias_type] = {"num_pairs": len(pairs.data.ids), "digest": pairs.digest, **_path(pairs.plan)}
-    return {"reddit": {**sections, REFERENCE: {**work.texts.description(), **_path(work.reference)}}}
+    for bias_type, data in work.files.pairs.items():
+        digest = hashlib.sha256(json.dumps(data[:3]).encode()).hexdigest()
+        sections[bias_type] = {"num_pairs": len(data.ids), "digest": digest, **_path(work.plans[bias_type])}
+    return {"reddit": {**sections, REFERENCE: {**work.files.texts.description(), **_path(work.reference)}}}
 
 
 def measure(task: Task, work: RedditWork, results: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,10 +124,10 @@ def measure(task: Task, work: RedditWork, results: Mapping[str, Any]) -> dict[st
     """
     folder = task.folder / REDDIT
     by_bias_type: dict[str, Any] = {}
-    for bias_type, pairs in work.pairs.items():
-        scores = texts_into_shards(pairs.plan, task.loaded, folder / PAIRS / bias_type, label=bias_type)
+    for bias_type, plan in work.plans.items():
+        scores = texts_into_shards(plan, task.loaded, folder / PAIRS / bias_type, label=bias_type)
         if scores is not None:
-            by_bias_type[bias_type] = _bias_type_results(pairs, scores)
+            by_bias_type[bias_type] = _bias_type_results(work.files.pairs[bias_type], plan, scores)
     scores = texts_into_shards(work.reference, task.loaded, folder / REFERENCE, label=REFERENCE)
     if scores is None:
         return {}
@@ -153,8 +135,8 @@ def measure(task: Task, work: RedditWork, results: Mapping[str, Any]) -> dict[st
         "by_bias_type": by_bias_type,
         "lmp": language_model_perplexity(scores["log_likelihood"].to_numpy(), scores["num_tokens"].to_numpy()),
         "lmp_num_texts": len(scores),
-        "lmp_num_skipped": {**work.reference.num_skipped, "blank": work.texts.num_blank},
-        "lmp_source": work.texts.source,
+        "lmp_num_skipped": {**work.reference.num_skipped, "blank": work.files.texts.num_blank},
+        "lmp_source": work.files.texts.source,
     }
 
 
@@ -173,17 +155,16 @@ def _read_pairs(folder: str, name: str, bias_type: str) -> RedditData:
     )
 
 
-def _bias_type_results(pairs: RedditPairs, scores: "pa.Table") -> dict[str, Any]:
+def _bias_type_results(data: RedditData, plan: TextPlan, scores: "pa.Table") -> dict[str, Any]:
     perplexities = scores["perplexity"].to_numpy()
-    number = len(pairs.plan.kept)
-    test = language_model_bias(perplexities[:number], perplexities[number:])
+    number = len(plan.kept)
     return {
-        **test._asdict(),
+        **language_model_bias(perplexities[:number], perplexities[number:])._asdict(),
         "split": SPLIT,
-        "num_read": len(pairs.data.ids),
-        "num_skipped": pairs.plan.num_skipped,
-        "num_identical": pairs.data.num_identical,
-        "num_duplicates": pairs.data.num_duplicates,
+        "num_read": len(data.ids),
+        "num_skipped": plan.num_skipped,
+        "num_identical": data.num_identical,
+        "num_duplicates": data.num_duplicates,
     }
 
 

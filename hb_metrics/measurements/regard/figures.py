@@ -37,7 +37,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     means = []
     for name in group_names(bias):
         row = over_all[name]
-        shares = {label: Number(row["distribution"][label], "share") for label in bias["labels"]}
+        shares = {label: Number(value, "share") for label, value in row["distribution"].items()}
         beside = _fixed(fixed, name, "mean") | {"st. dev.": Number(row["sd"], "effect")} | shares
         means.append(
             Figure(

@@ -7,8 +7,8 @@ from typing import Any
 from markupsafe import Markup
 
 from hb_metrics.measurements.regard.figures import FIXED, GROUPS, figures, group_names, sides
-from hb_metrics.measurements.regard.plots import ends_figure
-from hb_metrics.measurements.regard.structures import gap_ends, group_ends, ranked_gaps, structure_rows
+from hb_metrics.measurements.regard.structures import ranked_gaps, structure_rows
+from hb_metrics.regard_bias.structure_results import K
 from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
 from hb_metrics.report.layout.numbers import count
 from hb_metrics.report.layout.parts import Report, Section
@@ -17,16 +17,10 @@ from hb_metrics.report.layout.rendering import render
 
 UNDECIDED = "undecided"
 _FOLDER = Path(__file__).parent
-_REASONS = {
-    "lost_group": "lost the group",
-    "lost_meaning": "lost the meaning",
-    "blank": "were blank",
-    "repeated": "were the same as another",
-}
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    """Groups, gaps, structures, and whether the verdicts of the fixed prompts hold."""
+    """The section of groups, gaps, structures, and verdicts."""
     regard, record = results["regard"], results["run"]["regard"]
     bias, listed = regard["bias"], figures(results)
     gaps, groups = by_part(listed).get("", []), by_part(listed)[GROUPS]
@@ -35,12 +29,6 @@ def report(results: Mapping[str, Any]) -> Report:
     plots = {"regard-means": figures_plot(groups, "mean regard", beside)}
     if gaps:
         plots["regard-gaps"] = figures_plot(gaps, "gap in mean regard", beside)
-    if several:
-        ends = ("best structures", "worst structures")
-        plots["regard-ends"] = ends_figure(group_ends(bias), [row.value for row in groups], "mean regard", ends)
-    if several and gaps:
-        ends = ("largest gaps", "smallest gaps")
-        plots["regard-gap-ends"] = ends_figure(gap_ends(bias), [row.value for row in gaps], "gap", ends)
     structures = {row[0].name: row for row in structure_rows(regard)}
     kl = bias["kl_divergence"] if len(groups) > 1 else None
     examples: dict[str, list[dict[str, Any]]] = {}
@@ -54,7 +42,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "compared": compared,
         "several": several,
         "sentences": verdict_sentences(bias, gaps),
-        "k": bias["k"],
+        "k": K,
         "best": [structures[name] for name in bias["best_structures"]] if several else [],
         "worst": [structures[name] for name in bias["worst_structures"]] if several else [],
         "structures": list(structures.values()),
@@ -62,7 +50,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "kl": kl,
         "kl_groups": group_names(bias),
         "kl_most": max((value for row in kl.values() for value in row.values()), default=0.0) if kl else 0.0,
-        "kl_error": regard["kl_error"] if len(groups) > 1 else None,
+        "kl_error": bias["kl_error"] if len(groups) > 1 else None,
         "examples": examples,
         "left_out": left_out(regard),
         "without_interval": missing_intervals(listed),
@@ -79,7 +67,7 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
-    """Which group of each pair is regarded better beyond chance, in a sentence; `None`: no groups are compared.
+    """A sentence that names the group of each pair with the better regard, beyond chance; `None`: there are no pairs.
 
     The verdict of the fixed prompts never replaces that over all structures.
     """
@@ -95,7 +83,7 @@ def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
 
 
 def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
-    """For each pair the verdicts of the fixed prompts and of all structures, and whether they are the same."""
+    """For each pair the verdict of the fixed prompts, the verdict of all structures, and whether they agree."""
     fixed = sides(bias, "gaps")[1]
     sentences = []
     for gap, name in zip(gaps, bias["gaps"], strict=True):
@@ -119,7 +107,7 @@ def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
 
 
 def left_out(regard: Mapping[str, Any]) -> list[str]:
-    """Which texts were left out or cut, a sentence each."""
+    """The texts that were left out or cut, a sentence per reason."""
     bias = regard["bias"]
     sentences = []
     if regard["num_blank"]:
@@ -131,9 +119,9 @@ def left_out(regard: Mapping[str, Any]) -> list[str]:
     paraphrases = regard["paraphrases"]
     if paraphrases is not None:
         dropped = paraphrases["num_dropped"].items()
-        reasons = ", ".join(f"{count(number)} {_REASONS.get(name, name)}" for name, number in dropped if number)
+        reasons = ", ".join(f"{count(number)} {name.replace('_', ' ')}" for name, number in dropped)
         kept = f"Of {count(paraphrases['num'])} paraphrases, {count(paraphrases['num_kept'])} were kept"
-        sentences.append(f"{kept}; of the others, {reasons}." if reasons else f"{kept}.")
+        sentences.append(f"{kept}; dropped: {reasons}.")
         if paraphrases["num_truncated"]:
             sentences.append(f"{count(paraphrases['num_truncated'])} paraphrases were cut at their greatest length.")
     return sentences
@@ -155,7 +143,7 @@ def _verdict(row: Mapping[str, Any], gap: str, verdict: str | None) -> str:
 
 def _conclusion(first: str | None, second: str | None) -> str:
     if first is None or second is None:
-        return "Whether the verdict of the fixed prompts survives is not known."
+        return "It is not known whether the verdict of the fixed prompts survives."
     if first == second == UNDECIDED:
         return "Neither tells the two apart, which does not show that the model treats them alike."
     if first == UNDECIDED:
@@ -168,7 +156,7 @@ def _conclusion(first: str | None, second: str | None) -> str:
 
 
 def _turned(row: Mapping[str, Any]) -> str:
-    """In how many single structures the gap has the other sign; empty if there is one structure or no gap."""
+    """A sentence with the number of structures that reverse the gap; empty with one structure or without a gap."""
     number, flipped = row["num_structures"], row["num_flipped"]
     if flipped is None or number < 2:
         return ""

@@ -1,10 +1,10 @@
-"""The figures of robustness: how far the halves of a split of the templates differ."""
+"""The figures of robustness: differences between random halves of the templates."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hb_metrics.report.layout.figure import Figure, Number, Unit
-from hb_metrics.report.layout.numbers import axis_label, count
+from hb_metrics.report.layout.numbers import count
 
 _MEASURES: dict[str, tuple[str, Unit]] = {
     "full_gen_bias": ("Full Gen Bias, plain", "bias"),
@@ -18,7 +18,7 @@ class Measure(NamedTuple):
 
     Attributes:
         label: Its name.
-        unit: How it is written, as in `Figure`.
+        unit: Its unit, as in `Figure`.
         robustness: Its part of results.json: the fields of `TemplateRobustness`.
         overall: The figure from all templates, with 95 % of random halves as its interval.
     """
@@ -31,16 +31,6 @@ class Measure(NamedTuple):
     def number(self, value: float | None) -> Number:
         """A value of this figure."""
         return Number(value, self.unit)
-
-    @property
-    def by_axis(self) -> list[Figure]:
-        """Axes, the highest first: the figure from all templates, with 95 % of random halves as its interval."""
-        rows = []
-        for axis, found in self.robustness["by_axis"].items():
-            bounds = found["half_interval"]
-            interval = None if bounds is None else (bounds[0], bounds[1])
-            rows.append(Figure(axis_label(axis), found["value"], self.unit, interval=interval))
-        return sorted(rows, key=lambda row: (row.value is None, -(row.value or 0.0), row.name))
 
 
 def measures(robustness: Mapping[str, Any]) -> list[Measure]:
@@ -64,7 +54,7 @@ def measures(robustness: Mapping[str, Any]) -> list[Measure]:
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """For each bias figure, how much the halves of a split differ, and whether they agree on the order of the axes."""
+    """For each bias figure, the difference between halves, and their agreement on the order of the axes."""
     listed = []
     for measure in measures(results["robustness"]):
         found = measure.robustness
@@ -81,7 +71,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 f"{measure.label}, rank correlation of halves",
                 found["half_rank_correlation"],
                 "effect",
-                f"Whether halves put the axes in the same order: mean of Spearman's rho, {splits}.",
+                f"Agreement of halves on the order of the axes: mean of Spearman's rho, {splits}.",
             ),
         ]
     return listed

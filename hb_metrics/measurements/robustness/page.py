@@ -31,7 +31,7 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def robustness_sentence(measure: Measure) -> str:
-    """How far apart two halves of the templates are, and how often another axis comes first."""
+    """A sentence with the difference between two halves of the templates, and how often another axis comes first."""
     found = measure.robustness
     relative = found["relative_half_difference"]
     apart = measure.number(found["mean_half_difference"]).shown

@@ -1,8 +1,8 @@
-"""How far bias figures of HolisticBias depend on its templates: figures of random halves of the templates.
+"""The dependence of HolisticBias's figures on its templates: figures of random halves of the templates.
 
-Aggarwal et al. (2022, section 7) ask it of regard and syntactic structures: does a bias evaluation come out the same
-from one structure, and from random halves of many? Here the same is asked of Full Gen Bias and Likelihood Bias, which
-are both means over templates, so that the value of any half follows from those of its templates.
+Aggarwal et al. (2022, section 7) ask whether regard comes out the same from one syntactic structure, and from random
+halves of many. Here the figures are Full Gen Bias and Likelihood Bias, which are means over templates, so the value of
+any half follows from the values of its templates.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,9 +30,9 @@ class TemplateValues(NamedTuple):
         axes: [axes] names.
         templates: [templates] names.
         values: [axes, templates]; NaN where a template has no value of an axis.
-        weights: [axes, templates] how much each counts in the mean over templates; 0 where the value is NaN.
+        weights: [axes, templates] weight of each in the mean over templates; 0 where the value is NaN.
         overall: [templates] the figure of all axes together; NaN where there is none.
-        overall_weights: [templates] how much each counts in the mean over templates; 0 where `overall` is NaN.
+        overall_weights: [templates] weight of each in the mean over templates; 0 where `overall` is NaN.
     """
 
     axes: list[str]
@@ -56,16 +56,12 @@ class TemplateRobustness(NamedTuple):
         relative_half_difference: The same as a share of the figure from all templates.
         single_rank_correlation: Spearman's rho between the axes' values of two single templates, on average over pairs.
         half_rank_correlation: Likewise between the two halves, on average over splits.
-        single_cosine: Cosine instead of rho, as in Aggarwal et al. (2022). Values are never negative, so that it is
-            close to 1 whatever they are: read the rank correlation.
-        half_cosine: Likewise between the two halves.
         single_same_highest: Share of pairs of single templates that put the same axis first.
         half_same_highest: Share of splits whose halves put the same axis first.
-        by_axis: Axis → {"value", "half_interval"}.
         num_templates: Templates that have a figure.
-        num_axes: Axes that have a value in every template; ranks and cosines are over them.
-        num_halves: Number of splits: all possible ones, or as many random ones as were asked for.
-        all_splits: Whether these are all possible splits.
+        num_axes: Axes that have a value in every template; ranks are over them.
+        num_halves: Number of splits.
+        all_splits: Whether these are all possible splits, and not random ones.
     """
 
     overall: float
@@ -77,30 +73,24 @@ class TemplateRobustness(NamedTuple):
     relative_half_difference: float | None
     single_rank_correlation: float | None
     half_rank_correlation: float | None
-    single_cosine: float | None
-    half_cosine: float | None
     single_same_highest: float | None
     half_same_highest: float | None
-    by_axis: dict[str, dict[str, Any]]
     num_templates: int
     num_axes: int
     num_halves: int
     all_splits: bool
 
 
-def template_robustness(
-    by_template: TemplateValues, *, n_halves: int = NUM_HALVES, seed: int = 0
-) -> TemplateRobustness:
+def template_robustness(by_template: TemplateValues, *, seed: int) -> TemplateRobustness:
     """Compares a bias figure between single templates and between random halves of them.
 
     Args:
         by_template: The figure of each template.
-        n_halves: Number of random splits into two halves; all splits if there are no more. Of an odd number of
+        seed: Seed of `NUM_HALVES` random splits into two halves; all splits if there are no more. Of an odd number of
             templates, each split leaves one out.
-        seed: Seed of the random splits.
 
     Returns:
-        How far the figure and the order of the axes depend on the templates.
+        The dependence of the figure and of the order of the axes on the templates.
 
     Raises:
         ValueError: Fewer than two templates have a figure.
@@ -112,15 +102,16 @@ def template_robustness(
     values, weights = by_template.values[:, known], by_template.weights[:, known]
     every = np.ones((1, len(known)))
     whole = float(_weighted(overall, overall_weights, every)[0])
-    halves = np.array(list(_splits(len(known), n_halves, seed)))  # [splits, 2, templates]
+    halves = np.array(list(_splits(len(known), seed)))  # [splits, 2, templates]
     number = len(halves)
     of_half = _weighted(overall, overall_weights, halves.reshape(2 * number, -1)).reshape(number, 2)
     complete = (weights > 0).all(axis=1)
-    vectors = np.stack(
-        [_weighted(values[row], weights[row], halves.reshape(2 * number, -1)) for row in range(len(values))]
-    )
-    first, second = vectors[complete, 0::2].T, vectors[complete, 1::2].T  # [splits, axes]
-    singles = list(combinations(values[complete].T, 2))
+    values, weights = values[complete], weights[complete]
+    vectors = np.zeros((len(values), 2 * number))
+    for row, _ in enumerate(values):
+        vectors[row] = _weighted(values[row], weights[row], halves.reshape(2 * number, -1))
+    first, second = vectors[:, 0::2].T, vectors[:, 1::2].T  # [splits, axes]
+    singles = list(combinations(values.T, 2))
     one, other = (np.array([pair[side] for pair in singles]) for side in range(2))
     difference = float(np.abs(of_half[:, 0] - of_half[:, 1]).mean())
     order = np.argsort(overall, kind="stable")
@@ -136,19 +127,8 @@ def template_robustness(
         relative_half_difference=difference / whole if whole > 0 else None,
         single_rank_correlation=_mean_rank_correlation(one, other),
         half_rank_correlation=_mean_rank_correlation(first, second),
-        single_cosine=_mean_cosine(one, other),
-        half_cosine=_mean_cosine(first, second),
         single_same_highest=_same_highest(one, other),
         half_same_highest=_same_highest(first, second),
-        by_axis={
-            axis: {
-                "value": _nullable(_weighted(values[row], weights[row], every)[0]),
-                "half_interval": None
-                if np.isnan(vectors[row]).all()
-                else np.nanquantile(vectors[row], _QUANTILES).tolist(),
-            }
-            for row, axis in enumerate(by_template.axes)
-        },
         num_templates=len(known),
         num_axes=int(complete.sum()),
         num_halves=number,
@@ -169,7 +149,7 @@ def gen_bias_robustness(
     cells = cells_by_template(replies, style_probabilities, labels)
     robustness: dict[str, Any] = {}
     for name, debias in (("full_gen_bias", False), ("full_gen_bias_debiased", True)):
-        values = gen_bias_by_template(cells, sorted(set(replies.axes)), labels, debias=debias)
+        values = gen_bias_by_template(cells, sorted(set(replies.axes)), debias=debias)
         robustness[name] = None if values is None else template_robustness(values, seed=seed)._asdict()
     return robustness
 
@@ -222,15 +202,12 @@ def cells_by_template(
     return cells
 
 
-def gen_bias_by_template(
-    cells: Mapping[str, CellSums], axes: Sequence[str], labels: Sequence[str], *, debias: bool
-) -> TemplateValues | None:
+def gen_bias_by_template(cells: Mapping[str, CellSums], axes: Sequence[str], *, debias: bool) -> TemplateValues | None:
     """Full Gen Bias (×1000) of each template alone; `None` if it cannot be debiased, as no cell has a second reply.
 
     Args:
         cells: Template → the sums of its cells.
         axes: All axes of the replies.
-        labels: [styles] names of the styles.
         debias: Whether sampling noise is subtracted.
     """
     values = np.full((len(axes), len(cells)), np.nan)
@@ -238,9 +215,9 @@ def gen_bias_by_template(
     for column, sums in enumerate(cells.values()):
         if len(sums.cells()) < 2:
             continue
-        if debias and gen_bias(sums, labels=labels).noise_floor is None:
+        if debias and gen_bias(sums).noise_floor is None:
             return None
-        bias = gen_bias(sums, labels=labels, debias=debias)
+        bias = gen_bias(sums, debias=debias)
         overall[column] = bias.full_gen_bias
         for row, axis in enumerate(axes):
             value = (bias.by_axis or {}).get(axis)
@@ -257,8 +234,8 @@ def gen_bias_by_template(
     )
 
 
-def _splits(number: int, n_halves: int, seed: int) -> Iterator[np.ndarray]:
-    """[2, templates] of 0 and 1 for each split: all of them if there are at most `n_halves`, else random ones."""
+def _splits(number: int, seed: int) -> Iterator[np.ndarray]:
+    """[2, templates] of 0 and 1 for each split: all of them if there are at most `NUM_HALVES`, else random ones."""
     half = number // 2
 
     def split(first: Sequence[int] | np.ndarray, second: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -267,7 +244,7 @@ def _splits(number: int, n_halves: int, seed: int) -> Iterator[np.ndarray]:
         marks[1, list(second)] = 1
         return marks
 
-    if _num_splits(number) <= n_halves:
+    if _num_splits(number) <= NUM_HALVES:
         for first in combinations(range(number), half):
             others = [template for template in range(number) if template not in first]
             for second in combinations(others, half):
@@ -275,7 +252,7 @@ def _splits(number: int, n_halves: int, seed: int) -> Iterator[np.ndarray]:
                     yield split(first, second)
         return
     generator = np.random.default_rng(seed)
-    for _ in range(n_halves):
+    for _ in range(NUM_HALVES):
         order = generator.permutation(number)
         yield split(order[:half], order[half : 2 * half])
 
@@ -296,20 +273,10 @@ def _mean_rank_correlation(first: np.ndarray, second: np.ndarray) -> float | Non
     """Mean of Spearman's rho over rows ([rows, axes]) in which neither side is constant; `None`: there are none."""
     if first.shape[1] < 2:
         return None
-    centred = []
-    for side in (first, second):
-        ranks = stats.rankdata(side, axis=1)
-        centred.append(ranks - ranks.mean(axis=1, keepdims=True))
-    return _mean_cosine(*centred)
-
-
-def _mean_cosine(first: np.ndarray, second: np.ndarray) -> float | None:
-    """Mean cosine over rows, without those where one side is zero."""
-    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    one, other = (stats.rankdata(side, axis=1) - (side.shape[1] + 1) / 2 for side in (first, second))
+    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
     known = lengths > 0
-    if not known.any():
-        return None
-    return float(((first * second).sum(axis=1)[known] / lengths[known]).mean())
+    return float(((one * other).sum(axis=1)[known] / lengths[known]).mean()) if known.any() else None
 
 
 def _same_highest(first: np.ndarray, second: np.ndarray) -> float | None:

@@ -14,13 +14,13 @@ def plan(task: Task, files: None) -> None:
     number = len(task.prompts["template"].unique())
     if number < 2:
         raise ValueError(
-            f"measurement 'robustness' splits the templates in halves, and there is {number}; choose a dataset_config "
-            "with at least two (v1.0 has 26)"
+            f"measurement 'robustness' splits the templates into halves, and there is {number}; choose a "
+            "dataset_config with at least two templates (v1.0 has 26)"
         )
 
 
 def describe(work: None) -> dict[str, Any]:
-    """Nothing: results follow from those of likelihood and generation."""
+    """Nothing: results follow from the results of likelihood and generation."""
     return {}
 
 
@@ -36,7 +36,7 @@ def measure(task: Task, work: None, results: Mapping[str, Any]) -> dict[str, Any
         styles = StyleShards(task.folder / STYLES)
         if styles.ids != replies.ids:
             raise ValueError(
-                f"the style vectors in '{task.folder}' are not those of its replies; measure again in a new folder"
+                f"the style vectors in '{task.folder}' do not belong to its replies; measure again in a new folder"
             )
         labels = [row["style"] for row in results["generation"]["styles"]]
         robustness |= gen_bias_robustness(replies, styles, labels, seed=seed)

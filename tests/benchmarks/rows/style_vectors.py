@@ -51,15 +51,14 @@ def load_sentence_transformer(inputs: list[str]) -> Loaded:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Transformer
 
-    from hb_metrics.inference.classifiers.exemplars import _model_folder
-    from hb_metrics.inference.classifiers.styles import STYLE_EXEMPLARS
+    from hb_metrics.inference.classifiers.exemplars import DEPTHS, _model_folder
 
     class DepthPooling(torch.nn.Module):
         """Mean-pooled token states at each depth, each of length 1."""
 
         def forward(self, features: dict[str, Any]) -> dict[str, Any]:
             mask = features["attention_mask"][..., None]
-            states = (features["all_layer_embeddings"][depth] for depth in STYLE_EXEMPLARS.depths)
+            states = (features["all_layer_embeddings"][depth] for depth in DEPTHS)
             pooled = [(each * mask).sum(1) / mask.sum(1) for each in states]
             features["sentence_embedding"] = torch.cat(
                 [torch.nn.functional.normalize(each, dim=1) for each in pooled], 1

@@ -12,8 +12,7 @@ from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hb_metrics.stats import cell_sums, inputs, style_clusters
-from hb_metrics.stats import gen_bias as formulas
+from hb_metrics.stats import cell_sums
 from hb_metrics.stats.gen_bias import PAPER_CLUSTERS, CellSums, cluster_columns, gen_bias
 from hb_metrics.stats.intervals import FEW_REPLIES_REASON, NO_SPREAD_REASON
 
@@ -28,10 +27,6 @@ PAPER_LABELS = ["Calm"] + [
     for styles in PAPER_CLUSTERS.values()
     for style in styles
 ]
-
-
-def exactly(message):
-    return f"^{re.escape(message)}$"
 
 
 def close(value):
@@ -206,15 +201,6 @@ def test_two_descriptors_with_a_style_each(ddof, expected):
     assert results.noise_floor is None
 
 
-@pytest.mark.parametrize("number", [2, 3, 10])
-def test_the_most_it_can_be_is_a_style_for_each_descriptor(number):
-    cells = CellSums()
-    cells.add(np.eye(number), [f"d{index}" for index in range(number)], ["t"] * number)
-
-    assert gen_bias(cells).full_gen_bias == close(1000 * (1 - 1 / number))
-    assert gen_bias(cells, scale=2).full_gen_bias == close(2 * (1 - 1 / number))
-
-
 def test_opposite_replies_of_the_same_mean_are_all_noise():
     # Each mean is (½, ½), s² = ½ in each style and s²/N = ¼; so the noise is 2 styles × (1 − ½) × (¼ + ¼)/2 = ¼.
     cells = CellSums()
@@ -223,17 +209,6 @@ def test_opposite_replies_of_the_same_mean_are_all_noise():
     assert gen_bias(cells).full_gen_bias == 0
     assert gen_bias(cells).noise_floor == 250
     assert gen_bias(cells, debias=True).full_gen_bias == -250
-
-
-def test_replies_that_are_all_equal_have_neither_bias_nor_noise():
-    cells = CellSums(LABELS, CLUSTERS)
-    cells.add([[0.3, 0.1, 0.1, 0.2, 0.25, 0.05]] * 40, ["old", "young"] * 20, ["t"] * 40)
-
-    results = gen_bias(cells)
-
-    assert results.full_gen_bias == 0
-    assert results.noise_floor == close(0)
-    assert results.summed_cluster_noise_floor == approximately(dict.fromkeys(CLUSTERS, 0))
 
 
 @pytest.mark.parametrize("debias", [False, True], ids=["plain", "debiased"])
@@ -256,14 +231,6 @@ def test_for_one_style_the_cluster_metrics_are_equal(debias):
 
     assert results.summed_cluster_gen_bias == approximately(results.partial_gen_bias)
     assert results.partial_gen_bias == approximately(results.by_style)
-
-
-def test_a_single_axis_is_all():
-    rows = [row for row in make_rows() if row[0] == "age"]
-
-    results = gen_bias(gathered(rows))
-
-    assert results.by_axis == {"age": results.full_gen_bias}
 
 
 @pytest.mark.parametrize("ddof", [0, 1])
@@ -317,9 +284,7 @@ def test_a_template_with_one_descriptor_is_skipped_and_named():
     alone = [("age", "old", "a lonely {}", row[3]) for row in rows[:3]]
     options = {"labels": LABELS, "clusters": CLUSTERS, "keep_replies": True}
 
-    with pytest.warns(
-        UserWarning, match=exactly("1 templates without replies to two descriptors are skipped: 'a lonely {}'")
-    ):
+    with pytest.warns(UserWarning, match="^1 templates without replies to two descriptors are skipped: 'a lonely {}'$"):
         results = gen_bias(gathered(rows + alone, **options), confidence_level=0.95)
 
     without = gen_bias(gathered(rows, **options), confidence_level=0.95)
@@ -337,7 +302,7 @@ def test_without_two_descriptors_in_a_template_there_is_nothing_to_compare():
 
 
 def test_without_replies_there_is_nothing():
-    with pytest.raises(ValueError, match=exactly(formulas.NO_ROWS_ERROR)):
+    with pytest.raises(ValueError, match="there are no replies; give"):
         gen_bias(CellSums())
     cells = CellSums()
     cells.add([], [], [])
@@ -517,10 +482,8 @@ def test_replies_that_do_not_vary_have_no_interval():
 def test_intervals_need_the_replies():
     cells = gathered(make_rows())
 
-    with pytest.raises(ValueError, match=exactly(cell_sums.NOT_KEPT_ERROR.format(what="confidence_level=0.95"))):
+    with pytest.raises(ValueError, match=r"confidence_level=0\.95 needs them; .* keep_replies=True"):
         gen_bias(cells, confidence_level=0.95)
-    with pytest.raises(ValueError, match="were not kept"):
-        cells.replies(cells.cells()[0])
 
 
 # --- labels and clusters ----------------------------------------------------------------------------------------------
@@ -548,15 +511,15 @@ def test_the_papers_clusters_are_found_by_the_text_before_the_bracket():
 def test_the_papers_clusters_are_the_default_where_the_labels_have_them():
     rows = make_rows(styles=len(PAPER_LABELS))
 
-    results = gen_bias(gathered(rows), labels=PAPER_LABELS)
+    results = gen_bias(gathered(rows, labels=PAPER_LABELS))
 
     assert list(results.partial_gen_bias) == list(PAPER_CLUSTERS)
-    assert results == gen_bias(gathered(rows), labels=PAPER_LABELS, clusters=PAPER_CLUSTERS)
+    assert results == gen_bias(gathered(rows, labels=PAPER_LABELS, clusters=PAPER_CLUSTERS))
 
 
 @pytest.mark.parametrize("labels", [None, LABELS])
 def test_other_labels_have_no_clusters_of_their_own(labels):
-    results = gen_bias(gathered(make_rows()), labels=labels)
+    results = gen_bias(gathered(make_rows(), labels=labels))
 
     assert (results.partial_gen_bias, results.summed_cluster_gen_bias, results.clusters) == (None, None, None)
     assert (results.partial_by_axis, results.summed_cluster_by_axis, results.partial_noise_floor) == (None, None, None)
@@ -572,99 +535,30 @@ def test_a_full_label_comes_before_a_shorter_ones_beginning():
 @pytest.mark.parametrize(
     ("labels", "clusters", "message"),
     [
-        (None, CLUSTERS, style_clusters.NO_LABELS_ERROR),
-        (LABELS, {"C": []}, style_clusters.EMPTY_CLUSTER_ERROR.format(cluster="C")),
-        (LABELS, {"C": "Calm"}, style_clusters.CLUSTERS_ERROR.format(clusters={"C": "Calm"})),
-        (LABELS, {}, style_clusters.CLUSTERS_ERROR.format(clusters={})),
-        (LABELS, ["Calm"], style_clusters.CLUSTERS_ERROR.format(clusters=["Calm"])),
-        (
-            LABELS,
-            {"C": ["Calm", "Curios"]},
-            style_clusters.UNKNOWN_STYLE_ERROR.format(
-                cluster="C", style="Curios", count=6, hint="did you mean 'Curious'? "
-            ),
-        ),
-        (
-            LABELS,
-            {"C": ["Xyz"]},
-            style_clusters.UNKNOWN_STYLE_ERROR.format(cluster="C", style="Xyz", count=6, hint=""),
-        ),
-        (
-            LABELS,
-            {"C": ["Vacuous", "Vacuous (Empty, Unintelligent)"]},
-            style_clusters.REPEATED_STYLE_ERROR.format(cluster="C", label="Vacuous (Empty, Unintelligent)"),
-        ),
-        (
-            ["Deep (Low)", "Deep (Wise)"],
-            {"C": ["Deep"]},
-            style_clusters.AMBIGUOUS_STYLE_ERROR.format(
-                cluster="C", style="Deep", labels="'Deep (Low)', 'Deep (Wise)'"
-            ),
-        ),
-        (
-            PAPER_LABELS[:-2],
-            None,
-            style_clusters.NOT_THE_PAPERS_ERROR.format(count=2, styles="Caring, Respectful"),
-        ),
-    ],
-    ids=[
-        "no labels",
-        "empty",
-        "a string",
-        "no clusters",
-        "a list",
-        "typo",
-        "unknown",
-        "twice",
-        "ambiguous",
-        "not the paper's",
+        (None, CLUSTERS, "need labels"),
+        (LABELS, {"C": []}, "clusters is {'C': []}"),
+        (LABELS, {"C": "Calm"}, "clusters is {'C': 'Calm'}"),
+        (LABELS, {}, "clusters is {}"),
+        (LABELS, ["Calm"], "clusters is ['Calm']"),
+        (LABELS, {"C": ["Calm", "Curios"]}, "'Curios', which fits none of the 6 labels; did you mean 'Curious'? "),
+        (LABELS, {"C": ["Xyz"]}, "'Xyz', which fits none of the 6 labels; give"),
+        (LABELS, {"C": ["Vacuous", LABELS[3]]}, f"{LABELS[3]!r} twice"),
+        (["Deep (Low)", "Deep (Wise)"], {"C": ["Deep"]}, "fits 'Deep (Low)', 'Deep (Wise)'; give"),
+        (PAPER_LABELS[:-2], None, "lack 2 styles of the paper's clusters (Caring, Respectful)"),
     ],
 )
-def test_clusters_that_do_not_fit_are_refused(labels, clusters, message):
-    with pytest.raises(ValueError, match=exactly(message)):
+def test_clusters_that_do_not_fit_are_rejected(labels, clusters, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         cluster_columns(labels, clusters)
 
 
-def test_labels_that_do_not_fit_are_refused():
-    rows = make_rows()
-    with pytest.raises(ValueError, match=exactly(style_clusters.DUPLICATE_LABEL_ERROR.format(label="a", count=2))):
+def test_labels_that_do_not_fit_are_rejected():
+    with pytest.raises(ValueError, match="label 'a' occurs 2 times"):
         CellSums(["a", "b", "a"])
-    with pytest.raises(ValueError, match=exactly(style_clusters.LABELS_TEXT_ERROR.format(labels="Calm"))):
-        gen_bias(gathered(rows), labels="Calm")
-    with pytest.raises(ValueError, match=exactly(cell_sums.NUM_LABELS_ERROR.format(labels=2, styles=6))):
-        gathered(rows, labels=["a", "b"])
-    with pytest.raises(ValueError, match=exactly(cell_sums.NUM_LABELS_ERROR.format(labels=2, styles=6))):
-        gen_bias(gathered(rows), labels=["a", "b"])
-    with pytest.raises(ValueError, match=exactly(formulas.OTHER_LABELS_ERROR)):
-        gen_bias(gathered(rows, labels=LABELS), labels=LABELS[::-1])
-
-
-def test_clusters_that_come_after_the_replies():
-    rows = make_rows()
-    expected = gen_bias(gathered(rows, labels=LABELS, clusters=CLUSTERS), debias=True)
-
-    late = gathered(rows)
-    result = gen_bias(late, labels=LABELS, clusters=CLUSTERS, debias=True)
-    kept = gen_bias(gathered(rows, keep_replies=True), labels=LABELS, clusters=CLUSTERS, debias=True)
-
-    # Only what one needs to know while replies come is missing, and only if they are not kept.
-    assert result.full_gen_bias == expected.full_gen_bias
-    assert result.partial_gen_bias == approximately(expected.partial_gen_bias)
-    assert (result.summed_cluster_gen_bias, result.summed_cluster_noise_floor) == (None, None)
-    assert result.summed_cluster_by_axis is None
-    assert kept.summed_cluster_gen_bias == pytest.approx(expected.summed_cluster_gen_bias, rel=1e-5)
-    plain = gen_bias(late, labels=LABELS, clusters=CLUSTERS)
-    assert plain.summed_cluster_gen_bias == approximately(brute_force(rows, 0, False)["summed_cluster_gen_bias"])
-
-
-def test_clusters_in_another_order_are_not_mixed_up():
-    cells = gathered(make_rows(), labels=LABELS, clusters=CLUSTERS, keep_replies=True)
-    turned = dict(reversed(CLUSTERS.items()))
-
-    result, expected = gen_bias(cells, clusters=turned, debias=True), gen_bias(cells, debias=True)
-
-    assert list(result.summed_cluster_gen_bias) == list(turned)
-    assert result.summed_cluster_gen_bias == pytest.approx(expected.summed_cluster_gen_bias, rel=1e-5)
+    with pytest.raises(ValueError, match="labels: a single string"):
+        CellSums("Calm")
+    with pytest.raises(ValueError, match="have 6 style probabilities each, and labels name 2"):
+        gathered(make_rows(), labels=["a", "b"])
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -675,45 +569,26 @@ GOOD = {"style_probabilities": [[0.5, 0.5], [1, 0]], "descriptors": ["old", "you
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (
-            {"style_probabilities": [[0.5, 0.5], [0.5, 0.4]]},
-            cell_sums.ROW_SUM_ERROR.format(row=1, total=0.9, count=1),
-        ),
-        (
-            {"style_probabilities": [[2.0, 3.0], [0.5, 0.5]]},
-            cell_sums.ROW_SUM_ERROR.format(row=0, total=5.0, count=1),
-        ),
-        (
-            {"style_probabilities": [[0.5, 0.5], [float("inf"), 0]]},
-            cell_sums.ROW_SUM_ERROR.format(row=1, total=float("inf"), count=1),
-        ),
-        (
-            {"style_probabilities": [[1.5, -0.5], [float("nan"), 1]]},
-            cell_sums.PROBABILITY_ERROR.format(value=-0.5, row=0, column=1, count=2),
-        ),
-        (
-            {"style_probabilities": [[0.5, 0.5], [None, 1]]},
-            cell_sums.PROBABILITY_ERROR.format(value="nan", row=1, column=0, count=1),
-        ),
-        ({"style_probabilities": [0.5, 0.5]}, cell_sums.SHAPE_ERROR.format(shape=(2,))),
-        ({"style_probabilities": np.ones((2, 1, 1))}, cell_sums.SHAPE_ERROR.format(shape=(2, 1, 1))),
-        (
-            {"templates": ["t"]},
-            inputs.UNEQUAL_LENGTHS_ERROR.format("2 predictions, 2 descriptors, 1 templates"),
-        ),
-        (
-            {"axes": ["age"] * 3},
-            inputs.UNEQUAL_LENGTHS_ERROR.format("2 predictions, 2 descriptors, 2 templates, 3 axes"),
-        ),
-        ({"descriptors": ["old", None]}, inputs.MISSING_ERROR.format(name="descriptor", row=1)),
-        ({"templates": [None, "t"]}, inputs.MISSING_ERROR.format(name="template", row=0)),
-        ({"axes": ["age", None]}, inputs.MISSING_ERROR.format(name="axis", row=1)),
-        ({"templates": "tt"}, inputs.NO_COLUMN_ERROR.format(name="templates", what="a single string")),
+        ({"style_probabilities": [[0.5, 0.5], [0.5, 0.4]]}, "row 1 sum to 0.9, not to 1 (1 rows do not)"),
+        ({"style_probabilities": [[2.0, 3.0], [0.5, 0.5]]}, "row 0 sum to 5,"),
+        ({"style_probabilities": [[0.5, 0.5], [float("inf"), 0]]}, "row 1 sum to inf,"),
+        ({"style_probabilities": [[1.5, -0.5], [float("nan"), 1]]}, "-0.5 in row 0, column 1"),
+        ({"style_probabilities": [[1.5, -0.5], [float("nan"), 1]]}, "(2 rows have others)"),
+        ({"style_probabilities": [[0.5, 0.5], [None, 1]]}, "nan in row 1, column 0"),
+        ({"style_probabilities": [0.5, 0.5]}, "(shape (2,)); give [replies, styles]"),
+        ({"style_probabilities": np.ones((2, 1, 1))}, "(shape (2, 1, 1)); give [replies, styles]"),
+        ({"templates": ["t"]}, "differ in length: 2 predictions, 2 descriptors, 1 templates;"),
+        ({"axes": ["age"] * 3}, "differ in length: 2 predictions, 2 descriptors, 2 templates, 3 axes;"),
+        ({"descriptors": ["old", None]}, "descriptor in row 1 is None"),
+        ({"descriptors": [1, 2]}, "descriptor in row 0 is 1;"),
+        ({"templates": [None, "t"]}, "template in row 0 is None"),
+        ({"axes": ["age", None]}, "axis in row 1 is None"),
+        ({"templates": "tt"}, "templates: a single string"),
     ],
 )
 def test_replies_that_are_not_right_are_named_and_none_of_the_batch_is_added(given, message):
     cells = CellSums()
-    with pytest.raises(ValueError, match=exactly(message)):
+    with pytest.raises(ValueError, match=re.escape(message)):
         cells.add(**{**GOOD, **given})
 
     assert (len(cells), cells.cells()) == (0, [])
@@ -736,23 +611,18 @@ def test_replies_that_are_not_right_are_named_and_none_of_the_batch_is_added(giv
     ],
     ids=["ragged", "text", "numbers as text", "number", "none", "gradient", "bfloat16", "ragged arrow", "null row"],
 )
-def test_what_is_no_table_of_numbers_is_refused(probabilities):
+def test_predictions_that_are_no_table_of_numbers_are_rejected(probabilities):
     with pytest.raises(ValueError, match=r"cannot be read as numbers|predictions: (nothing|a single value)"):
         CellSums().add(**{**GOOD, "style_probabilities": probabilities})
-
-
-def test_what_is_no_text_is_refused():
-    with pytest.raises(ValueError, match="descriptor in row 0 is 1, not a string"):
-        CellSums().add(**{**GOOD, "descriptors": [1, 2]})
 
 
 def test_batches_have_to_be_alike():
     cells = CellSums()
     cells.add(**GOOD)
 
-    with pytest.raises(ValueError, match=exactly(cell_sums.NUM_STYLES_ERROR.format(given=3, expected=2))):
+    with pytest.raises(ValueError, match="have 3 style probabilities each, and earlier replies have 2"):
         cells.add(**{**GOOD, "style_probabilities": [[0.5, 0.5, 0]] * 2})
-    with pytest.raises(ValueError, match=exactly(cell_sums.AXES_ERROR.format(before="not given", now="given"))):
+    with pytest.raises(ValueError, match="axes were not given with earlier replies and are given"):
         cells.add(**GOOD, axes=["age", "age"])
     assert len(cells) == 2
 
@@ -766,8 +636,8 @@ def test_rows_may_be_a_little_off():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ddof": 2}, inputs.DDOF_ERROR.format(ddof=2)),
-        ({"ddof": "0"}, inputs.DDOF_ERROR.format(ddof="0")),
+        ({"ddof": 2}, "ddof is 2;"),
+        ({"ddof": "0"}, "ddof is '0';"),
         ({"scale": 0}, "scale is 0;"),
         ({"scale": float("inf")}, "scale is inf;"),
         ({"confidence_level": 0}, "confidence_level is 0;"),
@@ -775,6 +645,6 @@ def test_rows_may_be_a_little_off():
         ({"confidence_level": float("nan")}, "confidence_level is nan;"),
     ],
 )
-def test_arguments_that_are_not_allowed_are_refused(options, message):
+def test_arguments_that_are_not_allowed_are_rejected(options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         gen_bias(gathered(make_rows(), keep_replies=True), **options)

@@ -1,28 +1,15 @@
 import doctest
-import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import evaluate
 import numpy as np
 import pytest
 
-import hb_metrics
 from hb_metrics.full_gen_bias.full_gen_bias import FullGenBias
 from hb_metrics.partial_gen_bias.partial_gen_bias import PartialGenBias
-from hb_metrics.stats import gen_bias_metric, inputs
-from hb_metrics.stats.cell_sums import NOT_KEPT_ERROR
-from hb_metrics.stats.gen_bias import (
-    CLUSTERS_CAME_LATE_ERROR,
-    NO_ROWS_ERROR,
-    OTHER_LABELS_ERROR,
-    CellSums,
-    gen_bias,
-)
-from hb_metrics.stats.style_clusters import NO_LABELS_ERROR, NOT_THE_PAPERS_ERROR, PAPER_CLUSTERS
+from hb_metrics.stats.gen_bias import CellSums, gen_bias
 from hb_metrics.summed_cluster_gen_bias.summed_cluster_gen_bias import SummedClusterGenBias
 
-FOLDER = Path(hb_metrics.__file__).parent
 MODULES = {"full_gen_bias": FullGenBias, "partial_gen_bias": PartialGenBias}
 MODULES["summed_cluster_gen_bias"] = SummedClusterGenBias
 LABELS = ["Calm", "Curious", "Questioning", "Earnest"]
@@ -33,10 +20,6 @@ FIELDS = {
     "partial_gen_bias": ("partial_by_axis", "partial_noise_floor"),
     "summed_cluster_gen_bias": ("summed_cluster_by_axis", "summed_cluster_noise_floor"),
 }
-
-
-def exactly(message):
-    return f"^{re.escape(message)}$"
 
 
 @pytest.fixture(scope="module")
@@ -99,23 +82,6 @@ def test_one_call_gives_what_the_function_gives(name, load, columns, options):
     assert len(metric) == 0
 
 
-def test_batches_give_what_the_function_gives_and_are_then_forgotten(name, load, columns):
-    metric = load()
-
-    for _ in range(2):
-        for start in range(0, 120, 50):
-            metric.add_batch(**part(columns, start, start + 50))
-        assert len(metric) == 120
-        results = metric.compute(labels=LABELS, clusters=CLUSTERS)
-        assert len(metric) == 0
-        if name == "summed_cluster_gen_bias":  # its noise has to be gathered with known clusters
-            assert results.pop("noise_floor") is None
-        wanted = expected(name, columns)
-        wanted[name] = pytest.approx(wanted[name])
-        wanted["by_axis"] = {axis: pytest.approx(value) for axis, value in wanted["by_axis"].items()}
-        assert results == {key: wanted[key] for key in results}
-
-
 @pytest.mark.parametrize("options", [{"debias": True}, {"debias": True, "confidence_level": 0.95}])
 def test_labels_and_clusters_given_first_serve_everything(name, load, columns, options):
     metric = load(labels=LABELS, clusters=CLUSTERS, keep_replies=True)
@@ -124,6 +90,7 @@ def test_labels_and_clusters_given_first_serve_everything(name, load, columns, o
         metric.add_batch(**part(columns, start, start + 7))
 
     assert metric.compute(**options) == expected(name, columns, **options)
+    assert len(metric) == 0
 
 
 def test_replies_can_come_one_by_one_and_with_the_last_call(name, load, columns):
@@ -133,7 +100,7 @@ def test_replies_can_come_one_by_one_and_with_the_last_call(name, load, columns)
         metric.add(prediction=one.pop("predictions"), **one)
     metric.add_batch(**part(columns, 20, 100))
 
-    with pytest.raises(ValueError, match=exactly(inputs.DDOF_ERROR.format(ddof=3))):
+    with pytest.raises(ValueError, match="ddof is 3;"):
         metric.compute(**part(columns, 100, 120), ddof=3)
 
     assert len(metric) == 100  # as before the call
@@ -147,9 +114,6 @@ def test_axes_may_be_left_out(load, columns):
     results = metric.compute(**without, labels=LABELS, clusters=CLUSTERS)
 
     assert (results["by_axis"], results["num_descriptors"]) == (None, 6)
-    metric.add(prediction=[1, 0, 0, 0], descriptors="old", templates="t")
-    metric.add(prediction=[0, 1, 0, 0], descriptors="young", templates="t")
-    assert metric.compute(labels=LABELS, clusters=CLUSTERS)["num_replies"] == 2
 
 
 def test_without_labels_only_the_full_value_is_known(name, load, columns):
@@ -158,48 +122,30 @@ def test_without_labels_only_the_full_value_is_known(name, load, columns):
         assert metric.compute(**columns)["by_style"] is None
         return
 
-    with pytest.raises(ValueError, match=exactly(NO_LABELS_ERROR)):
+    with pytest.raises(ValueError, match="need labels"):
         metric.compute(**columns)
-    lacking = [style for styles in PAPER_CLUSTERS.values() for style in styles if style not in LABELS]
-    message = NOT_THE_PAPERS_ERROR.format(count=17, styles=", ".join(lacking))
-    with pytest.raises(ValueError, match=exactly(message)):
+    with pytest.raises(ValueError, match="lack 17 styles of the paper's clusters"):
         metric.compute(**columns, labels=LABELS)
 
 
-def test_the_noise_of_clusters_that_are_given_late_is_an_error(columns, tmp_path):
-    metric = SummedClusterGenBias(cache_dir=str(tmp_path))
-    metric.add_batch(**columns)
-
-    load = 'evaluate.load("summed_cluster_gen_bias", labels=labels, clusters=clusters)'
-    with pytest.raises(ValueError, match=exactly(CLUSTERS_CAME_LATE_ERROR.format(load=load))):
-        metric.compute(labels=LABELS, clusters=CLUSTERS, debias=True)
-
-    assert len(metric) == 120
-    assert metric.compute(labels=LABELS, clusters=CLUSTERS)["num_replies"] == 120
-
-
-def test_intervals_of_batches_need_the_replies(load, columns):
+def test_inputs_that_do_not_fit_are_rejected(name, load, columns):
     metric = load(labels=LABELS, clusters=CLUSTERS)
-    metric.add_batch(**columns)
-
-    with pytest.raises(ValueError, match=exactly(NOT_KEPT_ERROR.format(what="confidence_level=0.95"))):
-        metric.compute(confidence_level=0.95)
-
-
-def test_what_does_not_fit_is_refused(load, columns):
-    metric = load(labels=LABELS, clusters=CLUSTERS)
-    with pytest.raises(ValueError, match=exactly(NO_ROWS_ERROR)):
-        metric.compute()
-    with pytest.raises(ValueError, match=exactly(NO_ROWS_ERROR)):
-        metric.compute(predictions=[], descriptors=[], templates=[])
-    with pytest.raises(ValueError, match=exactly(OTHER_LABELS_ERROR)):
-        metric.compute(**columns, labels=LABELS[::-1])
-    with pytest.raises(ValueError, match=exactly(gen_bias_metric.INPUTS_ERROR.format(missing="templates"))):
+    for given in ({}, {"predictions": [], "descriptors": [], "templates": []}):
+        with pytest.raises(ValueError, match="there are no replies"):
+            metric.compute(**given)
+    with pytest.raises(ValueError, match="templates are missing; give predictions, descriptors and"):
         metric.compute(predictions=columns["predictions"], descriptors=columns["descriptors"])
-    with pytest.raises(ValueError, match=exactly(inputs.REFERENCES_ERROR)):
+    with pytest.raises(ValueError, match="references were given"):
         metric.compute(**columns, references=[1])
-    with pytest.raises(ValueError, match=exactly(gen_bias_metric.NUM_PROCESS_ERROR.format(num_process=2))):
+    with pytest.raises(ValueError, match="num_process is 2; this metric adds up replies in one process"):
         load(num_process=2)
+    metric.add_batch(**columns)
+    with pytest.raises(ValueError, match=r"keep_replies=True"):
+        metric.compute(confidence_level=0.95)
+    for late in ({"labels": LABELS}, {"clusters": CLUSTERS}):
+        with pytest.raises(ValueError, match=rf"came after replies; .* evaluate\.load\('{name}', labels=labels\)"):
+            metric.compute(**late)
+    assert len(metric) == 120
 
 
 def test_the_three_can_be_combined(columns, tmp_path):

@@ -33,6 +33,7 @@ def write_run(folder, prompts, reply, offensiveness=lambda row: 0.1, model="tiny
     pq.write_table(prompts, folder / "prompts.parquet")
     texts = [row["text"] if text is None else text(row) for row in rows]
     replies = pa.table({"id": prompts["id"], "text": texts, "reply": pa.array(map(reply, rows), pa.string())})
+    replies = replies.append_column("question", pa.nulls(len(replies), pa.string()))
     (folder / "replies").mkdir()
     pq.write_table(replies.slice(0, 50), folder / "replies" / "00000-of-00002.parquet")
     pq.write_table(replies.slice(50), folder / "replies" / "00001-of-00002.parquet")

@@ -97,13 +97,13 @@ def test_a_reaction_to_terms_is_told_from_differences(debias):
     texts, *keys = made_replies()
     found = run_leakage(texts, reacting(texts), *keys, people(*WORDS), reacting, debias=debias)
     truth = full_gen_bias(planted(base, {})(texts), *keys, debias=debias)
-    assert found.value == pytest.approx(full_gen_bias(reacting(texts), *keys, debias=debias), rel=1e-4)
-    assert found.hidden_value == pytest.approx(truth, rel=1e-3, abs=1e-4)
-    assert found.own == found.value - found.hidden_value
-    assert abs(found.own) > 0.01
-    assert found.num_in_view == sum(any(word in text for word in WORDS) for text in texts)
-    assert found.share_in_view == found.num_in_view / 400
-    counts = {row["descriptor"]: row["num_replies"] for row in found.most_in_view}
+    assert found["value"] == pytest.approx(full_gen_bias(reacting(texts), *keys, debias=debias), rel=1e-4)
+    assert found["hidden_value"] == pytest.approx(truth, rel=1e-3, abs=1e-4)
+    assert found["own"] == found["value"] - found["hidden_value"]
+    assert abs(found["own"]) > 0.01
+    assert found["num_in_view"] == sum(any(word in text for word in WORDS) for text in texts)
+    assert found["share_in_view"] == found["num_in_view"] / 400
+    counts = {row["descriptor"]: row["num_replies"] for row in found["most_in_view"]}
     assert counts == {word: sum(word in text for text in texts) for word in WORDS}
 
 
@@ -114,18 +114,20 @@ def test_a_share_of_replies_that_name_a_term_has_a_closed_form():
     texts = [f"#{0} {word}." for word in ("red", "hm", "hm", "hm", "no", "no", "no", "no")]
     keys = ["a"] * 4 + ["b"] * 4, ["t"] * 8, ["axis"] * 8
     found = run_leakage(texts, classify(texts), *keys, people("red", "blue"), classify, debias=False)
-    assert found.own == pytest.approx(1000 * 2 * (0.1 / 4) ** 2 / 4, rel=1e-4)
-    assert found.hidden_value == pytest.approx(0, abs=1e-6)
+    assert found["own"] == pytest.approx(1000 * 2 * (0.1 / 4) ** 2 / 4, rel=1e-4)
+    assert found["hidden_value"] == pytest.approx(0, abs=1e-6)
 
 
 def test_without_reaction_or_terms_there_is_no_leakage():
     base = np.random.default_rng(4).dirichlet(np.full(NUM_STYLES, 5.0), 7)
     texts, *keys = made_replies()
     blind = planted(base, {})
-    assert run_leakage(texts, blind(texts), *keys, people(*WORDS), blind, debias=True).own == pytest.approx(0, abs=1e-4)
+    assert run_leakage(texts, blind(texts), *keys, people(*WORDS), blind, debias=True)["own"] == pytest.approx(
+        0, abs=1e-4
+    )
     texts, *keys = made_replies(named=0)
     none = run_leakage(texts, blind(texts), *keys, people(*WORDS), None, debias=True)  # it is not asked again
-    assert (none.num_in_view, none.own, none.most_in_view) == (0, 0, [])
+    assert (none["num_in_view"], none["own"], none["most_in_view"]) == (0, 0, [])
 
 
 def test_a_reaction_can_cover_a_difference_up():
@@ -134,5 +136,5 @@ def test_a_reaction_can_cover_a_difference_up():
     classify = planted(base, {"red": np.array([-0.1, 0.1, 0, 0])})
     texts = ["#0 red.", "#1 hm."]
     found = run_leakage(texts, classify(texts), ["a", "b"], ["t"] * 2, ["x"] * 2, people("red"), classify, debias=False)
-    assert found.value == pytest.approx(0, abs=1e-6)
-    assert found.own == pytest.approx(-1000 * 2 * 0.1**2 / 4, rel=1e-4)
+    assert found["value"] == pytest.approx(0, abs=1e-6)
+    assert found["own"] == pytest.approx(-1000 * 2 * 0.1**2 / 4, rel=1e-4)

@@ -12,12 +12,9 @@ import hb_metrics
 from hb_dataset import read_vocabulary
 from hb_dataset.versions import read_version
 from hb_metrics.identity_leakage import __main__ as command
-from hb_metrics.identity_leakage import leakage as leakage_module
 from hb_metrics.identity_leakage.leakage import (
     NamedPerson,
     identity_leakage,
-    kept_leakage,
-    leakage_results,
     named_people,
     shipped_sentences,
 )
@@ -64,10 +61,10 @@ def test_the_card_of_the_embedded_classifier_has_its_leakage():
     terms = named_people(read_version("v1.0"))
     found = identity_leakage(load_style_classifier("embedded").probabilities, terms, shipped_sentences())
     card = " ".join((CLASSIFIERS / "STYLE_CLASSIFIER.md").read_text(encoding="utf-8").split())
-    assert f"is {found.leakage:.1f}: that is the Full Gen Bias (×1000) of 20 plain sentences" in card
+    assert f"is {found['leakage']:.1f}: that is the Full Gen Bias (×1000) of 20 plain sentences" in card
     assert f"the same for all {len(terms)} terms of v1.0" in card
-    moved = f"on average a term moves {leakage_results(found)['mean_move'] * 100:.1f} % of the probability"
-    assert f"{found.shared:.1f} of it is in common to all sentences; {moved}" in card
+    moved = f"on average a term moves {found['mean_move'] * 100:.1f} % of the probability"
+    assert f"{found['shared']:.1f} of it is in common to all sentences; {moved}" in card
 
 
 def test_leakage_is_the_full_gen_bias_of_the_sentences():
@@ -84,36 +81,35 @@ def test_leakage_is_the_full_gen_bias_of_the_sentences():
     vectors = classify(texts)
     cells.add(vectors, terms, templates, axes)
     expected = gen_bias(cells)
-    assert found.leakage == pytest.approx(expected.full_gen_bias, rel=1e-5)
-    assert found.by_axis["colour"] == pytest.approx(expected.by_axis["colour"], rel=1e-5)
-    assert found.by_axis["size"] is None
+    assert found["leakage"] == pytest.approx(expected.full_gen_bias, rel=1e-5)
+    assert found["by_axis"]["colour"] == pytest.approx(expected.by_axis["colour"], rel=1e-5)
+    assert found["by_axis"]["size"] is None
     mean = vectors.reshape(2, 4, 5).mean(axis=0)
     total = sum(np.mean([(row[style] - mean[:, style].mean()) ** 2 for row in mean]) for style in range(5))
-    assert found.shared == pytest.approx(1000 * total, rel=1e-5)
-    assert found.shared < found.leakage
+    assert found["shared"] == pytest.approx(1000 * total, rel=1e-5)
+    assert found["shared"] < found["leakage"]
 
 
 def test_a_planted_reaction_to_one_term_of_four_has_a_closed_form():
     """A term that moves a of the probability from one style to another: 2 a² (1/4)(3/4), and half of |a| + |a| is a."""
     found = identity_leakage(planted({"red": 0.2}), people(), SENTENCES)
-    assert found.leakage == pytest.approx(1000 * 2 * 0.2**2 * 3 / 16, rel=1e-5)
-    assert found.shared == pytest.approx(found.leakage, rel=1e-5)
-    results = leakage_results(found)
-    assert results["most_moved"][0] == {"axis": "colour", "descriptor": "red", "move": pytest.approx(0.2, rel=1e-5)}
-    assert results["mean_move"] == pytest.approx(0.05, rel=1e-5)
-    assert (results["num_terms"], results["num_sentences"]) == (4, 2)
+    assert found["leakage"] == pytest.approx(1000 * 2 * 0.2**2 * 3 / 16, rel=1e-5)
+    assert found["shared"] == pytest.approx(found["leakage"], rel=1e-5)
+    assert found["most_moved"][0] == {"axis": "colour", "descriptor": "red", "move": pytest.approx(0.2, rel=1e-5)}
+    assert found["mean_move"] == pytest.approx(0.05, rel=1e-5)
+    assert (found["num_terms"], found["num_sentences"]) == (4, 2)
 
 
 def test_a_classifier_that_reads_no_terms_has_none():
-    assert identity_leakage(planted({"met": 0.3}), people(), SENTENCES).leakage == 0
+    assert identity_leakage(planted({"met": 0.3}), people(), SENTENCES)["leakage"] == 0
 
 
 def test_what_the_noun_does_is_not_the_terms():
     """Gendered terms stand beside another noun, and that alone moves this classifier."""
     two = people(("Latina", "tall"), ("nationality", "size"))
     two[0] = two[0]._replace(phrase="a Latina woman", neutral="a left-handed woman")
-    assert identity_leakage(planted({"woman": 0.4}), two, SENTENCES).leakage == 0
-    assert identity_leakage(planted({"Latina": 0.4}), two, SENTENCES).leakage > 0
+    assert identity_leakage(planted({"woman": 0.4}), two, SENTENCES)["leakage"] == 0
+    assert identity_leakage(planted({"Latina": 0.4}), two, SENTENCES)["leakage"] > 0
 
 
 def test_terms_stand_beside_a_noun_of_their_gender():
@@ -132,45 +128,11 @@ def test_twenty_sentences_name_a_person_once():
     assert all(sentence.count("{noun_phrase}") == 1 and sentence[-1] == "." for sentence in sentences)
 
 
-def a_classifier(classify, digest="aa"):
-    calls = []
-
-    def probabilities(texts):
-        calls.append(len(texts))
-        return classify(texts)
-
-    return SimpleNamespace(
-        name="toy", digest=digest, version="1", temperature=1.0, labels=("a", "b"), probabilities=probabilities
-    ), calls
-
-
-def test_it_is_computed_once_for_a_classifier_and_its_terms(tmp_path):
-    classifier, calls = a_classifier(planted({"red": 0.2}))
-    first = kept_leakage(classifier, people(), tmp_path)
-    again = kept_leakage(classifier, people(), tmp_path)
-    assert len(calls) == 1
-    assert first.leakage == again.leakage
-    np.testing.assert_array_equal(first.moves, again.moves)
-    kept_leakage(classifier, people()[:3], tmp_path)
-    other, others_calls = a_classifier(planted({"red": 0.1}), digest="bb")
-    assert kept_leakage(other, people(), tmp_path).leakage < first.leakage
-    assert (len(calls), len(others_calls)) == (2, 1)
-    for path in (tmp_path / "holistic_bias").iterdir():
-        path.write_bytes(path.read_bytes()[:100])
-    assert kept_leakage(classifier, people(), tmp_path).leakage == first.leakage
-    assert len(calls) == 3
-
-
-def test_a_cache_that_cannot_be_written_is_no_fault(tmp_path):
-    (tmp_path / "holistic_bias").write_text("a file is in the way")
-    classifier, _ = a_classifier(planted({"red": 0.2}))
-    assert kept_leakage(classifier, people(), tmp_path).leakage > 0
-
-
 def test_the_command_prints_the_figures_and_writes_them(tmp_path, monkeypatch, capsys):
-    classifier, _ = a_classifier(planted({"Deaf": 0.2, "old": -0.1}))
+    classifier = SimpleNamespace(
+        name="toy", digest="aa", labels=("a", "b"), probabilities=planted({"Deaf": 0.2, "old": -0.1})
+    )
     monkeypatch.setattr("hb_metrics.inference.classifiers.styles.load_style_classifier", lambda *_, **__: classifier)
-    monkeypatch.setattr(leakage_module, "HF_HOME", str(tmp_path))
     output = tmp_path / "new" / "leakage.json"
     command.main(["--axes", "ability", "age", "--output", str(output)])
     results = json.loads(output.read_text())
@@ -186,7 +148,6 @@ def test_the_command_prints_the_figures_and_writes_them(tmp_path, monkeypatch, c
     [
         (["--axes", "abilty"], "axis 'abilty' is not in the vocabulary; did you mean 'ability'?"),
         (["--vocabulary", "v9"], "there is no vocabulary 'v9'; name a folder, or one of next, "),
-        (["--output", "/"], "output '/' is a folder"),
     ],
 )
 def test_the_command_refuses_what_is_not_there(options, message):

@@ -169,8 +169,8 @@ def test_scores_and_replies_are_those_of_one_text_at_a_time(kind, family, prompt
         model = model.to(dtype)
         expected = log_perplexities(model, tokenizer, texts)
         padded, auto = (
-            np.log(score_perplexity(texts, model, tokenizer, scoring=scoring, progress=False).perplexities)
-            for scoring in ("padded", "auto")
+            np.log(score_perplexity(texts, model, tokenizer, trees=trees, progress=False).perplexities)
+            for trees in (False, True)
         )
         noise = np.abs(padded - expected).max()
         if dtype == torch.float32:
@@ -274,7 +274,7 @@ def test_dynamic_rope_changes_beyond_the_longest_text_only(prompts):
     fitting = [text for text in prompts[::20] if len(tokenizer(text)["input_ids"]) < SWITCH]
     scores = score_perplexity(fitting, model, tokenizer, progress=False)
     np.testing.assert_allclose(np.log(scores.perplexities), log_perplexities(model, tokenizer, fitting), atol=1e-4)
-    with pytest.raises(ValueError, match=rf"text {len(fitting)} .*at most {SWITCH}"):
+    with pytest.raises(ValueError, match=rf"text {len(fitting)} .*takes 2 to {SWITCH} tokens"):
         score_perplexity([*fitting, " ".join(prompts[:8])], model, tokenizer, progress=False)
 
 

@@ -1,31 +1,18 @@
-import doctest
 import json
 import re
 from itertools import combinations
 from statistics import median
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.stats import false_discovery_control, mannwhitneyu
 
 from hb_dataset import load_table, read_vocabulary
-from hb_metrics.likelihood_bias import shares
 from hb_metrics.likelihood_bias.likelihood_bias import LikelihoodBias
 from hb_metrics.likelihood_bias.shares import GENDERED_DESCRIPTORS, likelihood_bias
-from hb_metrics.stats import inputs
 
 PLANTED = "body_type"
 ROW = {"perplexities": [1.0, 2.0], "axes": ["age"] * 2, "descriptors": ["old", "young"], "templates": ["t"] * 2}
-
-
-def exactly(message):
-    return f"^{re.escape(message)}$"
-
-
-def module_inputs(columns):
-    """The function's inputs as the evaluate module calls them."""
-    return {"predictions" if name == "perplexities" else name: column for name, column in columns.items()}
 
 
 def rows_to_columns(rows):
@@ -117,18 +104,12 @@ def test_every_result_equals_a_double_loop_over_scipy(ties, alpha):
     results = likelihood_bias(**rows_to_columns(rows), alpha=alpha)
 
     assert results == brute_force(rows, alpha)
+    for medians in results["median_perplexity"].values():
+        assert list(medians.values()) == sorted(medians.values())
     # The data reach what they are made for.
     assert 0.1 < results["bh_likelihood_bias"] < results["likelihood_bias"] < 0.9
     assert results["skipped_axes"] == ["lonely"]
     assert results["num_skipped_tests"] == 4 + 3 + 1
-
-
-def test_medians_are_in_order_from_lowest_to_highest():
-    results = likelihood_bias(**rows_to_columns(make_rows(ties=False)))
-
-    for axis, medians in results["median_perplexity"].items():
-        assert list(medians.values()) == sorted(medians.values())
-        assert results["lowest_descriptors"][axis] == list(medians)[:3]
 
 
 def test_an_axis_whose_descriptors_never_meet_is_skipped_and_counted():
@@ -177,17 +158,13 @@ def test_only_the_ranks_of_perplexities_count(transform):
     assert {**after, "median_perplexity": None} == {**before, "median_perplexity": None}
 
 
-def test_numpy_columns_give_what_lists_give():
-    columns = rows_to_columns(make_rows(ties=True))
-
-    assert likelihood_bias(**{name: np.array(column) for name, column in columns.items()}) == likelihood_bias(**columns)
-
-
 @pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
-def test_the_results_are_plain_and_finite_json(ties):
-    results = likelihood_bias(**rows_to_columns(make_rows(ties)))
+def test_numpy_columns_give_plain_and_finite_json(ties):
+    columns = rows_to_columns(make_rows(ties))
 
-    assert json.loads(json.dumps(results, allow_nan=False)) == results
+    results = likelihood_bias(**{name: np.array(column) for name, column in columns.items()})
+
+    assert json.loads(json.dumps(results, allow_nan=False)) == results == likelihood_bias(**columns)
 
 
 def test_a_model_that_gives_everyone_the_same_perplexity_has_no_bias():
@@ -200,30 +177,30 @@ def test_a_model_that_gives_everyone_the_same_perplexity_has_no_bias():
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 0.0, -3.5])
 def test_perplexities_have_to_be_finite_and_positive(value):
-    with pytest.raises(ValueError, match=exactly(shares.PERPLEXITY_ERROR.format(row=1, value=value, count=2))):
+    message = f"perplexity in row 1 is {value}; perplexities are finite and greater than 0 (2 are not)"
+    with pytest.raises(ValueError, match=re.escape(message)):
         likelihood_bias([5.0, value, value], ["age"] * 3, ["old", "old", "young"], ["t"] * 3)
 
 
-@pytest.mark.parametrize("short", list(ROW))
-def test_columns_have_to_be_of_one_length(short):
-    lengths = ", ".join(f"{len(column)} {name}" for name, column in module_inputs({**ROW, short: ["x"]}).items())
-
-    with pytest.raises(ValueError, match=exactly(inputs.UNEQUAL_LENGTHS_ERROR.format(lengths))):
-        likelihood_bias(**{**ROW, short: ROW[short][:1]})
-
-
 @pytest.mark.parametrize(
-    ("column", "name"), [("axes", "axis"), ("descriptors", "descriptor"), ("templates", "template")]
+    ("changed", "message"),
+    [
+        ({"perplexities": [1.0]}, "1 predictions, 2 axes, 2 descriptors, 2 templates"),
+        ({"perplexities": [[1.0], [2.0]]}, "(shape (2, 1)); give one number"),
+        ({"axes": ["age", float("nan")]}, "axis in row 1 is nan;"),
+        ({"axes": {"age", "nonce"}}, "axes: a set, which has no order, was given"),
+        ({"descriptors": ["old", None]}, "descriptor in row 1 is None"),
+        ({"templates": ["t", None]}, "template in row 1 is None"),
+        ({"alpha": 0}, "alpha is 0"),
+        ({"alpha": 1}, "alpha is 1"),
+        ({"alpha": float("nan")}, "alpha is nan"),
+        ({"include_gendered": "false"}, "include_gendered is 'false'"),
+        ({"gendered_descriptors": "old"}, "gendered_descriptors is the string 'old'"),
+    ],
 )
-def test_a_missing_value_is_named(column, name):
-    with pytest.raises(ValueError, match=exactly(inputs.MISSING_ERROR.format(name=name, row=1))):
-        likelihood_bias(**{**ROW, column: ["x", None]})
-
-
-@pytest.mark.parametrize("alpha", [0, 1, -0.05, 5, float("nan")])
-def test_alpha_has_to_be_between_0_and_1(alpha):
-    with pytest.raises(ValueError, match=exactly(inputs.ALPHA_ERROR.format(alpha=alpha))):
-        likelihood_bias(**ROW, alpha=alpha)
+def test_bad_input_is_named(changed, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        likelihood_bias(**ROW | changed)
 
 
 @pytest.mark.parametrize(
@@ -243,53 +220,22 @@ def test_alpha_has_to_be_between_0_and_1(alpha):
 def test_nothing_to_compare_is_an_error(rows, options):
     columns = rows_to_columns(rows) if rows else {name: [] for name in ROW}
 
-    left_out = 2 if options else 0
-    with pytest.raises(ValueError, match=exactly(shares.NO_PAIR_ERROR.format(left_out=left_out))):
+    with pytest.raises(ValueError, match=f"nothing to compare .{2 if options else 0} descriptors left out"):
         likelihood_bias(**columns, **options)
 
 
-@pytest.fixture
-def metric(tmp_path):
-    return LikelihoodBias(cache_dir=str(tmp_path))
-
-
-@pytest.fixture(scope="module")
-def columns():
-    return module_inputs(rows_to_columns(make_rows(ties=True)))
-
-
 @pytest.mark.parametrize(
-    "options", [{}, {"alpha": 0.2}, {"include_gendered": False, "gendered_descriptors": ["gay", "old"]}]
+    "options", [{"alpha": 0.2}, {"include_gendered": False, "gendered_descriptors": ["gay", "old"]}]
 )
-def test_one_call_gives_what_the_function_gives(metric, columns, options):
-    assert metric.compute(**columns, **options) == likelihood_bias(*columns.values(), **options)
+def test_the_module_gives_what_the_function_gives(options, tmp_path):
+    columns = rows_to_columns(make_rows(ties=True))
+    expected = likelihood_bias(**columns, **options)
+    columns["predictions"] = columns.pop("perplexities")
 
-
-def test_batches_give_what_the_function_gives(metric, columns):
-    for start in range(0, len(columns["axes"]), 50):
-        metric.add_batch(**{name: column[start : start + 50] for name, column in columns.items()})
-
-    assert metric.compute(alpha=0.1) == likelihood_bias(*columns.values(), alpha=0.1)
-
-
-@pytest.mark.parametrize(
-    ("column", "values", "message"),
-    [
-        ("axes", ["age", None], inputs.MISSING_ERROR.format(name="axis", row=1)),
-        ("predictions", [1.0, None], shares.PERPLEXITY_ERROR.format(row=1, value="nan", count=1)),
-        ("predictions", [0.0, 1.0], shares.PERPLEXITY_ERROR.format(row=0, value=0.0, count=1)),
-    ],
-)
-def test_errors_reach_the_caller(metric, column, values, message):
-    with pytest.raises(ValueError, match=exactly(message)):
-        metric.compute(**{**module_inputs(ROW), column: values})
-
-
-def test_the_example_of_the_documentation_holds(metric):
-    names = {"evaluate": SimpleNamespace(load={"likelihood_bias": metric}.__getitem__)}
-    example = doctest.DocTestParser().get_doctest(metric.inputs_description, names, "card", None, None)
-
-    assert doctest.DocTestRunner().run(example) == (0, 3)
+    metric = LikelihoodBias(cache_dir=str(tmp_path))
+    assert metric.compute(**columns, **options) == expected
+    with pytest.raises(ValueError, match="perplexity in row 1 is nan"):
+        metric.compute(**{**columns, "predictions": [1.0, None, *columns["predictions"][2:]]})
 
 
 @pytest.fixture(scope="module")
@@ -324,12 +270,3 @@ def test_a_planted_difference_is_found_in_every_pair(on_all_of_v1):
     assert on_all_of_v1["bh_by_axis"][PLANTED] == 1
     assert on_all_of_v1["effect_size_by_axis"][PLANTED] == 1
     assert set(on_all_of_v1["by_axis_and_template"][PLANTED].values()) == {1}
-
-
-def test_what_is_not_text_and_what_is_no_list_of_numbers_is_refused():
-    with pytest.raises(ValueError, match="axis in row 1 is nan, not a string"):
-        likelihood_bias([1.0, 2.0], ["age", float("nan")], ["young", "old"], ["t", "t"])
-    with pytest.raises(ValueError, match="gendered_descriptors is the string 'old'; give a list"):
-        likelihood_bias([1.0, 2.0], ["age"] * 2, ["young", "old"], ["t", "t"], gendered_descriptors="old")
-    with pytest.raises(ValueError, match=r"predictions has the shape \(2, 1\)"):
-        likelihood_bias([[1.0], [2.0]], ["age"] * 2, ["young", "old"], ["t", "t"])

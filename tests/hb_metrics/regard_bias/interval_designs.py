@@ -144,8 +144,7 @@ def simulate(design: Design, sets: int, seed: int = 0) -> Outcome:
     values, bounds, means, reasons, truths = [], [], [], set(), []
     for _ in range(sets):
         columns, truth = draw(design, generator)
-        options = {"n_halves": 0, "n_shuffles": 0, "kl": False, "k": 1}
-        results = regard_bias(columns.pop("predictions"), columns.pop("groups"), **columns, pairs=PAIR, **options)
+        results = regard_bias(columns.pop("predictions"), columns.pop("groups"), **columns, pairs=PAIR)
         if design.over == "prompts":
             results = results["fixed"]
         figures = results["gaps"]["pair"] if design.figure == "gap" else results["by_group"]["first"]

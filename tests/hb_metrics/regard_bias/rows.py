@@ -1,13 +1,9 @@
 """Made-up rows of regard, and figures of them by plain loops."""
 
-import math
-
 import numpy as np
 import pytest
 
-from hb_metrics.regard_bias import regard_rows
 from hb_metrics.regard_bias.regard_results import regard_bias
-from hb_metrics.regard_bias.regard_rows import REGARDS
 
 SCORES = {"negative": -1, "neutral": 0, "positive": 1}
 
@@ -18,10 +14,6 @@ PAIRS = {
     "race": ("white person", "black person"),
     "orientation": ("straight person", "gay person"),
 }
-
-NO_DRAWS = {"n_halves": 0}
-
-QUICK = {"n_halves": 50}
 
 
 def made(num_structures=9, num_prompts=3, num_seeds=4, groups=SIX, seed=0, other=0.05, level=0.0, gaps=0.4, spread=0.4):
@@ -76,11 +68,6 @@ def group_mean(rows, group, structures):
     return mean([value for value in means if value is not None])
 
 
-def cosine(x, y):
-    lengths = math.sqrt(sum(a * a for a in x)) * math.sqrt(sum(b * b for b in y))
-    return None if lengths < 1e-12 else sum(a * b for a, b in zip(x, y, strict=True)) / lengths
-
-
 def close(actual, expected):
     """Equal down to rounding, at any depth."""
     if isinstance(expected, dict):
@@ -102,29 +89,3 @@ def of_gaps(gaps):
         "groups": ["man", "woman"] * len(gaps),
         "structures": [structure for structure in gaps for _ in range(2)],
     }
-
-
-def vectors_of(columns):
-    rows, structures = rows_of(columns), sorted(set(columns["structures"]))
-    return {
-        structure: [mean(scores(rows, groups=group, structures=structure)) for group in sorted(set(columns["groups"]))]
-        for structure in structures
-    }
-
-
-def centred(vector):
-    return [value - mean(vector) for value in vector]
-
-
-def counts_of(columns):
-    rows = regard_rows.read_rows(columns["predictions"], columns["groups"], columns["structures"], None, None, REGARDS)
-    return regard_rows.without_other(rows, "drop")[0].counts()
-
-
-def dealt(labels_of, structures=20, seed=0):
-    """Rows of two groups in structures of three rows each; `labels_of(group, structure, generator)` → a label."""
-    generator = np.random.default_rng(seed)
-    rows = [(group, f"s{number}") for group in ("man", "woman") for number in range(structures) for _ in range(3)]
-    predictions = [labels_of(group, int(structure[1:]), generator) for group, structure in rows]
-    groups, names = zip(*rows, strict=True)
-    return regard_bias(predictions, groups, structures=names, pairs={"gender": ("man", "woman")}, kl=False)

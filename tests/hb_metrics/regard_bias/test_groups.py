@@ -5,12 +5,10 @@ import pytest
 from scipy.stats import entropy
 
 from hb_metrics.regard_bias import regard_results
-from hb_metrics.regard_bias.cell_means import EmptyClassError, kl_matrix
+from hb_metrics.regard_bias.cell_means import kl_matrix
 from hb_metrics.regard_bias.regard_results import regard_bias
 from tests.hb_metrics.regard_bias.rows import (
-    NO_DRAWS,
     PAIRS,
-    QUICK,
     SCORES,
     SIX,
     close,
@@ -24,23 +22,19 @@ from tests.hb_metrics.regard_bias.rows import (
 )
 
 
-@pytest.mark.parametrize("other", ["drop", "neutral", "keep"])
 @pytest.mark.parametrize("seed", range(3))
-def test_figures_of_groups_are_those_of_loops(other, seed):
+def test_figures_of_groups_are_those_of_loops(seed):
     columns = made(seed=seed, other=0.2)
     rows = rows_of(columns)
     num_other = {group: sum(row["predictions"] == "other" for row in rows if row["groups"] == group) for group in SIX}
-    if other == "neutral":
-        rows = [{**row, "predictions": row["predictions"].replace("other", "neutral")} for row in rows]
-    labels = [*SCORES, "other"] if other == "keep" else list(SCORES)
+    labels = list(SCORES)
     structures = sorted(set(columns["structures"]))
 
-    results = computed(columns, other=other, **NO_DRAWS)
+    results = computed(columns)
 
     assert results["num_other"] == num_other
     assert results["num_rows"] == len(rows)
-    assert results["num_counted"] == len(rows) - (sum(num_other.values()) if other == "drop" else 0)
-    assert results["labels"] == labels
+    assert results["num_counted"] == len(rows) - sum(num_other.values())
     for group, figures in results["by_group"].items():
         mine = [row["predictions"] for row in rows if row["groups"] == group]
         assert figures["counts"] == {label: mine.count(label) for label in labels}
@@ -65,7 +59,7 @@ def test_in_a_full_design_they_are_those_of_all_rows():
     columns = made(other=0)
     rows = rows_of(columns)
 
-    results = computed(columns, **NO_DRAWS)["by_group"]
+    results = computed(columns)["by_group"]
 
     for group, figures in results.items():
         values = scores(rows, groups=group)
@@ -102,7 +96,6 @@ def test_structures_of_unequal_size_have_the_same_weight():
         ["positive"] * 8 + ["negative"] + ["neutral"],
         ["man"] * 9 + ["woman"],
         structures=["original"] * 8 + ["tag"] + ["tag"],
-        kl=False,
     )
 
     man = results["by_group"]["man"]
@@ -114,8 +107,8 @@ def test_structures_of_unequal_size_have_the_same_weight():
 def test_the_gap_is_the_mean_of_the_advantaged_less_that_of_the_disadvantaged_group():
     columns = made()
 
-    results = computed(columns, pairs=PAIRS, **NO_DRAWS)
-    turned = computed(columns, pairs={name: pair[::-1] for name, pair in PAIRS.items()}, **NO_DRAWS)
+    results = computed(columns, pairs=PAIRS)
+    turned = computed(columns, pairs={name: pair[::-1] for name, pair in PAIRS.items()})
 
     for name, (advantaged, disadvantaged) in PAIRS.items():
         gap = results["by_group"][advantaged]["mean"] - results["by_group"][disadvantaged]["mean"]
@@ -136,8 +129,6 @@ def test_one_group_and_one_row():
     assert results["kl_divergence"] == {"man": {"man": 0.0}}
     assert (results["gaps"], results["verdicts"], results["largest_gap"]) == ({}, {}, {})
     assert man["interval_structures"] is None
-    assert results["robustness"]["single_structures"] is results["robustness"]["random_halves"] is None
-    assert (results["robustness"]["num_pairs"], results["robustness"]["n_halves"]) == (0, 0)
     assert results["best_structures"] == results["worst_structures"] == ["original"]
 
 
@@ -148,7 +139,7 @@ def test_a_group_of_which_all_rows_are_other_has_no_figures():
         for label, group in zip(columns["predictions"], columns["groups"], strict=True)
     ]
 
-    results = computed(columns, pairs=PAIRS, kl=False, **QUICK)
+    results = computed(columns, pairs=PAIRS)
 
     man = results["by_group"]["man"]
     assert (man["mean"], man["sd"], man["num"], man["interval_structures"], man["interval_seeds"]) == (None,) * 2 + (
@@ -167,17 +158,13 @@ def test_a_group_of_which_all_rows_are_other_has_no_figures():
     reasons = dict.fromkeys(("fixed", "structured"), "there are no texts that count")
     assert results["verdicts"]["gender"] == {"fixed": None, "structured": None, "survives": None, "no_verdict": reasons}
     assert man["no_interval"] == dict.fromkeys(("structures", "seeds"), "there are no texts that count")
-    assert results["robustness"]["single_structures"] is results["robustness"]["random_halves"] is None
-    assert results["robustness"]["num_undefined_halves"] == 50
-    assert results["robustness"]["agreement"]["gender"] is None
-    assert results["robustness"]["agreement"]["race"] is not None
 
 
-@pytest.mark.parametrize(("other", "smoothing"), [("drop", None), ("keep", None), ("neutral", 0.5), ("keep", 2)])
-def test_divergences_are_scipys(other, smoothing):
+@pytest.mark.parametrize("smoothing", [None, 0.5])
+def test_divergences_are_scipys(smoothing):
     columns = made(other=0.15, seed=3)
 
-    results = computed(columns, other=other, smoothing=smoothing, **NO_DRAWS)
+    results = computed(columns, smoothing=smoothing)
 
     weights = {}
     for group, figures in results["by_group"].items():
@@ -191,21 +178,24 @@ def test_divergences_are_scipys(other, smoothing):
 
 
 def test_in_a_full_design_divergences_are_those_of_the_counts():
-    results = computed(made(other=0), smoothing=1, **NO_DRAWS)
+    results = computed(made(other=0), smoothing=1)
 
     counts = {group: figures["counts"] for group, figures in results["by_group"].items()}
-    close(results["kl_divergence"], kl_matrix(counts, 1))
+    close(results["kl_divergence"], kl_matrix(counts, 1)[0])
 
 
-def test_a_class_that_one_group_lacks_is_an_error_that_names_both():
+def test_a_class_that_one_group_lacks_leaves_no_divergence_and_a_reason():
     counts = {"man": {"negative": 1, "neutral": 2}, "woman": {"negative": 0, "neutral": 4}}
 
-    with pytest.raises(EmptyClassError, match=r"no row of group 'woman' is negative.*smoothing="):
-        kl_matrix(counts)
-    with pytest.raises(EmptyClassError, match="no row of group 'woman' is positive"):
-        regard_bias(["positive", "neutral", "neutral"], ["man", "man", "woman"])
+    divergences, reason = kl_matrix(counts)
+    assert divergences is None
+    assert "no row of group 'woman' is negative" in reason
+    results = regard_bias(["positive", "neutral", "neutral"], ["man", "man", "woman"])
+    assert results["kl_divergence"] is None
+    assert "no row of group 'woman' is positive" in results["kl_error"]
 
-    smoothed = kl_matrix(counts, 1)
+    smoothed, reason = kl_matrix(counts, 1)
+    assert reason is None
     assert smoothed["man"]["woman"] == pytest.approx(entropy([2, 3], [1, 5]))
     assert smoothed["woman"]["man"] == pytest.approx(entropy([1, 5], [2, 3]))
 
@@ -213,9 +203,4 @@ def test_a_class_that_one_group_lacks_is_an_error_that_names_both():
 def test_a_class_that_no_group_has_adds_nothing():
     counts = {"man": {"negative": 3, "other": 0, "neutral": 1}, "woman": {"negative": 1, "other": 0, "neutral": 1}}
 
-    assert kl_matrix(counts)["man"]["woman"] == pytest.approx(entropy([3, 1], [1, 1]))
-
-
-def test_groups_must_have_the_same_labels():
-    with pytest.raises(ValueError, match=r"'woman' have the labels \['neutral'\]"):
-        kl_matrix({"man": {"negative": 1}, "woman": {"neutral": 1}})
+    assert kl_matrix(counts)[0]["man"]["woman"] == pytest.approx(entropy([3, 1], [1, 1]))

@@ -14,7 +14,6 @@ from tests.hb_metrics.regard_bias.interval_designs import DESIGNS, SMALL, simula
 PAIR = {"gender": ("man", "woman")}
 SCORES = {"negative": -1, "neutral": 0, "positive": 1}
 LABELS = {score: label for label, score in SCORES.items()}
-QUICK = {"kl": False, "n_halves": 0, "n_shuffles": 0}
 
 
 def made(num_structures=12, num_seeds=10, num_prompts=3, seed=0, lean=0.3, kept=1.0):
@@ -36,9 +35,7 @@ def made(num_structures=12, num_seeds=10, num_prompts=3, seed=0, lean=0.3, kept=
 def computed(rows, **options):
     groups, structures, prompts, seeds, scores = (list(column) for column in zip(*rows, strict=True))
     labels = [LABELS[score] for score in scores]
-    return regard_bias(
-        labels, groups, structures=structures, prompts=prompts, seeds=seeds, pairs=PAIR, **QUICK | options
-    )
+    return regard_bias(labels, groups, structures=structures, prompts=prompts, seeds=seeds, pairs=PAIR, **options)
 
 
 def group_mean(rows, group):
@@ -218,7 +215,7 @@ def test_a_group_without_texts_and_units_that_are_not_given():
     columns = list(zip(*rows, strict=True))
     labels = [LABELS[score] for score in columns[4]] + ["other"]
 
-    results = regard_bias(labels, [*columns[0], "woman"], structures=[*columns[1], "original"], pairs=PAIR, **QUICK)
+    results = regard_bias(labels, [*columns[0], "woman"], structures=[*columns[1], "original"], pairs=PAIR)
 
     assert results["by_group"]["woman"]["no_interval"] == {
         "structures": "there are no texts that count",

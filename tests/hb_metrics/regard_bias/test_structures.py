@@ -1,9 +1,7 @@
 import pytest
 
-from hb_metrics.regard_bias import structure_results
 from hb_metrics.regard_bias.regard_results import regard_bias
 from tests.hb_metrics.regard_bias.rows import (
-    NO_DRAWS,
     PAIRS,
     SIX,
     close,
@@ -26,7 +24,7 @@ def test_figures_of_structures_are_those_of_loops(missing):
     rows = rows_of(columns)
     structures = sorted(set(columns["structures"]))
 
-    results = computed(columns, pairs=PAIRS, k=3, **NO_DRAWS)
+    results = computed(columns, pairs=PAIRS)
 
     overall, gaps = {}, {name: {} for name in PAIRS}
     for structure in structures:
@@ -47,16 +45,17 @@ def test_figures_of_structures_are_those_of_loops(missing):
             },
         )
     assert list(results["by_structure"]) == structures
-    assert results["best_structures"] == sorted(structures, key=lambda one: (-overall[one], one))[:3]
-    assert results["worst_structures"] == sorted(structures, key=lambda one: (overall[one], one))[:3]
+    whole = [structure for structure in structures if not (missing and structure == "structure 002")]
+    assert results["best_structures"] == sorted(whole, key=lambda one: (-overall[one], one))[:5]
+    assert results["worst_structures"] == sorted(whole, key=lambda one: (overall[one], one))[:5]
     gaps["all"] = {
         structure: mean([gaps[name][structure] for name in PAIRS if gaps[name][structure] is not None])
         for structure in structures
     }
     for name, values in gaps.items():
         known = [structure for structure in structures if values[structure] is not None]
-        assert results["largest_gap"][name] == sorted(known, key=lambda one: (-round(values[one], 12), one))[:3]
-        assert results["smallest_gap"][name] == sorted(known, key=lambda one: (round(values[one], 12), one))[:3]
+        assert results["largest_gap"][name] == sorted(known, key=lambda one: (-round(values[one], 12), one))[:5]
+        assert results["smallest_gap"][name] == sorted(known, key=lambda one: (round(values[one], 12), one))[:5]
     for name in PAIRS:
         known = {structure: gap for structure, gap in gaps[name].items() if gap is not None}
         pooled = results["gaps"][name]
@@ -100,13 +99,13 @@ def test_a_pooled_gap_of_0_is_0_though_thirds_round():
             columns["groups"] += [group] * len(cells[index])
             columns["structures"] += [structure] * len(cells[index])
 
-    assert computed(columns, pairs={"gender": ("man", "woman")}, kl=False)["gaps"]["gender"]["gap"] == 0
+    assert computed(columns, pairs={"gender": ("man", "woman")})["gaps"]["gender"]["gap"] == 0
 
 
-def test_ties_are_in_the_order_of_names_and_fewer_structures_than_k_are_all():
+def test_ties_are_in_the_order_of_names_and_fewer_structures_than_five_are_all():
     columns = of_gaps({"tag": 1, "cleft": 1, "report": 1, "original": 2})
 
-    results = computed(columns, pairs={"gender": ("man", "woman")}, smoothing=1, k=9)
+    results = computed(columns, pairs={"gender": ("man", "woman")}, smoothing=1)
 
     assert results["best_structures"] == ["cleft", "report", "tag", "original"]
     assert results["worst_structures"] == ["original", "cleft", "report", "tag"]
@@ -114,16 +113,11 @@ def test_ties_are_in_the_order_of_names_and_fewer_structures_than_k_are_all():
     assert results["smallest_gap"]["gender"] == results["smallest_gap"]["all"] == ["cleft", "report", "tag", "original"]
 
 
-def test_the_name_for_all_pairs_is_that_of_the_rankings():
-    assert structure_results.ALL_PAIRS == "all"
-
-
 def test_structures_without_a_group_are_in_no_ranking():
     results = regard_bias(
         ["negative", "negative", "positive", "neutral", "positive"],
         ["man", "woman", "man", "woman", "man"],
         structures=["a", "a", "b", "b", "only men"],
-        kl=False,
     )
     assert results["best_structures"] == ["b", "a"]
     assert results["worst_structures"] == ["a", "b"]

@@ -1,7 +1,7 @@
 import pytest
 
-from hb_metrics.regard_bias import cell_means, regard_results
-from tests.hb_metrics.regard_bias.rows import PAIRS, QUICK, SIX, computed, made, of_gaps, without
+from hb_metrics.regard_bias import regard_results
+from tests.hb_metrics.regard_bias.rows import PAIRS, SIX, computed, made, of_gaps, without
 
 
 def test_the_fixed_structures_figures_are_those_of_its_rows_alone():
@@ -30,11 +30,11 @@ def test_a_class_that_the_fixed_structure_lacks_is_reported_there():
 
     assert results["kl_divergence"]["man"]["woman"] == 0
     assert results["fixed"]["kl_divergence"] is None
-    assert results["fixed"]["kl_error"] == cell_means.EMPTY_CLASS_ERROR.format(group="man", label="negative")
+    assert "no row of group 'man' is negative" in results["fixed"]["kl_error"]
 
 
 def test_without_the_fixed_structure_there_is_nothing_beside():
-    results = computed(made(), pairs=PAIRS, fixed_structure="cleft-it", **QUICK)
+    results = computed(made(), pairs=PAIRS, fixed_structure="cleft-it")
 
     assert results["fixed"] is None
     assert {verdict["fixed"] for verdict in results["verdicts"].values()} == {None}
@@ -48,9 +48,10 @@ def test_a_fixed_structure_of_which_all_is_other_has_no_figures():
         for label, structure in zip(columns["predictions"], columns["structures"], strict=True)
     ]
 
-    results = computed(columns, pairs=PAIRS, **QUICK)
+    results = computed(columns, pairs=PAIRS)
 
     assert results["fixed"]["num_counted"] == 0
+    assert results["fixed"]["kl_divergence"] is None
     assert results["fixed"]["gaps"]["gender"]["gap"] is None
     assert results["verdicts"]["gender"]["fixed"] is None
     assert results["by_structure"]["original"]["overall"] is None

@@ -38,26 +38,10 @@ def test_a_reply_that_repeats_the_prompt_parrots(prompt, reply):
     assert is_parroting([prompt], [reply]).tolist() == [True]
 
 
-@pytest.mark.parametrize(("prompt", "reply"), [("तुम कौन", "तम कान"), ("Ich mag schöne Leute", "Ich mag schone Leute")])
-def test_marks_that_make_another_word_count(prompt, reply):
-    assert not is_parroting([prompt], [reply]).any()
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "",
-        "...",
-        "I like kids",
-        "I love being a kid too.",
-        "I love being a kid. 😀",
-        "I love being a kid. What is your favorite book series?",
-        "I am love being a kid.",
-        "I love being kid.",
-    ],
-)
-def test_any_other_reply_does_not(reply):
-    assert is_parroting(["I love being a kid."], [reply]).tolist() == [False]
+def test_any_other_reply_does_not():
+    replies = ["", "...", "I love being a kid too.", "I love being a kid. 😀", "I am love being a kid.", "I love kids."]
+    assert not is_parroting(["I love being a kid."] * len(replies), replies).any()
+    assert not is_parroting(["तुम कौन", "Ich mag schöne Leute"], ["तम कान", "Ich mag schone Leute"]).any()
 
 
 def make_replies():
@@ -72,38 +56,30 @@ def make_replies():
     return [list(column) for column in zip(*(rows[row] for row in rng.permutation(len(rows))), strict=True)]
 
 
-@pytest.mark.parametrize("with_axes", [True, False], ids=["axes", "no axes"])
-def test_the_shares_are_those_of_a_loop_over_the_replies(with_axes):
+def test_the_shares_are_those_of_a_loop_over_the_replies():
     prompts, replies, descriptors, templates, axes = make_replies()
+    biases = {key: float(len(key.descriptor)) for key in map(DescriptorKey, axes, descriptors)}
 
-    results = parroting(prompts, replies, descriptors, templates, axes if with_axes else None)
+    results = parroting(prompts, replies, descriptors, templates, axes, biases)
 
     copied = [prompt.upper() == reply for prompt, reply in zip(prompts, replies, strict=True)]
 
-    def share(**where):
-        columns = {"descriptor": descriptors, "template": templates, "axis": axes}
-        here = [
-            copy for row, copy in enumerate(copied) if all(columns[name][row] == value for name, value in where.items())
-        ]
+    def share(chosen):
+        here = [copy for copy, is_chosen in zip(copied, chosen, strict=True) if is_chosen]
         return pytest.approx(sum(here) / len(here), abs=1e-12)
 
-    if with_axes:
-        by_descriptor = {
-            axis: {
-                name: share(axis=axis, descriptor=name)
-                for a, name in set(zip(axes, descriptors, strict=True))
-                if a == axis
-            }
-            for axis in set(axes)
-        }
-    else:
-        by_descriptor = {name: share(descriptor=name) for name in set(descriptors)}
+    by_descriptor, shares = {}, {}
+    for key in biases:
+        value = share([key == of_row for of_row in zip(axes, descriptors, strict=True)])
+        by_descriptor.setdefault(key.axis, {})[key.descriptor] = value
+        shares[key] = value.expected
     assert results == {
-        "parroting_share": share(),
+        "parroting_share": share([True] * len(copied)),
         "num_parroting": sum(copied),
         "num_replies": len(copied),
         "by_descriptor": by_descriptor,
-        "by_template": {"t": share(template="t"), "u": share(template="u")},
+        "by_template": {name: share([name == template for template in templates]) for name in "tu"},
+        "correlation_with_bias": correlation_with_bias(shares, biases),
     }
     assert 0 < results["num_parroting"] < len(copied)
     assert json.loads(json.dumps(results, allow_nan=False)) == results
@@ -137,19 +113,6 @@ def test_the_p_value_of_few_descriptors_counts_all_orders(number, decimals):
     expected = sum(value >= found - 1e-9 for value in orders) / len(orders)
 
     assert correlation_with_bias(keyed(x), keyed(y))["p_value"] == pytest.approx(expected)
-
-
-def test_a_correlation_like_the_papers_has_the_papers_p_value():
-    # ρ = +0.19 and p = 2e-6 over the paper's some 600 descriptors.
-    rng = np.random.default_rng(2)
-    x, noise = rng.normal(size=(2, 620))
-    results = None
-    for weight in np.linspace(0, 1, 401):
-        results = correlation_with_bias(keyed(x), keyed(weight * x + noise))
-        if results["spearman_rho"] >= 0.19:
-            break
-    assert results["spearman_rho"] == pytest.approx(0.19, abs=0.003)
-    assert results["p_value"] == pytest.approx(2e-6, rel=0.5)
 
 
 def test_descriptors_with_one_number_are_counted():

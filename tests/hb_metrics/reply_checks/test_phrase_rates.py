@@ -12,11 +12,6 @@ from hb_metrics.reply_checks.phrase_rates import (
 from hb_metrics.stats.bias_values import DescriptorKey
 
 
-def found_in(reply, phrases=PAPER_PHRASES):
-    rates = phrase_rates([reply], ["old"], ["age"], phrases=phrases)["phrases"]
-    return [phrase for under in rates.values() for phrase, rate in under.items() if rate == 1]
-
-
 def test_the_phrases_are_the_papers():
     # Table 14, in its order.
     assert PAPER_PHRASES == {
@@ -64,14 +59,8 @@ def test_the_phrases_are_the_papers():
     ],
 )
 def test_phrases_are_found_between_word_boundaries(reply, phrases):
-    assert found_in(reply) == phrases
-
-
-def test_own_phrases_are_taken_as_they_are():
-    own = {"thanks": ["Thank  You", "(why?)", "that’s it"]}
-
-    assert found_in("thank you, that's it (why?)", own) == own["thanks"]
-    assert found_in("thank you why", own) == ["Thank  You"]
+    rates = phrase_rates([reply], ["old"], ["age"], [])["phrases"]
+    assert [phrase for under in rates.values() for phrase, rate in under.items() if rate == 1] == phrases
 
 
 def make_replies():
@@ -96,7 +85,7 @@ def test_the_rates_are_those_of_a_loop_over_the_replies():
         DescriptorGroup("empty", []),
     ]
 
-    results = phrase_rates(replies, descriptors, axes, groups=groups)
+    results = phrase_rates(replies, descriptors, axes, groups)
 
     def rates(keys=None):
         here = [
@@ -153,5 +142,3 @@ def test_small_groups_have_all_descriptors_in_alphabetical_order():
 
     assert [key.descriptor for key in sympathy.descriptors] == ["a", "b", "c"]
     assert confusion.descriptors == []
-    (own,) = most_biased_descriptors(values, axes={"mine": ["ability"]}, size=2)
-    assert own == ("mine", [DescriptorKey("ability", "a"), DescriptorKey("ability", "b")])

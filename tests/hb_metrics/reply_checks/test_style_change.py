@@ -75,29 +75,6 @@ def test_every_result_equals_loops_over_descriptors_and_styles():
     assert json.loads(json.dumps(results, allow_nan=False)) == results
 
 
-def test_numbers_like_the_papers_read_like_the_papers():
-    # Table 15, first row: variance 1.94, change −1.18; mean 2.40 %, change −0.82 %; five descriptors each way.
-    pattern = np.tile([1.0, -1.0], 10)
-    before = 0.0240 + np.sqrt(1.94e-3) * pattern
-    after = 0.0158 + np.sqrt(0.76e-3) * pattern
-    names = [f"term {number:02}" for number in range(20)]
-    runs = [RunStyles(keys_of(names), values[:, None], ["Sympathetic"]) for values in (before, after)]
-
-    (results,) = style_change(*runs)["styles"]
-
-    assert {name: round(value, 2) for name, value in results["variance"].items()} == {
-        "before": 1.94,
-        "after": 0.76,
-        "change": -1.18,
-    }
-    assert {name: round(100 * value, 2) for name, value in results["mean"].items()} == {
-        "before": 2.40,
-        "after": 1.58,
-        "change": -0.82,
-    }
-    assert len(results["biggest_decreases"]) == len(results["biggest_increases"]) == 5
-
-
 def test_ties_of_movers_are_in_alphabetical_order():
     labels = ["Calm", "Warm"]
     old = np.array([[0.5, 0.5]] * 4)
@@ -114,9 +91,7 @@ def test_ties_of_movers_are_in_alphabetical_order():
 
 def test_runs_with_other_styles_or_terms_are_rejected():
     run = make_run(0, "abcd")
-    with pytest.raises(ValueError, match="style 3 is 'Calm' before and 'Warm' after"):
+    with pytest.raises(ValueError, match="different styles"):
         style_change(run, run._replace(labels=[*LABELS[:3], "Warm"]))
-    with pytest.raises(ValueError, match="style 3 is 'Calm' before and missing after"):
-        style_change(run, run._replace(labels=LABELS[:3], descriptor_means=run.descriptor_means[:, :3]))
     with pytest.raises(ValueError, match="0 descriptors in common"):
         style_change(run, make_run(0, "wxyz"))

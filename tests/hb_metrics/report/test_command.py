@@ -1,14 +1,12 @@
 """`python -m hb_metrics.report`: which page it writes where, and what it refuses in one line."""
 
 import json
-import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from hb_metrics.report.__main__ import main
-from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import LAYOUT
 from tests.hb_metrics.made_results import change_results, dialogue_run, full_run, write_results, write_tuning_runs
 from tests.hb_metrics.pages import check_sound, read_page
@@ -65,10 +63,8 @@ def test_names_that_do_not_fit_are_refused(folders, tmp_path, capsys):
     def error(*arguments):
         return failing([*arguments, "--output", tmp_path / "c.html"], capsys)
 
-    assert "2 names for 3 runs" in error(*folders[:3], "--names", "one", "two")
-    assert "'one' is the name of more than one run" in error(*folders[:2], "--names", "one", "one")
-    assert "a run's name is empty" in error(*folders[:2], "--names", "one", " ")
-    assert "--names are for several runs, and there is one" in error(folders[0], "--names", "one")
+    assert "give each of the 3 runs another name" in error(*folders[:3], "--names", "one", "two")
+    assert "--names needs two or more runs" in error(folders[0], "--names", "one")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -77,7 +73,7 @@ def test_every_later_run_has_something_in_common_with_the_first(copied, capsys):
     names = ("generation", "offensiveness", "dialogue")
     change_results(copied[2], lambda results: [results.pop(name) for name in names])
 
-    assert f"and '{copied[2]}' likelihood;" in failing(copied[:3], capsys)
+    assert f"and '{copied[2]}' have no measurement in common;" in failing(copied[:3], capsys)
 
 
 def test_what_is_no_run_is_named(copied, tmp_path, capsys):
@@ -86,11 +82,7 @@ def test_what_is_no_run_is_named(copied, tmp_path, capsys):
     assert "there is no folder" in failing([copied[1], "--output", tmp_path / "no" / "a.html"], capsys)
     for text, error in (
         ("[1]", "does not hold the results of a run"),
-        ('{"run": 1}', "does not hold the results of a run"),
-        ('{"run": {}, "generation": null}', "does not hold the results of a run"),
-        ('{"run": {}, "generation": [1]}', "does not hold the results of a run"),
         ("{", "cannot be read"),
-        ("", "move it away, or measure again in another folder"),
         (json.dumps({"run": {"layout": {"version": LAYOUT}}}), "the results lack "),
         (
             json.dumps({"run": {"layout": {"version": LAYOUT}}, "dialogue": {}}),
@@ -108,27 +100,10 @@ def test_a_damaged_file_is_named(name, copied, capsys):
     assert failing(copied[:2], capsys).startswith(error)
 
 
-@pytest.mark.parametrize(
-    ("layout", "versions", "layout_there", "release"),
-    [
-        (None, {"holistic-bias": "0.3.0"}, 1, "0.3.0"),  # earlier releases record no layout
-        (None, {"holistic-bias": None}, 1, "not recorded"),
-        (None, None, 1, "not recorded"),
-        ({"version": LAYOUT + 1}, {"holistic-bias": "9.0.0"}, LAYOUT + 1, "9.0.0"),
-        ("2", {"holistic-bias": "0.3.0"}, 1, "0.3.0"),
-    ],
-)
-def test_a_run_of_another_layout_is_refused(layout, versions, layout_there, release, tmp_path, capsys):
+def test_a_run_of_another_layout_is_rejected(tmp_path, capsys):
     results = dialogue_run()
-    results["run"] |= {"layout": layout, "versions": versions}
+    results["run"] |= {"layout": {"version": LAYOUT + 1}, "versions": {"holistic-bias": "9.0.0"}}
     folder = write_results(tmp_path / "old", results)
-    error = (
-        f"'{folder}' holds a run of another release, whose files have another layout (layout {layout_there}, now "
-        f"{LAYOUT}); measure again in a new folder, or use the release of that run: {release}"
-    )
-
-    with pytest.raises(ValueError, match=f"^{re.escape(error)}$"):
-        read_run(folder)
-
-    assert failing([folder], capsys) == f"hb_metrics.report: {error}"
-    assert failing([write_results(tmp_path / "new", full_run()), folder], capsys) == f"hb_metrics.report: {error}"
+    error = failing([write_results(tmp_path / "new", full_run()), folder], capsys)
+    assert error.startswith(f"hb_metrics.report: '{folder}' holds a run of another release")
+    assert error.endswith(": 9.0.0")

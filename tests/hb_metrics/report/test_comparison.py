@@ -10,7 +10,6 @@ from hb_metrics.measurements import GENERATION, MEASUREMENTS
 from hb_metrics.report.comparison import comparison_warnings, differing_settings, write_comparison
 from hb_metrics.report.markdown import overview_markdown
 from tests.hb_metrics.made_results import (
-    add_dialogue,
     change_results,
     dialogue_run,
     full_run,
@@ -89,23 +88,6 @@ def test_a_measurement_of_one_run_is_named_and_left_out(copied, tmp_path):
     assert set(page.figures()) == {"runs-likelihood"}
     assert "Generation bias (in before); Offensiveness (in before); Dialogue perplexity (in before)." in page.text
     assert page.terms() is None
-
-
-def test_runs_without_anything_in_common_are_refused(folders, tmp_path):
-    made = [
-        write_results(tmp_path / "a", add_dialogue(regard_run(regard_of(num_structures=3)))),
-        write_results(tmp_path / "b", dialogue_run()),
-        write_results(tmp_path / "c", likelihood_run(some_prompts())),
-        write_results(tmp_path / "d", {"run": dialogue_run()["run"]}),
-    ]
-
-    with pytest.raises(ValueError, match=r"measured dialogue, regard and '.*c' likelihood; choose runs that have a"):
-        write_comparison(made[:3], tmp_path / "comparison.html")
-    with pytest.raises(ValueError, match=r"'.*d' nothing; choose runs"):
-        write_comparison([made[0], made[3]], tmp_path / "comparison.html")
-    with pytest.raises(ValueError, match="1 run to compare; name the folders of two runs or more"):
-        write_comparison(folders[:1], tmp_path / "comparison.html")
-    assert not (tmp_path / "comparison.html").exists()
 
 
 def test_the_overview_has_every_figure_of_every_run(folders, page):
@@ -235,13 +217,6 @@ def test_markdown_has_the_main_figures_of_each_run(folders):
     assert notes.startswith("In brackets: 95% intervals.")
     assert notes.count("Styles classified by classifier (digest 12).") == 1
     assert "Offensiveness classified by classifier (digest 13); a note." in notes
-
-
-def test_notes_of_one_run_are_named_after_it(copied):
-    change_results(copied[0], lambda results: results["run"]["style_classifier"].update(name="other", digest="77"))
-    notes = overview_markdown(copied, [HOSTILE, "a | b", "c", "d"]).split("\n\n")[1]
-    assert "a \\| b: Styles classified by classifier (digest 12)." in notes
-    assert "Different classifiers gave the styles" in notes
 
 
 def test_names_with_html_in_them_are_shown_as_text(folders, tmp_path):

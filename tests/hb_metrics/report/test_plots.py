@@ -9,8 +9,6 @@ import pytest
 from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
 from hb_metrics.measurements.generation.terms import Term
 from hb_metrics.measurements.likelihood.plots import perplexity_figure
-from hb_metrics.measurements.regard.plots import ends_figure
-from hb_metrics.measurements.regard.structures import Ends
 from hb_metrics.measurements.robustness.figures import Measure
 from hb_metrics.measurements.robustness.plots import templates_figure
 from hb_metrics.report.layout import numbers, rendering
@@ -41,7 +39,6 @@ def every_plot(name):
         frequency_figure: (terms, name),
         figures_plot: ([figure], name, [PLAIN, name]),
         runs_plot: ({name: [figure], "other": [figure._replace(value=None)]}, name),
-        ends_figure: ([Ends(name, {name: 0.1}, [name], [name])], [0.1], name, (name, name)),
         templates_figure: (Measure(name, "bias", robust, figure),),
     }
 

@@ -32,15 +32,7 @@ def test_runs_are_named_by_the_first_thing_that_tells_all_of_them_apart(describe
     assert run_names(runs_of(*described)) == names
 
 
-@pytest.mark.parametrize(
-    ("names", "error"),
-    [
-        (["one", "two", "three"], "3 names for 2 runs"),
-        (["one"], "1 names for 2 runs"),
-        (["one", "one"], "'one' is the name of more than one run"),
-        (["one", " "], "a run's name is empty"),
-    ],
-)
-def test_names_that_do_not_tell_runs_apart_are_refused(names, error):
-    with pytest.raises(ValueError, match=error):
+@pytest.mark.parametrize("names", [["one", "two", "three"], ["one"], ["one", "one"], ["one", " "]])
+def test_names_that_do_not_tell_runs_apart_are_rejected(names):
+    with pytest.raises(ValueError, match="give each of the 2 runs another name"):
         run_names(runs_of(("m", None, "x"), ("n", None, "y")), names)

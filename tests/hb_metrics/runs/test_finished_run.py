@@ -3,14 +3,11 @@
 import json
 import re
 import shutil
-import time
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hb_dataset import load_table
 from hb_dataset.prompts import config_vocabulary
@@ -18,7 +15,6 @@ from hb_metrics.inference.classifiers.classifier import probability_schema
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA
 from hb_metrics.runs.finished_run import (
     StyleShards,
-    read_bias_values,
     read_prompts,
     read_reply_table,
     read_run,
@@ -26,24 +22,19 @@ from hb_metrics.runs.finished_run import (
     read_styles,
 )
 from hb_metrics.runs.run_folder import (
-    BIAS_VALUES_FILE,
     LAYOUT,
-    OTHER_LAYOUT_ERROR,
     PROMPTS_FILE,
+    REPLIES,
     RUN_FILE,
     SHARD_RUN,
+    STYLE_MEANS_FILE,
     run_digest,
     with_plurals,
-    write_prompts,
     write_table,
 )
-from hb_metrics.stats.bias_values import DescriptorKey, bias_values
+from hb_metrics.stats.bias_values import DescriptorKey
 
 SIZES = (5, 1, 7, 0, 4)  # of shards; one is empty
-
-
-def exactly(message):
-    return f"^{re.escape(message)}$"
 
 
 def write_shards(folder, values, sizes, precision="float32"):
@@ -66,74 +57,12 @@ def values():
     return np.random.default_rng(0).dirichlet(np.ones(6), sum(SIZES)).astype(np.float32)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, values):
-    return write_shards(tmp_path_factory.mktemp("styles") / "shards", values, SIZES)
-
-
-bounds = st.none() | st.integers(-20, 20)
-
-
-@given(slices=st.lists(st.builds(slice, bounds, bounds), min_size=1, max_size=8))
-@settings(max_examples=40, deadline=None)
-def test_slices_are_those_of_the_whole_array_in_any_order(slices, folder, values):
-    shards = StyleShards(folder)
-    for rows in slices:
-        block = shards[rows]
-        assert (block.dtype, block.shape) == (values.dtype, values[rows].shape)
-        assert np.array_equal(block, values[rows])
-
-
-def test_its_ids_shape_and_length(folder, values):
-    shards = StyleShards(folder)
+@pytest.mark.parametrize("precision", ["float32", "float16", "float64"])
+def test_slices_are_those_of_the_whole_array(precision, tmp_path, values):
+    shards = StyleShards(write_shards(tmp_path / "s", values, SIZES, precision))
     assert shards.ids == [f"id {row}" for row in range(len(values))]
-    assert (shards.shape, len(shards)) == (values.shape, len(values))
-
-
-def test_a_slice_is_a_copy(folder, values):
-    shards = StyleShards(folder)
-    shards[0:3][:] = 9
-    assert np.array_equal(shards[0:3], values[0:3])
-
-
-@pytest.mark.parametrize("rows", [slice(0, 8, 2), slice(None, None, -1)])
-def test_a_slice_with_a_step_is_refused_rather_than_read_without_it(rows, folder):
-    with pytest.raises(ValueError, match=f"step 1, not {rows.step}"):
-        StyleShards(folder)[rows]
-
-
-def test_not_more_than_a_shard_is_kept(tmp_path):
-    values = np.random.default_rng(1).random((40_000, 50), dtype=np.float32)
-    shards = StyleShards(write_shards(tmp_path / "s", values, [4000] * 10))
-    shard, before = 4000 * 50 * 4, pa.total_allocated_bytes()
-    for start in range(0, 40_000, 3000):  # across their borders too
-        assert np.array_equal(shards[start : start + 3000], values[start : start + 3000])
-        deadline = time.monotonic() + 10
-        while pa.total_allocated_bytes() - before > shard and time.monotonic() < deadline:
-            time.sleep(0.01)  # what Arrow's threads read with is freed a little later
-        assert pa.total_allocated_bytes() - before <= shard
-
-
-@pytest.mark.parametrize("alpha", [0, 1, 2])
-@pytest.mark.parametrize("precision", ["float32", "float16"])
-@pytest.mark.parametrize("batch_size", [3, 7, 1000])
-def test_bias_values_are_those_of_the_array(alpha, precision, batch_size, tmp_path):
-    rng = np.random.default_rng(2)
-    values = rng.dirichlet(np.ones(9), 60).astype(precision)
-    columns = [rng.choice(list(letters), 60).tolist() for letters in ("abcde", "tuv", "xy")]
-    shards = StyleShards(write_shards(tmp_path / "s", values, (17, 20, 1, 22), precision))
-
-    from_shards = bias_values(shards, *columns, alpha=alpha, batch_size=batch_size)
-
-    assert shards[:].dtype == precision
-    for mine, expected in zip(from_shards, bias_values(values, *columns, alpha=alpha), strict=True):
-        assert np.array_equal(mine, expected)
-
-
-def test_a_folder_without_style_vectors_is_told(tmp_path):
-    for folder in (tmp_path, tmp_path / "none"):
-        with pytest.raises(ValueError, match="has no style vectors"):
-            StyleShards(folder)
+    assert (shards.shape, len(shards), shards[:].dtype) == (values.shape, len(values), precision)
+    assert np.array_equal(shards[3:9], values.astype(precision)[3:9])
 
 
 def test_a_damaged_shard_is_named(tmp_path, values):
@@ -152,31 +81,6 @@ def test_replies_that_are_in_several_files_are_not_counted_twice(tmp_path, value
             StyleShards(folder) if folder.name == "s" else read_reply_table(run[0].folder)
 
 
-def test_a_folder_without_results_is_told(tmp_path):
-    with pytest.raises(ValueError, match=re.escape(f"'{tmp_path}' has no results.json")):
-        read_run(tmp_path)
-    path = tmp_path / "results.json"
-    for content in ("[]", "{}", '{"run": 5}', "null"):
-        path.write_text(content)
-        with pytest.raises(ValueError, match=re.escape(f"'{path}' does not hold the results of a run")):
-            read_run(tmp_path)
-    path.write_text('{"run": {"model": ')
-    with pytest.raises(ValueError, match=re.escape(f"'{path}' cannot be read")):
-        read_run(tmp_path)
-    record = {"layout": {"version": LAYOUT}, "a": 1}
-    path.write_text(json.dumps({"run": record}))
-    assert read_run(tmp_path) == (tmp_path, {"run": record})
-
-
-@pytest.mark.parametrize("versions", [{}, {"versions": {"holistic-bias": "0.0.9"}}])
-def test_a_run_of_an_earlier_layout_is_refused_with_what_to_do(versions, tmp_path):
-    (tmp_path / "results.json").write_text(json.dumps({"run": {"settings": {}, **versions}}))
-    with pytest.raises(ValueError, match="measure again in a new folder, or use the release of that run") as error:
-        read_run(tmp_path)
-    release = "0.0.9" if versions else "not recorded"
-    assert str(error.value) == OTHER_LAYOUT_ERROR.format(folder=tmp_path, other=1, layout=LAYOUT, release=release)
-
-
 @pytest.fixture
 def run(tmp_path):
     """A run with replies to some prompts, in shards of another order than the prompts."""
@@ -193,7 +97,7 @@ def run(tmp_path):
     record = {"layout": {"version": LAYOUT}}
     (tmp_path / RUN_FILE).write_text(json.dumps(record))
     (tmp_path / "results.json").write_text(json.dumps({"run": record}))
-    write_prompts(tmp_path, with_plurals(prompts, config_vocabulary("v1.0-small")))
+    write_table(tmp_path / PROMPTS_FILE, with_plurals(prompts, config_vocabulary("v1.0-small")))
     (tmp_path / "replies").mkdir()
     mark = {SHARD_RUN: run_digest(tmp_path).encode()}
     for index, part in enumerate((replies[:4], replies[4:])):
@@ -226,62 +130,6 @@ def test_replies_stand_beside_what_their_prompts_are_about_in_the_order_of_the_p
         assert column == [row[name] for row in nonempty]
 
 
-def test_replies_that_are_gone_are_none_and_those_to_other_prompts_are_refused(run):
-    finished, _ = run
-    prompts = read_prompts(finished.folder)
-    fewer = prompts.slice(2)  # two of the replies are to the first two prompts
-    for read in (read_reply_table, read_stored_replies):
-        with pytest.raises(ValueError, match=r"2 of the replies .* to none of its prompts"):
-            read(finished.folder, fewer)
-    shutil.rmtree(finished.folder / "replies")
-    assert read_reply_table(finished.folder) is None
-    assert read_stored_replies(finished.folder) is None
-
-
-def test_replies_and_prompts_of_another_run_are_refused(run):
-    finished, _ = run
-    for path in (finished.folder / PROMPTS_FILE, finished.folder / "replies" / "00001-of-00002.parquet"):
-        content, table = path.read_bytes(), pq.read_table(path)
-        pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), path)
-        for read in (read_reply_table, read_stored_replies):
-            with pytest.raises(ValueError, match=re.escape(str(path)) + ".* is of another run"):
-                read(finished.folder)
-        path.write_bytes(content)
-    assert read_stored_replies(finished.folder) is not None
-    (finished.folder / PROMPTS_FILE).unlink()
-    message = f"'{finished.folder}' has no {PROMPTS_FILE}; give the folder of a run"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        read_stored_replies(finished.folder)
-
-
-def test_bias_values_are_read_unless_of_another_run(run):
-    finished, _ = run
-    with pytest.raises(ValueError, match=re.escape(f"'{finished.folder}' has no style vectors")):
-        read_bias_values(finished)
-    path, table = finished.folder / BIAS_VALUES_FILE, pa.table({"id": ["a", "b"], "bias_value": [0.5, -0.25]})
-    write_table(path, table)
-    assert read_bias_values(finished).equals(table)
-    pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), path)
-    with pytest.raises(ValueError, match=re.escape(str(path)) + ".* is of another run"):
-        read_bias_values(finished)
-
-
-def test_mean_styles_are_read(run):
-    finished, _ = run
-    assert read_styles(finished) is None
-    columns = {"axis": ["age", "age"], "descriptor": ["old", "young"], "num": [1, 2]}
-    columns |= {"style: Kind": [0.5, 0.25], "style: Cold (Distant)": [0.5, 0.75]}
-    pq.write_table(pa.table(columns), finished.folder / "style_means.parquet")
-    styles = read_styles(finished)
-    assert styles[0] == [DescriptorKey("age", "old"), DescriptorKey("age", "young")]
-    assert styles[1].tolist() == [[0.5, 0.5], [0.25, 0.75]]
-    assert styles[2] == ["Kind", "Cold (Distant)"]
-    table = pq.read_table(finished.folder / "style_means.parquet")
-    pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), finished.folder / "style_means.parquet")
-    with pytest.raises(ValueError, match="is of another run than the one that is recorded beside it"):
-        read_styles(finished)
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, -0.5, 7.0, None])
 def test_what_is_no_probability_is_not_taken_for_one(value, tmp_path):
     rows = pa.array([[0.5, 0.5], None if value is None else [1.0, value]], pa.list_(pa.float32(), 2))
@@ -301,18 +149,73 @@ def test_shards_of_other_styles_are_refused(column, tmp_path):
         StyleShards(tmp_path)
 
 
-def test_mean_styles_and_bias_values_that_are_no_numbers_are_refused(run):
+@pytest.mark.parametrize("content", ["[]", "{}", '{"run": 5}', "null", '{"run": {}, "generation": 3}', '{"run": {"mo'])
+def test_what_are_no_results_is_rejected(content, tmp_path):
+    for wrong in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(ValueError, match=re.escape(f"'{wrong}' has no results.json")):
+            read_run(wrong)
+    (tmp_path / "results.json").write_text(content)
+    with pytest.raises(ValueError, match=re.escape(f"'{tmp_path / 'results.json'}' ")):
+        read_run(tmp_path)
+
+
+def test_replies_to_other_prompts_are_rejected(run):
     finished, _ = run
-    path = finished.folder / "style_means.parquet"
-    pq.write_table(pa.table({"axis": ["age"], "descriptor": ["old"], "style: Kind": [np.nan]}), path)
-    with pytest.raises(
-        ValueError, match=exactly(f"'{path}' has nan in column 'style: Kind', which no run writes")[:-1]
+    prompts = read_prompts(finished.folder)
+    with pytest.raises(ValueError, match=r"2 of the replies .* to none of its prompts"):
+        read_reply_table(finished.folder, prompts.slice(2))
+    shutil.rmtree(finished.folder / REPLIES)
+    assert read_stored_replies(finished.folder) is None
+
+
+def test_missing_files_are_named_and_missing_styles_are_none(run):
+    finished, _ = run
+    assert read_styles(finished) is None
+    (finished.folder / PROMPTS_FILE).unlink()
+    for read, name in (
+        (lambda: read_stored_replies(finished.folder), PROMPTS_FILE),
+        (lambda: StyleShards(finished.folder), "style vectors"),
     ):
-        read_styles(finished)
-    pq.write_table(pa.table({"axis": ["age"], "descriptor": ["old"]}), path)
-    with pytest.raises(ValueError, match="lacks the columns axis, descriptor and 'style: …' of mean styles"):
-        read_styles(finished)
-    path = finished.folder / BIAS_VALUES_FILE
-    pq.write_table(pa.table({"id": ["a"], "bias_value": [np.inf]}), path)
-    with pytest.raises(ValueError, match="has inf in column 'bias_value'"):
-        read_bias_values(finished)
+        with pytest.raises(ValueError, match=re.escape(f"'{finished.folder}' has no {name}")):
+            read()
+
+
+def test_mean_styles_and_bias_values_are_read(run):
+    finished, _ = run
+    columns = {"axis": ["age", "age"], "descriptor": ["old", "young"], "num": [1, 2]}
+    columns |= {"style: Kind": [0.5, 0.25], "style: Cold (Distant)": [0.5, 0.75]}
+    write_table(finished.folder / STYLE_MEANS_FILE, pa.table(columns))
+    styles = read_styles(finished)
+    assert styles[0] == [DescriptorKey("age", "old"), DescriptorKey("age", "young")]
+    assert styles[1].tolist() == [[0.5, 0.5], [0.25, 0.75]]
+    assert styles[2] == ["Kind", "Cold (Distant)"]
+
+
+READERS = {
+    PROMPTS_FILE: lambda run: read_reply_table(run.folder),
+    f"{REPLIES}/00001-of-00002.parquet": lambda run: read_stored_replies(run.folder),
+    STYLE_MEANS_FILE: read_styles,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_files_of_another_run_are_rejected(name, run):
+    finished, _ = run
+    path = finished.folder / name
+    table = pq.read_table(path) if path.is_file() else pa.table({"id": ["a"]})
+    pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), path)
+    with pytest.raises(ValueError, match=re.escape(f"'{path}' is of another run")):
+        READERS[name](finished)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "message"),
+    [
+        (STYLE_MEANS_FILE, {"axis": ["age"], "descriptor": ["old"], "style: Kind": [np.nan]}, "nan in column 'style:"),
+        (STYLE_MEANS_FILE, {"axis": ["age"], "descriptor": ["old"]}, "lacks the columns axis, descriptor and 'style:"),
+    ],
+)
+def test_means_that_are_no_numbers_are_rejected(name, columns, message, run):
+    pq.write_table(pa.table(columns), run[0].folder / name)
+    with pytest.raises(ValueError, match=message):
+        READERS[name](run[0])

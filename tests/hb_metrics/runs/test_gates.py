@@ -50,25 +50,15 @@ def test_a_limit_that_no_share_can_be_above_is_no_gate(form):
     assert exceeded({"one": {}}, [OneFigure(0.01, form=form)], {"one_figure": 0.02}) == []
 
 
-def test_a_figure_that_was_not_measured_fails():
-    assert len(exceeded({}, [OneFigure(0.0)], {"one_figure": 1})) == 1
-
-
 def test_how_limits_are_written():
     assert read_gates(None) == {}
     assert read_gates("full_gen_bias=12, offensive_replies=.02") == {"full_gen_bias": 12, "offensive_replies": 0.02}
-    assert read_gates('{"full_gen_bias": 12}') == {"full_gen_bias": 12}
 
 
-@pytest.mark.parametrize("text", ["", "full_gen_bias", "full_gen_bias=", "=1", "a=nan", "a=inf", "a=1,,b=2", "{1"])
+@pytest.mark.parametrize("text", ["", "full_gen_bias", "full_gen_bias=", "=1", "a=nan", "a=inf", "a=1,,b=2", "a=1,a=2"])
 def test_limits_of_another_form_are_refused(text):
-    with pytest.raises(ValueError, match="write figure=limit"):
+    with pytest.raises(ValueError, match=r"write figure=limit|the figure 'a' twice"):
         read_gates(text)
-
-
-def test_a_limit_given_twice_is_refused():
-    with pytest.raises(ValueError, match="names the figure 'a' twice"):
-        read_gates("a=1,a=2")
 
 
 def test_names_differ_and_others_are_refused_with_those_allowed():

@@ -85,6 +85,7 @@ SMALL = [
     Design("a difference", constant(8), 10, 3, 8, effect=0.6),
     Design("one reply in a tenth of the cells", some(8, 0.1, 1), 12, 3, 8),
     Design("two replies in each cell", constant(2), 10, 3, 8, given=False),
+    Design("unlike axes", some(8, 0.1, 2), 12, 4, 8, metric=AXIS, axes=(6, 6), axis_spread=(0.2, 1.6), axis_style=1.0),
 ]
 ALL = [
     *SMALL,
@@ -139,7 +140,7 @@ ALL = [
     Design("summed cluster, large effect", constant(8), effect=1.2, metric=SUMMED),
     Design("summed cluster, five descriptors, 26 templates", constant(8), 5, 26, effect=0.6, metric=SUMMED),
     Design("summed cluster, two descriptors", constant(8), descriptors=2, effect=0.6, metric=SUMMED, given=False),
-    Design("a rare style", constant(8), concentration=0.3, peaked=True, metric=ONE_STYLE, given=False),
+    Design("a rare style", constant(8), concentration=0.3, peaked=True, metric=ONE_STYLE, too_wide=0.45),
     Design("an axis of ten", constant(8), metric=AXIS),
     Design("an axis of ten, 10 % have one reply", some(8, 0.1, 1), metric=AXIS),
     *(

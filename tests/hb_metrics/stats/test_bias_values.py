@@ -204,7 +204,7 @@ def test_columns_have_to_be_of_one_length(short):
     ("column", "name"), [("axes", "axis"), ("descriptors", "descriptor"), ("templates", "template")]
 )
 def test_a_missing_value_is_named(column, name):
-    with pytest.raises(ValueError, match=f"{name} is missing in row 1"):
+    with pytest.raises(ValueError, match=f"{name} in row 1 is None"):
         bias_values(np.full((2, 2), 0.5), **{**ROW, column: ["x", None]})
     with pytest.raises(ValueError, match=f"{name} in row 0 is 1.5"):
         bias_values(np.full((2, 2), 0.5), **{**ROW, column: [1.5, "x"]})

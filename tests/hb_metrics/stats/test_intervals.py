@@ -95,19 +95,55 @@ def test_the_variance_is_that_of_the_debiased_value():
         assert np.mean(variances[ddof]) == pytest.approx(np.var(values[ddof]), rel=0.1), ddof
 
 
-def test_degrees_of_freedom_are_those_of_the_variance():
+def test_the_variance_of_style_vectors_that_vary_much_is_not_too_low():
+    # Where replies are nearly of one style each, as in the widest of unlike axes. Exact, by the formula of the module.
+    rng = np.random.default_rng(11)
+    means = np.exp(rng.normal(size=(4, 1, 20)) + 0.7 * rng.normal(size=(4, 6, 20)))
+    means /= means.sum(axis=-1, keepdims=True)
+    size, number = 8, means.shape[1]
+    covariances = (means[..., None] * np.eye(20) - means[..., None] * means[..., None, :]) / 2  # concentration 1
+    apart = means - means.mean(axis=1, keepdims=True)
+    linear = 4 * np.einsum("tdi,tdij,tdj->", apart, covariances, apart) / size
+    squares, summed = np.sum(covariances**2), covariances.sum(axis=1)
+    at_zero = 2 * (1 - 1 / number) ** 2 * squares / (size * (size - 1))
+    at_zero += 2 / number**2 * (np.sum(summed**2) - squares) / size**2
+
+    estimates = []
+    for _ in range(300):
+        moments, plain, noise = [], [], []
+        for template in means:
+            cells = [rng.dirichlet(mean, size) for mean in template]
+            moments.append(cell_moments(cells, 0))
+            plain.append(np.array([rows.mean(axis=0) for rows in cells]).var(axis=0).sum())
+            noise.append((1 - 1 / number) * np.mean([rows.var(axis=0, ddof=1).sum() / size for rows in cells]))
+        value = np.mean(plain) - np.mean(noise)
+        estimate = bias_variance(moments, value, np.mean(plain))
+        estimates.append([estimate.at_zero, estimate.slope * value])
+
+    scale = (number * len(means)) ** 2
+    found = np.mean(estimates, axis=0) * scale
+    assert found[0] == pytest.approx(at_zero, rel=0.05)
+    assert found[1] == pytest.approx(linear, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("counts", "fewest"),
+    # Too few where cells have two replies, which get the mean of the others: how unlike these are counts as error.
+    [([8] * 40, 0.8), ([8] * 32 + [2] * 8, 0.7), ([6, 9, 12, 20] * 10, 0.8)],
+    ids=["equal", "two", "unequal"],
+)
+def test_degrees_of_freedom_are_those_of_the_variance(counts, fewest):
     # Satterthwaite's: 2 mean² / variance of the estimated variance.
     rng = np.random.default_rng(7)
     estimates = []
     for _ in range(600):
-        cells = [rng.normal(size=(8, 6)) for _ in range(40)]
+        cells = [rng.normal(size=(count, 6)) for count in counts]
         plain = np.array([rows.mean(axis=0) for rows in cells]).var(axis=0).sum()
         estimates.append(bias_variance([cell_moments(cells, 0)], 0.0, plain))
 
     variances = np.array([estimate.at_zero for estimate in estimates])
-    # Up to 2.5 times too many: the error of the cells' common spread is not counted.
     expected = 2 * variances.mean() ** 2 / variances.var()
-    assert 0.8 <= np.median([estimate.freedom for estimate in estimates]) / expected <= 2.5
+    assert fewest <= np.median([estimate.freedom for estimate in estimates]) / expected <= 1.25
 
 
 def found_of(replies, counts, num_templates=2, **options):

@@ -63,7 +63,8 @@ def write_run(folder, labels, groups, *, tag=None, clusters=None, replies_per_ce
     pq.write_table(some_prompts(), folder / "prompts.parquet")
     for name in ("replies", "style_probabilities"):
         (folder / name).mkdir()
-    table = pa.table({"id": replies.ids, "text": replies.prompts, "reply": replies.texts})
+    columns = {"id": replies.ids, "text": replies.prompts, "reply": replies.texts}
+    table = pa.table({**columns, "question": pa.nulls(len(replies.ids), pa.string())})
     pq.write_table(table, folder / "replies" / "00000-of-00001.parquet")
     rows = np.random.default_rng(0).permutation(len(styles))  # shards may have replies in another order
     for index, part in enumerate(np.array_split(rows, 2)):

@@ -7,7 +7,6 @@ from scipy.spatial.distance import squareform
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from hb_metrics.style_clusters.clustering import (
-    adjusted_rand_index,
     best_jaccards,
     choose_cut,
     distances_of,
@@ -46,17 +45,6 @@ def test_trees_and_silhouettes_are_those_of_the_libraries():
             assert adjusted_rand_score(ours, fcluster(tree, number, "maxclust")) == 1
             expected = silhouette_score(distances, ours, metric="precomputed")
             assert silhouette(distances, ours) == pytest.approx(expected)
-
-
-def test_adjusted_rand_index_is_that_of_scikit_learn():
-    rng = np.random.default_rng(0)
-    for number in (2, 5, 20):
-        for _ in range(4):
-            first, second = (np.unique(rng.integers(number, size=20), return_inverse=True)[1] for _ in "ab")
-            assert adjusted_rand_index(first, second) == pytest.approx(adjusted_rand_score(first, second))
-    alone, one = np.arange(5), np.zeros(5, int)
-    assert adjusted_rand_index(alone, alone) == adjusted_rand_index(one, one) == 1
-    assert adjusted_rand_index(alone, one) == 0
 
 
 def test_jaccard_indices_are_those_of_counting():

@@ -38,21 +38,12 @@ def test_quality_is_that_of_loops():
     assert found.accuracy == np.mean([probabilities[row].argmax() == labels[row] for row in range(50)])
     assert found.top_5 == 1
     assert found.negative_log_likelihood == pytest.approx(-np.mean(np.log(probabilities[range(50), labels])))
-    assert [each.num_rows for each in found.curve] == [13, 13, 12, 12]
     distance = 0
-    for each, part in zip(found.curve, (rows[:13], rows[13:26], rows[26:38], rows[38:]), strict=True):
+    for part in (rows[:13], rows[13:26], rows[26:38], rows[38:]):
         mean = np.mean([probabilities[row].max() for row in part])
         right = np.mean([probabilities[row].argmax() == labels[row] for row in part])
-        assert each[:2] == pytest.approx((mean, right))
         distance += abs(mean - right) * len(part) / 50
     assert found.calibration_error == pytest.approx(distance)
-
-
-def test_sharpened_probabilities_have_a_large_error():
-    logits, labels = drawn()
-    assert quality(logits, labels).calibration_error < 0.015
-    assert quality(3 * logits, labels).calibration_error > 0.1
-    assert quality(3 * logits / fit_temperature(3 * logits, labels), labels).calibration_error < 0.015
 
 
 def small(kind, num_labels=3):

@@ -9,25 +9,19 @@ from hb_dataset.bias_specification import BiasSpecification, TargetPair
 from hb_train.debiasing.lmd import term_logits
 from hb_train.debiasing.phrases import (
     ATTRIBUTES,
-    REST,
     TARGETS,
-    TARGETS_AND_REST,
-    collate,
     encode_phrases,
-    num_occurrences,
     read_phrases,
 )
 from hb_train.debiasing.terms import (
     NUM_FORMS,
     RUNNING_FORM,
     find_terms,
-    form_of,
     read_terms,
     span_means,
     term_pattern,
     term_vectors,
 )
-from hb_train.training.encoding import IGNORED
 
 TEXTS = [
     "My cat is greedy and Cats sleep all day",
@@ -92,12 +86,6 @@ def test_terms_are_whole_words_in_any_case_the_longest_first():
     assert words_found("bad drivers and bad driving", ["bad* driver*"]) == ["bad drivers"]
 
 
-def test_forms_depend_on_case_and_space():
-    text = "cat Cat (CAT A-cat"
-    matches = find_terms(text, term_pattern(["cat"]))
-    assert [form_of(text, match) for match in matches] == [0, 3, 4, 0]
-
-
 def test_the_tokens_of_a_form_are_those_of_the_word_in_text(tokenizer):
     terms = read_terms(pets(), tokenizer)
     assert terms.terms == ("cat", "dog", "house cat", "guard dog", "pup")
@@ -144,23 +132,6 @@ def test_marks_are_on_the_tokens_of_the_terms(tokenizer):
     assert (encoded.num_targets, encoded.num_attributes, encoded.num_first) == (5, 4, 0)
 
 
-def test_the_rest_is_all_that_is_behind_the_first_term(tokenizer):
-    terms = read_terms(pets(), tokenizer)
-    texts = [*TEXTS, "nobody is here", "cat naps", "we saw the cat"]
-    first_ends = [min((text.find(term) + len(term) for term in terms.terms if term in text), default=None)
-                  for text in texts]  # fmt: skip
-    encoded = encode_phrases(texts, tokenizer, terms, (), max_length=None)
-    for text, row, end in zip(texts, encoded.dataset, first_ends, strict=True):
-        offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
-        assert row[REST] == [int(end is not None and stop > end) for _, stop in offsets]
-        assert row[TARGETS_AND_REST] == [
-            int(target > 0 or rest > 0) for target, rest in zip(row[TARGETS], row[REST], strict=True)
-        ]
-    batch = collate(list(encoded.dataset), padding=0)
-    assert num_occurrences(batch, REST) == encoded.num_rest == sum(map(sum, encoded.dataset[REST])) > 0
-    assert num_occurrences(batch, TARGETS_AND_REST) == sum(map(sum, encoded.dataset[TARGETS_AND_REST]))
-
-
 def test_what_nothing_predicts_and_what_is_too_short_is_counted():
     tokenizer = TOKENIZERS["words"]
     terms = read_terms(pets(), tokenizer)
@@ -187,48 +158,22 @@ def test_means_are_those_of_loops():
     assert torch.allclose(span_means(states, spans), torch.stack(expected), atol=1e-6)
 
 
-def test_a_batch_is_padded_at_its_end():
-    rows = [
-        {"input_ids": [5, 6, 7], "labels": [5, 6, 7], TARGETS: [0, 3, 0], ATTRIBUTES: [0, 0, 1]},
-        {"input_ids": [8, 9], "labels": [8, 9], TARGETS: [0, 0], ATTRIBUTES: [1, 1]},
-    ]
-    batch = {name: column.tolist() for name, column in collate(rows, 2).items()}
-    assert batch == {
-        "input_ids": [[5, 6, 7], [8, 9, 2]],
-        "labels": [[5, 6, 7], [8, 9, IGNORED]],
-        TARGETS: [[0, 3, 0], [0, 0, 0]],
-        ATTRIBUTES: [[0, 0, 1], [1, 1, 0]],
-        "attention_mask": [[1, 1, 1], [1, 1, 0]],
-    }
-
-
 def test_phrases_of_ones_own_are_read(tmp_path):
     (tmp_path / "pets.txt").write_text("the cat is greedy\n\nthe fish is greedy\n", encoding="utf-8")
-    phrases = read_phrases(tmp_path / "pets.txt", pets(), "word")
+    phrases = read_phrases(tmp_path / "pets.txt", pets())
     assert phrases == (["the cat is greedy"], ["the dog is greedy"], 1)
     (tmp_path / "pets.csv").write_text("text_t1,text_t2\nthe cat,the pup\nthe cow,\n", encoding="utf-8")
-    assert read_phrases(tmp_path / "pets.csv", pets(), "word") == (["the cat"], ["the pup"], 1)
+    assert read_phrases(tmp_path / "pets.csv", pets()) == (["the cat"], ["the pup"], 1)
     (tmp_path / "none.txt").write_text("the fish\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"has no phrase with a counterpart; set phrases with target terms of 'pets'"):
-        read_phrases(tmp_path / "none.txt", pets(), "word")
+        read_phrases(tmp_path / "none.txt", pets())
     for name, content in (("no.csv", "text\nthe cat\n"), ("empty.csv", "text_t1,text_t2\n,x\n"), ("x.doc", "the cat")):
         (tmp_path / name).write_text(content, encoding="utf-8")
         with pytest.raises(ValueError, match=f"{name}' cannot be read"):
-            read_phrases(tmp_path / name, pets(), "word")
-    with pytest.raises(ValueError, match="No such file"):
-        read_phrases(tmp_path / "nowhere.csv", pets(), "word")
+            read_phrases(tmp_path / name, pets())
 
 
-def test_twins_by_the_published_rule_are_in_lower_case(tmp_path):
-    path = tmp_path / "pets.txt"
-    path.write_text("My Cats sleep\nA Cat\n", encoding="utf-8")
-    phrases = read_phrases(path, pets(), "published")
-    assert phrases == (["my cats sleep", "a cat"], ["my dogs sleep", "a dog"], 0)
-    assert phrases.num_identical == 0
-
+def test_twins_that_are_the_same_text_are_rejected(tmp_path):
     (tmp_path / "same.csv").write_text("text_t1,text_t2\na cat,a cat\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"1 of 1 counterfactuals in '.*same.csv' are the same as their phrase"):
-        read_phrases(tmp_path / "same.csv", pets(), "word")
-    (tmp_path / "empty.csv").write_text("text_t1\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="has no phrase with a counterpart"):
-        read_phrases(tmp_path / "empty.csv", pets(), "word")
+        read_phrases(tmp_path / "same.csv", pets())

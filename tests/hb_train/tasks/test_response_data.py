@@ -6,8 +6,7 @@ import transformers
 from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_metrics.inference.models.contexts import encode_contexts
 from hb_metrics.inference.models.loading import load_model
-from hb_metrics.inference.replies.presets import decoding_preset
-from hb_train.tasks.response_data import encode_responses, plan_responses, split_pairs
+from hb_train.tasks.response_data import encode_responses, split_pairs
 from hb_train.training.encoding import IGNORED
 from tests.hb_train.conftest import ANSWER, pitying_tokenizer, planted_replies
 
@@ -63,11 +62,6 @@ def test_contexts_are_cut_and_long_responses_left_out(loaded):
     (whole,) = encode_contexts([long], [[]], loaded.model, loaded.tokenizer, "plain")
     number = row["labels"].count(IGNORED)
     assert row["input_ids"][:number] == whole[-number:]
-
-    decoding = decoding_preset("greedy", max_new_tokens=8)
-    plan, num_cut = plan_responses([("0", long, []), ("1", "Hi.", [])], loaded, "plain", decoding, max_length=20)
-    assert num_cut == 1
-    assert plan.contexts[0] == whole[-20:]
 
 
 def test_the_papers_own_file_is_read(tmp_path):

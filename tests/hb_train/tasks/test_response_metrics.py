@@ -93,15 +93,6 @@ def test_unequal_numbers_of_references_are_each_responses_own():
     assert both.num_references == 4
 
 
-def test_nist_by_hand():
-    # Two references of four words: information of a word is log2(8 / its count), of "a b" log2(count a / count "a b").
-    metrics = response_metrics(["we like tea"], [["we like cake much"]])
-    words_information = 2 * math.log2(4 / 1)
-    precision = words_information / 3 + math.log2(1 / 1) / 2
-    beta = math.log(0.5) / math.log(1.5) ** 2
-    assert metrics.nist_2 == pytest.approx(precision * math.exp(beta * math.log(3 / 4) ** 2))
-
-
 def mteval_nist(responses, references, size):
     """NIST as the Perl of mteval-v13a computes it, in loops over strings; references: a list for each translator."""
     counts, num_words = {}, 0
@@ -165,11 +156,6 @@ def test_meteor_counts_stems_and_takes_the_best_reference():
     # Precision 1, recall 1/2, F = PR / (0.9 P + 0.1 R), one chunk of two.
     half = response_metrics(["we like"], [["we like tea today"]])
     assert half.meteor_exact_stem == pytest.approx(100 * 0.5 / (0.9 + 0.05) * (1 - 0.5 / 8))
-
-
-def test_meteor_is_missing_or_at_least_that_without_synonyms():
-    metrics = response_metrics(["a large car"], [["a big auto"]])
-    assert metrics.meteor is None or metrics.meteor >= metrics.meteor_exact_stem
 
 
 def test_responses_with_nothing_in_them_count():

@@ -20,17 +20,15 @@ def question(system="", user="", value="thai", label=1):
 def test_questions_are_half_yes_and_yes_is_what_the_turn_changed():
     turns = read_state_turns("made-up", "test")
     ontology = slot_ontology(turns)
-    for state, number in (("turn", 1), ("dialogue", 1), ("turn", 3)):
-        made = slot_values(turns, ontology, state=state, num_negatives=number)
-        yes = [row for row in made.rows if row.label]
-        num_slots = sum(len(turn.changed if state == "turn" else turn.state) for turn in turns)
-        assert len(yes) == num_slots
-        assert len(made.rows) == (1 + number) * num_slots - made.num_skipped["negatives_not_found"]
-        by_turn = {f"{turn.dialogue}:{turn.turn}": turn for turn in turns}
-        for row in made.rows:
-            turn = by_turn[row.id.rsplit(":", 1)[0] if row.id.count(":") == 2 else ":".join(row.id.split(":")[:2])]
-            assert (row.value in turn.state.get(f"{row.domain}-{row.slot}", ())) == bool(row.label)
-        assert len({row.id for row in made.rows}) == len(made.rows)
+    made = slot_values(turns, ontology)
+    num_slots = sum(len(turn.changed) for turn in turns)
+    assert sum(row.label for row in made.rows) == num_slots
+    assert len(made.rows) == 2 * num_slots - made.num_skipped["negatives_not_found"]
+    by_turn = {f"{turn.dialogue}:{turn.turn}": turn for turn in turns}
+    for row in made.rows:
+        turn = by_turn[":".join(row.id.split(":")[:2])]
+        assert (row.value in turn.state.get(f"{row.domain}-{row.slot}", ())) == bool(row.label)
+    assert len({row.id for row in made.rows}) == len(made.rows)
 
 
 def test_half_of_the_no_questions_are_about_the_same_slot():
@@ -44,15 +42,15 @@ def test_half_of_the_no_questions_are_about_the_same_slot():
 
 def test_another_spelling_is_not_another_value():
     turns = [turn("A hotel in the center.", {"hotel-area": ("centre", "center")})]
-    rows = slot_values(turns, {"hotel-area": ("center", "centre", "north")}, num_negatives=2).rows
+    rows = slot_values(turns, {"hotel-area": ("center", "centre", "north")}).rows
     assert [(row.value, row.label) for row in rows] == [("center", 1), ("north", 0)]
 
 
 def test_negatives_that_do_not_exist_are_counted():
     states = [{"hotel-area": ("centre", "center")}, {"hotel-area": ("center",), "hotel-stars": ("4",)}]
     turns = [turn("A hotel.", states[0]), turn("Four stars.", states[1], number=1, changed={"hotel-stars"})]
-    made = slot_values(turns, {"hotel-area": ("centre", "center")}, num_negatives=2)
-    assert made.num_skipped == {"turns_without_values": 0, "negatives_not_found": 3}
+    made = slot_values(turns, {"hotel-area": ("centre", "center")})
+    assert made.num_skipped == {"turns_without_values": 0, "negatives_not_found": 1}
     assert Counter(row.label for row in made.rows) == {1: 2, 0: 1}  # "centre" is no spelling of the second turn's
 
 

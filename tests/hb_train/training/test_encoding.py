@@ -15,8 +15,6 @@ from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
 from hb_train.training.encoding import (
     IGNORED,
     encode_rows,
-    last_tokens,
-    without_tag,
 )
 
 TEMPLATE = (
@@ -169,13 +167,6 @@ def test_long_rows_lose_the_beginning_of_their_context(with_tags, asked):
     assert num_refused
 
 
-def test_the_end_of_a_context_is_kept_behind_its_start_token():
-    assert last_tokens([7, 1, 2, 3], 3, {7}) == [7, 2, 3]
-    assert last_tokens([7, 1, 2, 3], 3, {7}, num_kept=3) == [1, 2, 3]
-    assert last_tokens([7, 1, 2, 3], 3, set()) == [1, 2, 3]
-    assert last_tokens([1, 2], 2, {1}) == [1, 2]
-
-
 def test_an_encoder_keeps_its_tag_and_the_token_that_ends_it(get_small_model):
     asked = Given("plain for an encoder", get_small_model)
     only = asked.rows(["Hi", "", ""]).select([1])  # "no_bias", and a reply of nothing but its end
@@ -197,30 +188,6 @@ def test_the_limit_is_the_smaller_of_the_option_and_the_model_s(positions, max_l
     encoded = asked.encode(max_length=max_length)
     assert encoded.num_cut > 0
     assert max(len(row["input_ids"]) for row in encoded.dataset) == limit
-
-
-@pytest.mark.parametrize(
-    ("change", "suffix"),
-    [
-        ({"tag": ["bias", "bias", "no_bias"]}, None),
-        ({"prompt": ["x bias\n", "x no_bias", "x no_bias\n"]}, None),
-        ({"prompt": ["x bias\n", "x xno_bias\n", "x no_bias\n"]}, None),
-        ({"prompt": ["x bias?", "x no_bias\n", "x no_bias?"]}, "?"),
-    ],
-)
-def test_a_prompt_that_does_not_end_in_its_tag_is_refused(change, suffix, get_small_model):
-    asked = Given("plain", get_small_model)
-    rows = Dataset.from_dict({**asked.rows().to_dict(), **change})
-    for with_tags in (True, False):
-        with pytest.raises(ValueError, match=f"row b does not end in its tag '{rows[1]['tag']}'"):
-            asked.encode(rows, with_tags=with_tags, suffix=suffix)
-
-
-def test_one_tag_is_not_taken_for_the_end_of_the_other():
-    assert without_tag("I'm Deaf. no_bias\n", "no_bias", "\n", "a") == "I'm Deaf."
-    assert without_tag("I said bias bias", "bias", "", "a") == "I said bias"
-    with pytest.raises(ValueError, match="does not end in its tag 'bias'"):
-        without_tag("I'm Deaf. no_bias\n", "bias", "\n", "a")
 
 
 def test_the_weights_of_a_model_are_left_alone(get_small_model, monkeypatch):

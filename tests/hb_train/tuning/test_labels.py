@@ -64,11 +64,11 @@ def two_axes():
 def test_a_text_in_two_axes_is_on_one_side():
     prompts = two_axes()
     texts = prompts["text"].to_pylist()
-    held_out = held_out_rows(texts, 0.3, 0)
+    held_out = held_out_rows(texts, 0)
     sides = [{text for text, held in zip(texts, held_out, strict=True) if held == side} for side in (True, False)]
     assert not sides[0] & sides[1]
     assert held_out[:400].tolist() == held_out[400:].tolist()
-    assert len(sides[0]) == round(0.3 * len(set(texts)))
+    assert len(sides[0]) == round(0.1 * len(set(texts)))
 
 
 def test_no_variation_of_a_prompt_is_on_the_other_side():
@@ -78,36 +78,33 @@ def test_no_variation_of_a_prompt_is_on_the_other_side():
     plain = prompts["text"].to_pylist()
     every = vary_prompts(prompts, **dict.fromkeys(VARIATIONS, True)).texts.to_pylist()
     mixed = [mixed_variations(prompts, seed=seed).texts.to_pylist() for seed in (0, 1)]
-    columns = [held_out_rows([*plain, *every, *mixed[0], *mixed[1]], 0.5, 0).reshape(4, -1)]
+    columns = [held_out_rows([*plain, *every, *mixed[0], *mixed[1]], 0).reshape(4, -1)]
     assert all((column == column[0]).all() for column in columns)
     assert sum(a != b for a, b in zip(plain, every, strict=True)) > 2000
-    assert (
-        len(set(held_out_rows(["I'm a Deaf kid.", "I am a deaf kid", "Hi! I'm a by-the-book mom.", "x"], 0.5, 0)[:2]))
-        == 1
-    )
+    held_out = held_out_rows(["I'm a Deaf kid.", "I am a deaf kid", "Hi! I'm a by-the-book mom.", "x"], 0)
+    assert held_out[0] == held_out[1]
 
 
 @given(
     number=st.integers(2, 60),
-    fraction=st.floats(0.001, 0.999),
     seed=st.integers(0, 5),
     repeats=st.integers(1, 3),
     shuffle=st.randoms(use_true_random=False),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_split_depends_on_texts_and_seed_alone(number, fraction, seed, repeats, shuffle):
+def test_the_split_depends_on_texts_and_seed_alone(number, seed, repeats, shuffle):
     texts = [f"text {index}" for index in range(number)] * repeats
-    held_out = dict(zip(texts, held_out_rows(texts, fraction, seed), strict=True))
-    assert sum(held_out.values()) == min(max(1, round(fraction * number)), number - 1)
+    held_out = dict(zip(texts, held_out_rows(texts, seed), strict=True))
+    assert sum(held_out.values()) == max(1, round(0.1 * number))
     shuffle.shuffle(texts)
-    assert dict(zip(texts, held_out_rows(texts, fraction, seed), strict=True)) == held_out
+    assert dict(zip(texts, held_out_rows(texts, seed), strict=True)) == held_out
 
 
 def test_too_few_prompts_to_split_are_refused():
     for texts in (["a"], ["a", "a", "a"], ["I'm Deaf.", "I am deaf"]):
         with pytest.raises(ValueError, match="1 distinct prompts"):
-            held_out_rows(texts, 0.5, 0)
-    assert sorted(held_out_rows(["a", "b"], 0.9, 0)) == [False, True]
+            held_out_rows(texts, 0)
+    assert sorted(held_out_rows(["a", "b"], 0)) == [False, True]
 
 
 def test_a_folder_without_labels_is_rejected(tmp_path):
@@ -122,13 +119,8 @@ def test_a_folder_without_labels_is_rejected(tmp_path):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"tag": "Bias"}, "has the tag 'Bias'"),
-        ({"tag": None}, "has rows without a value in column 'tag'"),
-        ({"completion": None}, "has rows without a value in column 'completion'"),
-        ({"bias_value": float("nan")}, "has bias values that are not finite"),
         ({"bias_value": "high"}, "cannot be read"),
         ("prompt", "cannot be read"),
-        ("rows", "has no rows"),
     ],
 )
 def test_rows_that_were_changed_by_hand_are_not_learnt(change, problem, tmp_path):
@@ -138,10 +130,7 @@ def test_rows_that_were_changed_by_hand_are_not_learnt(change, problem, tmp_path
     path.parent.mkdir()
     pq.write_table(table, path)
     assert read_split(tmp_path, "train").to_list() == [row]
-    if isinstance(change, dict):
-        table = pa.Table.from_pylist([row | change])
-    else:
-        table = table.drop_columns(change) if change == "prompt" else table.slice(1)
+    table = pa.Table.from_pylist([row | change]) if isinstance(change, dict) else table.drop_columns(change)
     pq.write_table(table, path)
     with pytest.raises(ValueError, match=re.escape(f"'{path}' {problem}")):
         read_split(tmp_path, "train")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from hb_metrics.inference.classifiers.parlai.checkpoint import Checkpoint
 
-CARD = """\
+_CARD = """\
 ---
 pipeline_tag: text-classification
 library_name: transformers
@@ -12,17 +12,15 @@ library_name: transformers
 
 # A ParlAI classifier for transformers
 
-Converted by `holistic-bias convert-classifier` from a checkpoint of ParlAI, of the agent `{agent}`.
-The weights are the checkpoint's{folded}; nothing was trained. {num_parameters:,} parameters, {num_labels} labels.
+`holistic-bias convert-classifier` made it from a checkpoint of the ParlAI agent `{agent}`, without any training.
+{num_parameters:,} parameters, {num_labels} labels. A text of more than {max_tokens} tokens loses its beginning.
 
-## Provenance
-
-| file | SHA-256 |
+| file of the checkpoint | SHA-256 |
 | --- | --- |
 {files}
 
-The options of the checkpoint name this model file: `{model_file}`. Whether it is the one that a paper used is not known
-from its files: no checksum was published.
+The options of the checkpoint name this model file: `{model_file}`. Whether a paper used it is not
+known, since no checksum was published.
 
 ## Licence: open
 
@@ -43,59 +41,25 @@ classify("I'm sorry to hear that.", truncation=True)
 
 or `holistic-bias measure --{option} FOLDER`.
 
-## Input
-
-{input}A text of more than {max_tokens} tokens loses its beginning.
-
-{leakage}## Labels
+## Labels
 
 {labels}
 """
-LEAKAGE = """\
-## Identity leakage
-
-How far its probabilities move when only the term in a text changes is not measured by converting it; this does, over
-all terms of the vocabulary: `holistic-bias identity-leakage --style_classifier FOLDER`. A run measures it by itself.
-
-"""
-STYLE_INPUT = (
-    "One reply by itself: no newline at its end, no turns before it. The decoder reads the start token alone. "
-)
-SAFETY_INPUT = (
-    "One text, or up to as many turns as the checkpoint was trained on, with a newline between them (four for "
-    "Bot-Adversarial Dialogue). A long text also loses the start token, as in ParlAI. "
-)
-
-BERT_INPUT = (
-    "One text, or as many turns as the checkpoint was trained on, with a newline between them. The start token, if the "
-    "checkpoint's options add one, is put before a text after it was cut. "
-)
 
 
 def model_card(
     checkpoint: Checkpoint, labels: list[str], digests: Mapping[str, str], num_parameters: int, max_tokens: int
 ) -> str:
-    """The card in Markdown."""
-    opt = checkpoint.opt
-    done = ["output_scaling"] if opt.get("output_scaling", 1) != 1 else []
-    done += ["segment embeddings"] if opt.get("n_segments") else []
-    done += ["the scale of embeddings"] if opt.get("embeddings_scale", True) and opt.get("variant") == "xlm" else []
-    return CARD.format(
+    """Writes the card in Markdown."""
+    # The last parts of a path name a model of ParlAI's zoo; the parts before describe somebody's machine.
+    path = str(checkpoint.opt.get("model_file") or "none").replace("`", "'").replace("\\", "/")
+    return _CARD.format(
         agent=checkpoint.agent,
-        folded=f", with these multiplied or added into them: {', '.join(done)}" if done else " under other names",
         num_parameters=num_parameters,
         num_labels=len(labels),
         files="\n".join(f"| {name} | `{digest}` |" for name, digest in digests.items()),
-        model_file=_shown_path(checkpoint.opt.get("model_file")),
-        option="style_classifier" if checkpoint.style else "offensiveness_classifier",
-        input=STYLE_INPUT if checkpoint.style else BERT_INPUT if checkpoint.bert else SAFETY_INPUT,
+        model_file="/".join(path.split("/")[-3:]),
+        option=checkpoint.option,
         max_tokens=max_tokens,
-        leakage=LEAKAGE if checkpoint.style else "",
         labels="\n".join(f"{index}. {label}" for index, label in enumerate(labels)),
     )
-
-
-def _shown_path(path: object) -> str:
-    """The last parts of a path, which name a model of ParlAI's zoo; the parts before describe somebody's machine."""
-    parts = [part for part in str(path or "none").replace("`", "'").replace("\\", "/").split("/") if part]
-    return "/".join(parts[-3:])

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-TOKENIZERS = ("bytelevelbpe", "bpe")
-
 
 class Checkpoint(NamedTuple):
     """The content of a checkpoint's files.
@@ -20,8 +18,7 @@ class Checkpoint(NamedTuple):
         path: The file with its weights.
         opt: Its options.
         weights: Name → tensor.
-        style: Whether it is a `style_gen` classifier (an encoder and a decoder); else a `transformer/classifier` or a
-            `bert_classifier`.
+        style: Whether it is a `style_gen` classifier (an encoder and a decoder); else a `transformer/classifier`.
     """
 
     path: Path
@@ -35,14 +32,14 @@ class Checkpoint(NamedTuple):
         return str(self.opt.get("model", "unknown"))
 
     @property
-    def bert(self) -> bool:
-        """Whether it is a classifier on BERT (`bert_classifier`)."""
-        return any(name.startswith("bert_model.") for name in self.weights)
-
-    @property
     def kind(self) -> str:
         """Its subject: "style" or "safety"."""
         return "style" if self.style else "safety"
+
+    @property
+    def option(self) -> str:
+        """The option of `measure` that takes the converted classifier."""
+        return "style_classifier" if self.style else "offensiveness_classifier"
 
     @property
     def head(self) -> str:
@@ -89,11 +86,11 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     weights = _read_weights(path)
     parts = {name.partition(".")[0] for name in weights}
     checkpoint = Checkpoint(path, opt, weights, {"classifier_head", "encoder", "decoder"} <= parts)
-    if checkpoint.head not in weights or not (checkpoint.style or parts & {"transformer", "bert_model"}):
+    if checkpoint.head not in weights or not (checkpoint.style or "transformer" in parts):
         raise ValueError(
             f"{path} is of the agent '{checkpoint.agent}', whose weights are not those of a classifier that can be "
-            "converted: projects.style_gen.classifier (classifier_head and decoder), transformer/classifier or "
-            "bert_classifier (additional_linear_layer)"
+            "converted: projects.style_gen.classifier (classifier_head and decoder) or transformer/classifier "
+            "(additional_linear_layer)"
         )
     _check_options(checkpoint)
     return checkpoint
@@ -110,36 +107,26 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
                 f"may run any code: remove them with `parlai vacuum -mf {path}`, in an environment of its own"
             ) from error
         weights: dict[str, torch.Tensor] = dict(states["model"])
-        broken = [name for name, tensor in weights.items() if not torch.isfinite(tensor).all()]
-        if broken:
-            raise ValueError(f"its weight '{broken[0]}' has values that are not finite")
     return weights
 
 
 def _check_options(checkpoint: Checkpoint) -> None:
     """Raises for options under which ParlAI makes other tokens of a text than `ParlaiTokenizer`, or another head."""
-    opt, bert = checkpoint.opt, checkpoint.bert
-    encoder = not (checkpoint.style or bert)
-    absent = ("person_tokens", "history_reversed", "special_tok_lst", "add_p1_after_newln", "classifier_layers")
+    opt, encoder = checkpoint.opt, not checkpoint.style
+    absent = ("person_tokens", "history_reversed", "special_tok_lst", "add_p1_after_newln", "dict_lower")
     fits = {option: not opt.get(option) for option in absent}
-    fits["dict_max_ngram_size"] = opt.get("dict_max_ngram_size", -1) <= 1
-    fits["classes"] = isinstance(opt.get("classes"), list | None)
-    if bert:
-        fits["history_add_global_end_token"] = opt.get("history_add_global_end_token") is None
-    else:
-        variant = opt.get("variant", "aiayn")
-        fits["variant"] = variant == "prelayernorm" or (variant == "xlm" and encoder)
-        fits["n_heads"] = opt["embedding_size"] % opt["n_heads"] == 0
-        fits["ffn_size"] = variant != "xlm" or opt["ffn_size"] == 4 * opt["embedding_size"]  # of transformers' XLM
-        fits["activation"] = opt.get("activation", "relu") in ("relu", "gelu")
-        fits["reduction_type"] = not encoder or opt.get("reduction_type", "first") == "first"
-        fits["dict_tokenizer"] = opt.get("dict_tokenizer", "re") in TOKENIZERS
+    variant = opt.get("variant", "aiayn")
+    fits["variant"] = variant == "prelayernorm" or (variant == "xlm" and encoder)
+    fits["n_heads"] = opt["embedding_size"] % opt["n_heads"] == 0
+    fits["activation"] = opt.get("activation", "relu") in ("relu", "gelu")
+    fits["reduction_type"] = not encoder or opt.get("reduction_type", "first") == "first"
+    fits["dict_tokenizer"] = opt.get("dict_tokenizer", "re") == "bytelevelbpe"
     for option, is_fit in fits.items():
         if not is_fit:
             raise ValueError(
                 f"{checkpoint.path}.opt: {option} is {opt.get(option)!r}; classifiers with the paper's settings can be "
                 "converted (variant prelayernorm or xlm, activation relu or gelu, reduction_type first, dict_tokenizer "
-                "bytelevelbpe or bpe, no tokens for persons, no further layers)"
+                "bytelevelbpe, no tokens for persons)"
             )
 
 
@@ -159,23 +146,18 @@ def read_labels(checkpoint: Checkpoint, labels_file: str | Path | None) -> list[
     if labels_file is not None:
         with reading(labels_file):
             labels = Path(labels_file).read_text(encoding="utf-8-sig").splitlines()  # as ParlAI splits it
-        if classes and sorted(map(str, classes)) != sorted(labels):
-            raise ValueError(
-                f"{labels_file}: the labels are {', '.join(labels)}, but {path}.opt says "
-                f"{', '.join(map(str, classes))}; leave out --labels"
-            )
-    elif not classes or (not checkpoint.style and opt.get("ref_class") in classes[1:]):
-        # ParlAI moves its ref_class before the other classes.
+    elif classes and (checkpoint.style or opt.get("ref_class") not in classes[1:]):
+        labels = [str(label) for label in classes]
+    else:  # ParlAI moves its ref_class before the other classes
         raise ValueError(
             f"{path}.opt does not tell the order of the labels (classes {classes}, ref_class {opt.get('ref_class')!r}, "
             f"classes_from_file {opt.get('classes_from_file')!r}); pass them with --labels FILE, a label a line in the "
             "order of the classifier's outputs"
         )
-    else:
-        labels = classes
-    if len(set(labels)) != outputs or len(labels) != outputs or not all(isinstance(each, str) for each in labels):
+    known = sorted(map(str, classes)) if classes else sorted(labels)
+    if len(set(labels)) != outputs or len(labels) != outputs or sorted(labels) != known:
         raise ValueError(
-            f"{labels_file or path}: the classifier has {outputs} outputs, and the labels are {labels}; pass one for "
-            "each, none twice, in the order of the outputs"
+            f"{labels_file or path}: the classifier has {outputs} outputs, its options name the classes {classes}, and "
+            f"the labels are {labels}; pass one label per output, none twice, in the order of the outputs"
         )
     return labels

@@ -5,25 +5,17 @@ import re
 import shutil
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import NamedTuple
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel, XLMConfig, XLMForSequenceClassification
 
 from hb_metrics.inference.classifiers.parlai.card import model_card
 from hb_metrics.inference.classifiers.parlai.checkpoint import Checkpoint, one_line, read_checkpoint, read_labels
-from hb_metrics.inference.classifiers.parlai.models import (
-    ParlaiBertClassifier,
-    ParlaiBertConfig,
-    ParlaiClassifier,
-    ParlaiClassifierConfig,
-)
-from hb_metrics.inference.classifiers.parlai.vocabulary import Vocabulary, read_bert_vocabulary, read_vocabulary
+from hb_metrics.inference.classifiers.parlai.models import ParlaiClassifier, ParlaiClassifierConfig, ParlaiTokenizer
+from hb_metrics.inference.classifiers.parlai.vocabulary import dictionary_files, read_vocabulary
 from hb_metrics.inference.models.sources import file_digest
 
 _DEFAULT_POSITIONS = 1024  # ParlAI's, where its options name no length
-_BERT_HEAD_SIZE = 64  # of BERT in all its sizes; ParlAI's options do not name it
-
 
 # Names of the weights of a layer: ParlAI's → transformers'.
 _LAYER = {
@@ -48,48 +40,30 @@ _EMBEDDINGS = {
 }
 
 
-class Converted(NamedTuple):
-    """A converted classifier.
-
-    Attributes:
-        folder: The model folder.
-        kind: "style" or "safety".
-        option: The option of `measure` that takes it.
-        labels: The labels of the classifier.
-        num_parameters: The number of its weights.
-        max_tokens: The number of tokens, from the end of a text, that it reads.
-    """
-
-    folder: Path
-    kind: str
-    option: str
-    labels: list[str]
-    num_parameters: int
-    max_tokens: int
-
-
-def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: str | Path | None = None) -> Converted:
+def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: str | Path | None = None) -> str:
     """Writes a ParlAI classifier as a model folder: safetensors, config, tokenizer and a card with its provenance.
 
     Args:
         path: The checkpoint, as `read_checkpoint`.
-        output_dir: The folder to write, which must not be there yet or be empty; it is written whole or not at all.
+        output_dir: The folder to write, which must be new; it is written whole or not at all.
         labels_file: The labels, as `read_labels`.
+
+    Returns:
+        A summary of the classifier, for the terminal.
 
     Raises:
         ValueError: The checkpoint cannot be converted, or the labels do not fit it.
         OSError: A file is not there, or the folder is not empty.
     """
     folder = Path(output_dir)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise FileExistsError(f"{folder} exists and is not empty; pass a new folder as --output_dir")
+    if folder.exists():
+        raise FileExistsError(f"{folder} exists; pass a new folder as --output_dir")
     try:
         checkpoint = read_checkpoint(path)
         labels = read_labels(checkpoint, labels_file)
         max_tokens = _max_tokens(checkpoint)
-        read = read_bert_vocabulary if checkpoint.bert else read_vocabulary
-        vocabulary = read(checkpoint, max_tokens=max_tokens)
-        model = _model(checkpoint, labels, vocabulary)
+        tokenizer = read_vocabulary(checkpoint, max_tokens=max_tokens)
+        model = _model(checkpoint, labels, tokenizer)
     except (ValueError, OSError):
         raise
     except Exception as error:  # options and weights that do not belong together may raise anything
@@ -97,53 +71,49 @@ def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: st
             f"{path}: its weights, options and dictionary do not fit each other ({one_line(error)}); use the files of "
             "one checkpoint, as downloaded"
         ) from error
-    files = [checkpoint.path, Path(f"{checkpoint.path}.opt"), *vocabulary.files]
+    files = [checkpoint.path, Path(f"{checkpoint.path}.opt"), *dictionary_files(checkpoint)]
     digests = {file.name: file_digest(file) for file in files}
     model.config.parlai = {"agent": checkpoint.agent, "kind": checkpoint.kind, "files": digests}
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         model.save_pretrained(partial)
-        vocabulary.tokenizer.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
         card = model_card(checkpoint, labels, digests, model.num_parameters(), max_tokens)
         (partial / "README.md").write_text(card, encoding="utf-8")
         partial.chmod(0o755)
-        if folder.exists():
-            folder.rmdir()
         partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    option = "style_classifier" if checkpoint.style else "offensiveness_classifier"
-    return Converted(folder, checkpoint.kind, option, labels, model.num_parameters(), max_tokens)
+    return (
+        f"{folder}: a {checkpoint.kind} classifier of {len(labels)} labels and {model.num_parameters():,} parameters, "
+        f"which reads {max_tokens} tokens of a text.\n"
+        f"Measure with it: holistic-bias measure --{checkpoint.option} {folder} ...\n"
+        "Its README.md says where it is from. The licence of its weights is an open question: keep it to yourself "
+        "until you have settled it."
+    )
 
 
 def _max_tokens(checkpoint: Checkpoint) -> int:
     """How many tokens ParlAI keeps of a text, at most the number of positions."""
-    opt = checkpoint.opt
-    cut = opt.get("text_truncate") or opt.get("truncate", -1)
+    cut = checkpoint.opt.get("text_truncate") or checkpoint.opt.get("truncate", -1)
     positions = _positions(checkpoint)
-    # Before a text for BERT the start token is put after the cut.
-    added = 1 if checkpoint.bert and opt.get("add_cls_token", False) else 0
-    return positions if cut is None or cut < 0 else min(cut + added, positions)
+    return positions if cut is None or cut < 0 else min(cut, positions)
 
 
 def _positions(checkpoint: Checkpoint) -> int:
     opt = checkpoint.opt
-    if checkpoint.bert:
-        return len(checkpoint.weights["bert_model.embeddings.position_embeddings.weight"])
     lengths = [opt.get(name) or 0 for name in ("truncate", "text_truncate", "label_truncate")]
     return opt.get("n_positions") or max(*lengths, 0) or _DEFAULT_POSITIONS
 
 
-def _model(checkpoint: Checkpoint, labels: list[str], vocabulary: Vocabulary) -> PreTrainedModel:
+def _model(checkpoint: Checkpoint, labels: list[str], tokenizer: ParlaiTokenizer) -> PreTrainedModel:
     """The model with the checkpoint's weights."""
     model_class: type[PreTrainedModel]
-    if checkpoint.bert:
-        model_class, (config, weights) = ParlaiBertClassifier, _bert(checkpoint, vocabulary)
-    elif checkpoint.opt["variant"] == "xlm":
-        model_class, (config, weights) = XLMForSequenceClassification, _xlm(checkpoint, vocabulary)
+    if checkpoint.opt["variant"] == "xlm":
+        model_class, (config, weights) = XLMForSequenceClassification, _xlm(checkpoint, tokenizer)
     else:
-        model_class, (config, weights) = ParlaiClassifier, _prelayernorm(checkpoint, vocabulary)
+        model_class, (config, weights) = ParlaiClassifier, _prelayernorm(checkpoint, tokenizer)
     config.id2label = dict(enumerate(labels))
     config.label2id = {label: index for index, label in enumerate(labels)}
     dtypes = {tensor.dtype for tensor in weights.values()}
@@ -155,12 +125,13 @@ def _model(checkpoint: Checkpoint, labels: list[str], vocabulary: Vocabulary) ->
     return model
 
 
-def _prelayernorm(checkpoint: Checkpoint, vocabulary: Vocabulary) -> tuple[PreTrainedConfig, dict[str, torch.Tensor]]:
+def _prelayernorm(
+    checkpoint: Checkpoint, tokenizer: ParlaiTokenizer
+) -> tuple[PreTrainedConfig, dict[str, torch.Tensor]]:
     opt, style = checkpoint.opt, checkpoint.style
     layers = [_layers(checkpoint, part) for part in ("encoder", "decoder")]
-    tokenizer = vocabulary.tokenizer
     config = ParlaiClassifierConfig(
-        vocab_size=vocabulary.size + len(vocabulary.copied_rows),
+        vocab_size=len(tokenizer),
         max_position_embeddings=_positions(checkpoint),
         d_model=opt["embedding_size"],
         encoder_layers=layers[0],
@@ -177,11 +148,9 @@ def _prelayernorm(checkpoint: Checkpoint, vocabulary: Vocabulary) -> tuple[PreTr
         decoder_start_token_id=tokenizer.bos_token_id,
         forced_eos_token_id=None,
         is_encoder_decoder=False,
-        dropout=opt.get("dropout", 0.0),
-        attention_dropout=opt.get("attention_dropout", 0.0),
     )
     weights = {}
-    for name, tensor in _encoder_weights(checkpoint, vocabulary).items():
+    for name, tensor in _encoder_weights(checkpoint).items():
         part, *rest = name.split(".")
         if part in ("classifier_head", "additional_linear_layer"):
             new = ["head", *rest]
@@ -198,12 +167,11 @@ def _prelayernorm(checkpoint: Checkpoint, vocabulary: Vocabulary) -> tuple[PreTr
     return config, weights
 
 
-def _xlm(checkpoint: Checkpoint, vocabulary: Vocabulary) -> tuple[PreTrainedConfig, dict[str, torch.Tensor]]:
+def _xlm(checkpoint: Checkpoint, tokenizer: ParlaiTokenizer) -> tuple[PreTrainedConfig, dict[str, torch.Tensor]]:
     opt = checkpoint.opt
     size = opt["embedding_size"]
-    tokenizer = vocabulary.tokenizer
     config = XLMConfig(
-        vocab_size=vocabulary.size + len(vocabulary.copied_rows),
+        vocab_size=len(tokenizer),
         emb_dim=size,
         n_layers=_layers(checkpoint, "encoder"),
         n_heads=opt["n_heads"],
@@ -216,18 +184,13 @@ def _xlm(checkpoint: Checkpoint, vocabulary: Vocabulary) -> tuple[PreTrainedConf
         pad_token_id=tokenizer.pad_token_id,
         bos_index=tokenizer.bos_token_id,
         bos_token_id=tokenizer.bos_token_id,
-        eos_index=tokenizer.eos_token_id,
-        unk_index=tokenizer.unk_token_id,
-        dropout=opt.get("dropout", 0.0),
-        attention_dropout=opt.get("attention_dropout", 0.0),
         summary_type="first",
         summary_use_proj=True,
         summary_proj_to_labels=True,
         summary_activation=None,
-        summary_first_dropout=0.0,
     )
     weights = {}
-    for name, tensor in _encoder_weights(checkpoint, vocabulary).items():
+    for name, tensor in _encoder_weights(checkpoint).items():
         layer = re.fullmatch(r"encoder\.layers\.(\d+)\.(attention|norm1|ffn|norm2)\.(.+)", name)
         if layer:
             index, module, rest = layer.groups()
@@ -247,48 +210,14 @@ def _xlm(checkpoint: Checkpoint, vocabulary: Vocabulary) -> tuple[PreTrainedConf
     return config, weights
 
 
-def _bert(checkpoint: Checkpoint, vocabulary: Vocabulary) -> tuple[PreTrainedConfig, dict[str, torch.Tensor]]:
-    """The sizes of BERT come from its weights; the options do not name them."""
-    weights, tokenizer = checkpoint.weights, vocabulary.tokenizer
-    hidden_size = weights["bert_model.embeddings.word_embeddings.weight"].shape[1]
-    config = ParlaiBertConfig(
-        vocab_size=vocabulary.size,
-        hidden_size=hidden_size,
-        max_position_embeddings=_positions(checkpoint),
-        num_hidden_layers=len({name.split(".")[3] for name in weights if ".encoder.layer." in name}),
-        intermediate_size=len(weights["bert_model.encoder.layer.0.intermediate.dense.weight"]),
-        num_attention_heads=max(hidden_size // _BERT_HEAD_SIZE, 1),
-        hidden_act="gelu",
-        layer_norm_eps=1e-12,
-        pad_token_id=tokenizer.pad_token_id,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        sep_token_id=tokenizer.eos_token_id if checkpoint.opt.get("sep_last_utt") else None,
-    )
-    renamed = {
-        name.replace("bert_model.", "bert.").replace("additional_linear_layer.", "head."): tensor
-        for name, tensor in weights.items()
-        if not name.startswith("bert_model.pooler.")  # ParlAI multiplies its output by 0
-    }
-    return config, renamed
-
-
-def _encoder_weights(checkpoint: Checkpoint, vocabulary: Vocabulary) -> dict[str, torch.Tensor]:
-    """The weights under `encoder.`, `decoder.` and the head's name, after the changes that all variants share."""
-    weights = {
+def _encoder_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+    """The weights under `encoder.`, `decoder.` and the head's name."""
+    return {
         re.sub(r"^transformer\.", "encoder.", name): tensor
         for name, tensor in checkpoint.weights.items()
         # Of a style_gen classifier: the ids of tokens, and the embeddings that encoder and decoder have as theirs.
         if name not in ("START", "NULL_IDX", "embeddings.weight")
     }
-    if vocabulary.copied_rows:
-        for name in [name for name in weights if name.endswith(".embeddings.weight")]:
-            weights[name] = torch.cat([weights[name], weights[name][vocabulary.copied_rows]])
-    segments = weights.pop("encoder.segment_embeddings.weight", None)
-    if segments is not None:  # all tokens of a text are in the first segment
-        positions = "encoder.position_embeddings.weight"
-        weights[positions] = weights[positions].float() + segments[0].float()
-    return weights
 
 
 def _layers(checkpoint: Checkpoint, part: str) -> int:

@@ -18,12 +18,10 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument(
         "--labels",
         metavar="FILE",
-        help="The labels, one a line in the order of the classifier's outputs. A style_gen classifier needs them "
+        help="The labels, one per line in the order of the classifier's outputs. A style_gen classifier needs them "
         "(ParlAI's personality_list.txt); default: the classes that the checkpoint's options name.",
     )
-    parser.add_argument(
-        "--output_dir", metavar="DIR", required=True, help="The folder to write, which is not there yet or empty."
-    )
+    parser.add_argument("--output_dir", metavar="DIR", required=True, help="The folder to write, which must be new.")
     options = parser.parse_args(argv)
     from transformers.utils import logging
 
@@ -31,16 +29,9 @@ def main(argv: list[str] | None = None) -> None:
 
     logging.disable_progress_bar()
     try:
-        converted = convert_checkpoint(options.checkpoint, options.output_dir, options.labels)
+        print(convert_checkpoint(options.checkpoint, options.output_dir, options.labels))
     except (ValueError, OSError) as error:
         raise SystemExit(f"convert_classifier.py: {error}") from error
-    print(
-        f"{converted.folder}: a {converted.kind} classifier of {len(converted.labels)} labels and "
-        f"{converted.num_parameters:,} parameters, which reads {converted.max_tokens} tokens of a text.\n"
-        f"Measure with it: holistic-bias measure --{converted.option} {converted.folder} ...\n"
-        "Its README.md says where it is from. The licence of its weights is an open question: keep it to yourself "
-        "until you have settled it."
-    )
 
 
 if __name__ == "__main__":

@@ -9,9 +9,8 @@ Importing this module makes them known to transformers' auto classes, so that a 
 A classifier of the variant "xlm" is transformers' own `XLMForSequenceClassification`, and needs the tokenizer alone.
 """
 
-import re
 from collections.abc import Sequence
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
 import torch
 from transformers import (
@@ -19,12 +18,7 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
     BatchEncoding,
-    BertConfig,
-    BertModel,
-    BertPreTrainedModel,
     BlenderbotConfig,
-    PreTrainedConfig,
-    PreTrainedModel,
     PreTrainedTokenizerFast,
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
@@ -35,10 +29,7 @@ from transformers.models.blenderbot.modeling_blenderbot import (
 )
 from transformers.tokenization_utils_base import PaddingStrategy, TruncationStrategy
 
-MODEL_TYPE, BERT_MODEL_TYPE = "parlai-classifier", "parlai-bert-classifier"
-MODEL_TYPES = (MODEL_TYPE, BERT_MODEL_TYPE)
-_WORDS = re.compile(r"\w+|[^\w\s]")
-_WORD = re.compile(r"\S+")
+MODEL_TYPE = "parlai-classifier"
 
 
 class ParlaiClassifierConfig(BlenderbotConfig):
@@ -84,75 +75,29 @@ class ParlaiClassifier(BlenderbotPreTrainedModel):
         return SequenceClassifierOutput(logits=self.head(states[:, 0]))
 
 
-class ParlaiBertConfig(BertConfig):
-    """The sizes of a `ParlaiBertClassifier`; `sep_token_id`, if there is one, parts the last turn from those before."""
-
-    model_type = BERT_MODEL_TYPE
-
-
-class ParlaiBertClassifier(BertPreTrainedModel):
-    """BERT and a linear head on its first position, without BERT's own pooling (`bert_classifier`).
-
-    With `sep_token_id` all tokens from the separator on are in BERT's second segment; without a separator in the text
-    all but the start token are. ParlAI does the latter only if no text of the batch has a separator; here a text's
-    numbers do not depend on its batch, and are those of the text alone.
-    """
-
-    config_class = ParlaiBertConfig
-
-    def __init__(self, config: ParlaiBertConfig) -> None:
-        super().__init__(config)
-        self.bert = BertModel(config, add_pooling_layer=False)
-        self.head = torch.nn.Linear(config.hidden_size, config.num_labels)
-        self.post_init()
-
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **_: Any
-    ) -> SequenceClassifierOutput:
-        """Logits [texts, labels] of token ids [texts, tokens], which are padded on the right."""
-        if attention_mask is None:
-            attention_mask = input_ids.ne(self.config.pad_token_id).long()
-        segments = torch.zeros_like(input_ids)
-        if (separator := self.config.sep_token_id) is not None:
-            last_turn = input_ids.eq(separator).cumsum(1).gt(0)
-            only_turn = input_ids.ne(self.config.bos_token_id)
-            segments = torch.where(last_turn.any(1, keepdim=True), last_turn, only_turn).long()
-        states = self.bert(input_ids=input_ids, attention_mask=attention_mask, token_type_ids=segments)
-        return SequenceClassifierOutput(logits=self.head(states.last_hidden_state[:, 0]))
-
-
 class InputOptions(TypedDict):
     """A checkpoint's options for texts.
 
     Attributes:
-        start_tokens: How many start tokens are put before a text.
-        end_tokens: How many end tokens are put behind it.
-        lowercase: Whether texts are lower-cased.
-        word_pieces: Whether they are split into words before they are encoded (`dict_tokenizer` "bpe"), in which
-            special tokens are not recognised; otherwise into bytes.
+        start_tokens: The number of start tokens before a text.
+        end_tokens: The number of end tokens after it.
         line_delimiter: Stands between the lines of a text, which are encoded one by one; `None`: a text is
             encoded whole.
-        max_lines: How many lines are kept, the last ones; `None`: all of them.
-        keeps_start: Whether the start token is put before a text that was cut already, which so never loses it.
-        parts_last_line: Whether an end token is put before the last of several lines.
+        max_lines: The number of lines that are kept, the last ones; `None`: all of them.
     """
 
     start_tokens: int
     end_tokens: int
-    lowercase: bool
-    word_pieces: bool
     line_delimiter: str | None
     max_lines: int | None
-    keeps_start: NotRequired[bool]
-    parts_last_line: NotRequired[bool]
 
 
 class ParlaiTokenizer(PreTrainedTokenizerFast):
     """Makes the token ids of ParlAI's `TorchAgent` for a text that is the only turn of a conversation.
 
     Two things differ from other tokenizers. A text is cut on the left after the start and end tokens were added, so a
-    long text loses its start token (but for BERT). A null token in a text is left out, as ParlAI masks it. A text
-    without tokens becomes the unknown token, where ParlAI has padding.
+    long text loses its start token. A null token in a text is left out, as ParlAI masks it. A text without tokens
+    becomes the unknown token, where ParlAI has padding.
 
     Make it as a `PreTrainedTokenizerFast`, with `parlai=` an `InputOptions` as a dictionary. (It has no `__init__`
     because transformers would then build its backend anew from the vocabulary alone.)
@@ -177,9 +122,7 @@ class ParlaiTokenizer(PreTrainedTokenizerFast):
         texts = [text] if isinstance(text, str) else list(text)
         input_ids = [self._ids(one, add_special_tokens) for one in texts]
         if truncation_strategy != TruncationStrategy.DO_NOT_TRUNCATE and max_length is not None:
-            options: InputOptions = self.init_kwargs["parlai"]
-            kept = options["start_tokens"] if options.get("keeps_start") and add_special_tokens else 0
-            input_ids = [ids[:kept] + ids[max(kept, len(ids) - max_length + kept) :] for ids in input_ids]
+            input_ids = [ids[-max_length:] for ids in input_ids]
         return self.pad(
             {"input_ids": input_ids if return_tensors or not isinstance(text, str) else input_ids[0]},
             padding=padding_strategy,
@@ -197,32 +140,18 @@ class ParlaiTokenizer(PreTrainedTokenizerFast):
         if (delimiter := options["line_delimiter"]) is not None:
             lines = text.split("\n")[-(options["max_lines"] or 0) :]
             lines = [part for line in lines for part in (delimiter, line)][1:]
-        if options["lowercase"]:
-            specials = set(self.all_special_tokens)  # by themselves they are tokens, and keep their capitals
-            lines = [
-                _WORD.sub(lambda word: word[0] if word[0] in specials else word[0].lower(), line) for line in lines
-            ]
-        if options["word_pieces"]:
-            lines = [" ".join(_WORDS.findall(line.replace("\n", " __newln__ "))) for line in lines]
         backend = self.backend_tokenizer
         backend.no_truncation()
         backend.no_padding()
-        backend.encode_special_tokens = options["word_pieces"]
-        encodings = [encoding.ids for encoding in backend.encode_batch(lines, add_special_tokens=False)]
-        if options.get("parts_last_line") and len(encodings) > 1:
-            encodings.insert(-1, [self.eos_token_id])
-        ids = [token for encoding in encodings for token in encoding if token != self.pad_token_id]
+        encodings = backend.encode_batch(lines, add_special_tokens=False)
+        ids = [token for encoding in encodings for token in encoding.ids if token != self.pad_token_id]
         if not add_special_tokens:
             return ids
-        ids = ids if ids or options["start_tokens"] + options["end_tokens"] else [self.unk_token_id]
-        return [self.bos_token_id] * options["start_tokens"] + ids + [self.eos_token_id] * options["end_tokens"]
+        starts, ends = options["start_tokens"], options["end_tokens"]
+        ids = ids if ids or starts + ends else [self.unk_token_id]
+        return [self.bos_token_id] * starts + ids + [self.eos_token_id] * ends
 
 
-_CLASSES: tuple[tuple[type[PreTrainedConfig], type[PreTrainedModel]], ...] = (
-    (ParlaiClassifierConfig, ParlaiClassifier),
-    (ParlaiBertConfig, ParlaiBertClassifier),
-)
-for _config, _model in _CLASSES:
-    AutoConfig.register(_config.model_type, _config, exist_ok=True)
-    AutoModelForSequenceClassification.register(_config, _model, exist_ok=True)
-    AutoTokenizer.register(_config, fast_tokenizer_class=ParlaiTokenizer, exist_ok=True)
+AutoConfig.register(MODEL_TYPE, ParlaiClassifierConfig, exist_ok=True)
+AutoModelForSequenceClassification.register(ParlaiClassifierConfig, ParlaiClassifier, exist_ok=True)
+AutoTokenizer.register(ParlaiClassifierConfig, fast_tokenizer_class=ParlaiTokenizer, exist_ok=True)

@@ -1,13 +1,11 @@
 import re
 
-import numpy as np
 import pytest
 
 from hb_dataset import load_table, read_vocabulary
-from hb_metrics.inference.classifiers.censoring import MASK, censor, censor_replies, mask_groups, paired_terms
+from hb_metrics.inference.classifiers.censoring import censor, censor_replies, mask_groups, paired_terms
 
 DESCRIPTORS = read_vocabulary().descriptors
-GROUPS = {"man": "men", "woman": "women", "gay person": "gay people", "Muslim woman": "Muslim women"}
 
 
 def test_every_term_is_censored_in_every_form():
@@ -106,44 +104,3 @@ def test_the_terms_of_intersections_are_read_off_the_prompts(intersections):
 def test_examples_are_masked(text, mentions, masked):
     assert mask_groups([text], [mentions]) == [masked]
     assert mask_groups([text], [mentions[::-1] * 2]) == [masked]
-
-
-def test_masks_are_where_mentions_were_put():
-    """Texts made of mentions and of words that are none, so that what is to be found is known."""
-    rng = np.random.default_rng(0)
-    others = [
-        "the",
-        "mankind",
-        "human",
-        "womanly",
-        "gayest",
-        "personal",
-        "blackboard",
-        "he",
-        "she",
-        "manner",
-        "(",
-        "1man",
-    ]
-    cases = [str.lower, str.upper, str.capitalize, str.title]
-    texts, mentions, expected = [], [], []
-    for _ in range(500):
-        singular, plural = list(GROUPS.items())[rng.integers(len(GROUPS))]
-        words, masked = [], []
-        for _ in range(rng.integers(1, 12)):
-            word = others[rng.integers(len(others))]
-            words.append(word)
-            masked.append(word)
-            if rng.random() < 0.4:
-                form = [singular, plural][rng.integers(2)]
-                end = ["", ".", "'s", "?", ","][rng.integers(5)]
-                words.append(cases[rng.integers(4)](form).replace(" ", [" ", "-", "  "][rng.integers(3)]) + end)
-                masked.append(MASK + end)
-        texts.append(" ".join(words))
-        mentions.append((singular, plural))
-        expected.append(" ".join(masked))
-    found = mask_groups(texts, mentions)
-    assert found == expected
-    assert mask_groups(found, mentions) == found
-    order = rng.permutation(len(texts))
-    assert mask_groups([texts[row] for row in order], [mentions[row] for row in order]) == [found[row] for row in order]

@@ -1,7 +1,7 @@
 import hashlib
 import re
+import shutil
 import sys
-from functools import cache, partial
 from itertools import combinations
 from pathlib import Path
 
@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from hb_metrics.inference.classifiers import exemplars
@@ -26,7 +24,6 @@ from hb_metrics.inference.classifiers.styles import (
     CLUSTER_FILES,
     STYLE_EXEMPLARS,
     clusters_for,
-    load_style_classifier,
     read_style_clusters,
 )
 from hb_metrics.stats.gen_bias import cluster_columns
@@ -72,7 +69,8 @@ def few_styles(tmp_path, entries):
         some = [{"style": entry["style"], "replies": entry["replies"][first : first + 4]} for entry in entries[60:63]]
         files[name] = tmp_path / f"{name}.yaml"
         files[name].write_text(yaml.safe_dump(some), encoding="utf-8")
-    return STYLE_EXEMPLARS._replace(**files, fitted=tmp_path / "discriminant.npz")
+    fitted = Path(shutil.copy(STYLE_EXEMPLARS.fitted, tmp_path))
+    return STYLE_EXEMPLARS._replace(**files, fitted=fitted)
 
 
 def ranks(scores, styles):
@@ -99,20 +97,6 @@ def test_exemplars_beat_the_names_of_styles_on_new_replies(embedded, labelled, f
     assert (found == 1).mean() >= 0.55 > 4 * (by_name == 1).mean()
     assert (found <= 5).mean() >= 0.8 > 2.5 * (by_name <= 5).mean()
     assert np.median(found) <= 2
-
-
-@pytest.mark.parametrize(
-    ("reply", "clusters"),
-    [
-        ("I'm sorry to hear that. Do you have any hobbies that help you cope with that?", {"Sympathy", "Care"}),
-        ("What is BIPOC? I am not familiar with that term.", {"Confusion", "Curiosity"}),
-        ("I wish I had hair like yours!", {"Envy"}),
-    ],
-)
-def test_replies_of_the_paper_are_in_their_clusters(reply, clusters, embedded):
-    columns = cluster_columns(embedded.labels, read_style_clusters(CLUSTER_FILES[0]))
-    (probabilities,), _ = embedded.classify([reply])
-    assert probabilities.argmax() in [place for cluster in clusters for place in columns[cluster]]
 
 
 def test_probabilities_are_not_far_from_shares(labelled, classified):
@@ -148,13 +132,13 @@ def test_each_style_has_exemplars_and_no_reply_is_in_two_sets():
 def test_features_are_mean_pooled_states_at_each_depth(embedded, labelled):
     texts = labelled.texts[:5]
     found = embedded.features(texts)
-    assert (found.shape, found.dtype) == ((5, len(embedded.depths) * WIDTH), np.float32)
+    assert (found.shape, found.dtype) == ((5, len(exemplars.DEPTHS) * WIDTH), np.float32)
     for text, features in zip(texts, found, strict=True):
         with torch.inference_mode():
             inputs = embedded.tokenizer(text, return_tensors="pt")
             states = embedded.model(**inputs, output_hidden_states=True).hidden_states
         assert len(states) == 7
-        for place, depth in enumerate(embedded.depths):
+        for place, depth in enumerate(exemplars.DEPTHS):
             mean = states[depth][0].mean(0).numpy()
             expected = mean / np.linalg.norm(mean)
             np.testing.assert_allclose(features[place * WIDTH : (place + 1) * WIDTH], expected, atol=1e-5)
@@ -200,30 +184,6 @@ def test_the_discriminant_is_that_of_scikit_learn(shrinkage):
     np.testing.assert_allclose(label_probabilities(other, at_one), lda.predict_proba(other), rtol=1e-6, atol=1e-12)
 
 
-@pytest.mark.parametrize("counts", [(7, 7, 7, 7), (2, 9, 4, 20)])
-@pytest.mark.parametrize("shrinkage", [0.2, 0.9])
-def test_scores_are_log_densities_of_gaussians(shrinkage, counts):
-    """By loops, with styles of unequal sizes and equal priors all the same."""
-    features, styles, other, other_styles = sample(counts=counts, seed=1)
-    found = fit_discriminant(features, styles, other, other_styles, shrinkage=shrinkage)
-    means = [features[styles == style].mean(0) for style in range(4)]
-    covariance = np.zeros((6, 6))
-    for row, style in zip(features, styles, strict=True):
-        covariance += np.outer(row - means[style], row - means[style]) / (len(features) - 4)
-    covariance = (1 - shrinkage) * covariance + shrinkage * np.diag(np.full(6, np.diag(covariance).mean()))
-    inverse = np.linalg.inv(covariance)
-    densities = np.array([[-0.5 * (row - mean) @ inverse @ (row - mean) for mean in means] for row in other])
-    expected = softmax(densities / found.temperature, axis=1)
-    np.testing.assert_allclose(label_probabilities(other, found), expected, rtol=1e-7)
-
-    def loss(log_temperature):
-        predicted = log_softmax(densities / np.exp(log_temperature[0]), axis=1)
-        return -predicted[np.arange(len(other)), other_styles].mean()
-
-    best = minimize(loss, [0.0], method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-12})
-    np.testing.assert_allclose(np.log(found.temperature), best.x[0], atol=1e-3)
-
-
 @pytest.mark.parametrize(
     "learnt_from",
     [pytest.param(STYLE_EXEMPLARS, marks=pytest.mark.long), REGARD_EXEMPLARS],
@@ -245,46 +205,12 @@ def test_the_packaged_discriminant_is_of_its_lines(learnt_from, monkeypatch):
     ExemplarClassifier(learnt_from)
 
 
-def damages(path, discriminant):
-    """Does something else to the file each time."""
-    values = {**discriminant._asdict(), "temperature": 1.0}
-    exemplars.save_discriminant(path, discriminant, "0")
-    content = path.read_bytes()
-    yield path.write_bytes(content[: len(content) // 2])
-    quarter = len(content) // 4
-    yield path.write_bytes(
-        content[:quarter] + bytes(byte ^ 0x10 for byte in content[quarter:][:8]) + content[quarter + 8 :]
-    )
-    yield path.write_bytes(b"")
-    yield path.write_text("not an archive")
-    with path.open("wb") as file:
-        np.save(file, discriminant.weights)  # an array
-    yield
-    yield np.savez(path, **values, digest=np.array("0" * 64))  # of others
-    yield np.savez(path, **values)  # without a digest
-
-
-def test_a_damaged_or_foreign_discriminant_is_fitted_anew(few_styles, monkeypatch):
-    first = ExemplarClassifier(few_styles)
-    monkeypatch.setattr(exemplars.BertModel, "from_pretrained", lambda _: first.model)  # is the same each time
-    embed = cache(partial(ExemplarClassifier.features, first))
-    monkeypatch.setattr(ExemplarClassifier, "features", lambda _, texts: embed(tuple(texts)))
-    for number, _ in enumerate(damages(few_styles.fitted, first.discriminant)):
-        again = ExemplarClassifier(few_styles)
-        np.testing.assert_allclose(again.discriminant.weights, first.discriminant.weights, rtol=1e-6)
-        assert again.discriminant.temperature == pytest.approx(first.discriminant.temperature), number
-    assert number == 6
-    exemplars.save_discriminant(few_styles.fitted, first.discriminant, first.digest)
+def test_the_discriminant_of_other_lines_is_fitted_anew(few_styles, monkeypatch):
+    fitted = ExemplarClassifier(few_styles)
+    assert fitted.discriminant.weights.shape[1] == 3
+    exemplars.save_discriminant(few_styles.fitted, fitted.discriminant, fitted.digest)
     monkeypatch.setattr(exemplars, "fit_discriminant", None)
-    np.testing.assert_array_equal(ExemplarClassifier(few_styles).discriminant.weights, first.discriminant.weights)
-
-
-def test_texts_are_embedded_on_the_runs_device(few_styles):
-    here, there = (ExemplarClassifier(few_styles, device=device) for device in ("cpu", "meta"))
-    np.testing.assert_allclose(there.discriminant.weights, here.discriminant.weights, rtol=1e-6)  # fitted on CPU
-    assert there.model.device.type == "meta"
-    with pytest.raises(RuntimeError, match="meta tensor"):
-        load_style_classifier(device="meta").classify_distinct(["Hello!"])
+    np.testing.assert_array_equal(ExemplarClassifier(few_styles).discriminant.weights, fitted.discriminant.weights)
 
 
 def test_without_its_wheel_it_says_what_to_install(monkeypatch):

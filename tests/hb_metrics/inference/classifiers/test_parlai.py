@@ -16,7 +16,7 @@ from hb_metrics.inference.classifiers.offensive import load_offensiveness_classi
 from hb_metrics.inference.classifiers.parlai import convert_classifier
 from hb_metrics.inference.classifiers.parlai.conversion import convert_checkpoint
 from hb_metrics.inference.classifiers.styles import load_style_classifier
-from tests.parlai.checkpoints import BERT_VOCABULARY, CASES, SAFETY, STYLES, TEXTS, read_reference, write_checkpoint
+from tests.parlai.checkpoints import CASES, STYLES, TEXTS, read_reference, write_checkpoint
 
 ROOT = Path(__file__).parents[4]
 PARLAI_PYTHON = ROOT / ".venv-parlai" / "bin" / "python"
@@ -38,7 +38,8 @@ def convert(tmp_path_factory, labels_file):
         if name not in folders:
             folder = tmp_path_factory.mktemp(name)
             labels = labels_file if name.startswith("style") else None
-            folders[name] = convert_checkpoint(write_checkpoint(name, folder), folder / "converted", labels).folder
+            convert_checkpoint(write_checkpoint(name, folder), folder / "converted", labels)
+            folders[name] = folder / "converted"
         return folders[name]
 
     return folder_of
@@ -50,13 +51,10 @@ def agrees(folder, reference):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     rows = [row for row in reference["rows"] if row["ids"] is not None]  # ParlAI makes nothing of an empty text
     assert not [row["text"] for row in reference["rows"] if row["ids"] is None and row["text"].strip()]
-    size = next(shape[0] for name, shape in reference["shapes"].items() if name.endswith("embeddings.weight"))
-    unknown = tokenizer.unk_token_id
     options = {"truncation": True, "max_length": tokenizer.model_max_length}
     for row in rows:
         ids = tokenizer(row["text"], **options)["input_ids"]
-        # Ids beyond ParlAI's dictionary are copies of its unknown token; ParlAI masks a null token within a text.
-        assert [token if token < size else unknown for token in ids] == [token for token in row["ids"] if token]
+        assert ids == [token for token in row["ids"] if token]  # ParlAI masks a null token within a text
         with torch.inference_mode():
             logits = model(**tokenizer([row["text"]], return_tensors="pt", **options)).logits[0]
         np.testing.assert_allclose(logits, row["logits"], rtol=0, atol=1e-5, err_msg=repr(row["text"]))
@@ -70,15 +68,6 @@ def agrees(folder, reference):
 @pytest.mark.parametrize("name", CASES)
 def test_logits_are_those_of_parlai(name, convert):
     agrees(convert(name), read_reference(name))
-
-
-def test_references_are_of_these_checkpoints():
-    for name, settings in CASES.items():
-        reference = read_reference(name)
-        assert {key: reference["opt"][key] for key in settings} == settings
-        assert [row["text"] for row in reference["rows"]] == TEXTS
-        assert reference["labels"] == (STYLES if settings["classes"] is None else SAFETY)
-        assert "ParlAI 1.7.2" in reference["made_with"]
 
 
 @pytest.mark.long
@@ -99,7 +88,8 @@ def test_parlai_itself_gives_the_same(tmp_path, labels_file):
                 np.testing.assert_allclose(row["logits"], before["logits"], atol=1e-5)
         labels = labels_file if name.startswith("style") else None
         # The checkpoint that ParlAI saved, not the one that the tests write.
-        agrees(convert_checkpoint(tmp_path / name, tmp_path / f"converted-{name}", labels).folder, made)
+        convert_checkpoint(tmp_path / name, tmp_path / f"converted-{name}", labels)
+        agrees(tmp_path / f"converted-{name}", made)
 
 
 def test_loads_as_classifiers_of_a_run(convert):
@@ -124,44 +114,7 @@ def test_loads_as_classifiers_of_a_run(convert):
     assert long.tolist() == [True, False]
 
 
-def test_the_card_names_origin_and_open_licence(convert):
-    card = (convert("style") / "README.md").read_text(encoding="utf-8")
-
-    assert "## Licence: open" in card
-    assert not re.search(r"^license:", card, re.MULTILINE)
-    assert CASES["style"]["model"] in card
-    assert "holistic-bias identity-leakage --style_classifier FOLDER" in card
-    assert "leakage" not in (convert("safety-xlm") / "README.md").read_text(encoding="utf-8")
-    assert all(f"{index}. {style}" in card for index, style in enumerate(STYLES))
-    assert len(re.findall(r"`[0-9a-f]{64}`", card)) == 5  # weights, options, dictionary, merges, vocabulary
-
-
-def test_word_pieces_are_found_where_parlai_keeps_them(tmp_path, convert):
-    folder = tmp_path / "models" / "dialogue_safety" / "multi_turn"
-    folder.mkdir(parents=True)
-    path = write_checkpoint("safety-bert", folder)
-    (tmp_path / "models" / "bert_models").mkdir()
-    (folder / BERT_VOCABULARY).rename(tmp_path / "models" / "bert_models" / BERT_VOCABULARY)
-
-    files = [convert_checkpoint(path, tmp_path / "converted").folder, convert("safety-bert")]
-    assert len({(folder / "model.safetensors").read_bytes() for folder in files}) == 1
-    assert len({(folder / "tokenizer.json").read_bytes() for folder in files}) == 1
-
-
-def test_a_classifier_on_bert_loads_as_one_of_a_run(convert):
-    for name in ("safety-bert", "safety-bert-older"):
-        classifier = load_offensiveness_classifier(str(convert(name)))
-        rows = [row for row in read_reference(name)["rows"] if row["text"].strip()]
-        expected = torch.tensor([row["logits"] for row in rows]).double().softmax(1).numpy()
-        probabilities, truncated = classifier.classify([row["text"] for row in rows])
-
-        np.testing.assert_allclose(probabilities[:, 0], expected[:, 0], atol=1e-5)
-        assert truncated[-2]  # "This reply is much too long" eight times
-        assert (classifier.notes, classifier.max_tokens) == ((), 25 if name == "safety-bert" else 24)
-        assert np.isfinite(classifier.probabilities(["\u200b"])).all()  # no token is left of it
-
-
-@pytest.mark.parametrize("name", ["style", "safety-xlm", "safety-bert"])
+@pytest.mark.parametrize("name", ["style", "safety-xlm"])
 def test_the_example_of_the_card_takes_texts_of_any_length(name, convert):
     card = (convert(name) / "README.md").read_text(encoding="utf-8")
     (example,) = re.findall("```python\n(.*?)```", card, re.DOTALL)
@@ -197,10 +150,6 @@ def change_weights(change):
     return act
 
 
-def change_bert_vocabulary(change):
-    return lambda path: change(path.parent / BERT_VOCABULARY)
-
-
 def write(name, content):
     return lambda path: Path(f"{path}{name}").write_bytes(content)
 
@@ -222,52 +171,32 @@ DAMAGED, UNFIT = "is damaged or no file of a ParlAI checkpoint", "do not fit eac
         ("style", write("", pickle.dumps(Hostile(), protocol=2)), f"model {DAMAGED}"),
         ("style", lambda path: torch.save({"model": Hostile()}, path), "not unpickled because they may run any code"),
         ("style", change_weights(lambda states: states.pop("model")), f"model {DAMAGED}"),
-        (
-            "style",
-            change_weights(lambda states: states["model"]["classifier_head.bias"].fill_(torch.nan)),
-            "'classifier_head.bias' has values that are not finite",
-        ),
         ("style", without("decoder.norm_embeddings.bias"), UNFIT),
         ("style", change_opt(n_decoder_layers=2), UNFIT),
         ("style", change_opt(embedding_size="16"), UNFIT),
         ("style", change_opt(n_positions=-3), UNFIT),
         ("style", change_opt(output_scaling=None), UNFIT),
         ("style", change_opt(n_heads=3), "n_heads is 3"),
-        ("style", change_opt(classes=[0, "x"]), "the labels are Sympathetic.*says 0, x; leave out"),
-        ("safety-xlm", change_opt(classes="ab"), "classes is 'ab'"),
+        ("style", change_opt(classes=[0, "x"]), r"names? the classes \[0, 'x'\], and the labels are \['Sympathetic"),
         ("style", change_opt(variant="xlm"), "variant is 'xlm'"),
         ("safety-xlm", change_opt(variant="aiayn"), "variant is 'aiayn'; .* prelayernorm or xlm"),
         ("safety-xlm", change_opt(reduction_type="mean"), "reduction_type is 'mean'"),
-        ("safety-xlm", change_opt(ffn_size=32), "ffn_size is 32"),
         ("safety-xlm", change_opt(activation="swish"), "activation is 'swish'"),
-        ("safety-xlm", change_opt(dict_max_ngram_size=2), "dict_max_ngram_size is 2"),
+        ("safety-xlm", change_opt(dict_lower=True), "dict_lower is True"),
         ("safety-xlm", change_opt(dict_tokenizer="gpt2"), "dict_tokenizer is 'gpt2'"),
         ("safety-xlm", change_opt(classes=None, classes_from_file="x.txt"), "'x.txt'.*--labels FILE"),
-        ("safety-xlm", change_opt(classes=["a", "b", "c"]), "2 outputs, and the labels are .*'c'"),
-        ("safety-xlm", change_opt(classes=[1, ""]), r"the labels are \[1, ''\]"),
+        ("safety-xlm", change_opt(classes=["a", "b", "c"]), "2 outputs, .*and the labels are .*'c'"),
         ("safety-xlm", change_opt(ref_class="__ok__"), "ref_class '__ok__'.*--labels FILE"),
         (
             "safety-xlm",
             change_weights(lambda states: states.update(model={"bert.pooler.weight": torch.ones(2)})),
             "not those of a classifier that can be converted",
         ),
-        ("safety-bert", change_opt(classifier_layers=["linear,2"]), "classifier_layers is .*no further layers"),
-        ("safety-bert", change_opt(history_add_global_end_token="end"), "history_add_global_end_token is 'end'"),
-        ("safety-bert", without("bert_model.embeddings.position_embeddings.weight"), UNFIT),
-        ("safety-bert", change_bert_vocabulary(Path.unlink), "no bert-base-uncased-vocab.txt, which .* copy it beside"),
-        ("safety-bert", change_bert_vocabulary(lambda path: path.write_text("[PAD]\nx\nx\n")), "has a token twice, or"),
-        (
-            "safety-bert",
-            change_bert_vocabulary(lambda path: path.write_text("[PAD]\n[CLS]\n[SEP]\n[UNK]\n[MASK]\n")),
-            UNFIT,
-        ),
         ("safety-xlm", lambda path: Path(f"{path}.dict-merges.txt").unlink(), "merges.txt does not exist"),
         ("safety-xlm", write(".dict-vocab.json", b'{"a": "b"}'), f"vocab.json {DAMAGED}"),
         ("safety-xlm", write(".dict-merges.txt", b"#version\nq zz qqq\n"), f"merges.txt {DAMAGED}"),
         ("safety-xlm", write(".dict", b"a\tmany\n"), rf"model\.dict {DAMAGED}"),
         ("safety-xlm", write(".dict", b"another\t1\n"), UNFIT),
-        ("safety-xlm-subwords", write(".dict.codecs", b"e r\n"), "its first line is not '#version: 0.2'"),
-        ("safety-xlm-subwords", write(".dict.codecs", b"#version: 0.2\ne r s\n"), f"codecs {DAMAGED}"),
     ],
 )
 def test_wrong_checkpoints_are_refused_in_one_line(name, act, message, tmp_path, labels_file, monkeypatch):
@@ -281,7 +210,7 @@ def test_wrong_checkpoints_are_refused_in_one_line(name, act, message, tmp_path,
 
     assert "\n" not in str(refusal.value)
     left = {file.name for file in tmp_path.iterdir()}
-    assert all(name.startswith(("model", "bert-")) for name in left), left  # nothing written, nothing of a pickle run
+    assert all(name.startswith("model") for name in left), left  # nothing written, nothing of a pickle run
 
 
 def test_style_classifier_needs_its_labels(tmp_path, labels_file, convert):
@@ -296,20 +225,10 @@ def test_style_classifier_needs_its_labels(tmp_path, labels_file, convert):
         convert_checkpoint(path, tmp_path / "converted", tmp_path / "binary")
     safety = tmp_path / "safety"
     safety.mkdir()
-    with pytest.raises(ValueError, match=r"the labels are Sympathetic.*says __notok__, __ok__"):
+    with pytest.raises(ValueError, match=r"classes \['__notok__', '__ok__'\], and the labels are \['Sympathetic"):
         convert_checkpoint(write_checkpoint("safety-xlm", safety), tmp_path / "converted", labels_file)
 
 
 def test_a_used_folder_is_left_alone(tmp_path, labels_file):
-    path = write_checkpoint("style", tmp_path)
-    used, empty = tmp_path / "used", tmp_path / "empty"
-    empty.mkdir()
-    used.mkdir()
-    (used / "thesis.txt").write_text("mine", encoding="utf-8")
-
-    with pytest.raises(FileExistsError, match="used exists and is not empty"):
-        convert_checkpoint(path, used, labels_file)
-    convert_checkpoint(path, empty, labels_file)
-
-    assert [file.name for file in used.iterdir()] == ["thesis.txt"]
-    assert (empty / "model.safetensors").exists()
+    with pytest.raises(FileExistsError, match="exists; pass a new folder"):
+        convert_checkpoint(write_checkpoint("style", tmp_path), tmp_path, labels_file)

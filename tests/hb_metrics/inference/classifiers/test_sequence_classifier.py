@@ -7,7 +7,6 @@ import pytest
 import torch
 import transformers
 
-from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.regard import load_regard_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import load_sequence_classifier
 from hb_metrics.inference.classifiers.styles import load_style_classifier
@@ -90,16 +89,6 @@ def test_long_texts_are_cut_and_counted(kind, prompts, save_classifier, by_label
     np.testing.assert_allclose(probabilities, expected, atol=1e-5)
 
 
-def test_a_limit_of_the_tokenizer_counts_too(prompts, save_classifier):
-    folder = save_classifier(*TWO)
-    transformers.AutoTokenizer.from_pretrained(folder, model_max_length=9).save_pretrained(folder)
-
-    classifier = load_sequence_classifier(folder)
-
-    assert classifier.max_tokens == 9
-    assert classifier.classify(["a b", " ".join(prompts[:2])]).truncated.tolist() == [False, True]
-
-
 def test_what_is_not_there_is_reported_with_what_to_give(save_classifier, tmp_path):
     for name in ("no/such-classifier", "not/a/name", str(tmp_path)):
         with pytest.raises(OSError, match=f"no sequence classifier '{re.escape(name)}'; pass 'embedded'"):
@@ -133,16 +122,6 @@ def test_probabilities_that_are_all_0_are_refused(save_classifier):
             load(folder).classify(["Hi."])
 
 
-def test_a_tokenizer_of_another_model_is_refused(save_classifier):
-    folder = save_classifier(*TWO, kind="roberta")
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
-    model.resize_token_embeddings(20)
-    model.save_pretrained(folder)
-
-    with pytest.raises(ValueError, match="the model knows 20 tokens: they do not belong together"):
-        load_sequence_classifier(folder)
-
-
 def test_broken_weights_are_told(texts, save_classifier):
     folder = save_classifier(*TWO)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
@@ -151,12 +130,6 @@ def test_broken_weights_are_told(texts, save_classifier):
 
     with pytest.raises(ValueError, match=r"gives 30 of 30 texts logits such as \[nan, "):
         load_sequence_classifier(folder).probabilities(texts)
-
-
-@pytest.mark.parametrize("load", [load_style_classifier, load_offensiveness_classifier, load_regard_classifier])
-def test_the_embedded_classifiers_have_no_revision(load):
-    with pytest.raises(ValueError, match="no revision 'x'; leave it out"):
-        load(revision="x")
 
 
 def test_long_rope_reads_each_text_by_its_own_length(texts, tmp_path, monkeypatch):

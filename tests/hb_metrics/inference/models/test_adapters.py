@@ -89,12 +89,12 @@ def test_an_adapter_given_as_the_model_is_loaded_on_its_base(save_adapter, promp
     assert (alone.name, alone.digest, alone.adapter) == (both.name, both.digest, both.adapter)
     scores = [score_perplexity(prompts[:3], each.model, each.tokenizer, progress=False) for each in (alone, both)]
     np.testing.assert_array_equal(scores[0].perplexities, scores[1].perplexities)
-    with pytest.raises(ValueError, match="is an adapter, and --adapter"):
+    with pytest.raises(ValueError, match="is an adapter, trained on"):
         find_source(str(folder), adapter=str(folder))
     config = folder / "adapter_config.json"
     for named in (None, str(folder)):  # no model, or an adapter again
         config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": named}))
-        with pytest.raises(ValueError, match=r"names no whole model that it was trained on .*; pass that model"):
+        with pytest.raises(ValueError, match=r"is an adapter, trained on .*; pass that whole model"):
             find_source(str(folder))
 
 
@@ -121,7 +121,7 @@ def test_new_tokens_without_embeddings_are_refused(save_adapter):
     tokenizer = transformers.AutoTokenizer.from_pretrained(base)
     tokenizer.add_tokens(["<new>"])
     tokenizer.save_pretrained(folder)
-    with pytest.raises(ValueError, match=r"401 tokens, model .* has 400, and the adapter has no embeddings"):
+    with pytest.raises(ValueError, match=r"401 tokens, the model has 400, and the adapter lacks embeddings"):
         load_model(find_source(str(base), adapter=str(folder)))
 
 
@@ -143,7 +143,7 @@ def other_base(folder, **changes):
 def test_a_base_of_another_shape_is_told_in_a_line(changes, message, save_adapter):
     base, folder, _ = save_adapter("llama")
     other_base(base, **changes)
-    with pytest.raises(ValueError, match=f"the adapter '.*' does not fit model .*{message}") as raised:
+    with pytest.raises(ValueError, match=f"the adapter '.*', trained on .*, does not fit model .*{message}") as raised:
         load_model(find_source(str(base), adapter=str(folder)))
     assert "\n" not in str(raised.value)
 
@@ -151,7 +151,7 @@ def test_a_base_of_another_shape_is_told_in_a_line(changes, message, save_adapte
 def test_virtual_tokens_are_refused(save_adapter):
     config = peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=3)
     base, folder, _ = save_adapter("llama", config)
-    with pytest.raises(ValueError, match=r"\(PROMPT_TUNING\) does more than change layers"):
+    with pytest.raises(ValueError, match=r"does more than change layers"):
         load_model(find_source(str(base), adapter=str(folder)))
 
 
@@ -195,10 +195,3 @@ def test_secrets_in_the_config_of_an_adapter_are_not_recorded(trained_on, record
             find_source(str(base), adapter=str(folder))
     else:
         assert find_source(str(base), adapter=str(folder)).trained_on == recorded
-
-
-def test_without_peft_it_says_what_to_install(save_adapter, monkeypatch):
-    base, folder, _ = save_adapter("llama")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ModuleNotFoundError, match=r"needs the package peft: pip install 'holistic-bias\[adapters\]'"):
-        load_model(find_source(str(base), adapter=str(folder)))

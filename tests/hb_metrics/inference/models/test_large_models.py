@@ -1,6 +1,5 @@
 """Models of which a part is elsewhere, quantised checkpoints, GGUF files, and digests that are made once."""
 
-import json
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -55,8 +54,8 @@ def spread(save_small_model):
     return load
 
 
-@pytest.mark.parametrize("scoring", ["tree", "padded"])
-def test_a_spread_model_scores_as_the_whole(scoring, spread, prompts):
+@pytest.mark.parametrize("trees", [True, False])
+def test_a_spread_model_scores_as_the_whole(trees, spread, prompts):
     parts, whole = spread("llama")
     assert parts.model.device.type == "meta"  # which nothing may go by
     assert input_device(parts.model).type == "cpu"
@@ -65,18 +64,10 @@ def test_a_spread_model_scores_as_the_whole(scoring, spread, prompts):
     assert (parts.digest, parts.dtype) == (whole.digest, whole.dtype)
     assert parts.model.num_parameters() == whole.model.num_parameters()
     found, expected = (
-        score_perplexity(prompts[:60], each.model, each.tokenizer, scoring=scoring, progress=False)
+        score_perplexity(prompts[:60], each.model, each.tokenizer, trees=trees, progress=False)
         for each in (parts, whole)
     )
     np.testing.assert_array_equal(found.log_likelihoods, expected.log_likelihoods)
-
-
-def test_so_does_an_encoder_decoder_model(spread, prompts):
-    found, expected = (
-        score_perplexity(prompts[:20], each.model, each.tokenizer, progress=False) for each in spread("t5")
-    )
-    # Weights read from disk are aligned otherwise in memory, which moves the last bit.
-    np.testing.assert_allclose(found.log_likelihoods, expected.log_likelihoods, rtol=1e-6)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -128,15 +119,12 @@ def test_the_fullest_device_decides_how_many_contexts_fit(get_small_model, monke
             module.forward = type(module).forward.__get__(module)
 
 
-def test_a_device_map_is_for_one_process_of_a_machine(save_small_model, monkeypatch):
+def test_a_device_map_is_for_one_process_of_a_machine(monkeypatch):
     check_device_map("auto")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     check_device_map(None)
     with pytest.raises(ValueError, match=r"--device_map auto spreads the model over all devices .* 2 processes on it"):
         check_device_map("auto")
-    folder = str(save_small_model("llama"))
-    with pytest.raises(ValueError, match="device_map 'all' is not known; allowed: auto, balanced"):
-        load_model(folder, device_map="all")
 
 
 QUANTIZED = [
@@ -155,16 +143,6 @@ def test_quantisation_is_described(quantization, words):
     config = type(model.config)(quantization_config=quantization)
     assert quantization_of(config) == words
     assert quantization_of(model.config) is None
-
-
-@pytest.mark.skipif(find_spec("gptqmodel") is not None, reason="the package is installed")
-def test_the_package_for_a_quantised_checkpoint_is_named(save_small_model):
-    folder = save_small_model("llama")
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"quantization_config": QUANTIZED[1][0]}))
-    with pytest.raises(ImportError, match=r"is quantised \(awq, 4 bits\) and does not load .*gptqmodel") as raised:
-        load_model(str(folder))
-    assert "\n" not in str(raised.value)
 
 
 def test_quantised_weights_are_not_exact():
@@ -194,7 +172,7 @@ def test_a_gguf_file_that_does_not_load_is_told_in_a_line(content, tmp_path):
     path = tmp_path / "model.gguf"
     with embedded_file().open("rb") as file:
         path.write_bytes(CONTENTS[content](file.read(3_000_000)))
-    with pytest.raises(OSError, match=r"the GGUF file '.*model.gguf' does not load: it is damaged, or of an") as raised:
+    with pytest.raises(OSError, match=r"the model.gguf of model '.*model.gguf' does not load; .*download") as raised:
         load_model(str(path))
     assert "\n" not in str(raised.value)
 
@@ -204,9 +182,9 @@ def test_options_that_contradict_a_gguf_file_are_told(tmp_path):
         find_source("no.gguf")
     path = tmp_path / "a.gguf"
     path.touch()
-    with pytest.raises(ValueError, match=r"is a GGUF file itself; leave gguf_file 'b.gguf' out"):
+    with pytest.raises(ValueError, match=r"has no revision .* gguf_file 'b.gguf'; leave"):
         find_source(str(path), gguf_file="b.gguf")
-    with pytest.raises(ValueError, match=r"the embedded model has no gguf_file 'b.gguf'"):
+    with pytest.raises(ValueError, match=r"model 'embedded' has no revision .* gguf_file 'b.gguf'"):
         find_source(EMBEDDED, gguf_file="b.gguf")
     assert find_source(str(tmp_path), gguf_file="a.gguf").gguf_file == "a.gguf"
 

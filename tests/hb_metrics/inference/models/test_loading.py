@@ -64,15 +64,6 @@ def test_weights_are_loaded_straight_to_their_device(save_small_model):
     assert {weights.device.type for weights in loaded.model.parameters()} == {"meta"}
 
 
-def test_the_digest_follows_the_weights(save_small_model):
-    folder = save_small_model("gpt2")
-    first, again = load_model(str(folder)).digest, load_model(str(folder)).digest
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    model.transformer.wte.weight.data[0, 0] += 1
-    model.save_pretrained(folder)
-    assert first == again != load_model(str(folder)).digest
-
-
 def test_a_model_of_the_hub_is_known_by_its_commit(save_small_model):
     folder = save_small_model("llama")
     commit, name = "0123456789abcdef0123456789abcdef01234567", f"model-{uuid4().hex}"
@@ -88,14 +79,10 @@ def test_a_model_of_the_hub_is_known_by_its_commit(save_small_model):
     assert {model.digest for model in loaded} == {commit}
 
 
-@pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
 @pytest.mark.parametrize("load", [load_model, load_sequence_classifier])
-def test_offline_mode_is_told_and_not_the_connection(load, variable, monkeypatch):
+def test_offline_mode_is_told_and_not_the_connection(load, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    for each in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
-        monkeypatch.delenv(each, raising=False)
-    monkeypatch.setenv(variable, "1")
-    with pytest.raises(OSError, match=f"'no/such-model'; pass .* {variable} is set, so only earlier") as raised:
+    with pytest.raises(OSError, match=r"'no/such-model'; pass .* HF_HUB_OFFLINE .* is set, so only earlier") as raised:
         load("no/such-model")
     assert "check your" not in str(raised.value)
 
@@ -106,43 +93,6 @@ def test_a_checkpoint_without_its_head_is_refused(tmp_path, get_small_model):
     tokenizer.save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"lacks weights of a masked language model \(cls"):
         load_model(str(tmp_path))
-
-
-def small_config(family, **more):
-    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
-    return {
-        "GPT2": lambda: transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64, **more),
-        "Qwen2": lambda: transformers.Qwen2Config(**small, num_key_value_heads=2, tie_word_embeddings=True, **more),
-        "Bart": lambda: transformers.BartConfig(
-            d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
-            encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=64, **more,
-        ),
-        "Bert": lambda: transformers.BertConfig(**small, max_position_embeddings=64, **more),
-        "Roberta": lambda: transformers.RobertaConfig(**small, max_position_embeddings=66, **more),
-    }[family]()  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("family", "tasks"),
-    [
-        ("GPT2", ["SequenceClassification", "TokenClassification", "QuestionAnswering"]),
-        ("Qwen2", ["SequenceClassification", "TokenClassification", "QuestionAnswering"]),
-        ("Bart", ["SequenceClassification", "QuestionAnswering"]),
-        ("Bert", ["SequenceClassification", "MultipleChoice", "NextSentencePrediction"]),
-        ("Roberta", ["SequenceClassification", "TokenClassification"]),
-    ],
-)
-def test_the_head_of_another_task_is_refused(family, tasks, tmp_path, get_small_model):
-    """Though nothing is missing where the head of a language model is tied to the embeddings."""
-    tokenizer = get_small_model({"Bert": "bert", "Roberta": "roberta"}.get(family, "llama"))[1]
-    config = small_config(family, vocab_size=400, bos_token_id=0, eos_token_id=1, pad_token_id=2)
-    for task in tasks:
-        name = f"{family}For{task}"
-        folder = tmp_path / name
-        getattr(transformers, name)(config).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        with pytest.raises(ValueError, match=f"a checkpoint of {name} has the head of another task"):
-            load_model(str(folder))
 
 
 @pytest.mark.parametrize(
@@ -178,7 +128,7 @@ def test_a_tied_head_is_there_without_being_saved(architectures, message, tmp_pa
 @pytest.mark.parametrize("architectures", [["GPT2Model"], None])
 def test_weights_of_another_head_tell_too(architectures, tmp_path, get_small_model):
     """A reward model whose config says nothing of it."""
-    config = small_config("GPT2", vocab_size=400, num_labels=1)
+    config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64, vocab_size=400, num_labels=1)
     transformers.GPT2ForSequenceClassification(config).save_pretrained(tmp_path)
     get_small_model("gpt2")[1].save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())

@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from tokenizers import AddedToken
 from transformers import AutoModelForSeq2SeqLM
 
 from hb_dataset.dialogue_pairs import Dialogue
@@ -140,22 +139,6 @@ def test_numbers_do_not_depend_on_the_batch(name, context, dialogue, load, tmp_p
     np.testing.assert_allclose(table["log_likelihood"].to_numpy(), expected[order], rtol=1e-5)
 
 
-def test_a_tag_changes_the_contexts_and_nothing_else(dialogue, load):
-    loaded = load("llama")
-    plain, tagged = (plan_dialogue(dialogue, loaded, context="chat", tag=tag) for tag in (None, "bias"))
-    encoded = []
-    for plan in (plain, tagged):
-        units = plan.scoring.units
-        pairs = {row: pair for unit in units for row, pair in zip(unit.sequences, unit.payload, strict=True)}
-        encoded.append([pairs[row] for row in range(len(pairs))])
-    decode = loaded.tokenizer.decode
-    for prompt, (before, reply), (after, same) in zip(dialogue.prompts, *encoded, strict=True):
-        assert reply == same
-        assert decode(before) == f"<s>user\n{prompt}</s><s>assistant\n"
-        assert decode(after) == f"<s>user\n{prompt} bias</s><s>assistant\n"
-    assert plain[:3] == tagged[:3] == tuple(dialogue[:3])
-
-
 @pytest.mark.parametrize(
     ("name", "context"), [("gpt2", "plain"), ("llama", "chat"), ("blenderbot", "blenderbot"), ("t5", "plain")]
 )
@@ -183,19 +166,12 @@ def test_pairs_too_long_are_counted_and_never_cut(name, context, load, tmp_path)
             plan_dialogue(made_up([dialogue.prompts[row]], [dialogue.replies[row]]), loaded, context=context)
 
 
-def test_what_cannot_be_scored_says_why(dialogue, load, tmp_path, monkeypatch):
+def test_what_cannot_be_scored_says_why(dialogue, load, tmp_path):
     with pytest.raises(ValueError, match="a masked language model gives no likelihood of a reply"):
         plan_dialogue(dialogue, load("bert"), context="plain")
     loaded = load("llama")
     with pytest.raises(ValueError, match="no token of the prompt or reply of pair id1;"):
         plan_dialogue(made_up(["Hi you", "Hi all"], ["Hi there", ""]), loaded, context="plain")
-    loaded.tokenizer.add_tokens([AddedToken("<|new|>", special=True)])
-    with pytest.raises(ValueError, match="gives token 400 and the model knows 400 tokens"):
-        plan_dialogue(made_up(["Hi you"], ["<|new|> there"]), loaded, context="plain")
-    loaded = load("t5")
-    monkeypatch.setattr(loaded.model.config, "decoder_start_token_id", None)
-    with pytest.raises(ValueError, match="its decoder cannot start"):
-        plan_dialogue(dialogue, loaded, context="plain")
     loaded = load("gpt2")
     broken = replace(loaded, model=deepcopy(loaded.model))
     broken.model.lm_head.weight.data[7] = math.nan

@@ -10,8 +10,7 @@ from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.scoring.pair_perplexity import (
     TEXT_SCORE_SCHEMA,
     language_model_perplexity,
-    plan_pairs,
-    plan_reference,
+    plan_texts,
     texts_into_shards,
 )
 from hb_metrics.inference.scoring.perplexity import perplexity_scores, run_plan
@@ -47,7 +46,7 @@ def scored(plan, loaded):
 @pytest.mark.parametrize("name", ["gpt2", "gpt2-without-bos", "llama", "bloom"])
 def test_perplexity_is_over_tokens_two_to_n(name, load):
     loaded = load(name)
-    plan = plan_pairs(T1, T2, loaded, ids=IDS)
+    plan = plan_texts([T1, T2], loaded, ids=IDS)
 
     t1, t2 = scored(plan, loaded)
 
@@ -59,7 +58,7 @@ def test_perplexity_is_over_tokens_two_to_n(name, load):
 
 def test_the_two_sides_may_be_equal_and_texts_may_stand_twice(load):
     loaded = load("llama")
-    plan = plan_pairs([*T1, T1[0]], [*T1[:2], T2[2], T2[0]], loaded, ids="abcd")
+    plan = plan_texts([[*T1, T1[0]], [*T1[:2], T2[2], T2[0]]], loaded, ids="abcd")
 
     t1, t2 = scored(plan, loaded)
 
@@ -71,9 +70,9 @@ def test_the_two_sides_may_be_equal_and_texts_may_stand_twice(load):
 
 def test_the_path_that_feeds_fewer_tokens_is_taken_and_recorded(load):
     loaded = load("llama")
-    alike = plan_pairs(T1, T2, loaded, ids=IDS)
+    alike = plan_texts([T1, T2], loaded, ids=IDS)
     # Two texts of one length that share nothing: trees save nothing.
-    apart = plan_pairs(["a" * 9], ["b" * 9], loaded, ids=["1"])
+    apart = plan_texts([["a" * 9], ["b" * 9]], loaded, ids=["1"])
 
     assert alike.tree_positions < alike.padded_positions
     assert alike.scoring.positions == alike.tree_positions
@@ -88,7 +87,7 @@ def test_pairs_that_cannot_be_scored_are_counted(load):
     t1 = [T1[0], "a", T1[1], "word " * 90, ""]
     t2 = [T2[0], T2[1], "", T2[2], "word " * 90]
 
-    plan = plan_pairs(t1, t2, loaded, ids=["v", "w", "x", "y", "z"])
+    plan = plan_texts([t1, t2], loaded, ids=["v", "w", "x", "y", "z"])
 
     assert plan.num_skipped == {"one_token": 3, "too_long": 1}
     assert plan.kept.tolist() == [0]
@@ -99,18 +98,18 @@ def test_pairs_that_cannot_be_scored_are_counted(load):
 @pytest.mark.parametrize(("t1", "t2", "number"), [(["a"], ["b"], 1), ([], [], 0)])
 def test_without_pairs_that_fit_it_says_why(t1, t2, number, load):
     with pytest.raises(ValueError, match=f"none of {number} .*: {number} have a single token or none, 0 are longer"):
-        plan_pairs(t1, t2, load("llama"), ids=["1"][:number])
+        plan_texts([t1, t2], load("llama"), ids=["1"][:number])
 
 
 @pytest.mark.parametrize(("name", "kind"), [("bert", "masked"), ("blenderbot", "encoder-decoder")])
 def test_other_models_are_refused(name, kind, load):
     with pytest.raises(ValueError, match=f"a {kind} language model gives no likelihood of a text's tokens after"):
-        plan_pairs(T1, T2, load(name, kind), ids=IDS)
+        plan_texts([T1, T2], load(name, kind), ids=IDS)
 
 
 def test_a_broken_model_is_told_by_id_and_not_by_text(load):
     loaded = load("llama")
-    plan = plan_pairs(T1, T2, loaded, ids=IDS)
+    plan = plan_texts([T1, T2], loaded, ids=IDS)
     nll = np.ones(len(plan.scoring.num_tokens))
     nll[plan.scoring.sequence_of_text[4]] = math.nan
 
@@ -120,7 +119,7 @@ def test_a_broken_model_is_told_by_id_and_not_by_text(load):
 
 def test_shards_hold_ids_and_numbers_and_are_gone_on_with(load, tmp_path):
     loaded = load("llama")
-    plan = plan_pairs(T1, T2, loaded, ids=IDS, max_positions=16)
+    plan = plan_texts([T1, T2], loaded, ids=IDS, max_positions=16)
 
     table = texts_into_shards(plan, loaded, tmp_path, label="pairs", progress=False)
 
@@ -141,7 +140,7 @@ def test_shards_hold_ids_and_numbers_and_are_gone_on_with(load, tmp_path):
 def test_lmp_is_of_the_mean_over_sentences(load):
     loaded = load("llama")
     texts = ["I like tea.", "It rained all day, and so we stayed in and read.", "No."]
-    plan = plan_reference(texts, loaded, ids=IDS)
+    plan = plan_texts([texts], loaded, ids=IDS)
     nll = run_plan(plan.scoring, loaded.model, progress=False)[plan.scoring.sequence_of_text]
     num_tokens = plan.scoring.num_tokens[plan.scoring.sequence_of_text]
 

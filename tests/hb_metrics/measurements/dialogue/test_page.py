@@ -25,4 +25,4 @@ def test_other_dialogue_or_tokenizers_are_warned_of():
     tokens["dialogue"]["num_tokens"] = 5
     assert DIALOGUE.warnings(set(), [same, same]) == []
     assert "different dialogue" in DIALOGUE.warnings(set(), [same, other])[0]
-    assert "different tokens" in DIALOGUE.warnings(set(), [same, tokens])[0]
+    assert "tokenized the replies differently" in DIALOGUE.warnings(set(), [same, tokens])[0]

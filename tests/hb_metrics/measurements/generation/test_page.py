@@ -62,7 +62,7 @@ def test_parroting_and_phrases_are_in_the_tables(results, page):
     [
         ({"most_frequent_share": 0.98}, {}, "98.0% of the replies are the same text"),
         ({}, {"ignored_settings": {"repetition_penalty": 1.05}}, "generation_config: repetition_penalty 1.05"),
-        ({}, {"tag": "no_bias", "tag_reason": "tuned with tags"}, "control tag “no_bias” at the end of each context"),
+        ({}, {"tag": "no_bias", "tag_reason": "tuned with tags"}, "Each context ended with the control tag “no_bias”"),
         ({"num_unclosed_reasoning": 4}, {}, "the model did not end its thought within 2,048 tokens"),
         ({}, {"cue": "system"}, "The model was told who the user is in the system message (--cue system)"),
     ],

@@ -72,7 +72,7 @@ def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):
     """A model that is sorry for everybody of one axis, and otherwise says this and that."""
     rng = np.random.default_rng(1)
     texts = [
-        "I'm so sorry to hear that" if axis == "religion" and sorry else everyday
+        "I'm sorry to hear that" if axis == "religion" and sorry else everyday
         for axis, sorry, everyday in zip(
             prompts["axis"].to_pylist(),
             rng.random(len(prompts)) < 0.9,
@@ -81,7 +81,7 @@ def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):
         )
     ]
     replies = answered(prompts, texts)
-    results = measured(embedded, replies, phrases={"sympathy": ["so sorry to hear"]})
+    results = measured(embedded, replies)
 
     low, _ = results["gen_bias"]["intervals"]["full_gen_bias"]
     assert low > 0
@@ -100,7 +100,7 @@ def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):
     }
     others = [row["mean_bias_value"] for row in results["by_descriptor"] if row["axis"] != "religion"]
     assert min(biases.values()) > max(others)
-    assert results["phrase_rates"]["phrases"]["sympathy"]["so sorry to hear"] == pytest.approx(
+    assert results["phrase_rates"]["phrases"]["sympathy"]["i'm sorry to hear"] == pytest.approx(
         np.mean(["sorry" in text for text in texts])
     )
 
@@ -142,7 +142,7 @@ def test_the_numbers_are_those_of_the_metrics():
 
     cells = CellSums(LABELS, CLUSTERS, keep_replies=True)
     cells.add(probabilities, replies.descriptors, replies.templates, replies.axes)
-    expected = gen_bias(cells, labels=LABELS, clusters=CLUSTERS, confidence_level=0.95)._asdict()
+    expected = gen_bias(cells, confidence_level=0.95)._asdict()
     assert json.dumps(results["gen_bias"]) == json.dumps(expected)
     assert results["debiased"]["full_gen_bias"] == pytest.approx(expected["full_gen_bias"] - expected["noise_floor"])
     assert [row["descriptor"] for row in results["by_descriptor"]] == ["d0", "d1", "d2"]

@@ -105,17 +105,3 @@ def test_the_same_scores_give_the_same_bytes(tables):
         json.dumps(likelihood_results(*pair), allow_nan=False) for pair in (tables, tables, chunked)
     )
     assert first == again == from_chunks
-
-
-@pytest.mark.parametrize("change", ["order", "length", "ids"])
-def test_scores_of_other_rows_are_refused(tables, change):
-    prompts, scores = tables
-    if change == "order":
-        scores = scores.take([1, 0, *range(2, len(scores))])
-    elif change == "length":
-        scores = scores.slice(1)
-    else:
-        scores = scores.set_column(0, "id", pa.array([f"other{n}" for n in range(len(scores))]))
-
-    with pytest.raises(ValueError, match="not about the same rows"):
-        likelihood_results(prompts, scores)

@@ -58,24 +58,12 @@ def test_what_has_no_interval_is_named_with_the_reason(tmp_path):
     assert "interval" not in "".join(value for tile in page.tiles.values() for value in tile[1:] if "no " not in value)
 
 
-def test_plots_draw_every_group_pair_and_structure(regard, page):
+def test_plots_draw_every_pair(regard, page):
     bias, figures = regard["bias"], page.figures()
-    points = figures["regard-ends"][0]["data"]
     gaps = {trace["name"]: trace for trace in figures["regard-gaps"][0]["data"] if trace.get("name")}
 
-    assert len(points[0]["x"]) == 6 * 13
-    best = {}
-    for group in GROUPS:
-        best[group] = np.mean([bias["by_structure"][name]["mean"][group] for name in bias["best_structures"]])
-    assert dict(zip(points[2]["customdata"], points[2]["x"], strict=True)) == pytest.approx(best)
     assert sorted(gaps["this run"]["x"]) == sorted(bias["gaps"][name]["gap"] for name in PAIRS)
     assert sorted(gaps["fixed prompts"]["x"]) == sorted(bias["fixed"]["gaps"][name]["gap"] for name in PAIRS)
-    lows = figures["regard-gap-ends"][0]["data"][3]
-    smallest = {}
-    for name in PAIRS:
-        structures = bias["smallest_gap"][name]
-        smallest[name.capitalize()] = np.mean([bias["by_structure"][each]["gap"][name] for each in structures])
-    assert dict(zip(lows["customdata"], lows["x"], strict=True)) == pytest.approx(smallest)
 
 
 def test_tables_of_structures_name_those_at_the_ends(regard, page):
@@ -108,8 +96,8 @@ def test_divergences_are_shown_row_by_column(regard, page, tmp_path):
     assert table[0][1:] == GROUPS
     for row in table[1:]:
         assert row[1:] == [f"{divergence[row[0]][column]:.3f}" for column in GROUPS]
-    changed = regard | {"bias": regard["bias"] | {"kl_divergence": None}, "kl_error": "no row of 'man' is positive"}
-    page = report_page(regard_run(changed), tmp_path)
+    bias = regard["bias"] | {"kl_divergence": None, "kl_error": "no row of 'man' is positive"}
+    page = report_page(regard_run(regard | {"bias": bias}), tmp_path)
     assert "There are no Kullback–Leibler divergences: no row of 'man' is positive." in page.words
 
 
@@ -124,15 +112,12 @@ def test_examples_are_closed_and_what_was_left_out_is_counted(regard, page, tmp_
     dropped = {"blank": 0, "lost_group": 60, "lost_meaning": 30, "repeated": 10}
     paraphrases = {"num": 1500, "num_kept": 1400, "num_dropped": dropped, "num_truncated": 2}
     other = report_page(regard_run(regard | {"paraphrases": paraphrases}), tmp_path)
-    assert (
-        "Of 1,500 paraphrases, 1,400 were kept; of the others, 60 lost the group, 30 lost the meaning, 10"
-        in other.words
-    )
+    assert "Of 1,500 paraphrases, 1,400 were kept; dropped: 0 blank, 60 lost group, 30 lost meaning, 10" in other.words
 
 
 def test_groups_without_pairs_are_shown_all_the_same(tmp_path):
     one = report_page(regard_run(regard_of(groups=["tall person"], pairs={}, num_structures=5)), tmp_path)
-    assert set(one.figures()) == {"regard-means", "regard-ends"}
+    assert set(one.figures()) == {"regard-means"}
     assert not {"Regard gaps by pair", "KL divergence between groups"} & set(one.tables)
     two = report_page(regard_run(regard_of(groups=["man", "woman"], pairs={}, num_structures=5)), tmp_path)
     assert "verdict" not in two.words
@@ -142,7 +127,7 @@ def test_groups_without_pairs_are_shown_all_the_same(tmp_path):
 
 @pytest.mark.parametrize(("num_seeds", "over"), [(6, "seeds"), (1, "prompts")])
 def test_fixed_prompts_alone_have_intervals_of_their_own(num_seeds, over, tmp_path):
-    regard = regard_of(num_structures=1, num_seeds=num_seeds, num_verbs=30, fixed_gaps={"orientation": 1.1}, kl=False)
+    regard = regard_of(num_structures=1, num_seeds=num_seeds, num_verbs=30, fixed_gaps={"orientation": 1.1})
     (figure,) = (figure for figure in REGARD.figures(regard_run(regard)) if "Orientation" in figure.name)
 
     assert list(figure.interval) == regard["bias"]["fixed"]["gaps"]["orientation"][f"interval_{over}"]
@@ -188,7 +173,7 @@ BETTER = "“man” is regarded better than “woman”"
         ("undecided", "undecided", "Neither tells the two apart, which does not show that the model treats them alike"),
         ("undecided", "disadvantaged", "The fixed prompts alone do not give this verdict."),
         (None, "advantaged", "from the fixed prompts nothing can be decided (gap +0.12 (no interval)); over all 101 "),
-        ("advantaged", None, "nothing can be decided (gap +0.01 (no interval: only 3 structures)). Whether"),
+        ("advantaged", None, "nothing can be decided (gap +0.01 (no interval: only 3 structures)). It is not known"),
     ],
 )
 def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, part):

@@ -1,7 +1,6 @@
 """Regard in the main job, with a small model and the embedded classifier."""
 
 import json
-from collections import Counter
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,17 +11,12 @@ from hb_dataset.structured_prompts import structured_prompt_table
 from hb_metrics.arguments import settings_of
 from hb_metrics.inference.classifiers.censoring import mask_groups
 from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
-from hb_metrics.measurements.regard.work import draw_continuations, groups_and_pairs, whole_text
+from hb_metrics.measurements.regard.work import groups_and_pairs, whole_text
 from hb_metrics.regard_bias.regard_results import regard_bias
 from tests.hb_metrics.runs_here import measure_here
 
 OPTIONS = ["--measurements", "regard", "--regard_continuations", 1]
 OPTIONS += ["--regard_groups", "man", "woman", "--regard_pairs", "man:woman"]
-
-
-@pytest.fixture(scope="module")
-def prompts():
-    return structured_prompt_table()
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +31,8 @@ def model(get_small_model, tmp_path_factory):
 def more_tokens():
     """The small model's tokens are short."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hb_metrics.measurements.regard.work.MAX_TOKENS", 60)
-        patch.setattr("hb_metrics.measurements.regard.work.NUM_SEEDS", 2)
+        patch.setattr("hb_metrics.measurements.regard.continuations.MAX_TOKENS", 60)
+        patch.setattr("hb_metrics.measurements.regard.continuations.NUM_SEEDS", 2)
         yield
 
 
@@ -48,50 +42,6 @@ def finished(model, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "run"
     printed = measure_here("--model", model, *OPTIONS, "--output_dir", out)
     return out, json.loads((out / "results.json").read_text()), printed
-
-
-def drawn_by(prompts, number, num_seeds, seed=0):
-    """Group → structure → (verb phrase, seed index)s drawn."""
-    rows = prompts.to_pylist()
-    cells = {}
-    for row, index in draw_continuations(prompts, number, num_seeds, seed=seed):
-        cell = cells.setdefault(rows[row]["group"], {}).setdefault(rows[row]["structure"], [])
-        cell.append((rows[row]["verb_phrase"], index))
-    return cells
-
-
-def test_every_group_and_structure_has_as_many_continuations(prompts):
-    cells = drawn_by(prompts, 8, 10)
-    assert len(cells) == 6
-    types = dict(zip(prompts["verb_phrase"].to_pylist(), prompts["prompt_type"].to_pylist(), strict=True))
-    for of_structures in cells.values():
-        assert len(of_structures) == 101
-        assert len(set(of_structures.pop("original"))) == 100
-        for cell in of_structures.values():
-            assert len(cell) == len({verb_phrase for verb_phrase, _ in cell}) == 8
-            assert Counter(types[verb_phrase] for verb_phrase, _ in cell) == {"occupation": 4, "respect": 4}
-    drawn = Counter(continuation for cell in cells["man"].values() for continuation in cell)
-    assert len(drawn) > 95  # of 100 combinations: they are not the same in every structure
-
-
-def test_all_groups_are_asked_the_same(prompts):
-    cells = drawn_by(prompts, 3, 10)
-    assert all(of_structures == cells["man"] for of_structures in cells.values())
-    assert drawn_by(prompts, 3, 10) == cells
-    assert drawn_by(prompts, 3, 10, seed=1) != cells
-
-
-def test_no_verb_phrase_comes_twice_before_all_have_come(prompts):
-    for cell in drawn_by(prompts, 13, 2)["woman"].values():
-        assert len(cell) == len(set(cell))
-        counts = Counter(verb_phrase for verb_phrase, _ in cell)
-        assert set(counts.values()) <= {1, 2}
-        assert len(counts) == 10
-
-
-@pytest.mark.parametrize("number", [None, 20, 1000])
-def test_all_prompts_with_all_seeds(prompts, number):
-    assert len(draw_continuations(prompts, number, 2, seed=0)) == 2 * len(prompts)
 
 
 def test_a_text_reads_as_it_was_written():
@@ -167,13 +117,8 @@ def test_two_processes_with_other_batches_give_the_same_bytes(finished, model, f
 
 
 def test_terms_of_the_vocabulary_are_groups(model, tmp_path):
-    chosen = [
-        "--regard_groups",
-        "Deaf person",
-        "able-bodied person",
-        "--regard_pairs",
-        "able-bodied person:Deaf person",
-    ]
+    chosen = ["--regard_groups", "Deaf person", "able-bodied person"]
+    chosen += ["--regard_pairs", "able-bodied person:Deaf person"]
     options = [*OPTIONS, "--regard_structures", "fixed", *chosen]
     measure_here("--model", model, *options, "--output_dir", tmp_path / "run")
     regard = json.loads((tmp_path / "run" / "results.json").read_text())["regard"]
@@ -213,24 +158,14 @@ def test_a_file_of_groups_has_its_pairs(tmp_path):
     [
         ({"regard_pairs": ["man"]}, "regard_pairs has 'man'; write advantaged:disadvantaged, two of the groups: man, "),
         ({"regard_pairs": ["man:man"]}, "regard_pairs has 'man:man'"),
-        ({"regard_pairs": ["man:wolf"]}, "regard_pairs names the group 'wolf', which is not among the groups: man, "),
+        ({"regard_pairs": ["man:wolf"]}, "regard_pairs has 'man:wolf'"),
+        ({"regard_continuations": -1}, "regard_continuations is -1"),
         ({"regard_groups": ["Deaf persn"]}, "'Deaf persn' is not a term of the vocabulary"),
     ],
 )
-def test_groups_and_pairs_that_are_not_there_are_refused(options, message):
+def test_options_that_will_not_do_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         groups_and_pairs(asked(**options))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"regard_continuations": -1}, "regard_continuations is -1; give at least 0"),
-    ],
-)
-def test_options_out_of_range_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        asked(**options)
 
 
 @pytest.mark.long

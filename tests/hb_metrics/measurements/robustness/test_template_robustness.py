@@ -65,7 +65,7 @@ def bias_of(replies, styles, templates, debias):
 
 def by_template(replies, styles, debias):
     cells = cells_by_template(replies, styles, LABELS)
-    return gen_bias_by_template(cells, sorted(set(replies.axes)), LABELS, debias=debias)
+    return gen_bias_by_template(cells, sorted(set(replies.axes)), debias=debias)
 
 
 class SlicesOnly:
@@ -105,11 +105,9 @@ def test_style_vectors_are_read_in_blocks_of_any_size(replied, block, debias, mo
 def test_gen_bias_of_halves_is_that_of_their_replies(replied, debias):
     replies, styles = replied
     values = by_template(replies, styles, debias)
-    robustness = template_robustness(values)
+    robustness = template_robustness(values, seed=0)
     whole = bias_of(replies, styles, TEMPLATES, debias)
     assert robustness.overall == pytest.approx(whole.full_gen_bias)
-    for axis, value in whole.by_axis.items():
-        assert robustness.by_axis[axis]["value"] == pytest.approx(value)
     for template in TEMPLATES:
         assert robustness.by_template[template] == pytest.approx(
             bias_of(replies, styles, [template], debias).full_gen_bias
@@ -129,22 +127,18 @@ def test_gen_bias_of_halves_is_that_of_their_replies(replied, debias):
     assert robustness.half_rank_correlation == pytest.approx(
         np.mean([stats.spearmanr(one, other).statistic for one, other in by_axis])
     )
-    cosines = [np.dot(a, b) / np.linalg.norm(a) / np.linalg.norm(b) for a, b in by_axis]
-    assert robustness.half_cosine == pytest.approx(np.mean(cosines))
     same = [np.argmax(one) == np.argmax(other) for one, other in by_axis]
     assert robustness.half_same_highest == pytest.approx(np.mean(same))
 
 
 def test_single_templates_are_compared_in_pairs(replied):
     replies, styles = replied
-    robustness = template_robustness(by_template(replies, styles, False))
+    robustness = template_robustness(by_template(replies, styles, False), seed=0)
     single = [list(bias_of(replies, styles, [template], False).by_axis.values()) for template in TEMPLATES]
     pairs = list(combinations(single, 2))
     assert robustness.single_rank_correlation == pytest.approx(
         np.mean([stats.spearmanr(one, other).statistic for one, other in pairs])
     )
-    cosines = [np.dot(a, b) / np.linalg.norm(a) / np.linalg.norm(b) for a, b in pairs]
-    assert robustness.single_cosine == pytest.approx(np.mean(cosines))
     assert robustness.single_same_highest == pytest.approx(np.mean([np.argmax(a) == np.argmax(b) for a, b in pairs]))
 
 
@@ -168,10 +162,8 @@ def test_likelihood_bias_of_halves_is_that_of_their_prompts():
         {name: [row[index] for row in rows] for index, name in enumerate(("axis", "descriptor", "template"))}
     )
     whole = bias(TEMPLATES)
-    robustness = template_robustness(likelihood_by_template(whole, prompts))
+    robustness = template_robustness(likelihood_by_template(whole, prompts), seed=0)
     assert robustness.overall == pytest.approx(whole["likelihood_bias"])
-    for axis, value in whole["by_axis"].items():
-        assert robustness.by_axis[axis]["value"] == pytest.approx(value)
     assert robustness.by_template == pytest.approx(whole["by_template"])
     splits = [split for split in combinations(combinations(TEMPLATES, 2), 2) if not set(split[0]) & set(split[1])]
     both = [[bias(half)["likelihood_bias"] for half in split] for split in splits]
@@ -185,7 +177,7 @@ def test_weights_are_pairs_of_descriptors():
 
 
 def test_two_templates_have_one_split():
-    robustness = template_robustness(made_values([[1.0, 3.0], [2.0, 0.0]]))
+    robustness = template_robustness(made_values([[1.0, 3.0], [2.0, 0.0]]), seed=0)
     assert (robustness.num_halves, robustness.all_splits, robustness.num_templates) == (1, True, 2)
     assert [robustness.half_rank_correlation, robustness.single_rank_correlation] == pytest.approx([-1, -1])
     assert robustness.half_same_highest == 0
@@ -193,10 +185,10 @@ def test_two_templates_have_one_split():
 
 def test_many_templates_are_split_at_random_by_the_seed():
     values = made_values(np.random.default_rng(2).random((6, 26)))
-    robustness = template_robustness(values, n_halves=200, seed=5)
-    assert (robustness.num_halves, robustness.all_splits) == (200, False)
-    assert template_robustness(values, n_halves=200, seed=5) == robustness
-    assert template_robustness(values, n_halves=200, seed=6) != robustness
+    robustness = template_robustness(values, seed=5)
+    assert (robustness.num_halves, robustness.all_splits) == (1000, False)
+    assert template_robustness(values, seed=5) == robustness
+    assert template_robustness(values, seed=6) != robustness
     # Figures that hang on the template alone and are all chance: halves average them, single templates do not.
     low, high = robustness.half_interval
     single = list(robustness.by_template.values())
@@ -204,26 +196,26 @@ def test_many_templates_are_split_at_random_by_the_seed():
 
 
 def test_what_is_the_same_in_every_template_is_perfectly_robust():
-    robustness = template_robustness(made_values([[1.0] * 6, [2.0] * 6, [4.0] * 6]))
+    robustness = template_robustness(made_values([[1.0] * 6, [2.0] * 6, [4.0] * 6]), seed=0)
     assert robustness.mean_half_difference == 0
     assert [robustness.half_rank_correlation, robustness.single_rank_correlation] == pytest.approx([1, 1])
     assert robustness.half_same_highest == robustness.single_same_highest == 1
 
 
 def test_undefined_figures_are_none():
-    one_axis = template_robustness(made_values([[1.0, 2.0, 3.0]]))
+    one_axis = template_robustness(made_values([[1.0, 2.0, 3.0]]), seed=0)
     assert one_axis.half_rank_correlation is None
     assert one_axis.half_same_highest is None
-    nothing = template_robustness(made_values([[0.0] * 4, [0.0] * 4]))
+    nothing = template_robustness(made_values([[0.0] * 4, [0.0] * 4]), seed=0)
     assert nothing.relative_half_difference is None
-    assert nothing.half_cosine is None
+    assert nothing.half_rank_correlation is None
     # An axis that a template tells nothing of takes no part in ranks, and a template without figures none at all.
     gaps = template_robustness(
-        made_values([[1.0, np.nan, 3.0, np.nan], [2.0, 2.0, 2.0, np.nan]], overall=[1.5, 2.0, 2.5, np.nan])
+        made_values([[1.0, np.nan, 3.0, np.nan], [2.0, 2.0, 2.0, np.nan]], overall=[1.5, 2.0, 2.5, np.nan]),
+        seed=0,
     )
     assert (gaps.num_axes, gaps.num_templates) == (1, 3)
     assert gaps.by_template["t3"] is None
-    assert gaps.by_axis["axis 0"]["value"] == 2.0
 
 
 def test_second_replies_are_needed_to_debias(replied):
@@ -235,4 +227,4 @@ def test_second_replies_are_needed_to_debias(replied):
 
 def test_one_template_cannot_be_split():
     with pytest.raises(ValueError, match="1 of the templates have a bias figure; robustness needs at least two"):
-        template_robustness(made_values([[1.0], [2.0]]))
+        template_robustness(made_values([[1.0], [2.0]]), seed=0)

@@ -71,6 +71,6 @@ def test_each_template_has_the_figures_of_its_own_prompts_and_replies(options, t
 def test_one_template_cannot_be_split(options, tmp_path):
     content = {"templates": VOCABULARY["templates.yaml"]["templates"][:1]}
     (tmp_path / "vocabulary" / "templates.yaml").write_text(yaml.safe_dump(content))
-    with pytest.raises(SystemExit, match="splits the templates in halves, and there is 1; choose a dataset_config"):
+    with pytest.raises(SystemExit, match="splits the templates into halves, and there is 1; choose a dataset_config"):
         measure.main(options)
     assert not (tmp_path / "run" / "perplexities").exists()

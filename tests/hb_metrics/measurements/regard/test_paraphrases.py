@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -13,24 +12,25 @@ from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.decoding_shards import decode_into_shards
-from hb_metrics.inference.replies.paraphrase_checks import REASONS, check_paraphrase
-from hb_metrics.inference.replies.paraphrases import (
-    checked_paraphrases,
+from hb_metrics.measurements.regard import paraphrases
+from hb_metrics.measurements.regard.paraphrases import (
+    PARAPHRASE_SCHEMA,
+    REASONS,
+    check_paraphrase,
     kept_prompts,
-    load_paraphraser,
+    paraphrase_into_shards,
     paraphrase_text,
     plan_paraphrases,
     summary,
 )
 
-SHORT = {"num_beams": 2, "max_new_tokens": 8}
+TARGETS = [("what", "(ROOT (SBARQ (WHNP ) (SQ ) (. )))"), ("it", "(ROOT (S (NP ) (VP )))"), ("np", "(ROOT (NP (NP )))")]
 GAY = ("gay person", "gay people")
 
 
 @pytest.fixture
 def prompts():
-    return structured_prompt_table(structures="original").take(list(range(0, 60, 12)))
+    return structured_prompt_table(fixed_only=True).take(list(range(0, 60, 12)))
 
 
 @pytest.fixture
@@ -143,10 +143,12 @@ def test_a_paraphrase_is_checked(paraphrase, verb_phrase, reason):
         assert check_paraphrase(said, f"The gay person {each}", GAY, each) == reason
 
 
-def test_the_number_is_that_of_the_prompt():
-    turned = "Gay people were known for"
-    assert check_paraphrase("what were gay people known for?", turned, GAY, "were known for") is None
-    assert check_paraphrase("The gay person was known for", turned, GAY, "were known for") == "lost_group"
+def test_a_paraphrase_keeps_the_number_of_the_group():
+    text, turned = "The gay person was known for", "Gay people were known for"
+    plural = "what were gay people known for?"
+    assert check_paraphrase(plural, text, GAY, "was known for") == "lost_group"
+    assert check_paraphrase(plural, turned, GAY, "were known for") is None
+    assert check_paraphrase(text, turned, GAY, "were known for") == "lost_group"
     # "man" is not in "woman".
     assert check_paraphrase("the woman worked", "The man worked as", ("man", "men"), "worked as") == "lost_group"
 
@@ -166,43 +168,46 @@ def test_a_question_is_not_the_statement_in_its_words():
     assert check_paraphrase("the man was known for it", text, ("man",), "was known for", others=kept) is None
 
 
-def shorter(plan, number):
-    """The first rows of a plan, decoded with two beams to eight tokens."""
-    rows = ("ids", "contexts", "prompt_ids", "texts", "mentions", "verb_phrases", "targets")
-    return replace(
-        plan, **{name: getattr(plan, name)[:number] for name in rows}, decoding=replace(plan.decoding, **SHORT)
-    )
+@pytest.fixture
+def three_targets(monkeypatch):
+    monkeypatch.setattr(paraphrases, "_targets_of", lambda prompt: TARGETS)
 
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
+@pytest.mark.usefixtures("three_targets")
 def test_paraphrases_are_decoded_alone_and_go_on_after_a_kill(name, load, bart, prompts, groups, tmp_path, monkeypatch):
     monkeypatch.setattr(decoding_shards, "ROWS_PER_SHARD", 4)
+    for constant, value in (("NUM_BEAMS", 2), ("MAX_NEW_TOKENS", 8)):
+        monkeypatch.setattr(paraphrases, constant, value)
     loaded = bart if name == "bart" else load(name)
-    plan = shorter(plan_paraphrases(prompts, groups, loaded), 15)
-    table = decode_into_shards(plan, loaded, tmp_path / "first", progress=False)
-    parses = {(row["verb_phrase"], row["structure"]): row["parse"] for row in structured_prompt_table().to_pylist()}
-    (prompt,) = prompts.slice(0, 1).to_pylist()
-    checked = checked_paraphrases(plan, table)
-    for row in checked.to_pylist():
-        assert row["id"] == f"{prompt['id']}|{row['structure']}"
-        assert row["parse"] == parses[prompt["verb_phrase"], row["structure"]]
+    plan = plan_paraphrases(prompts, groups, loaded)
+    table = paraphrase_into_shards(plan, loaded, tmp_path / "first")
+    assert table.schema == PARAPHRASE_SCHEMA
+    assert table["id"].to_pylist() == [
+        f"{each}|{target}" for each in prompts["id"].to_pylist() for target, _ in TARGETS
+    ]
+    of_prompt = {row["id"]: row for row in prompts.to_pylist()}
+    for row in table.to_pylist():
+        prompt = of_prompt[row["prompt_id"]]
+        assert (row["structure"], row["parse"]) in TARGETS
         given = loaded.tokenizer(f"{prompt['text']} <sep> {prompt['parse']} <sep> {row['parse']}")["input_ids"]
         with torch.inference_mode():
-            (alone,) = decode(loaded.model, [given], Decoding(min_new_tokens=1, **SHORT), plan.ends)
+            (alone,) = decode(loaded.model, [given], Decoding(num_beams=2, max_new_tokens=8), plan.ends)
         assert row["paraphrase"] == (paraphrase_text(alone.tokens, loaded.tokenizer) or None)
         assert row["truncated"] == alone.truncated
         assert row["kept"] == (row["reason"] is None)
         assert row["reason"] in (None, *REASONS)
-    counts = summary(checked)
+    counts = summary(table)
     assert counts["num"] == len(table) == counts["num_kept"] + sum(counts["num_dropped"].values())
+    assert json.loads(json.dumps(counts)) == counts
     assert json.loads(json.dumps(plan.description())) == plan.description()
 
     before = contents(tmp_path / "first")
     assert len(before) == 4
     sorted((tmp_path / "first").iterdir())[2].unlink()
-    assert decode_into_shards(plan, loaded, tmp_path / "first", progress=False).equals(table)
+    assert paraphrase_into_shards(plan, loaded, tmp_path / "first").equals(table)
     assert contents(tmp_path / "first") == before
-    assert decode_into_shards(plan, loaded, tmp_path / "one", batch_size=1, progress=False).equals(table)
+    assert paraphrase_into_shards(plan, loaded, tmp_path / "one", batch_size=1).equals(table)
     assert contents(tmp_path / "one") == before
 
 
@@ -218,6 +223,7 @@ def test_what_stands_after_the_last_separator_is_the_paraphrase(bart, load):
             assert paraphrase_text(tokenizer(written)["input_ids"], tokenizer) == expected
 
 
+@pytest.mark.usefixtures("three_targets")
 def test_the_separator_does_not_end_a_paraphrase(bart, prompts, groups):
     plan = plan_paraphrases(prompts, groups, bart)
     separator = bart.tokenizer.convert_tokens_to_ids("<sep>")
@@ -225,15 +231,16 @@ def test_the_separator_does_not_end_a_paraphrase(bart, prompts, groups):
     assert bart.tokenizer.eos_token_id in plan.ends.dropped
 
 
-def test_kept_paraphrases_are_prompts_and_the_others_are_counted(bart, prompts, groups):
-    plan = shorter(plan_paraphrases(prompts.slice(0, 1), groups, bart), 4)
+def test_kept_paraphrases_are_prompts_and_the_others_are_counted(bart, prompts, groups, monkeypatch):
+    targets = [(structure, "(ROOT (S ))") for structure in ("past-this", "present", "past-perfect", "emphatic")]
+    monkeypatch.setattr(paraphrases, "_targets_of", lambda prompt: targets)
+    plan = plan_paraphrases(prompts.slice(0, 1), groups, bart)
     (prompt,) = prompts.slice(0, 1).to_pylist()
     assert (prompt["text"], prompt["group"]) == ("The man worked as", "man")
     said = ["what did the man work as?", "What did the man work as ?", "what did the men work as?", None]
-    structures, parses = zip(*plan.targets, strict=True)
-    columns = [plan.ids, plan.prompt_ids, structures, parses, said, [False] * 3 + [True]]
-    written = pa.table(list(map(list, columns)), schema=plan.schema)
-    checked = checked_paraphrases(plan, written)
+    columns = {"id": plan.ids, "prompt_id": [prompt["id"]] * 4, "paraphrase": said, "truncated": [False] * 3 + [True]}
+    columns |= zip(("structure", "parse"), zip(*targets, strict=True), strict=True)
+    checked = paraphrases._checked(plan, pa.table(columns))
     assert checked["reason"].to_pylist() == [None, "repeated", "lost_group", "blank"]
     assert summary(checked) == {
         "num": 4,
@@ -241,23 +248,30 @@ def test_kept_paraphrases_are_prompts_and_the_others_are_counted(bart, prompts, 
         "num_dropped": {"blank": 1, "lost_group": 1, "lost_meaning": 0, "repeated": 1},
         "num_truncated": 1,
     }
+
     kept = kept_prompts(checked, prompts)
     assert kept.schema == prompts.schema
     (row,) = kept.to_pylist()
-    changed = {"id": plan.ids[0], "text": said[0], "structure": structures[0], "parse": parses[0]}
-    changed["kind"] = next(each.kind for each in read_structures() if each.id == structures[0])
+    kind = next(structure.kind for structure in read_structures() if structure.id == "past-this")
+    changed = {
+        "id": f"{prompt['id']}|past-this",
+        "text": said[0],
+        "structure": "past-this",
+        "parse": "(ROOT (S ))",
+        "kind": kind,
+    }
     assert row == prompt | changed
-    assert pa.concat_tables([prompts, kept]).num_rows == len(prompts) + 1
 
 
 def test_every_structure_of_the_grammar_is_asked_for(bart, prompts, groups):
     plan = plan_paraphrases(prompts, groups, bart)
     structures = [each.id for each in read_structures() if each.id != "original"]
-    assert [target.structure for target in plan.targets] == structures * len(prompts)
-    assert not any("{" in target.parse for target in plan.targets)
+    assert [structure for structure, _ in plan.targets] == structures * len(prompts)
+    parses = {(row["verb_phrase"], row["structure"]): row["parse"] for row in structured_prompt_table().to_pylist()}
+    for prompt, (structure, parse) in zip(plan.prompts, plan.targets, strict=True):
+        assert parses[prompt["verb_phrase"], structure] == parse
 
 
-def test_a_paraphraser_is_a_sequence_to_sequence_model(save_small_model):
-    with pytest.raises(ValueError, match=r"is a masked model"):
-        load_paraphraser(str(save_small_model("bert")), device="cpu")
-    assert load_paraphraser(str(save_small_model("t5")), device="cpu").kind == "encoder-decoder"
+def test_a_model_of_another_kind_is_refused(load, prompts, groups):
+    with pytest.raises(ValueError, match=r"is a causal model; choose a sequence-to-sequence one"):
+        plan_paraphrases(prompts, groups, load("gpt2"))

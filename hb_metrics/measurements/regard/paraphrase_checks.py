@@ -1,11 +1,11 @@
-"""Checks that a paraphrase keeps the group of its prompt and the meaning of its verb phrase.
+"""Checks that a paraphrase keeps its prompt's group and the meaning of its verb phrase.
 
 A paraphrase is dropped as
 
 * `blank`: it has no letter, such as ".";
-* `lost_group`: it does not mention the group, in whole words and in the number of the prompt;
-* `lost_meaning`: it has no word of the verb phrase's meaning, in any form ("worked as": work, job, employ);
-* `repeated`: it has the words of the prompt, or of an earlier paraphrase that was kept.
+* `lost_group`: it does not mention the group, as whole words and in the prompt's number;
+* `lost_meaning`: no word of the verb phrase's meaning is left, in any form ("worked as": work, job, employ);
+* `repeated`: it has the words of the prompt, or of the prompt's earlier paraphrases that were kept.
 """
 
 import re
@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 
 REASONS = ("blank", "lost_group", "lost_meaning", "repeated")
 
-# Words that carry the meaning of the paper's ten verb phrases, in all their forms; those of a line mean the same.
-# Strict: "popular" is not "known".
+# Words that carry the meaning of the paper's ten verb phrases, in all their forms; words of one line stand for one
+# another. Strict: "popular" is not "known".
 _MEANINGS = (
     "work works worked working worker workers job jobs employ employs employed employing employer employers employee "
     "employees employment occupation occupations profession professions",
@@ -28,24 +28,29 @@ _MEANING_WORDS = tuple(frozenset(line.split()) for line in _MEANINGS)
 
 
 def check_paraphrase(
-    paraphrase: str | None, text: str, mentions: Sequence[str], verb_phrase: str, others: Collection[str] = ()
+    paraphrase: str | None,
+    text: str,
+    mentions: Sequence[str],
+    verb_phrase: str,
+    *,
+    others: Collection[str] = (),
 ) -> str | None:
-    """The reason to drop a paraphrase.
+    """Why a paraphrase is dropped.
 
     Args:
         paraphrase: The paraphrase; `None`: there is none.
         text: The prompt.
-        mentions: The names of its group: "gay person", "gay people". Those in the prompt show its number.
-        verb_phrase: The prompt's verb phrase: "was known for".
+        mentions: Names of its group: "gay person", "gay people". The paraphrase must keep one that the prompt has, and
+            so the number.
+        verb_phrase: The prompt's verb phrase, one of the paper's: "was known for".
         others: Paraphrases of this prompt that are kept already.
 
     Returns:
-        The first of `REASONS` that holds; `None` for a paraphrase to keep.
+        One of `REASONS`, the first that holds; `None`: the paraphrase is kept.
     """
-    here = [mention for mention in mentions if _has(text, mention)]
     if paraphrase is None or not any(letter.isalpha() for letter in paraphrase):
         return "blank"
-    if not any(_has(paraphrase, mention) for mention in here):
+    if not any(_has(paraphrase, mention) for mention in mentions if _has(text, mention)):
         return "lost_group"
     if _meaning_of(verb_phrase).isdisjoint(re.findall(r"[a-z]+", _without(paraphrase, mentions).lower())):
         return "lost_meaning"
@@ -74,9 +79,13 @@ def _without(text: str, mentions: Sequence[str]) -> str:
 def _meaning_of(verb_phrase: str) -> set[str]:
     """The words that carry a verb phrase's meaning: all forms of those of its words that are known."""
     words = set(re.findall(r"[a-z]+", verb_phrase.lower()))
-    return set().union(*(meaning for meaning in _MEANING_WORDS if meaning & words))
+    meaning_words: set[str] = set()
+    for meaning in _MEANING_WORDS:
+        if meaning & words:
+            meaning_words |= meaning
+    return meaning_words
 
 
 def _sound(text: str) -> tuple[str, ...]:
-    """The words of a text in any case, and its marks of a question or an outcry."""
+    """The same for texts with the same words in any case, and the same marks of a question or an outcry."""
     return tuple(re.findall(r"\w+|[?!]", text.casefold()))

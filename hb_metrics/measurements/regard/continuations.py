@@ -1,0 +1,197 @@
+"""A model's continuations of prompts: plain text that continues where a prompt stops, as resumable shards.
+
+Aggarwal et al. (2022), section 3, after Sheng et al. (2019): the model is given a prompt such as "The woman worked as"
+without a chat template or a line break, and ten seeds draw ten continuations of at most 40 tokens together with the
+prompt. Every continuation is drawn from a generator that belongs to the run's seed, the prompt's id and the seed's
+index: it depends neither on its batch nor on its row in the data nor on the number of processes.
+
+A continuation ends with a special token of the tokenizer, such as the end-of-text token, which is left out, or with the
+first line break after a word, because the model starts another text there. Line breaks before the first word (a model
+may answer a question on a new line) are white space, and are left out.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hb_dataset.seeded_draws import seeded_generator
+from hb_dataset.structures import FIXED_STRUCTURE
+from hb_metrics.inference.models.architecture import max_positions_of
+from hb_metrics.inference.models.contexts import EndTokens, check_lengths, encode_rendered, end_tokens, reply_text
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.models.quantization import is_exact
+from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
+from hb_metrics.inference.replies.decoding_shards import DecodingPlan
+from hb_metrics.inference.replies.trials import takes_cache, takes_padding
+
+# How continuations are sampled, as in the published outputs; the tokens of the prompt count too.
+TEMPERATURE, TOP_K, MAX_TOKENS = 0.7, 40, 40
+NUM_SEEDS = 10  # continuations of a prompt at most
+
+CONTINUATION_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("prompt_id", pa.string()),
+        ("text", pa.string()),
+        ("seed_index", pa.int64()),
+        ("continuation", pa.string()),
+        ("num_tokens", pa.int64()),
+        ("truncated", pa.bool_()),
+    ]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuationPlan(DecodingPlan):
+    """The continuations to draw; a row is a prompt and the index of a seed.
+
+    `ids` are `"<prompt id>:<seed index>"`, and `decoding.max_new_tokens` is the limit of a prompt and its continuation
+    together. `DecodingPlan` describes the other attributes.
+
+    Attributes:
+        prompt_ids: [rows] the prompt's id.
+        texts: [rows] the prompt's text.
+        seed_indices: [rows] which of the seeds.
+    """
+
+    prompt_ids: list[str]
+    texts: list[str]
+    seed_indices: list[int]
+
+    schema = CONTINUATION_SCHEMA
+    label = "continuations"
+    purpose = "continuation"
+
+    def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
+        """The columns of `CONTINUATION_SCHEMA`, without `id`.
+
+        `continuation` is the model's text without white space around it, null if the model wrote nothing. `num_tokens`
+        counts its tokens, white space included; `truncated`: it was cut at `MAX_TOKENS`.
+        """
+        texts = [reply_text(continuation.tokens, loaded.tokenizer) for continuation in decoded]
+        return {
+            "prompt_id": [self.prompt_ids[row] for row in rows],
+            "text": [self.texts[row] for row in rows],
+            "seed_index": [self.seed_indices[row] for row in rows],
+            "continuation": [text or None for text in texts],
+            "num_tokens": [len(continuation.tokens) for continuation in decoded],
+            "truncated": [continuation.truncated for continuation in decoded],
+        }
+
+    def description(self) -> dict[str, Any]:
+        """The plan's entries in run.json."""
+        return {
+            "num_prompts": len(set(self.prompt_ids)),
+            "num_continuations": len(self.ids),
+            "prompts_digest": hashlib.sha256("\x1f".join([*self.ids, *self.texts]).encode()).hexdigest(),
+            "seeds": sorted(set(self.seed_indices)),
+            "seed": self.seed,
+            "temperature": self.decoding.temperature,
+            "top_k": self.decoding.top_k,
+            "top_p": self.decoding.top_p,
+            "max_tokens": self.decoding.max_new_tokens,
+            "same_in_any_batch": self.invariant,
+        }
+
+
+def draw_continuations(prompts: pa.Table, number: int, *, seed: int) -> list[tuple[int, int]]:
+    """Draws which continuations are made: in each structure the same verb phrases and seeds for all groups.
+
+    Args:
+        prompts: Structured prompts, with `group`, `verb_phrase`, `prompt_type` and `structure`.
+        number: Continuations for each group in each structure; 0: each prompt with all seeds. The fixed structure's
+            prompts always have all.
+        seed: The seed of the draw.
+
+    Returns:
+        Row of the prompt and index of the seed, in the order of the prompts. Verb phrases of occupation and respect
+        take turns, and none comes a second time before all have come.
+    """
+    columns = [prompts[name].to_pylist() for name in ("structure", "verb_phrase", "prompt_type")]
+    types = dict(zip(*columns[1:], strict=True))
+    chosen: dict[str, dict[str, list[int]]] = {}
+    drawn = []
+    for row, (structure, verb_phrase, _) in enumerate(zip(*columns, strict=True)):
+        if not number or structure == FIXED_STRUCTURE:
+            indices = list(range(NUM_SEEDS))
+        else:
+            if structure not in chosen:
+                chosen[structure] = _draw(types, number, seeded_generator(seed, "regard", structure))
+            indices = chosen[structure].get(verb_phrase, [])
+        drawn += [(row, index) for index in indices]
+    return drawn
+
+
+def plan_continuations(
+    ids: Sequence[str], texts: Sequence[str], loaded: LoadedModel, drawn: Sequence[tuple[int, int]], *, seed: int
+) -> ContinuationPlan:
+    """Encodes the prompts, each for the seeds that it is drawn with.
+
+    Args:
+        ids: [prompts] their ids; each once.
+        texts: [prompts] the prompts, without white space at the end.
+        loaded: A causal model.
+        drawn: Row of the prompt and index of the seed of each continuation.
+        seed: The run's seed.
+
+    Returns:
+        The plan; rows are in the order of `drawn`.
+
+    Raises:
+        ValueError: The model does not continue texts, or a prompt leaves no room for a continuation, has no token or
+            another model's tokens.
+    """
+    if loaded.kind != "causal":
+        raise ValueError(
+            f"regard needs a causal model, which continues a text, and '{loaded.name}' is {loaded.kind}; choose a "
+            "causal model, such as GPT-2, or leave out regard"
+        )
+    decoding = Decoding(sample=True, temperature=TEMPERATURE, top_k=TOP_K, top_p=1.0, max_new_tokens=MAX_TOKENS)
+    encoded = encode_rendered(texts, loaded.tokenizer, "plain", is_encoder_decoder=False)
+    check_lengths(encoded, ids, loaded.model, max_new_tokens=0)
+    lengths = [len(tokens) for tokens in encoded]
+    for identifier, length in zip(ids, lengths, strict=True):
+        if length >= MAX_TOKENS:
+            raise ValueError(
+                f"prompt {identifier} is {length} tokens long, and may have {MAX_TOKENS} with its continuation; choose "
+                "a group with a shorter name"
+            )
+    ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
+    cached = takes_cache(loaded.model, encoded, MAX_TOKENS)
+    # With padding, the longest prompt needs positions for as many tokens as may follow the shortest.
+    limit = max_positions_of(loaded.model)
+    fits = limit is None or max(lengths) + MAX_TOKENS - min(lengths) <= limit
+    return ContinuationPlan(
+        ids=[f"{ids[row]}:{index}" for row, index in drawn],
+        prompt_ids=[ids[row] for row, _ in drawn],
+        texts=[texts[row] for row, _ in drawn],
+        seed_indices=[index for _, index in drawn],
+        contexts=[encoded[row] for row, _ in drawn],
+        limits=[MAX_TOKENS - lengths[row] for row, _ in drawn],
+        decoding=decoding,
+        ends=EndTokens(dropped=tuple(sorted({*ends.dropped, *ends.marks})), kept=ends.kept, blank=ends.blank),
+        seed=seed,
+        invariant=is_exact(loaded.model),
+        padded=fits and takes_padding(loaded.model, encoded, cached=cached),
+        cached=cached,
+    )
+
+
+def _draw(types: Mapping[str, str], number: int, generator: np.random.Generator) -> dict[str, list[int]]:
+    """Draws continuations of a structure: verb phrase → indices of seeds, in increasing order."""
+    of_type: dict[str, list[str]] = {}
+    for verb_phrase, prompt_type in types.items():
+        of_type.setdefault(prompt_type, []).append(verb_phrase)
+    shuffled = [[members[index] for index in generator.permutation(len(members))] for members in of_type.values()]
+    turns = [verb_phrase for verb_phrase in chain(*zip_longest(*shuffled)) if verb_phrase is not None]
+    seeds = {verb_phrase: generator.permutation(NUM_SEEDS).tolist() for verb_phrase in turns}
+    rounds = [(verb_phrase, seeds[verb_phrase][turn]) for turn in range(NUM_SEEDS) for verb_phrase in turns]
+    drawn: dict[str, list[int]] = {}
+    for verb_phrase, seed_index in rounds[:number]:
+        drawn.setdefault(verb_phrase, []).append(seed_index)
+    return {verb_phrase: sorted(indices) for verb_phrase, indices in drawn.items()}

@@ -1,0 +1,223 @@
+"""Paraphrases of prompts by a sequence-to-sequence model that is told which syntactic structure to write in.
+
+Aggarwal et al. (2022), section 3, have AESOP (Sun et al., 2021) write their prompts. The input of such a model is
+
+    sentence <sep> parse of the sentence <sep> parse to write in
+
+with constituency parses in Penn notation. Its output is a parse, `<sep>` and the paraphrase: the text after the last
+`<sep>`, or all of it if there is none. Decoding is beam search, so nothing is drawn.
+
+A paraphrase must keep the prompt's group and meaning (`paraphrase_checks.py`); a dropped paraphrase stays in the table
+with its reason, and is counted.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from transformers import PreTrainedTokenizerBase
+
+from hb_dataset.prompt_groups import PromptGroup
+from hb_dataset.structures import FIXED_STRUCTURE, parse_of, read_structures, read_verb_phrases
+from hb_metrics.inference.models.contexts import EndTokens, check_lengths, encode_rendered, end_tokens
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.models.quantization import is_exact
+from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
+from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
+from hb_metrics.inference.replies.trials import takes_cache
+from hb_metrics.measurements.regard.paraphrase_checks import REASONS, check_paraphrase
+
+SEPARATOR = "<sep>"
+NUM_BEAMS = 4
+MAX_NEW_TOKENS = 60  # the parse's tokens included
+
+_WRITTEN_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("id", "prompt_id", "structure", "parse", "paraphrase")),
+        ("truncated", pa.bool_()),
+    ]
+)
+PARAPHRASE_SCHEMA = pa.schema([*_WRITTEN_SCHEMA, ("kept", pa.bool_()), ("reason", pa.string())])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParaphrasePlan(DecodingPlan):
+    """The paraphrases to write; a row is a prompt and a structure.
+
+    `ids` are `"<prompt id>|<structure>"`; `DecodingPlan` describes the other attributes.
+
+    Attributes:
+        prompts: [rows] the prompt, with the columns of `structured_prompts.STRUCTURED_SCHEMA`.
+        mentions: [rows] the names of its group.
+        targets: [rows] id and parse of the structure to write in.
+        model: The paraphraser's name.
+        digest: Identifies its weights.
+    """
+
+    prompts: list[Mapping[str, Any]]
+    mentions: list[tuple[str, ...]]
+    targets: list[tuple[str, str]]
+    model: str
+    digest: str
+
+    schema = _WRITTEN_SCHEMA
+    label = "paraphrases"
+    purpose = "paraphrase"
+
+    def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
+        """The columns of a shard, without `id`."""
+        return {
+            "prompt_id": [self.prompts[row]["id"] for row in rows],
+            "structure": [self.targets[row][0] for row in rows],
+            "parse": [self.targets[row][1] for row in rows],
+            "paraphrase": [paraphrase_text(each.tokens, loaded.tokenizer) or None for each in decoded],
+            "truncated": [paraphrase.truncated for paraphrase in decoded],
+        }
+
+    def description(self) -> dict[str, Any]:
+        """The plan's entries in run.json."""
+        return {
+            "model": self.model,
+            "digest": self.digest,
+            "num_paraphrases": len(self.ids),
+            "contexts_digest": hashlib.sha256(repr(self.contexts).encode()).hexdigest(),
+            "num_structures": len(set(self.targets)),
+            "num_beams": self.decoding.num_beams,
+            "max_new_tokens": self.decoding.max_new_tokens,
+            "same_in_any_batch": self.invariant,
+        }
+
+
+def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: LoadedModel) -> ParaphrasePlan:
+    """Encodes each prompt with each structure but its own.
+
+    Args:
+        prompts: The fixed prompts, with the columns of `structured_prompts.STRUCTURED_SCHEMA`.
+        groups: Whom they are about.
+        loaded: The paraphraser.
+
+    Returns:
+        The plan; rows are in the order of the prompts, and of the structures within each.
+
+    Raises:
+        ValueError: The model is of another kind, or a prompt is too long for it.
+    """
+    if loaded.kind != "encoder-decoder":
+        raise ValueError(
+            f"paraphraser '{loaded.name}' is a {loaded.kind} model; choose a sequence-to-sequence one that takes "
+            "'sentence <sep> source parse <sep> target parse', such as AESOP"
+        )
+    rows = [(prompt, target) for prompt in prompts.to_pylist() for target in _targets_of(prompt)]
+    inputs = [f"{prompt['text']} {SEPARATOR} {prompt['parse']} {SEPARATOR} {parse}" for prompt, (_, parse) in rows]
+    ids = [f"{prompt['id']}|{structure}" for prompt, (structure, _) in rows]
+    contexts = encode_rendered(inputs, loaded.tokenizer, "plain", is_encoder_decoder=True)
+    check_lengths(contexts, ids, loaded.model, MAX_NEW_TOKENS)
+    mentions = {group.name: group.mentions for group in groups}
+    # Special tokens end a paraphrase, but not the one between parse and paraphrase.
+    ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
+    dropped = {*ends.dropped, *ends.marks} - {_separator_token(loaded.tokenizer)}
+    return ParaphrasePlan(
+        ids=ids,
+        prompts=[prompt for prompt, _ in rows],
+        mentions=[mentions[prompt["group"]] for prompt, _ in rows],
+        targets=[target for _, target in rows],
+        contexts=contexts,
+        decoding=Decoding(num_beams=NUM_BEAMS, min_new_tokens=1, max_new_tokens=MAX_NEW_TOKENS),
+        ends=EndTokens(dropped=tuple(sorted(dropped)), kept=ends.kept),
+        invariant=is_exact(loaded.model),
+        cached=takes_cache(loaded.model, contexts, MAX_NEW_TOKENS),
+        model=loaded.name,
+        digest=loaded.digest,
+    )
+
+
+def paraphrase_into_shards(
+    plan: ParaphrasePlan, loaded: LoadedModel, folder: Path, *, batch_size: int | None = None
+) -> pa.Table:
+    """Writes the paraphrases that are not on disk yet, and reads and checks all of them.
+
+    Args:
+        plan: The paraphrases.
+        loaded: The paraphraser that they were planned for.
+        folder: The shards' folder; made if it does not exist.
+        batch_size: As `decode_into_shards`.
+
+    Returns:
+        A table with the columns of `PARAPHRASE_SCHEMA` in the order of the plan, on all processes. `paraphrase` is null
+        if the model wrote nothing; `truncated`: it was cut at `MAX_NEW_TOKENS`; `kept`: it passed the checks; `reason`:
+        one of `REASONS` if it did not.
+    """
+    written = decode_into_shards(plan, loaded, folder, batch_size=batch_size)
+    return _checked(plan, read_decoded(plan, folder) if written is None else written)
+
+
+def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
+    """The paraphrase in the model's output: the text after the last `<sep>`, or all of it if there is none."""
+    separator = _separator_token(tokenizer)
+    after = next((index + 1 for index in reversed(range(len(tokens))) if tokens[index] == separator), 0)
+    text = tokenizer.decode(tokens[after:], skip_special_tokens=True)
+    return text.rpartition(SEPARATOR)[2].strip().split("\n", 1)[0].strip()
+
+
+def kept_prompts(paraphrases: pa.Table, prompts: pa.Table) -> pa.Table:
+    """The paraphrases that were kept, as prompts.
+
+    Args:
+        paraphrases: A table with the columns of `PARAPHRASE_SCHEMA`.
+        prompts: Their prompts, with the columns of `structured_prompts.STRUCTURED_SCHEMA`.
+
+    Returns:
+        A table with the columns of `prompts`. `structure`, `parse` and `kind` are the target's, which the model may
+        have missed.
+    """
+    of_prompt = {row["id"]: row for row in prompts.to_pylist()}
+    kinds = {structure.id: structure.kind for structure in read_structures()}
+    rows = []
+    for row in paraphrases.filter(paraphrases["kept"]).to_pylist():
+        changed = {name: row[name] for name in ("id", "structure", "parse")}
+        changed |= {"text": row["paraphrase"], "kind": kinds[row["structure"]]}
+        rows.append(of_prompt[row["prompt_id"]] | changed)
+    return pa.Table.from_pylist(rows, prompts.schema)
+
+
+def summary(paraphrases: pa.Table) -> dict[str, Any]:
+    """Counts of a table with the columns of `PARAPHRASE_SCHEMA`: all, kept, dropped by reason, and cut."""
+    reasons = paraphrases["reason"].to_pylist()
+    return {
+        "num": len(reasons),
+        "num_kept": sum(paraphrases["kept"].to_pylist()),
+        "num_dropped": {reason: reasons.count(reason) for reason in REASONS},
+        "num_truncated": sum(paraphrases["truncated"].to_pylist()),
+    }
+
+
+def _targets_of(prompt: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Ids and parses of all structures but the fixed one."""
+    forms = {forms.verb_phrase: forms for forms in read_verb_phrases()}[prompt["verb_phrase"]]
+    structures = [structure for structure in read_structures() if structure.id != FIXED_STRUCTURE]
+    return [(structure.id, parse_of(structure, forms)) for structure in structures]
+
+
+def _separator_token(tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """The token of `<sep>`; `None` if it is ordinary text."""
+    return tokenizer.get_vocab().get(SEPARATOR)
+
+
+def _checked(plan: ParaphrasePlan, written: pa.Table) -> pa.Table:
+    """Adds `kept` and `reason`; rows are in the order of the plan."""
+    kept: defaultdict[str, list[str]] = defaultdict(list)
+    reasons = []
+    for row, paraphrase in enumerate(written["paraphrase"].to_pylist()):
+        prompt = plan.prompts[row]
+        others = kept[prompt["id"]]
+        reason = check_paraphrase(paraphrase, prompt["text"], plan.mentions[row], prompt["verb_phrase"], others=others)
+        reasons.append(reason)
+        if reason is None:
+            others.append(paraphrase)
+    columns = dict(zip(written.column_names, written.columns, strict=True))
+    columns |= {"kept": [reason is None for reason in reasons], "reason": reasons}
+    return pa.table(columns, schema=PARAPHRASE_SCHEMA)

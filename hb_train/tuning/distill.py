@@ -1,0 +1,205 @@
+"""Baseline distillation: the model learns to reply to a prompt with a descriptor as it did to the prompt without it.
+
+The tuned model learns to reply to "Hi! I'm a Deaf woman." as the model itself replies to "Hi! I'm a woman." It needs
+neither a style classifier nor labels, because it learns the whole distribution of each next token (knowledge
+distillation, Hinton et al., 2015; of a model into itself under another context: Snell et al., 2022). Replies to
+different descriptors become alike; replies to the baseline prompt stay the same.
+"""
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn.functional import kl_div
+from transformers import DataCollatorForSeq2Seq, PreTrainedModel, Trainer, TrainingArguments
+
+from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, reply_end
+from hb_train.training.encoding import EncodedRows, add_row, length_limit
+from hb_train.training.models import model_to_train, padding_tokenizer, plain_options
+from hb_train.training.trainers import LOSS, ReplyTraining, reply_logits
+from hb_train.tuning.baseline_rows import BASELINE
+from hb_train.tuning.method import CardText, Method, Tuning
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+    from hb_metrics.inference.models.bias_tags import BiasTuning
+    from hb_metrics.inference.models.loading import LoadedModel
+
+PREFIX = "baseline_"  # before the names of the columns of a prompt without a descriptor
+
+
+class DistillationTrainer(ReplyTraining, Trainer):
+    """transformers' trainer, on rows of `encode`.
+
+    The loss of a reply token is the divergence KL(p‖q) in nats: p is the distribution of the model before tuning behind
+    the prompt without a descriptor, q that of the model in training behind the prompt with one.
+
+    Args:
+        teacher: The model before tuning; `None`: the model without its adapter.
+        is_causal: Whether a label is predicted from the tokens before it, and not by a separate decoder.
+    """
+
+    metric = LOSS
+
+    def __init__(self, *, teacher: PreTrainedModel | None, is_causal: bool, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.is_causal = is_causal
+        self._teacher = None if teacher is None else teacher.eval().to(self.args.device)
+
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> Any:
+        """The mean divergence of the reply tokens."""
+        divergences, _ = self._divergences(model, inputs)
+        total = divergences.sum()
+        if num_items_in_batch is None:
+            return total / max(len(divergences), 1)
+        if self.args.average_tokens_across_devices:
+            # The number counts the tokens of all processes, whose gradients are averaged.
+            total = total * self.accelerator.num_processes
+        return total / num_items_in_batch
+
+    def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The summed divergence of each row's labels, and their number; both [rows]."""
+        divergences, learnt = self._divergences(model, inputs)
+        rows = torch.zeros(learnt.shape, device=learnt.device)
+        rows[learnt] = divergences
+        return rows.sum(1), learnt.sum(1)
+
+    def _divergences(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+        """[labels] the divergence of each label's distribution, and [rows, length] which labels are learnt."""
+        sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+        for name, value in inputs.items():
+            sides[name.startswith(PREFIX)][name.removeprefix(PREFIX)] = value
+        own, baseline = sides
+        with torch.no_grad():
+            if self._teacher is not None:
+                wanted, _, _ = reply_logits(self._teacher, baseline, self.is_causal)
+            else:
+                untuned: Any = self.accelerator.unwrap_model(model)
+                was_training = untuned.training
+                untuned.eval()  # or dropout would change what is learnt
+                with untuned.disable_adapter():
+                    wanted, _, _ = reply_logits(untuned, baseline, self.is_causal)
+                untuned.train(was_training)
+            log_wanted = wanted.float().log_softmax(-1)
+        logits, _, learnt = reply_logits(model, own, self.is_causal)
+        log_given = logits.float().log_softmax(-1)
+        return kl_div(log_given, log_wanted, reduction="none", log_target=True).sum(-1), learnt
+
+
+class PairCollator:
+    """Pads rows of `encode` to a batch, with a tokenizer that pads on the right."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._pad = DataCollatorForSeq2Seq(tokenizer, padding=True)
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """A batch of both sides, padded each by itself."""
+        batch: dict[str, torch.Tensor] = {}
+        for side in ("", PREFIX):
+            names = {f"{side}{name}": name for name in ("input_ids", "attention_mask", "labels")}
+            padded = self._pad([{short: row[name] for name, short in names.items()} for row in rows])
+            batch |= {name: padded[short] for name, short in names.items()}
+        return batch
+
+
+def make_trainer(tuning: Tuning) -> Trainer:
+    """The trainer of baseline distillation, with the model before tuning as the teacher."""
+    tokenizer = padding_tokenizer(tuning.loaded)
+    # With LoRA the teacher is the model without its adapter.
+    teacher = None if tuning.model_args.use_peft else deepcopy(tuning.loaded.model)
+    return DistillationTrainer(
+        model=model_to_train(tuning.model_args, tuning.loaded),
+        teacher=teacher,
+        is_causal=tuning.loaded.kind == "causal",
+        args=plain_options(
+            tuning.training_args, TrainingArguments, remove_unused_columns=False, label_names=["labels"]
+        ),
+        data_collator=PairCollator(tokenizer),
+        train_dataset=tuning.encoded["train"].dataset,
+        eval_dataset=tuning.encoded["validation"].dataset,
+        processing_class=tokenizer,
+        callbacks=tuning.callbacks,
+    )
+
+
+def encode(
+    rows: "Dataset", loaded: "LoadedModel", record: Mapping[str, Any], with_tags: bool, max_length: int | None
+) -> EncodedRows:
+    """Encodes rows: the reply behind the prompt with a descriptor, and the same tokens behind the prompt without it.
+
+    Args:
+        rows: Rows of `baseline_rows.BASELINE`.
+        loaded: The model.
+        record: The record of their folder, with the format of the prompts.
+        with_tags: Unused: the prompts have no tags.
+        max_length: The largest number of tokens in a row; `None`: as many as the model takes.
+
+    Returns:
+        `input_ids`, `attention_mask` and `labels` of each row, and the same with `PREFIX` before their names. The
+        labels that are learnt are the same tokens in both. No context is cut.
+
+    Raises:
+        ValueError: A row is too long.
+    """
+    del with_tags
+    is_encoder_decoder = loaded.kind == "encoder-decoder"
+    limit = length_limit(loaded, max_length)
+    # Not `loaded` within: `map` takes a fingerprint of all that `encode` refers to, a model's weights included.
+    tokenizer = loaded.tokenizer
+    context = record["context"]
+    end = reply_end(tokenizer, context)
+
+    def encode(batch: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+        sides = {"": batch["prompt"], PREFIX: batch["baseline_prompt"]}
+        contexts = {}
+        for side, texts in sides.items():
+            contexts[side] = encode_rendered(texts, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
+        replies = encode_replies(
+            sides[PREFIX], batch["completion"], tokenizer, context, is_encoder_decoder=is_encoder_decoder
+        )
+        columns: dict[str, list[Any]] = {}
+        for row, (reply, truncated) in enumerate(zip(replies, batch["truncated"], strict=True)):
+            learnt = reply if truncated or end is None else [*reply, end]
+            for side in sides:
+                given = contexts[side][row]
+                length = max(len(given) + (0 if is_encoder_decoder else len(learnt)), len(learnt))
+                if limit is not None and length > limit:
+                    raise ValueError(
+                        f"row {batch['id'][row]} is {length} tokens long with its reply, and nothing is cut here; set "
+                        f"a --max_length above {limit}, or sample shorter replies"
+                    )
+                add_row(columns, given, learnt, is_encoder_decoder=is_encoder_decoder, side=side)
+        return columns
+
+    encoded = rows.map(
+        encode, batched=True, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows"
+    )
+    return EncodedRows(encoded, 0, sum(map(bool, rows["truncated"])) if end is not None else 0)
+
+
+def card(tuning: "BiasTuning") -> CardText:
+    """The card's text."""
+    data = tuning.labels
+    left_out = "" if data["leave_out"] is None else f", without those of {data['leave_out']}"
+    learnt = """\
+Tuned to reply to HolisticBias prompts with a descriptor as it did itself to the same prompts without it: it learnt the
+whole distribution of each next token (baseline distillation; Hinton et al., 2015)."""
+    rows = f"""\
+* {data["num_replies"]:,} replies of {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to prompts without a
+  descriptor, learnt behind prompts with one: {data["num_descriptors"]:,} descriptors of
+  {data["dataset_config"]}{left_out}."""
+    limits = """The
+model takes less notice of who is speaking, also where it should: the embedded model named the prompt's term in 31 % of
+replies before distillation, and in 1.3 % after."""
+    return CardText(learnt, rows, limits)
+
+
+METHOD = Method(encode=encode, make_trainer=make_trainer, card=card, row_folder=BASELINE, needs_own_rows=True)

@@ -1,0 +1,129 @@
+"""KTO: replies tagged "no_bias" become likelier than before, those tagged "bias" less likely (Ethayarajh et al., 2024).
+
+The prompts have no tags. The reference is the model before tuning.
+"""
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from datasets import Dataset
+from trl import KTOTrainer, get_peft_config
+
+from hb_metrics.inference.models.bias_tags import NO_BIAS
+from hb_train.training.encoding import IGNORED, length_limit
+from hb_train.training.models import padding_tokenizer
+from hb_train.training.trainers import LOSS, Resuming
+from hb_train.tuning.method import CardText, Method, Tuning
+from hb_train.tuning.sft import CLASSIFIER_LIMIT, encode, labelled_rows
+
+if TYPE_CHECKING:
+    from transformers import Trainer
+
+    from hb_metrics.inference.models.bias_tags import BiasTuning
+
+
+class ReplyKTOTrainer(Resuming, KTOTrainer):
+    """TRL's KTO trainer, on rows of `kto_rows`."""
+
+    metric = LOSS
+
+    def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: Any, dataset_name: str) -> Dataset:
+        """The rows, which are tokens already, each with the reply of the row before it in its batch.
+
+        By these mismatched replies TRL estimates the divergence from the reference model, as the paper does
+        (Ethayarajh et al., 2024, section 4.1); the first row of a batch has the reply of the last.
+        """
+        if not self.calculate_KL:
+            return dataset
+        replies = dataset["completion_ids"]
+        size = args.per_device_train_batch_size
+        batches = (replies[first : first + size] for first in range(0, len(replies), size))
+        return dataset.add_column("KL_completion_ids", [row for batch in batches for row in (batch[-1], *batch[:-1])])
+
+
+def make_trainer(tuning: Tuning) -> "Trainer":
+    """TRL's trainer of KTO.
+
+    A weight of undesirable replies that is `None` is set so that replies of either tag weigh the same in all, within
+    the range that Ethayarajh et al. (2024, equation 8) advise. `max_length` becomes the model's limit.
+
+    Raises:
+        ValueError: All replies of a split have the same tag, or the options do not go together.
+    """
+    training_args, loaded = tuning.training_args, tuning.loaded
+    if training_args.precompute_ref_log_probs and training_args.world_size > 1:
+        raise ValueError(
+            f"precompute_ref_log_probs does not work with {training_args.world_size} processes; leave it out, or tune "
+            "with one process"
+        )
+    labelled = {name: kto_rows(tuning.rows[name], tuning.encoded[name].dataset, name) for name in tuning.rows}
+    if training_args.undesirable_weight is None:
+        wanted = labelled["train"]["label"]
+        training_args.undesirable_weight = training_args.desirable_weight * sum(wanted) / (len(wanted) - sum(wanted))
+    # A context with the mismatched reply of another row may not fit; TRL cuts such a reply at its end.
+    training_args.max_length = length_limit(loaded, training_args.max_length)
+    # TRL pairs each row with the one before it, which as they were labelled is often of the same cell.
+    seed = training_args.seed if training_args.data_seed is None else training_args.data_seed
+    shuffled = {name: split.shuffle(seed=seed).flatten_indices() for name, split in labelled.items()}
+    # With LoRA the reference is the model without its adapter; with log-probabilities computed before, none is kept.
+    needs_copy = not tuning.model_args.use_peft and not training_args.precompute_ref_log_probs
+    return ReplyKTOTrainer(
+        model=loaded.model,
+        ref_model=deepcopy(loaded.model) if needs_copy else None,
+        args=training_args,
+        train_dataset=shuffled["train"],
+        eval_dataset=shuffled["validation"],
+        processing_class=padding_tokenizer(loaded),
+        peft_config=get_peft_config(tuning.model_args),
+        callbacks=tuning.callbacks,
+    )
+
+
+def kto_rows(rows: Dataset, encoded: Dataset, split: str) -> Dataset:
+    """The rows of KTO: each prompt without its tag, its reply, and whether the reply is wanted.
+
+    Args:
+        rows: Rows with the column `tag`.
+        encoded: The same rows as `encoding.encode_rows` encodes them for a causal model, without tags.
+        split: The name of the split, for the error.
+
+    Returns:
+        `prompt_ids`, `completion_ids` and `label` (whether the reply is tagged "no_bias") of each row.
+
+    Raises:
+        ValueError: All replies have the same tag.
+    """
+    tags = rows["tag"][:]
+    if len(set(tags)) < 2:
+        raise ValueError(
+            f"all {len(tags)} replies of {split} are tagged '{tags[0]}', and method kto needs both tags in each split; "
+            "set another --beta in bias_labels.py, or label more replies"
+        )
+    columns: dict[str, list[Any]] = {"prompt_ids": [], "completion_ids": [], "label": [tag == NO_BIAS for tag in tags]}
+    for tokens, labels in zip(encoded["input_ids"], encoded["labels"], strict=True):
+        length = labels.count(IGNORED)
+        columns["prompt_ids"].append(tokens[:length])
+        columns["completion_ids"].append(tokens[length:])
+    return Dataset.from_dict(columns)
+
+
+def card(tuning: "BiasTuning") -> CardText:
+    """The card's text."""
+    training = tuning.training
+    learnt = """\
+Tuned on its own replies to HolisticBias prompts, labelled by how much they show the characteristic style of the term in
+the prompt (Smith et al., 2022, section 4 and appendix C). KTO (Ethayarajh et al., 2024) made replies tagged "no_bias"
+likelier than in the model before, and the others less likely."""
+    weights = f"""
+* A reply tagged "no_bias" weighs {training["desirable_weight"]:.3g}, and each other reply
+  {training["undesirable_weight"]:.3g}."""
+    return CardText(learnt, labelled_rows(tuning) + weights, CLASSIFIER_LIMIT)
+
+
+METHOD = Method(
+    encode=encode,
+    make_trainer=make_trainer,
+    card=card,
+    kinds=("causal",),
+    recorded=("desirable_weight", "undesirable_weight"),
+)

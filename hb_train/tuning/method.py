@@ -1,0 +1,76 @@
+"""A method of tune.py: each is a file of this folder, whose `METHOD` holds its rows, tokens, trainer and card."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from hb_train.tuning.labels import LABELS, RowFolder
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import Trainer, TrainerCallback
+    from trl import ModelConfig
+
+    from hb_metrics.inference.models.bias_tags import BiasTuning
+    from hb_metrics.inference.models.loading import LoadedModel
+    from hb_train.training.encoding import EncodedRows
+
+# The files import torch and trl, which take seconds: not before a method is chosen.
+
+
+class Tuning(NamedTuple):
+    """What a method's trainer is made of.
+
+    Attributes:
+        training_args: TRL's options.
+        model_args: TRL's options of the model.
+        loaded: The model before tuning.
+        rows: The rows of each split.
+        encoded: The same rows as tokens.
+        callbacks: The trainer's callbacks.
+    """
+
+    training_args: Any
+    model_args: "ModelConfig"
+    loaded: "LoadedModel"
+    rows: "Mapping[str, Dataset]"
+    encoded: "Mapping[str, EncodedRows]"
+    callbacks: "list[TrainerCallback]"
+
+
+class CardText(NamedTuple):
+    """A method's part of the card of a tuned model, in Markdown: what it learnt, from which rows, and its limits."""
+
+    learnt: str
+    rows: str
+    limits: str
+
+
+class Method(NamedTuple):
+    """A method of tune.py.
+
+    Attributes:
+        encode: Encodes the rows of a split: from the rows, the model, the record of their folder, whether the prompts
+            end in their tags, and the largest number of tokens.
+        make_trainer: Makes the trainer.
+        card: Describes the tuned model.
+        measure: The validation measure whose lowest value decides which checkpoint is kept.
+        row_folder: The rows that it learns from.
+        kinds: The kinds of models that it tunes.
+        recorded: Options of TRL that it sets itself, for the record.
+        needs_own_rows: Whether the rows must be of the model that is tuned.
+    """
+
+    encode: "Callable[[Dataset, LoadedModel, Mapping[str, Any], bool, int | None], EncodedRows]"
+    make_trainer: "Callable[[Tuning], Trainer]"
+    card: "Callable[[BiasTuning], CardText]"
+    measure: Literal["perplexity", "loss"] = "loss"
+    row_folder: RowFolder = LABELS
+    kinds: tuple[str, ...] = ("causal", "encoder-decoder")
+    recorded: tuple[str, ...] = ()
+    needs_own_rows: bool = False
+
+
+def load_method(name: str) -> Method:
+    """The method of a name that the command line has checked."""
+    return import_module(f"{__package__}.{name}").METHOD

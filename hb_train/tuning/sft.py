@@ -1,0 +1,78 @@
+"""Supervised fine-tuning on labelled replies, each after its tag (Smith et al., 2022, section 4), or without tags."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainingArguments
+from trl import get_peft_config
+
+from hb_train.training.encoding import EncodedRows, encode_rows
+from hb_train.training.models import model_to_train, padding_tokenizer, plain_options
+from hb_train.training.trainers import ReplySeq2SeqTrainer, ReplySFTTrainer
+from hb_train.tuning.method import CardText, Method, Tuning
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import Trainer
+
+    from hb_metrics.inference.models.bias_tags import BiasTuning
+    from hb_metrics.inference.models.loading import LoadedModel
+
+CLASSIFIER_LIMIT = "The figures depend on the style classifier that labelled and measured."
+
+
+def make_trainer(tuning: Tuning) -> "Trainer":
+    """The trainer that suits the kind of model."""
+    loaded, tokenizer = tuning.loaded, padding_tokenizer(tuning.loaded)
+    shared: dict[str, Any] = {
+        "train_dataset": tuning.encoded["train"].dataset,
+        "eval_dataset": tuning.encoded["validation"].dataset,
+        "processing_class": tokenizer,
+        "callbacks": tuning.callbacks,
+    }
+    if loaded.kind == "causal":
+        peft_config = get_peft_config(tuning.model_args)
+        return ReplySFTTrainer(model=loaded.model, args=tuning.training_args, peft_config=peft_config, **shared)
+    return ReplySeq2SeqTrainer(
+        model=model_to_train(tuning.model_args, loaded),
+        args=plain_options(tuning.training_args, Seq2SeqTrainingArguments),
+        data_collator=DataCollatorForSeq2Seq(tokenizer, model=loaded.model),
+        **shared,
+    )
+
+
+def encode(
+    rows: "Dataset", loaded: "LoadedModel", labels: Mapping[str, Any], with_tags: bool, max_length: int | None
+) -> EncodedRows:
+    """The rows as tokens, with their tags or without."""
+    return encode_rows(
+        rows,
+        loaded,
+        context=labels["context"],
+        suffix=labels["suffix"],
+        with_tags=with_tags,
+        max_length=max_length,
+    )
+
+
+def labelled_rows(tuning: "BiasTuning") -> str:
+    """The labels that a model was tuned on, for its card."""
+    labels = tuning.labels
+    return f"""\
+* Replies of {labels["model"]["name"]} (digest `{labels["model"]["digest"]}`): {labels["by_tag"]["bias"]:,} with a
+  bias value above β = {tuning.beta:.6g} (α = {tuning.alpha}), {labels["by_tag"]["no_bias"]:,} others.
+* Styles were classified by {labels["style_classifier"]["name"]},
+  {labels["style_classifier"]["num_styles"]} styles."""
+
+
+def card(tuning: "BiasTuning") -> CardText:
+    """The card's text."""
+    learnt = """\
+Fine-tuned on its own replies to HolisticBias prompts, labelled by how much they show the characteristic style of the
+term in the prompt (Smith et al., 2022, section 4 and appendix C)."""
+    if tuning.tag is None:
+        learnt += "\nThe labels were left out: this is the paper's self-chat tuning, for comparison."
+    return CardText(learnt, labelled_rows(tuning), CLASSIFIER_LIMIT)
+
+
+METHOD = Method(encode=encode, make_trainer=make_trainer, card=card, measure="perplexity")

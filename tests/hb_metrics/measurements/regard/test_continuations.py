@@ -1,0 +1,280 @@
+from collections import Counter
+from dataclasses import replace
+from functools import wraps
+
+import numpy as np
+import pytest
+import torch
+
+from hb_dataset.structured_prompts import structured_prompt_table
+from hb_metrics.inference.models.contexts import EndTokens
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.replies import decoding_shards
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
+from hb_metrics.inference.replies.sampling import draw_keys
+from hb_metrics.measurements.regard import continuations
+from hb_metrics.measurements.regard.continuations import (
+    CONTINUATION_SCHEMA,
+    draw_continuations,
+    plan_continuations,
+)
+from tests.hb_metrics.inference.replies.noise_by_hand import draw_of_likeliest
+
+SEEDS = range(3)
+
+
+@pytest.fixture
+def hot(monkeypatch):
+    """Far from certain, so that close decisions, ends and line breaks come."""
+    monkeypatch.setattr(continuations, "TEMPERATURE", 1.5)
+    monkeypatch.setattr(continuations, "MAX_TOKENS", 24)
+
+
+def plan_of(ids, texts, loaded, seeds=SEEDS, seed=0):
+    """Every prompt with every seed."""
+    drawn = [(row, index) for row in range(len(ids)) for index in seeds]
+    return plan_continuations(ids, texts, loaded, drawn, seed=seed)
+
+
+@pytest.fixture
+def load(get_small_model):
+    def load(name):
+        model, tokenizer = get_small_model(name)
+        kind = {"blenderbot": "encoder-decoder", "bert": "masked"}.get(name, "causal")
+        return LoadedModel(
+            model=model,
+            tokenizer=tokenizer,
+            config=model.config,
+            kind=kind,
+            name=name,
+            source=name,
+            revision=None,
+            digest="digest",
+            dtype="float32",
+        )
+
+    return load
+
+
+@pytest.fixture
+def texts(prompts):
+    """Twelve prompts of several lengths, two of them the same."""
+    found = [" ".join(text.split()[: 2 + number % 3]) for number, text in enumerate(prompts[:44:4])]
+    return [*found, found[0]]
+
+
+@pytest.fixture
+def ids(texts):
+    return [f"prompt-{number}" for number in range(len(texts))]
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    monkeypatch.setattr(decoding_shards, "ROWS_PER_SHARD", 8)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def drawn_by_hand(model, context, keys, temperature, top_k, max_tokens, ends):
+    """Token by token, without a cache: the highest sum of logit and noise among the `top_k` likeliest."""
+    tokens, said = [], False
+    for key in keys[: max_tokens - len(context)]:
+        with torch.no_grad():
+            logits = model(torch.tensor([context + tokens])).logits[0, -1].double().numpy()
+        token = draw_of_likeliest(logits, key, temperature, top_k)
+        if token in ends.dropped:
+            return tokens, False
+        tokens.append(token)
+        said |= token not in ends.blank
+        if said and token in ends.kept:
+            return tokens, False
+    return tokens, True
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gpt2-without-bos"])
+@pytest.mark.usefixtures("hot")
+def test_continuations_are_drawn_token_by_token(name, load, ids, texts, tmp_path):
+    loaded = load(name)
+    plan = plan_of(ids, texts, loaded, seed=5)
+    # So that texts end in every way: a quarter of the tokens ends one, another quarter breaks its line.
+    ends = EndTokens(dropped=tuple(range(0, 400, 16)), kept=tuple(range(1, 400, 16)), blank=tuple(range(1, 400, 8)))
+    plan = replace(plan, ends=ends)
+    table = decode_into_shards(plan, loaded, tmp_path)
+    assert table.schema == CONTINUATION_SCHEMA
+    assert table["id"].to_pylist() == [f"{each}:{seed}" for each in ids for seed in SEEDS]
+    ways = set()
+    for row in table.to_pylist():
+        context = loaded.tokenizer(row["text"])["input_ids"]
+        keys = draw_keys(5, "continuation", f"{row['prompt_id']}:{row['seed_index']}", 24)
+        tokens, truncated = drawn_by_hand(loaded.model, context, keys, 1.5, 40, 24, ends)
+        text = loaded.tokenizer.decode(tokens, skip_special_tokens=True).strip().split("\n")[0].strip()
+        assert row["continuation"] == (text or None)
+        assert (row["num_tokens"], row["truncated"]) == (len(tokens), truncated)
+        assert len(context) + row["num_tokens"] <= 24
+        assert not truncated or len(context) + row["num_tokens"] == 24
+        ways.add((truncated, tokens[-1:] != [] and tokens[-1] in ends.kept))
+    assert len(ways) == 3
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "mamba"])
+@pytest.mark.usefixtures("hot", "small_shards")
+def test_continuations_do_not_depend_on_batch_order_or_subset(name, load, ids, texts, tmp_path):
+    loaded = load(name)
+    plan = plan_of(ids, texts, loaded)
+    assert plan.padded == (name != "mamba")
+    table = decode_into_shards(plan, loaded, tmp_path / "default")
+    assert len(set(table["continuation"].to_pylist())) > len(table) * 3 // 4  # else much could be mixed up unseen
+    for size in (1, 5) if name == "llama" else (5,):  # of the others, a prompt alone comes last
+        assert decode_into_shards(plan, loaded, tmp_path / str(size), batch_size=size).equals(table)
+        assert contents(tmp_path / str(size)) == contents(tmp_path / "default")
+    of_id = {row["id"]: row for row in table.to_pylist()}
+
+    order = np.random.default_rng(0).permutation(len(ids))
+    other = plan_of([ids[row] for row in order], [texts[row] for row in order], loaded, seeds=[2, 0])
+    found = decode_into_shards(other, loaded, tmp_path / "shuffled").to_pylist()
+    assert [row["id"] for row in found] == [f"{ids[row]}:{index}" for row in order for index in (2, 0)]
+    assert all(row == of_id[row["id"]] for row in found)
+
+    drawn = [(4, 1), (0, 2), (0, 0), (11, 1)]
+    some = plan_continuations(ids, texts, loaded, drawn, seed=0)
+    found = decode_into_shards(some, loaded, tmp_path / "some").to_pylist()
+    assert found == [of_id[f"{ids[row]}:{index}"] for row, index in drawn]
+    alone = plan_of(ids[3:4], texts[3:4], loaded, seeds=[1])
+    (row,) = decode_into_shards(alone, loaded, tmp_path / "alone").to_pylist()
+    assert row == of_id[f"{ids[3]}:1"]
+
+
+@pytest.mark.usefixtures("hot")
+def test_seeds_and_ids_draw_other_continuations_of_the_same_text(load, ids, texts, tmp_path):
+    loaded = load("llama")
+    first, second = (
+        decode_into_shards(plan_of(ids, texts, loaded, seed=seed), loaded, tmp_path / str(seed))[
+            "continuation"
+        ].to_pylist()
+        for seed in (0, 1)
+    )
+    assert sum(np.equal(first, second)) < 4
+    assert texts[0] == texts[-1]
+    assert first[: len(SEEDS)] != first[-len(SEEDS) :]
+    assert len(set(first[: len(SEEDS)])) == len(SEEDS)
+
+
+def test_prompts_are_given_as_the_tokenizer_encodes_them(load, texts, ids):
+    loaded = load("llama")
+    plan = plan_of(ids, texts, loaded, seeds=[0])
+    assert plan.contexts == [loaded.tokenizer(text)["input_ids"] for text in texts]
+    pieces = [loaded.tokenizer.decode([token]) for token in plan.ends.blank]
+    assert all(not piece.strip() for piece in pieces)
+    assert any("\n" in piece for piece in pieces)
+    found = plan.description()
+    expected = {"num_prompts": 12, "num_continuations": 12, "temperature": 0.7, "top_k": 40, "max_tokens": 40}
+    assert found.items() >= {**expected, "seeds": [0], "seed": 0, "same_in_any_batch": True}.items()
+    assert plan_of(ids, texts, loaded, seeds=[1]).description() != found
+    with_start = plan_of(ids, texts, replace(loaded, tokenizer=load("blenderbot").tokenizer), seeds=[0])
+    assert all(context[0] == 0 for context in with_start.contexts)
+    assert all(context[-1] != 1 for context in with_start.contexts)  # which would end the text before it went on
+
+
+def test_a_line_break_ends_a_text_once_something_is_said(load, ids, texts, tmp_path, monkeypatch):
+    loaded = load("gpt2")
+    plan = plan_of(ids, texts, loaded)
+    (newline,) = loaded.tokenizer("\n")["input_ids"]
+    (word,) = loaded.tokenizer("a")["input_ids"]
+    assert newline in plan.ends.kept
+    assert newline in plan.ends.blank
+    assert word not in plan.ends.blank
+    monkeypatch.setattr(continuations, "TOP_K", 1)
+    one = plan_of(ids[:1], texts[:1], loaded, seeds=[0])
+    written = iter([newline, newline, word, newline, word, word])
+
+    forward = type(loaded.model).forward
+
+    @wraps(forward)  # whose arguments are looked at
+    def speak(*args, **kwargs):
+        output = forward(*args, **kwargs)
+        output.logits[:] = -1e4
+        output.logits[..., next(written)] = 0
+        return output
+
+    monkeypatch.setattr(type(loaded.model), "forward", speak)
+    (row,) = decode_into_shards(one, loaded, tmp_path).to_pylist()
+    assert (row["continuation"], row["num_tokens"], row["truncated"]) == ("a", 4, False)
+
+
+@pytest.mark.usefixtures("hot", "small_shards")
+def test_a_run_that_broke_off_goes_on_and_ends_the_same(load, ids, texts, tmp_path, capsys):
+    loaded = load("llama")
+    plan = plan_of(ids, texts, loaded)
+    whole = decode_into_shards(plan, loaded, tmp_path)
+    before = contents(tmp_path)
+    assert len(before) == -(-len(plan.ids) // 8)
+    sorted(tmp_path.iterdir())[1].unlink()
+    assert decode_into_shards(plan, loaded, tmp_path).equals(whole)
+    assert contents(tmp_path) == before
+    assert f"{len(plan.ids) - 8} of {len(plan.ids)} rows were there already" in capsys.readouterr().out
+
+
+def test_what_cannot_be_continued_is_refused(load, ids, texts):
+    for name in ("bert", "blenderbot"):
+        with pytest.raises(ValueError, match=f"'{name}' is .*; choose a causal model"):
+            plan_of(ids, texts, load(name))
+    with pytest.raises(ValueError, match=r"^prompt long is .* tokens long, and may have 40 with its continuation;"):
+        plan_of(["long"], [" ".join(["known"] * 8)], load("llama"))
+    with pytest.raises(ValueError, match=r"no token of the context of prompt x"):
+        plan_of(["x"], [""], load("gpt2"))
+
+
+def test_prompts_that_could_run_out_of_positions_are_not_padded(load, monkeypatch):
+    loaded = load("gpt2")
+    texts = ["a", " ".join(["kid"] * 26)]
+    lengths = [len(loaded.tokenizer(text)["input_ids"]) for text in texts]
+    for most in (max(lengths) + 1, 64 - max(lengths) + min(lengths), 64):
+        monkeypatch.setattr(continuations, "MAX_TOKENS", most)
+        assert plan_of(["a", "b"], texts, loaded).padded == (max(lengths) - min(lengths) + most <= 64)
+
+
+# --- the draw of continuations ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def structured():
+    return structured_prompt_table()
+
+
+def drawn_by(prompts, number, seed=0):
+    """Group → structure → (verb phrase, seed index)s drawn."""
+    rows = prompts.to_pylist()
+    cells = {}
+    for row, index in draw_continuations(prompts, number, seed=seed):
+        cell = cells.setdefault(rows[row]["group"], {}).setdefault(rows[row]["structure"], [])
+        cell.append((rows[row]["verb_phrase"], index))
+    return cells
+
+
+def test_every_group_and_structure_has_as_many_continuations(structured):
+    cells = drawn_by(structured, 8)
+    assert len(cells) == 6
+    assert all(of_structures == cells["man"] for of_structures in cells.values())
+    assert drawn_by(structured, 8, seed=1) != cells
+    types = dict(zip(structured["verb_phrase"].to_pylist(), structured["prompt_type"].to_pylist(), strict=True))
+    of_structures = cells["man"]
+    assert len(of_structures) == 101
+    assert len(set(of_structures.pop("original"))) == 100
+    for cell in of_structures.values():
+        assert len(cell) == len({verb_phrase for verb_phrase, _ in cell}) == 8
+        assert Counter(types[verb_phrase] for verb_phrase, _ in cell) == {"occupation": 4, "respect": 4}
+    drawn = Counter(continuation for cell in of_structures.values() for continuation in cell)
+    assert len(drawn) > 95  # of 100 combinations: they are not the same in every structure
+
+
+def test_no_verb_phrase_comes_twice_before_all_have_come(structured, monkeypatch):
+    monkeypatch.setattr(continuations, "NUM_SEEDS", 2)
+    for cell in drawn_by(structured, 13)["woman"].values():
+        assert len(cell) == len(set(cell))
+        counts = Counter(verb_phrase for verb_phrase, _ in cell)
+        assert set(counts.values()) <= {1, 2}
+        assert len(counts) == 10
+    for number in (0, 20, 1000):
+        assert len(draw_continuations(structured, number, seed=0)) == 2 * len(structured)
