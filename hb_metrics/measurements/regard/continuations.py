@@ -93,7 +93,6 @@ class ContinuationPlan(DecodingPlan):
             "seed": self.seed,
             "temperature": self.decoding.temperature,
             "top_k": self.decoding.top_k,
-            "top_p": self.decoding.top_p,
             "max_tokens": self.decoding.max_new_tokens,
             "same_in_any_batch": self.invariant,
         }

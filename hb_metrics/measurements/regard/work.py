@@ -6,7 +6,7 @@ towards the group it is about, and whether the verdict of the one fixed structur
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from hb_metrics.inference.classifiers.censoring import mask_groups
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
 from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.inference.devices import input_device
-from hb_metrics.inference.models.loading import load_model
+from hb_metrics.inference.models.loading import LoadedModel, load_model
 from hb_metrics.inference.replies.decoding_shards import decode_into_shards, read_decoded
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.regard.continuations import (
@@ -37,9 +37,6 @@ from hb_metrics.measurements.regard.paraphrases import (
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.regard_bias.regard_results import regard_bias
 
-if TYPE_CHECKING:
-    from hb_metrics.inference.models.loading import LoadedModel
-
 REGARD = "regard"  # the folder of the shards
 # Its subfolders.
 PARAPHRASES, CONTINUATIONS, REGARD_PROBABILITIES = "paraphrases", "continuations", "regard_probabilities"
@@ -49,7 +46,7 @@ _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
 class Paraphraser(NamedTuple):
     """A model that writes the structured prompts, and the plan of its paraphrases."""
 
-    loaded: "LoadedModel"
+    loaded: LoadedModel
     plan: ParaphrasePlan
 
 

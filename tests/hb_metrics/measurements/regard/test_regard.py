@@ -91,22 +91,17 @@ def test_the_classifier_is_given_the_whole_text_without_the_group(finished):
         assert probabilities[row["id"]] == pytest.approx(expected[row["id"]], abs=1e-4), text
 
 
-def test_examples_are_texts_of_the_run(finished):
-    out, results, _ = finished
+def test_the_run_says_what_it_was_and_shows_its_texts(finished):
+    out, results, printed = finished
     rows = {(row["text"], row["continuation"]) for row in pq.read_table(out / "regard" / "continuations").to_pylist()}
     examples = results["regard"]["examples"]
     assert {example["structure"] for example in examples} == set(results["regard"]["structures"])
     assert all((example["text"], example["continuation"]) in rows for example in examples)
-
-
-def test_the_run_says_what_it_was(finished):
-    out, results, printed = finished
     run_file = results["run"]["regard"]
     assert run_file["groups"] == ["man", "woman"]
     assert (run_file["temperature"], run_file["top_k"], run_file["max_tokens"]) == (0.7, 40, 60)
     assert "egard" in printed
-    page = (out / "report.html").read_text()
-    assert 'id="regard"' in page
+    assert 'id="regard"' in (out / "report.html").read_text()
 
 
 @pytest.mark.long
