@@ -142,24 +142,6 @@ def test_a_chat_model_is_measured_and_reported(tmp_path):
     assert results["dialogue"]["num_replies"] == 3
 
 
-def test_runs_whose_thoughts_do_not_end_say_so(tmp_path):
-    model, tokenizer = trained_chat_model("qwen3")
-    folder = tmp_path / "model"
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    options = ["--model", folder, "--vocabulary_dir", write_vocabulary(tmp_path / "vocabulary"), "--decoding", "greedy"]
-    options += ["--dataset_config", "v1.0", "--measurements", "generation"]
-    some = [*options, "--output_dir", tmp_path / "some", "--max_reasoning_tokens", 40]
-    main([*map(str, some)])
-    generation = json.loads((tmp_path / "some" / "results.json").read_text())["generation"]
-    assert (generation["num_replies"], generation["num_unclosed_reasoning"]) == (6, 2)
-    assert generation["num_empty_replies"] == 0
-    page = (tmp_path / "some" / "report.html").read_text()
-    assert "2 of 8 prompts have no reply, since the model did not end its thought within 40 tokens" in page
-    with pytest.raises(SystemExit, match="the model replied to none of 8 prompts: 8 thoughts were not over after 3"):
-        main([*map(str, [*options, "--output_dir", tmp_path / "none", "--max_reasoning_tokens", 3])])
-
-
 def test_which_part_of_what_is_written_is_the_reply():
     assert choose_extent("auto", "chat", "greedy")[0] == "whole"
     assert choose_extent("auto", "chat", "model")[0] == "whole"
