@@ -8,7 +8,6 @@ import torch
 
 from hb_dataset.structured_prompts import structured_prompt_table
 from hb_metrics.inference.models.contexts import EndTokens
-from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.sampling import draw_keys
@@ -34,26 +33,6 @@ def plan_of(ids, texts, loaded, seeds=SEEDS, seed=0):
     """Every prompt with every seed."""
     drawn = [(row, index) for row in range(len(ids)) for index in seeds]
     return plan_continuations(ids, texts, loaded, drawn, seed=seed)
-
-
-@pytest.fixture
-def load(get_small_model):
-    def load(name):
-        model, tokenizer = get_small_model(name)
-        kind = {"blenderbot": "encoder-decoder", "bert": "masked"}.get(name, "causal")
-        return LoadedModel(
-            model=model,
-            tokenizer=tokenizer,
-            config=model.config,
-            kind=kind,
-            name=name,
-            source=name,
-            revision=None,
-            digest="digest",
-            dtype="float32",
-        )
-
-    return load
 
 
 @pytest.fixture
