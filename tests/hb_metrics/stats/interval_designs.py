@@ -129,7 +129,7 @@ ALL = [
     Design("two descriptors, thirty replies", constant(30), descriptors=2, templates=10, effect=1.2),
     Design("two descriptors, thirty replies, four templates", constant(30), descriptors=2, effect=1.2, given=False),
     Design("ten descriptors, one template, no effect", constant(20), 10, 1, 5, effect=0.0, given=False),
-    Design("ten descriptors, two templates, no effect", constant(20), 10, 2, 5, effect=0.0),
+    Design("ten descriptors, two templates, no effect", constant(20), 10, 2, 5, effect=0.0, too_wide=0.1),
     Design("two descriptors, four templates", constant(4), descriptors=2, given=False),
     Design("five descriptors, one template", constant(5), descriptors=5, templates=1, given=False),
     Design("six descriptors", constant(8), descriptors=6),
