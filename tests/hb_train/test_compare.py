@@ -57,7 +57,7 @@ def test_a_tiny_model_is_tuned_and_measured_in_each_way(pitying_model, steps, tm
         "--distill_args=--num_replies 8 --max_new_tokens 6 --context plain",
     ]
     steps["module"] = "hb_train.baseline_replies"
-    with pytest.raises(SystemExit, match="interrupted; to resume, give the same command again"):
+    with pytest.raises(SystemExit, match="interrupted; to resume, run the same command again"):
         tune(options)
     before = (folder / "before" / "run.json").stat().st_mtime_ns
     tune(options)

@@ -317,7 +317,7 @@ def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):
         (["--model_name_or_path", "gpt2", "--dataset_name", "/no/where"], r"'/no/where' has no labels.json; set"),
         (
             ["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_best_model_at_end", "false"],
-            r"which needs evaluations",
+            r"needs evaluations",
         ),
         (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1"),
     ],
