@@ -8,8 +8,8 @@ The prompt is the context that the model replied to, with the tag as its last wo
 `--beta_quantile 0.5` tags the upper half "bias".
 
 Before tuning, it computes the ceiling of the labels: the bias of a model that learnt them perfectly. `--beta auto`
-takes the β with the lowest ceiling. If no ceiling is below the bias of all replies beyond chance, the script writes no labels
-and ends with exit status 3.
+takes the β with the lowest ceiling. If no ceiling is below the bias of all replies beyond chance, the script writes no
+labels and ends with exit status 3.
 """
 
 import shutil

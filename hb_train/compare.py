@@ -7,8 +7,8 @@ r"""Mitigates a model's bias in several ways and measures each, side by side: `-
 paper's (distillation, which needs no labels, or KTO), the paper's bias tuning (Smith et al., 2022, section 4) and its
 ablation without labels. The labelled replies answer other prompts than the measured ones. They are sampled from the
 model's whole distribution, because sharper samples make the tuned model sharper. If labels cannot help (exit status 3
-of bias_labels.py), the comparison ends with the methods that need none. `debias --compare` measures the model before and
-after each of four methods (Barikeri et al., 2021), with their costs.
+of bias_labels.py), the comparison ends with the methods that need none. `debias --compare` measures the model before
+and after each of four methods (Barikeri et al., 2021), with their costs.
 
 Each step is a script in its own process and folder. The same command resumes an interrupted comparison.
 """

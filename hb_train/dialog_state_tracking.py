@@ -4,11 +4,11 @@ r"""Teaches a model to track a user's wishes, and measures the result (Barikeri 
         --dialogues MULTIWOZ2.0 --output_dir tasks/dst
 
 Does the user want this value of this slot? The model reads the system's words, the user's answer, and domain, slot and
-value. A feed-forward classifier on its hidden state of the last token says yes or no, and the whole is trained by binary
-cross-entropy. The paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128
+value. A feed-forward classifier on its hidden state of the last token says yes or no, and the whole is trained by
+binary cross-entropy. The paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128
 tokens, 48 rows a step, which all processes share. `tasks/state_questions.py` describes the questions. Without
-`--dialogues` they are about made-up dialogues, far easier than real ones, and few enough for two CPU cores. dst.json has
-F1 and accuracy on the test split.
+`--dialogues` they are about made-up dialogues, far easier than real ones, and few enough for two CPU cores. dst.json
+has F1 and accuracy on the test split.
 """
 
 import hashlib
