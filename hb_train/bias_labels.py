@@ -173,7 +173,7 @@ def _share_unbiased(labels: Labels) -> float:
 
 
 def _summary(ceiling: Ceiling, labels: Labels) -> dict[str, Any]:
-    """What a tuned model's card shows of the ceiling: of all replies, and of those tagged "no_bias"."""
+    """The part of the ceiling in a tuned model's card: all replies, and the replies tagged "no_bias"."""
     share = ceiling.lowest if labels.beta is None else _share_unbiased(labels)
     point = min(ceiling.curve, key=lambda point: abs(point.share - (share or 1)))
     return {"all": ceiling.curve[0]._asdict(), "no_bias": point._asdict(), "helps": ceiling.helps}

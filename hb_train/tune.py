@@ -134,7 +134,7 @@ def given_method(argv: Sequence[str]) -> str:
 
     Raises:
         ValueError: The file has no options.
-        OSError: The file is not there.
+        OSError: The file does not exist.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--method")

@@ -32,8 +32,8 @@ class ResponseRows(NamedTuple):
 
     Attributes:
         dataset: The rows, as `EncodedRows.dataset`.
-        num_cut: How many contexts were cut.
-        num_too_long: How many rows were left out for the length of their response.
+        num_cut: The number of cut contexts.
+        num_too_long: The number of rows left out because their response is too long.
     """
 
     dataset: Dataset
