@@ -88,7 +88,7 @@ def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence
 
     An n-gram's information is the logarithm of its first n − 1 words' count in the references over its own count; for a
     single word, of the number of all words over its count. An n-gram of a response counts at most as often as in the
-    reference with the most occurrences. The length is compared with the mean length of each response's references; mteval knows
+    reference that has it most. The length is compared with the mean length of each response's references; mteval knows
     only responses with equal numbers of them.
 
     Args:

@@ -142,13 +142,6 @@ def test_what_is_measured_is_not_learnt_unless_all_is(tmp_path, monkeypatch):
     assert whole.values("baseline_replies", "--leave_out") == [None]
 
 
-def test_models_and_system_prompts_reach_the_steps_unchanged(tmp_path, monkeypatch):
-    prompt = 'Say "hi" to `nobody`, it\'s\n<b>fine</b>; & # done \\'
-    steps = noted(monkeypatch, tmp_path, "--model", "my models/gpt 2", "--system_prompt", prompt)
-    assert steps.values("measure", "--system_prompt")[:2] == [None, prompt]
-    assert set(steps.values("tune", "--model_name_or_path")) == {"my models/gpt 2"}
-
-
 def test_a_step_that_fails_ends_it(tmp_path, monkeypatch, capfd):
     with pytest.raises(SystemExit):
         noted(monkeypatch, tmp_path, status=1)
