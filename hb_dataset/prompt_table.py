@@ -143,7 +143,7 @@ def _columns(
             key = ("", "") if term is None else (term.axis, term.term)
             phrases.append(phrase)
             phrase_ids.append(content_digest(*key, person.noun, phrase)[:digits])
-    in_form = pa.array(np.array([forms.index(form) for form in form_of])[template] * len(pairs) + pair)
+    in_form = pa.array(np.array([forms.index(form) for form in form_of], dtype=np.int64)[template] * len(pairs) + pair)
     phrase_column = pa.array(phrases, pa.string()).take(in_form)
 
     def taken(values: list[str | None], indices: np.ndarray | pa.Array) -> pa.Array:

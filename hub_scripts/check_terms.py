@@ -1,6 +1,6 @@
-"""Checks a change to the vocabulary: what has to be corrected, what to look at, and what the change does.
+"""Checks a change to the vocabulary: faults to correct, things to look at, and the effect of the change.
 
-    holistic-bias check-terms [--vocabulary DIR] [--against REV] [--format text|markdown] [--seed N]
+    holistic-bias check-terms [--vocabulary DIR] [--against REV] [--seed N]
 
 The exit code is 0 if nothing has to be corrected, 1 if there are faults, and 2 if the check could not be made. It needs
 no torch.
@@ -23,11 +23,9 @@ from hub_scripts.folder_checks import (
 from hub_scripts.term_changes import compare, effect
 from hub_scripts.term_checks import source_faults, things_to_look_at
 from hub_scripts.term_entries import AgainstError, Contents, read_against, read_contents
-from hub_scripts.term_history import returned, version_history
-from hub_scripts.term_report import Report, as_markdown, as_text
+from hub_scripts.term_report import Report, as_text
 
 ENTRIES_TO_READ = 25
-FORMATS = {"text": as_text, "markdown": as_markdown}
 
 
 def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int = ENTRIES_TO_READ) -> Report:
@@ -43,8 +41,10 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
         NotADirectoryError: If there is no such folder.
         AgainstError: If there is nothing to compare with.
     """
+    if not folder.is_dir():
+        raise NotADirectoryError(f"there is no vocabulary folder {folder}; set --vocabulary to a folder that exists")
     name, before = read_against(folder, against)
-    refused = [*link_faults(folder), *size_faults(folder)] if folder.is_dir() else []
+    refused = [*link_faults(folder), *size_faults(folder)]
     unread = Contents((), frozenset(), (), unread=before.files)
     after = unread if refused else read_contents(folder)
     too_much = number_faults(after)
@@ -56,13 +56,12 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
         folder=folder,
         against=name,
         faults=sorted(faults),
-        to_look_at=sorted([*things_to_look_at(before, after, changes), *returned(changes), *newly_frozen(folder)]),
+        to_look_at=sorted([*things_to_look_at(before, after, changes), *newly_frozen(folder)]),
         before=before,
         after=after,
         changes=changes,
         effect=effect(before, after, changes, seed=seed, most=show),
         seed=seed,
-        history=version_history() if against is None else (),
     )
 
 
@@ -75,39 +74,32 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         default=default,
         metavar="DIR",
-        help="The vocabulary folder to check. By default it is %(default)s.",
+        help="The vocabulary folder to check. Default: %(default)s.",
     )
     parser.add_argument(
         "--against",
         metavar="REV",
-        help="What to compare it with: a folder, or a branch, tag or commit of git. By default it is the newest frozen "
-        "version.",
-    )
-    parser.add_argument(
-        "--format",
-        choices=sorted(FORMATS),
-        default="text",
-        help="The format of the report: text for a terminal, or markdown for a comment. By default it is %(default)s.",
+        help="The folder, or the branch, tag or commit of git, to compare with. Default: the newest frozen version.",
     )
     parser.add_argument(
         "--seed",
         type=int,
         default=0,
-        help="The seed of the random choice of sentences to read. By default it is %(default)s.",
+        help="The seed that chooses the sentences to read. Default: %(default)s.",
     )
     parser.add_argument(
         "--show",
         type=int,
         default=ENTRIES_TO_READ,
         metavar="N",
-        help="The number of added or changed entries of which sentences are shown. By default it is %(default)s.",
+        help="Show sentences with this many added or changed entries. Default: %(default)s.",
     )
     options = parser.parse_args(argv)
     try:
         report = check(options.vocabulary, options.against, seed=options.seed, show=options.show)
     except (NotADirectoryError, AgainstError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
-    print(FORMATS[options.format](report), end="")
+    print(as_text(report), end="")
     sys.exit(1 if report.faults else 0)
 
 

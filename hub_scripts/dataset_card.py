@@ -5,7 +5,6 @@ have them.
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -74,13 +73,7 @@ def dataset_card(dataset: PublishedDataset) -> str:
 
 def _page(dataset: PublishedDataset) -> str:
     version, sentences, terms = dataset.version, dataset.table(dataset.version), dataset.table("descriptors")
-    axes_of: dict[str, set[str]] = {}
-    for axis, term in zip(terms["axis"].to_pylist(), terms["descriptor"].to_pylist(), strict=True):
-        axes_of.setdefault(term, set()).add(axis)
-    shared = sum(len(axes) > 1 for axes in axes_of.values())
-    num_terms = Counter(terms["axis"].to_pylist())
-    people = {axis: count for axis, count in num_terms.items() if axis != NONCE_AXIS}
-    most, fewest = max(people, key=people.__getitem__), min(people, key=people.__getitem__)
+    axes = set(terms["axis"].to_pylist())
     num_sentences = Counter(sentences["axis"].to_pylist())
     nouns = Counter(dataset.table("nouns")["noun_gender"].to_pylist())
     plural = Counter(dataset.table("templates")["plural"].to_pylist())
@@ -89,9 +82,8 @@ def _page(dataset: PublishedDataset) -> str:
         repo_id=dataset.repo_id,
         num_sentences=f"{sentences.num_rows:,}",
         num_texts=f"{pc.count_distinct(sentences['text']).as_py():,}",
-        num_terms=f"{len(axes_of):,}",
-        shared=f" ({shared} are on more than one axis)" if shared else "",
-        num_axes=len(num_terms),
+        num_terms=f"{pc.count_distinct(terms['descriptor']).as_py():,}",
+        num_axes=len(axes),
         origin=_origin(version),
         discussions=f"{endpoint()}/datasets/{dataset.repo_id}/discussions",
         source="" if dataset.source_url is None else f" ({dataset.source_url})",
@@ -103,14 +95,8 @@ def _page(dataset: PublishedDataset) -> str:
         num_templates=plural.total(),
         num_singular=plural[False],
         num_plural=plural[True],
-        sensitive=", ".join(axis.replace("_", " ") for axis in sorted(people)),
-        limitations=_list(_limitations(dataset)),
-        most=most,
-        num_most=people[most],
-        fewest=fewest,
-        num_fewest=people[fewest],
-        largest_share=f"{max(num_sentences.values()) / sentences.num_rows:.0%}",
-        largest=max(num_sentences, key=num_sentences.__getitem__),
+        sensitive=", ".join(axis.replace("_", " ") for axis in sorted(axes - {NONCE_AXIS})),
+        limitations=_limitations(dataset),
         num_reviewed=f"{terms.num_rows - terms['preference'].null_count:,}",
         num_entries=f"{terms.num_rows:,}",
         changes=_changes(dataset),
@@ -184,21 +170,17 @@ def _term_table(dataset: PublishedDataset, num_sentences: Counter[str]) -> str:
     return markdown_table(["axis", "terms", *LABELS, "sentences"], rows, numbers=range(1, len(LABELS) + 3))
 
 
-def _limitations(dataset: PublishedDataset) -> list[str]:
-    """The limitations that depend on the version."""
+def _limitations(dataset: PublishedDataset) -> str:
+    """The limitations that depend on the version, as items of a list."""
     pairs = [config.name for config in dataset.configs if "first_descriptor" in config.table.column_names]
-    found = [
-        f"Pairs of terms (`{pairs[0]}`) are a sample. No sentence has three terms, or two of one axis."
-        if pairs
-        else "Each sentence has one term: nothing shows how a model treats people who belong to several groups."
-    ]
+    limitations = "* Each sentence has one term: nothing shows how a model treats people who belong to several groups."
+    if pairs:
+        limitations = f"* Pairs of terms (`{pairs[0]}`) are a sample. No sentence has three terms, or two of one axis."
     if "non-binary" not in dataset.table("nouns")["noun_gender"].to_pylist():
-        found.append("No noun is for non-binary people in particular.")
+        limitations += "\n* No noun is for non-binary people in particular."
     if dataset.version in (PAPER_VERSION, AUTHORS_VERSION):
-        found.append(
-            'Articles follow the first letter ("an European", "a 80-year-old"), as in the published sentences.'
-        )
-    return found
+        limitations += '\n* Articles follow the first letter ("an European"), as in the published sentences.'
+    return limitations
 
 
 def _changes(dataset: PublishedDataset) -> str:
@@ -208,7 +190,3 @@ def _changes(dataset: PublishedDataset) -> str:
     summary, heading, rest = dataset.changes.partition("### ")
     folded = f"\n\n<details>\n<summary>Which ones</summary>\n\n{heading}{rest}\n\n</details>" if heading else ""
     return f"Changes in {dataset.version}:\n\n{summary.strip()}{folded}"
-
-
-def _list(items: Iterable[str]) -> str:
-    return "\n".join(f"* {item}" for item in items)

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import hb_dataset
 from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import (
     FROZEN_FILE,
@@ -22,25 +23,8 @@ from hb_dataset.vocabulary import VocabularyError, read_vocabulary
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.term_entries import Contents
 
-LICENCE_FILE = "LICENSE"  # beside the folder of the versions
+LICENCE = Path(hb_dataset.__file__).parent / "LICENSE"  # beside the folder of the versions
 CHANGELOG_FILE = "CHANGELOG.md"  # of the versions, written by hub_scripts/freeze_version.py
-
-LINK = "is a link; put the file itself here"
-FOLDER_TOO_LARGE = (
-    "has {files:,} files of {size:,} bytes together, and is not read; the check allows at most {most_files:,} files of "
-    "{most_size:,} bytes"
-)
-TOO_MUCH = (
-    "has {entries:,} entries, which make {rows:,} sentences, and is not compared; the check allows at most "
-    "{most_entries:,} entries and {most_rows:,} sentences. Propose fewer at a time"
-)
-FROZEN_CHANGED = (
-    "{version} is frozen and was changed ({reason}); undo the change (git checkout -- {folder}), and make it in the "
-    f"folder `{NEXT}`"
-)
-FROZEN_MISSING = "the frozen version {version} is missing; restore it (git checkout -- {folder})"
-NOT_RECORDED = "is not recorded as a frozen version; remove it (hub_scripts/freeze_version.py freezes versions)"
-NO_PART = "does not belong to the versions of the vocabulary; remove it"
 
 # Limits of the check, which compares each entry with all others and builds all sentences, and has to end in minutes.
 MAX_FILES, MAX_FOLDER_BYTES = 100, 1_000_000  # `next` has 20 files of 110,000 bytes
@@ -50,7 +34,9 @@ MAX_ENTRIES, MAX_ROWS = 3_000, 2_000_000  # and 1,100 entries, 620,000 sentences
 def link_faults(folder: Path) -> list[Fault]:
     """The faults of links among the files. They are not followed: in a pull request they could point anywhere."""
     names = [path.name for path in sorted(folder.iterdir()) if path.is_symlink()]
-    return [Fault(name, 1, LINK) for name in (["."] if folder.is_symlink() else []) + names]
+    return [
+        Fault(name, 1, "is a link; put the file itself here") for name in (["."] if folder.is_symlink() else []) + names
+    ]
 
 
 def size_faults(folder: Path) -> list[Fault]:
@@ -58,8 +44,11 @@ def size_faults(folder: Path) -> list[Fault]:
     sizes = [path.stat().st_size for path in folder.iterdir() if path.is_file()]
     if len(sizes) <= MAX_FILES and sum(sizes) <= MAX_FOLDER_BYTES:
         return []
-    numbers = {"files": len(sizes), "size": sum(sizes), "most_files": MAX_FILES, "most_size": MAX_FOLDER_BYTES}
-    return [Fault(".", 1, FOLDER_TOO_LARGE.format(**numbers))]
+    message = (
+        f"has {len(sizes):,} files of {sum(sizes):,} bytes together, and is not read; the check allows at most "
+        f"{MAX_FILES:,} files of {MAX_FOLDER_BYTES:,} bytes"
+    )
+    return [Fault(".", 1, message)]
 
 
 def number_faults(contents: Contents) -> list[Fault]:
@@ -67,8 +56,11 @@ def number_faults(contents: Contents) -> list[Fault]:
     rows = len(contents.descriptors) * len(contents.nouns) * len(contents.templates)
     if len(contents.entries) <= MAX_ENTRIES and rows <= MAX_ROWS:
         return []
-    numbers = {"entries": len(contents.entries), "rows": rows, "most_entries": MAX_ENTRIES, "most_rows": MAX_ROWS}
-    return [Fault(".", 1, TOO_MUCH.format(**numbers))]
+    message = (
+        f"has {len(contents.entries):,} entries, which make {rows:,} sentences, and is not compared; the check allows "
+        f"at most {MAX_ENTRIES:,} entries and {MAX_ROWS:,} sentences. Propose fewer at a time"
+    )
+    return [Fault(".", 1, message)]
 
 
 def frozen_faults(folder: Path) -> list[Fault]:
@@ -81,7 +73,8 @@ def frozen_faults(folder: Path) -> list[Fault]:
     root, own = folder.parent, read_frozen()
     own_root = version_folder(FROZEN_FILE).parent.resolve()
     # A folder of this name in a checkout is that of the versions, even if somebody has removed the record from it.
-    if not (root / FROZEN_FILE).is_file() and root.resolve().parts[-2:] != own_root.parts[-2:]:
+    in_checkout = root.resolve().parts[-2:] == (LICENCE.parent.name, "vocabulary")
+    if not (root / FROZEN_FILE).is_file() and not in_checkout:
         beside = [version for version in own if folder.name == NEXT and (root / version).is_dir()]
         return [fault for version in beside for fault in _version_faults(root, version, own[version])]
     faults = []
@@ -98,28 +91,27 @@ def frozen_faults(folder: Path) -> list[Fault]:
     newest = max(own, key=version_number)
     for version in recorded.keys() - own:
         if VERSION_NAME.fullmatch(version) is None or version_number(version) < version_number(newest):
-            faults.append(
-                Fault(
-                    f"../{FROZEN_FILE}",
-                    1,
-                    (
-                        f"{version!r} is not a name for a version after {newest}, such as v2.0; freeze versions "
-                        "only with hub_scripts/freeze_version.py"
-                    ),
-                )
+            message = (
+                f"{version!r} is not a name for a version after {newest}, such as v2.0; freeze versions only with "
+                "hub_scripts/freeze_version.py"
             )
+            faults.append(Fault(f"../{FROZEN_FILE}", 1, message))
         else:
             faults += _version_faults(root, version, recorded[version])
-    licence = root.parent / LICENCE_FILE
-    if licence.is_file() and licence.read_bytes() != (own_root.parent / LICENCE_FILE).read_bytes():
-        faults.append(
-            Fault(f"../../{LICENCE_FILE}", 1, "is the licence of the vocabulary and was changed; undo the change")
-        )
+    licence = root.parent / LICENCE.name
+    text = licence.read_bytes() if licence.is_file() else None
+    if text != LICENCE.read_bytes() and (text is not None or in_checkout):
+        change = "removed" if text is None else "changed"
+        message = f"is the licence of the vocabulary and was {change}; undo the change (git checkout)"
+        faults.append(Fault(f"../../{LICENCE.name}", 1, message))
     for path in root.iterdir():
         hidden_file = path.name.startswith(".") and path.is_file()  # as operating systems leave them
         if hidden_file or path.name in (NEXT, *own, *recorded, FROZEN_FILE, CHANGELOG_FILE):
             continue
-        faults.append(unrecorded(path.name) if path.is_dir() else Fault(f"../{path.name}", 1, NO_PART))
+        message = "does not belong to the versions of the vocabulary; remove it"
+        if path.is_dir():
+            message = "is not recorded as a frozen version; remove it (hub_scripts/freeze_version.py freezes versions)"
+        faults.append(Fault(f"../{path.name}", 1, message))
     return faults
 
 
@@ -127,22 +119,10 @@ def newly_frozen(folder: Path) -> list[Fault]:
     """One entry for each version that is recorded beside a folder, and not in our own package."""
     root = folder.absolute().parent
     new = sorted(_recorded(root).keys() - read_frozen())
-    return [
-        Fault(
-            f"../{FROZEN_FILE}",
-            1,
-            (
-                f"{version!r} is newly frozen here, and cannot be changed later; that is for maintainers, "
-                "who check that hub_scripts/freeze_version.py gives the same"
-            ),
-        )
-        for version in new
-    ]
-
-
-def unrecorded(version: str) -> Fault:
-    """The fault of a folder among the versions that is not recorded as one."""
-    return Fault(f"../{version}", 1, NOT_RECORDED)
+    about = (
+        "is newly frozen here, and cannot be changed later; a maintainer compares it with hub_scripts/freeze_version.py"
+    )
+    return [Fault(f"../{FROZEN_FILE}", 1, f"{version!r} {about}") for version in new]
 
 
 def version_name(path: Path) -> str:
@@ -156,9 +136,9 @@ def _version_faults(
 ) -> list[Fault]:
     """The fault of a frozen version that is missing or was changed; none if it is as it was frozen."""
     path = root / version
-    names = {"version": version, "folder": version_name(path)}
+    restore = f"git checkout -- {version_name(path)}"
     if not path.is_dir():
-        return [Fault(f"../{version}", 1, FROZEN_MISSING.format(**names))]
+        return [Fault(f"../{version}", 1, f"the frozen version {version} is missing; restore it ({restore})")]
     links = [*link_faults(path), *size_faults(path)]
     try:
         if not links:
@@ -167,7 +147,8 @@ def _version_faults(
         reason = str(links[0])
     except ValueError as error:
         reason = error.reason if isinstance(error, FrozenError) else str(error)
-    return [Fault(f"../{version}", 1, FROZEN_CHANGED.format(**names, reason=reason))]
+    message = f"{version} is frozen and was changed ({reason}); undo the change ({restore}), and make it in `{NEXT}`"
+    return [Fault(f"../{version}", 1, message)]
 
 
 @cache

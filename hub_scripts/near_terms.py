@@ -9,7 +9,6 @@ _LINKS = frozenset(
     ("a", "an", "are", "does", "has", "have", "in", "is", "of", "on", "the", "was", "who", "whos", "with")
 )
 _SHORTEST_TO_COMPARE = 5  # letters; "fat" and "fit" are not a typing error
-_SHORTEST_STEM, _LONGEST_ENDING = 4, 3  # letters
 
 
 def same_but_for_spelling(one: str, other: str) -> bool:
@@ -44,15 +43,6 @@ def one_edit_apart(one: str, other: str) -> bool:
     else:
         near = short[1:] == long[1:] or (short[:2] == long[1::-1] and short[2:] == long[2:])
     return near and re.sub(r"\D", "", one) == re.sub(r"\D", "", other)
-
-
-def differ_in_ending(one: str, other: str) -> bool:
-    """Whether one phrase is the other with up to three letters more: "Arab" and "Arabic", "anti-vax", "anti-vaxxer".
-
-    `False` for phrases of fewer than four letters.
-    """
-    short, long = sorted((_letters(one), _letters(other)), key=len)
-    return len(short) >= _SHORTEST_STEM and long.startswith(short) and 0 < len(long) - len(short) <= _LONGEST_ENDING
 
 
 @functools.cache

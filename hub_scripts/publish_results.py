@@ -59,10 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--same_model", action="store_true", help="Confirm that the run's model is --repo_id renamed.")
     parser.add_argument("--yes", action="store_true", help="Open the pull request without asking.")
     add_dry_run_option(parser)
-    parser.add_argument("--card", type=Path, metavar="FILE", help="With --dry_run: the repository's README.md.")
     options = parser.parse_args(argv)
-    if options.card is not None and options.dry_run is None:
-        parser.error("--card goes with --dry_run; otherwise the card on the Hub is used")
     try:
         results = read_settled_results(options.run)
         check_model(results["run"], options.repo_id, same_model=options.same_model)
@@ -88,10 +85,9 @@ def read_settled_results(folder: Path) -> dict[str, Any]:
 
     results = read_run(folder).results
     settings, config = results["run"]["settings"], results["run"]["data"]["config"]
-    if settings.get("vocabulary_dir") is not None:
-        raise ValueError("the run measured its own vocabulary (--vocabulary_dir); publish one without this option")
-    if settings.get("axes") is not None:
-        raise ValueError(f"the run measured only {', '.join(settings['axes'])}; publish one without --axes")
+    for option in ("vocabulary_dir", "axes"):
+        if settings.get(option) is not None:
+            raise ValueError(f"the run has --{option} {settings[option]}; publish a run without this option")
     allowed = [name for version in frozen_versions() for name in version_configs(version)]
     if config not in allowed:
         raise ValueError(f"the run measured {config!r}, which is not published; allowed: {', '.join(allowed)}")
@@ -179,17 +175,12 @@ def _publish(results: Mapping[str, Any], options: argparse.Namespace) -> None:
 
 def _write(results: Mapping[str, Any], options: argparse.Namespace) -> None:
     """Writes the files into the folder of --dry_run."""
-    try:
-        card = None if options.card is None else options.card.read_bytes().decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"'{options.card}' is not UTF-8 ({error}); correct it first") from error
-    changes = planned_changes(results, options, {CARD_FILE: card}.get)
+    changes = planned_changes(results, options, lambda path: None)
     print(shown_changes(changes))
     write_files(options.dry_run, {change.path: change.after.encode() for change in changes})
     for change in changes:
         print(f"written: {options.dry_run / change.path}")
-    if card is None:
-        print(f"this {CARD_FILE} is for a repository without one; set --card FILE to add the section to a card")
+    print(f"this {CARD_FILE} is for a repository without one; a pull request adds the section to the card on the Hub")
     print("nothing was published")
 
 

@@ -13,10 +13,7 @@ from hub_scripts.run_figures import run_figures, version_of
 START, END = "<!-- holistic-bias:start -->", "<!-- holistic-bias:end -->"
 # Settings whose values are words of this toolkit. A published command shows these, numbers, and models of the Hub. All
 # other values may be private to the machine of the run: paths, addresses, texts.
-SHOWN_WORDS = (
-    *("measurements", "dtype", "context", "tag", "decoding", "reply", "cue", "bias_type", "reddit_split"),
-    *("reddit_pairs", "regard_structures"),
-)
+SHOWN_WORDS = ("measurements", "dtype", "context", "tag", "decoding", "reply", "cue", "bias_type")
 WORDS = re.compile(r"[\w.,+-]+")
 LIMITS = """\
 * Difference is not harm. Some differences are benign, some are not; which is which depends on what the model is used

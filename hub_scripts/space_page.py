@@ -1,4 +1,4 @@
-"""The page of a metric's Space: rows in a table or a file, a button, the figures.
+"""The page of a metric's Space: rows in a table, a button, the figures.
 
 `publish metrics` writes this file as app.py beside each metric's own files (`--dry_run spaces` writes such folders):
 
@@ -22,8 +22,6 @@ from huggingface_hub import SpaceCard
 
 if TYPE_CHECKING:
     import evaluate
-
-# evaluate takes seconds to import, and gradio comes with the Space: both are imported where they are needed.
 
 FOLDER = Path(__file__).parent
 PREDICTIONS = "predictions"
@@ -83,16 +81,14 @@ def figures_of(results: Mapping[str, Any], above: str = "") -> list[list[str]]:
     return figures
 
 
-def compute(title: str, rows: pd.DataFrame, path: str | None, settings: str) -> tuple[str, list[list[str]]]:
-    """Computes the metric on a visitor's rows, or on those of a CSV file.
+def compute(title: str, rows: pd.DataFrame, settings: str) -> tuple[str, list[list[str]]]:
+    """Computes the metric on a visitor's rows.
 
     Returns:
         A text with the main figure and warnings, or with the reason why nothing was computed; and all figures.
     """
     metric = load_metric(title)  # a new one each time, so nothing of a visitor's rows stays behind
     try:
-        if path is not None:
-            rows = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             results = metric.compute(**inputs_of(rows, metric), **json.loads(settings or "{}"))
@@ -112,17 +108,16 @@ def main() -> None:
     title = str(card.data.title)
     metric = load_metric(title)
     rows, settings = example(metric)
-    with gr.Blocks(title=title, delete_cache=(3600, 3600)) as page:  # seconds that a visitor's file is kept
+    with gr.Blocks(title=title) as page:
         gr.Markdown(f"# {card.data.emoji} {title}\n\n{card.data.description}")
         table = gr.Dataframe(rows, label="Rows", interactive=True)
-        file = gr.File(label="Or a CSV file with these columns", file_types=[".csv"], height=120)
         other = gr.Textbox(json.dumps(settings), label="Other arguments of compute, as JSON")
         button = gr.Button("Compute", variant="primary")
         above = gr.Markdown(label="message")
         figures = gr.Dataframe(headers=["figure", "value"], label="Figures", wrap=True, show_search="search")
         gr.Markdown(f"---\n\n{card.text}")
-        button.click(lambda *given: compute(title, *given), [table, file, other], [above, figures], api_name="compute")
-    page.launch(max_file_size="200mb")
+        button.click(lambda *given: compute(title, *given), [table, other], [above, figures], api_name="compute")
+    page.launch()
 
 
 if __name__ == "__main__":

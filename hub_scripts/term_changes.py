@@ -2,14 +2,11 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
-from itertools import compress
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from hb_dataset.noun_phrases import at_sentence_start, noun_phrase, plural_noun_phrase
-from hb_dataset.prompt_masks import prompt_masks
+from hb_dataset.prompt_table import prompt_table
 from hb_dataset.standalone_phrases import standalone_table
-from hb_dataset.vocabulary_entries import Descriptor, LeftOutNoun, PersonNoun, Template
 from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling
 from hub_scripts.term_entries import (
     LEFT_OUT,
@@ -28,7 +25,6 @@ SENTENCES_TO_READ = 10
 NAMED_KINDS = (TERM, STANDALONE, NOUN, TEMPLATE, SEAT_TEMPLATE)
 # The keys whose values are in the sentences.
 _WORDS = frozenset(("axis", "term", "noun", "noun_phrase", "template", "plural", "article", "gender"))
-_COLUMNS = ("text", "plural", "template")
 UNNAMED_KINDS = (ORDER, LEFT_OUT, LEFT_OUT_NOUN)
 
 
@@ -78,16 +74,8 @@ class Effect(NamedTuple):
 
     before: Counts
     after: Counts
-    num_new: dict[Entry, int]
     to_read: tuple[NewSentences, ...]
     num_not_shown: int
-
-
-class _Sentence(NamedTuple):
-    text: str
-    beside: str  # the noun, or of a noun or template the term
-    plural: bool
-    template: str
 
 
 def compare(before: Contents, after: Contents) -> Changes:
@@ -136,22 +124,20 @@ def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, mo
     """
     rows_before, rows_after = _texts(before), _texts(after)
     known = set(rows_before)
-    num_new: dict[Entry, int] = {}
     to_read: list[NewSentences] = []
     num_not_shown = 0
     same_sentences = {change.after for change in changes.changed if not _rewords(change)}
     for entry in (entry for entry in changes.touched if entry not in same_sentences):
-        new = {sentence.text: sentence for sentence in _new_sentences(entry, after, known)}
-        num_new[entry] = len(new)
+        new = set(_sentences(entry, after)) - known
         if new and len(to_read) < most:
-            chosen = _choose(list(new.values()), seed)
-            to_read.append(NewSentences(entry, len(new), tuple(sentence.text for sentence in chosen)))
+            # By a hash, so that the choice does not depend on the rest of the vocabulary.
+            chosen = sorted(new, key=lambda text: hashlib.sha256(f"{seed}\x1f{text}".encode()).digest())
+            to_read.append(NewSentences(entry, len(new), tuple(chosen[:SENTENCES_TO_READ])))
         elif new:
             num_not_shown += 1
     return Effect(
         before=Counts(len(rows_before), len(known)),
         after=Counts(len(rows_after), len(set(rows_after))),
-        num_new=num_new,
         to_read=tuple(to_read),
         num_not_shown=num_not_shown,
     )
@@ -189,63 +175,20 @@ def _rewords(change: Changed) -> bool:
 
 
 def _texts(contents: Contents) -> list[str]:
-    """The sentences of the full config, row by row, as `hb_dataset.prompt_table` makes them."""
-    rows = _rows(contents.descriptors, contents.nouns, contents.templates, contents.left_out_nouns)
-    return [text for _, _, texts, in_templates in rows for text in compress(texts, in_templates)]
+    """The sentences of the full config, row by row."""
+    table = prompt_table(contents.descriptors, contents.nouns, contents.templates, contents.left_out_nouns)
+    return table["text"].to_pylist()
 
 
-def _rows(
-    descriptors: Sequence[Descriptor],
-    nouns: Sequence[PersonNoun],
-    templates: Sequence[Template],
-    left_out_nouns: Sequence[LeftOutNoun],
-) -> Iterator[tuple[Descriptor, PersonNoun, list[str], list[bool]]]:
-    """Each descriptor and noun, their sentence in each template, and whether there is such a prompt."""
-    # A template takes one of four forms of each phrase: singular, plural, and both at the start of a sentence.
-    parts = [(template.plural + 2 * (not template.parts[0]), *template.parts) for template in templates]
-    of_descriptors = prompt_masks(descriptors, nouns, templates, left_out_nouns)
-    for descriptor, takes in zip(descriptors, of_descriptors, strict=True):
-        for noun, in_templates in zip(nouns, takes.tolist(), strict=True):
-            if any(in_templates):
-                phrases = (noun_phrase(descriptor, noun), plural_noun_phrase(descriptor, noun))
-                forms = (*phrases, *map(at_sentence_start, phrases))
-                yield descriptor, noun, [prefix + forms[form] + suffix for form, prefix, suffix in parts], in_templates
-
-
-def _new_sentences(entry: Entry, contents: Contents, known: Set[str]) -> Iterator[_Sentence]:
-    """The sentences that an entry is in, of the full config or of standalone noun phrases, and that are not known."""
-    descriptors = [entry.value] if entry.kind == TERM else contents.descriptors
-    nouns = [entry.value] if entry.kind == NOUN else contents.nouns
-    templates = [entry.value] if entry.kind == TEMPLATE else contents.templates
+def _sentences(entry: Entry, contents: Contents) -> list[str]:
+    """The sentences that an entry is in, of the full config or of standalone noun phrases."""
+    descriptors, nouns, templates = contents.descriptors, contents.nouns, contents.templates
     if entry.kind == STANDALONE:
-        table = standalone_table([entry.value], contents.templates)
-        for text, plural, template in zip(*(table[name].to_pylist() for name in _COLUMNS), strict=True):
-            if text not in known:
-                yield _Sentence(text, entry.name, plural, template)
-        return
-    if entry.kind == SEAT_TEMPLATE or (entry.kind == TEMPLATE and entry.value not in contents.templates):
-        return
-    for descriptor, noun, texts, in_templates in _rows(descriptors, nouns, templates, contents.left_out_nouns):
-        beside = noun.noun if entry.kind == TERM else descriptor.term
-        for text, template in compress(zip(texts, templates, strict=True), in_templates):
-            if text not in known:
-                yield _Sentence(text, beside, template.plural, template.template)
-
-
-def _choose(sentences: Sequence[_Sentence], seed: int) -> list[_Sentence]:
-    """Chooses sentences at random: singular and plural alternately, with as many nouns and templates as possible.
-
-    The order is that of a hash, so that it does not depend on the rest of the vocabulary.
-    """
-    ordered = sorted(sentences, key=lambda sentence: hashlib.sha256(f"{seed}\x1f{sentence.text}".encode()).digest())
-    by_number = [[sentence for sentence in ordered if sentence.plural is plural] for plural in (False, True)]
-    used: Counter[tuple[str, str]] = Counter()
-    chosen: list[_Sentence] = []
-    for turn in range(min(SENTENCES_TO_READ, len(ordered))):
-        among = by_number[turn % 2] or by_number[1 - turn % 2]
-        best = min(among, key=lambda sentence: (used["beside", sentence.beside], used["template", sentence.template]))
-        among.remove(best)
-        used["beside", best.beside] += 1
-        used["template", best.template] += 1
-        chosen.append(best)
-    return chosen
+        return standalone_table([entry.value], templates)["text"].to_pylist()
+    if entry.kind == TERM:
+        descriptors = [entry.value]
+    elif entry.kind == NOUN:
+        nouns = [entry.value]
+    else:
+        templates = [template for template in templates if template == entry.value]  # none: of SEAT, or without a slot
+    return prompt_table(descriptors, nouns, templates, contents.left_out_nouns)["text"].to_pylist()

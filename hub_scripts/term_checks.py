@@ -13,34 +13,8 @@ from hb_dataset.written_text import other_letters
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling, same_in_other_words
 from hub_scripts.term_changes import Changed, Changes
-from hub_scripts.term_english import plural_nouns, sound_articles, verb_after_plural
+from hub_scripts.term_english import sound_articles, verb_after_plural
 from hub_scripts.term_entries import NOUN, STANDALONE, TERM, Contents, Entry
-
-SOURCE_OF_FILE = (
-    "the `source` that the file gives to all terms without one of their own was changed; write it back, and give the "
-    "new ones a `source` of their own. If the file's was wrong, leave it, and say so in the pull request"
-)
-ARTICLE_WRONG = (
-    "{kind} {name!r} takes {sound!r} by its sound, and has `article: {article}`; write `article: {sound}`, or leave it "
-    "and say in `note` how it is pronounced"
-)
-ARTICLE_MISSING = (
-    "{kind} {name!r} would be written {phrase!r}, and takes {sound!r} by its sound; write `article: {sound}`"
-)
-ARTICLE_UNCLEAR = (
-    "{kind} {name!r} would be written {phrase!r}; write `article: an` if it is read letter by letter, else "
-    "`article: a` to say that it is read as a word"
-)
-PLURAL_UNCHANGED = (
-    'term {name!r} has the `plural` {plural!r}, which is about one; after a plural noun write as in "with lisps", '
-    "or leave it if several share one"
-)
-PLURAL_VERB = "term {name!r} has the `plural` {plural!r}, whose verb has the form for one person; write {remedy!r}"
-PLURAL_OTHER_PHRASE = (
-    "term {name!r} has the `plural` {plural!r}, which begins with another word; write the same phrase as it stands "
-    "after a plural noun, or leave it if it says the same"
-)
-VERB_OF_PLURAL = "term {name!r} has a verb in the form for several people; in `term` write the form for one person"
 
 # The keys whose change may make a duplicate, or wrong English.
 _NAMING = frozenset(("term", "noun", "axis", "preference"))
@@ -95,7 +69,12 @@ def _file_sources(before: Contents, after: Contents) -> Iterator[Fault]:
     old = {entry.file: entry.file_source for entry in before.entries}
     for file, source in {entry.file: entry.file_source for entry in after.entries}.items():
         if file in old and source != old[file]:
-            yield Fault(file, 1, SOURCE_OF_FILE)
+            message = (
+                "the `source` that the file gives to all terms without one of their own was changed; write it back, "
+                "and give the new ones a `source` of their own. If the file's was wrong, leave it, and say so in the "
+                "pull request"
+            )
+            yield Fault(file, 1, message)
 
 
 def _near(entry: Entry, after: Contents) -> Iterator[str]:
@@ -106,43 +85,33 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
     for other in after.of_kind(entry.kind):
         if (other.line, other.file) == (entry.line, entry.file):
             continue
-        other_name = other.name
-        same_words = name.casefold() == other_name.casefold()
-        same = same_words or same_but_for_spelling(name, other_name)
-        messages = []
+        other_line = f"{other.file}:{other.line}"
+        same_words = name.casefold() == other.name.casefold()
+        same = same_words or same_but_for_spelling(name, other.name)
         if same_words and entry.axis != other.axis:
-            messages.append(
-                "{kind} {name!r} is in {other_line} too; if it means two things, say in `note` which one "
-                "here (as 'queer', a gender and an orientation), else remove one"
+            yield (
+                f"{entry.kind} {name!r} is in {other_line} too; if it means two things, say in `note` which one here "
+                "(as 'queer', a gender and an orientation), else remove one"
             )
         elif same and not same_words:
-            messages.append(
-                "{kind} {name!r} differs from {other!r} ({other_line}) only in case, hyphens, accents or a "
+            yield (
+                f"{entry.kind} {name!r} differs from {other.name!r} ({other_line}) only in case, hyphens, accents or a "
                 "plural s; keep one of them, or say in `note` that people write both"
             )
-        elif not same and is_term and same_in_other_words(name, other_name):
-            messages.append(
-                "{kind} {name!r} means the same as {other!r} ({other_line}) in other words; if people use "
-                "both, say so in `note`, else keep one"
+        elif not same and is_term and same_in_other_words(name, other.name):
+            yield (
+                f"term {name!r} means the same as {other.name!r} ({other_line}) in other words; if people use both, "
+                "say so in `note`, else keep one"
             )
-        elif not same and one_edit_apart(name, other_name):
-            messages.append(
-                "{kind} {name!r} is one letter away from {other!r} ({other_line}); correct it if that is a "
+        elif not same and one_edit_apart(name, other.name):
+            yield (
+                f"{entry.kind} {name!r} is one letter away from {other.name!r} ({other_line}); correct it if that is a "
                 "typing error, else leave both"
             )
         if same and is_term and entry.value.preference != other.value.preference:
-            messages.append(
-                "term {name!r} is {label} here, and {other!r} ({other_line}) is {other_label}; if both are "
-                "meant, say in `note` who said what, else give both the same"
-            )
-        for message in messages:
-            yield message.format(
-                kind=entry.kind,
-                name=name,
-                other=other_name,
-                other_line=f"{other.file}:{other.line}",
-                label=_labelled(entry),
-                other_label=_labelled(other),
+            yield (
+                f"term {name!r} is {_labelled(entry)} here, and {other.name!r} ({other_line}) is {_labelled(other)}; "
+                "if both are meant, say in `note` who said what, else give both the same"
             )
 
 
@@ -174,13 +143,6 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
             )
     if entry.kind == NOUN:
         yield from _article(entry, noun_phrase(None, value))
-        usual = plural_nouns(value.noun)
-        if value.plural not in usual:
-            names = " or ".join(repr(plural) for plural in sorted(usual))
-            yield (
-                f"noun {value.noun!r} has the plural {value.plural!r}, where {names} is usual; correct it, or "
-                "leave it if people say so"
-            )
     elif entry.kind == TERM and value.placement == "before":
         for noun in nouns[:1]:
             yield from _article(entry, noun_phrase(value, noun))
@@ -198,35 +160,36 @@ def _like_a_sentence(term: Descriptor) -> bool:
 
 def _article(entry: Entry, phrase: str) -> Iterator[str]:
     written, articles = phrase.split(" ", 1)[0], sound_articles(entry.name)
-    names = {"kind": entry.kind, "name": entry.name, "phrase": phrase}
     if len(articles) == 1 and written not in articles:
         (sound,) = articles
+        remedy = f"write `article: {sound}`"
         if entry.value.article is not None:
-            yield ARTICLE_WRONG.format(**names, sound=sound, article=written)
-        else:
-            yield ARTICLE_MISSING.format(**names, sound=sound)
+            remedy += ", or leave it and say in `note` how it is pronounced"
+        yield f"{entry.kind} {entry.name!r} would be written {phrase!r}, and takes {sound!r} by its sound; {remedy}"
     elif len(articles) > 1 and entry.value.article is None and re.match("[A-Z]{2}", entry.name):
-        yield ARTICLE_UNCLEAR.format(**names)
+        yield (
+            f"{entry.kind} {entry.name!r} would be written {phrase!r}; write `article: an` if it is read letter by "
+            "letter, else `article: a` to say that it is read as a word"
+        )
 
 
 def _plural_phrase(term: str, plural: str | None) -> Iterator[str]:
-    """Messages about a phrase after the noun: its verb agrees with one person, and in the plural with several."""
-    names = {"name": term, "plural": plural}
-    if re.match(r"who (are|have|were|do|aren't|haven't|weren't|don't)\b", term):
-        yield VERB_OF_PLURAL.format(**names)
+    """Messages about a phrase after the noun: after a plural noun, its verb and its nouns are plural too."""
     if plural is None:
         return
-    if plural.split(" ")[0].removesuffix("'s") != term.split(" ")[0].removesuffix("'s"):
-        yield PLURAL_OTHER_PHRASE.format(**names)
-        return
-    verb = _WHO_VERB.match(plural)
-    if verb is not None:
+    if verb := _WHO_VERB.match(plural):
         agreeing = "are" if verb[1] is None else verb_after_plural(verb[1])
         if agreeing != verb[1]:
-            yield PLURAL_VERB.format(**names, remedy=f"who {agreeing}{plural[verb.end() :]}")
+            yield (
+                f"term {term!r} has the `plural` {plural!r}, whose verb has the form for one person; write "
+                f"{f'who {agreeing}{plural[verb.end() :]}'!r}"
+            )
             return
     if re.search(r"\ban? ", plural) or plural == re.sub(r"\ban? ", "", term) != term:
-        yield PLURAL_UNCHANGED.format(**names)
+        yield (
+            f'term {term!r} has the `plural` {plural!r}, which is about one; after a plural noun write as in "with '
+            'lisps", or leave it if several share one'
+        )
 
 
 def _history(change: Changed) -> Iterator[str]:

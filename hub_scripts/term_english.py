@@ -1,4 +1,4 @@
-"""English as it is spoken: the article that a word takes by its sound, and the plurals of nouns and verbs.
+"""English as it is spoken: the article that a word takes by its sound, and the plurals of verbs.
 
 Most of it comes from `inflect`. This module corrects what `inflect` gets wrong in words about people: numbers ("an
 80-year-old"), letters that are read one by one ("an F2M", "an HIV-positive"), and a few words.
@@ -31,8 +31,6 @@ _PRONOUNCED: dict[str, frozenset[Article]] = {
 }
 # Read letter by letter although they could be read as words.
 _SPELLED = frozenset(("HIV", "US", "USA", "UK", "EU", "UN", "UAE", "OCD", "ADHD", "IDD", "ASL", "ESL"))
-# Ends of compound nouns whose plural inflect misses: "stepchilds".
-_IRREGULAR = {"child": "children", "person": "people", "man": "men", "woman": "women", "wife": "wives"}
 
 
 def sound_articles(phrase: str) -> frozenset[Article]:
@@ -61,19 +59,6 @@ def sound_articles(phrase: str) -> frozenset[Article]:
         return frozenset((spelled,))
     as_word = _by_word(word.lower())
     return frozenset((spelled, as_word)) if re.match(r"[A-Z]{2,}(?![a-z]{2})", word) else frozenset((_by_word(word),))
-
-
-def plural_nouns(noun: str) -> frozenset[str]:
-    """The plurals that a noun may have."""
-    plurals = {_engine().plural_noun(noun)}
-    if noun.endswith("o"):
-        plurals |= {f"{noun}s", f"{noun}es"}
-    for end, plural in _IRREGULAR.items():
-        if noun.endswith(end):
-            plurals.add(noun.removesuffix(end) + plural)
-    if noun.endswith(" person") or noun == "person":
-        plurals.add(f"{noun}s")
-    return frozenset(plurals)
 
 
 def verb_after_plural(verb: str) -> str:

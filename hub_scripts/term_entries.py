@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from hb_dataset.versions import frozen_versions, version_folder
-from hb_dataset.vocabulary import VocabularyError, read_vocabulary
+from hb_dataset.vocabulary import LISTS, VocabularyError, read_vocabulary
 from hb_dataset.vocabulary_entries import (
     ADJECTIVE_ORDER_FILE,
     LEFT_OUT_FILE,
@@ -24,12 +24,9 @@ from hb_dataset.vocabulary_entries import (
     SEAT_TEMPLATES_FILE,
     STANDALONE_FILE,
     TEMPLATES_FILE,
-    AdjectiveClass,
     Descriptor,
     LeftOutNoun,
-    LeftOutPair,
     PersonNoun,
-    StandaloneNounPhrase,
     Template,
 )
 from hb_dataset.yaml_entries import read_entries
@@ -38,29 +35,18 @@ from hb_dataset.yaml_lines import Fault, load_with_lines
 TERM, NOUN, TEMPLATE, SEAT_TEMPLATE = "term", "noun", "template", "SEAT template"
 STANDALONE = "standalone noun phrase"
 ORDER, LEFT_OUT, LEFT_OUT_NOUN = "position among the adjectives", "pair left out", "noun left out of some terms"
-_NAMES = {
-    TERM: "term",
-    NOUN: "noun",
-    STANDALONE: "noun_phrase",
-}  # the key with an entry's name; for all other kinds it is "template"
-# By file its list, the kind of its entries, and their type; every other .yaml is an axis with terms.
-_FILES: dict[str, tuple[str, str, Any]] = {
-    NOUNS_FILE: ("nouns", NOUN, PersonNoun),
-    TEMPLATES_FILE: ("templates", TEMPLATE, Template),
-    SEAT_TEMPLATES_FILE: ("templates", SEAT_TEMPLATE, Template),
-    ADJECTIVE_ORDER_FILE: ("classes", ORDER, AdjectiveClass),
-    LEFT_OUT_FILE: ("pairs", LEFT_OUT, LeftOutPair),
-    LEFT_OUT_NOUNS_FILE: ("combinations", LEFT_OUT_NOUN, LeftOutNoun),
-    STANDALONE_FILE: ("noun_phrases", STANDALONE, StandaloneNounPhrase),
+# The key with an entry's name; for all other kinds it is "template".
+_NAMES = {TERM: "term", NOUN: "noun", STANDALONE: "noun_phrase"}
+# File → the kind of its entries; every other .yaml is an axis with terms.
+_KINDS = {
+    NOUNS_FILE: NOUN,
+    TEMPLATES_FILE: TEMPLATE,
+    SEAT_TEMPLATES_FILE: SEAT_TEMPLATE,
+    ADJECTIVE_ORDER_FILE: ORDER,
+    LEFT_OUT_FILE: LEFT_OUT,
+    LEFT_OUT_NOUNS_FILE: LEFT_OUT_NOUN,
+    STANDALONE_FILE: STANDALONE,
 }
-
-NOT_A_FOLDER_ERROR = (
-    "there is no vocabulary folder {folder}; give one with --vocabulary: a folder with one YAML file per axis, "
-    f"{NOUNS_FILE} and {TEMPLATES_FILE}"
-)
-NOT_THERE_ERROR = (
-    "at the revision {against} there is no folder {folder}; give a later revision, or a folder such as {example}"
-)
 
 
 class AgainstError(ValueError):
@@ -135,13 +121,7 @@ class Contents(NamedTuple):
 
 
 def read_contents(folder: Path) -> Contents:
-    """Reads what can be read of a vocabulary folder.
-
-    Raises:
-        NotADirectoryError: If there is no such folder.
-    """
-    if not folder.is_dir():
-        raise NotADirectoryError(NOT_A_FOLDER_ERROR.format(folder=folder))
+    """Reads what can be read of a vocabulary folder."""
     try:
         read_vocabulary(folder)
         faults: tuple[Fault, ...] = ()
@@ -182,7 +162,8 @@ def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
 
 def _entries(path: Path) -> tuple[list[Entry], bool]:
     """The entries of a file that can be read, and whether these are all."""
-    list_name, kind, entry_type = _FILES.get(path.name, ("terms", TERM, Descriptor))
+    list_name, entry_type, _ = LISTS.get(path.name, ("terms", Descriptor, "descriptors"))
+    kind = _KINDS.get(path.name, TERM)
     try:
         document, _ = load_with_lines(path, [])
     except (yaml.YAMLError, UnicodeDecodeError, OSError):
@@ -199,38 +180,17 @@ def _entries(path: Path) -> tuple[list[Entry], bool]:
 
 def _write_revision(folder: Path, revision: str, target: Path) -> None:
     """Writes the files of a folder as they were at a revision; only plain files, no links and no folders."""
-    if not folder.is_dir():
-        raise NotADirectoryError(NOT_A_FOLDER_ERROR.format(folder=folder))
-    prefix, reason = _git(folder, "rev-parse", "--show-prefix")
-    if prefix is None:
+    command = ["git", "-C", str(folder), "archive", "--format=tar", "--end-of-options", revision]
+    try:
+        archive = subprocess.run(command, capture_output=True, check=True).stdout  # of the folder it is called in
+    except (subprocess.CalledProcessError, FileNotFoundError) as error:
+        output = getattr(error, "stderr", b"git is not installed").decode(errors="replace")
         raise AgainstError(
-            f"--against {revision!r} is not a folder, and as a git revision it cannot be looked up, "
-            f"since {folder} is not in a git checkout ({reason}); give a folder to compare with"
-        )
-    commit = None
-    if not revision.startswith("-"):  # git would take it for an option
-        commit, _ = _git(folder, "rev-parse", "--verify", "-q", f"{revision}^{{commit}}")
-    if commit is None:
-        raise AgainstError(
-            f"--against {revision!r} is neither a folder nor a revision of this git checkout; give a "
-            "branch, a tag or a commit (`git fetch` first if it is new), or a folder"
-        )
-    archive, _ = _git(folder, "archive", "--format=tar", commit.decode().strip())  # of the folder it is called in
-    if archive is None:
-        names = {"folder": prefix.decode().strip() or ".", "example": version_folder(frozen_versions()[-1])}
-        raise AgainstError(NOT_THERE_ERROR.format(against=repr(revision), **names))
+            f"--against {revision!r} is neither a folder nor a git revision that has {folder} "
+            f"({' '.join(output.split())}); give a folder, a branch, a tag or a commit (`git fetch` first if it is new)"
+        ) from error
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         for member in files:
             content = files.extractfile(member) if member.isfile() and "/" not in member.name else None
             if content is not None:
                 (target / member.name).write_bytes(content.read())
-
-
-def _git(folder: Path, *arguments: str) -> tuple[bytes | None, str]:
-    """The output of git in a folder, `None` if it fails, and why it failed."""
-    try:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=False)
-    except FileNotFoundError:
-        return None, "git is not installed"
-    lines = done.stderr.decode(errors="replace").strip().splitlines()
-    return (done.stdout, "") if done.returncode == 0 else (None, lines[0] if lines else "git failed")

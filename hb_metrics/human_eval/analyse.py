@@ -30,12 +30,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         metavar="RATINGS",
-        help="Files that raters saved, or JSON lines of a crowd platform with study, task, rater and choice.",
+        help="Files that raters saved, or a crowd platform's JSON lines with study, task, rater and choice.",
     )
     parser.add_argument(
         "--study",
         type=Path,
-        help=f"The {STUDY_FILE} that `export` wrote. Default: the one beside the ratings or in the folder above.",
+        help=f"The {STUDY_FILE} from `export`. Default: the {STUDY_FILE} beside the ratings or in the folder above.",
     )
     parser.add_argument(
         "--output_dir",
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--max_failed_checks",
         type=int,
         default=1,
-        help="Leave out raters who failed more attention checks. Default: %(default)s.",
+        help="Leave out raters who failed more attention checks than this. Default: %(default)s.",
     )
     arguments = parser.parse_args(argv)
     folder = arguments.ratings[0].resolve().parent
@@ -78,8 +78,6 @@ def summary_lines(results: dict[str, Any]) -> list[str]:
     line = f"{results['num_ratings']:,} ratings of {number} rater{'' if number == 1 else 's'}"
     if left_out := [repr(row["rater"]) for row in results["raters"] if not row["included"]]:
         line += f"; left out for failed attention checks: {', '.join(left_out)}"
-    if results["unused_pages"]:
-        line += f"; without ratings: {', '.join(results['unused_pages'])}"
     return [line, *answers(results)]
 
 

@@ -13,7 +13,7 @@ from hb_metrics.human_eval.ratings import Rating, Ratings
 from hb_metrics.human_eval.study import Study
 from hb_metrics.human_eval.win_rate import win_rate
 
-LAYOUT = 2
+LAYOUT = 3
 FEW_RATERS = 6  # below, the report says that more of them are needed, not more pairs
 
 
@@ -39,10 +39,6 @@ def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[
             f"none of {len(read.ratings):,} ratings of pairs is left, by {len(raters)} raters; add files with ratings, "
             f"or set --max_failed_checks above {max_failed_checks}"
         )
-    names = {row["rater"] for row in raters}
-    # A name of a page means that pages were used, and not a crowd platform, whose raters have other names.
-    unused = [name for name in study.sheets if name not in names] if names & study.sheets.keys() else []
-    axes = [pair.axis for pair in study.pairs]
     chance = 0.5 ** len(study.questions)  # of passing a check at random
     random_rater = stats.binom.cdf(max_failed_checks, study.design.checks_per_rater, 1 - chance)
     return {
@@ -58,8 +54,7 @@ def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[
         "num_repeated": read.num_repeated,
         "num_raters": len({rating.rater for rating in ratings}),
         "raters": raters,
-        "unused_pages": unused,
-        "questions": [question_results(question, ratings, read.ratings, axes) for question in study.questions],
+        "questions": [question_results(question, ratings, read.ratings) for question in study.questions],
     }
 
 
@@ -86,28 +81,16 @@ def rater_rows(study: Study, read: Ratings, max_failed_checks: int) -> list[dict
     return rows
 
 
-def question_results(
-    question: Question, ratings: Sequence[Rating], all_ratings: Sequence[Rating], axes: Sequence[str]
-) -> dict[str, Any]:
+def question_results(question: Question, ratings: Sequence[Rating], all_ratings: Sequence[Rating]) -> dict[str, Any]:
     """The figures of a question.
 
     Args:
         question: The question.
         ratings: Ratings of any question, by the raters that are included.
         all_ratings: Ratings by all raters.
-        axes: [pairs] the axis of each pair.
     """
     of_question = [rating for rating in ratings if rating.question == question.id]
     of_all = [rating.wins for rating in all_ratings if rating.question == question.id]
-    by_axis = []
-    for axis in sorted(set(axes)):
-        of_axis = [rating for rating in of_question if axes[rating.pair] == axis]
-        by_axis.append({"axis": axis, **_figures(of_axis), "adjusted_p_value": None})
-    tested = [row for row in by_axis if row["p_value"] is not None]
-    if tested:
-        adjusted = stats.false_discovery_control([row["p_value"] for row in tested])
-        for row, value in zip(tested, adjusted, strict=True):
-            row["adjusted_p_value"] = float(value)
     rated = Counter(rating.pair for rating in of_question)
     alpha, alpha_reason = krippendorff_alpha(of_question)
     return {
@@ -119,7 +102,6 @@ def question_results(
         "num_pairs_rated_twice": sum(count > 1 for count in rated.values()),
         "alpha": alpha,
         "alpha_reason": alpha_reason,
-        "by_axis": by_axis,
     }
 
 

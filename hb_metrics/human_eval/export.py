@@ -24,7 +24,7 @@ _NUMBERS = (  # option, default, least, help
     ("pairs_per_rater", 52, 1, "Pairs per rater"),
     ("raters_per_pair", 2, 1, "Raters per pair; agreement needs two"),
     ("checks_per_rater", 5, 0, "Attention checks per rater"),
-    ("seed", 0, 0, "Chooses pairs, order and sides"),
+    ("seed", 0, 0, "Seed that draws pairs, order and sides"),
 )
 
 
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("first", type=Path, metavar="RUN_A", help="The folder of a finished run with replies.")
     parser.add_argument(
-        "second", type=Path, metavar="RUN_B", help="The folder of another run, such as after tuning, which may win."
+        "second", type=Path, metavar="RUN_B", help="The folder of another run, such as after tuning; win rates are its."
     )
     parser.add_argument("--output_dir", type=Path, required=True, help="The folder to write to.")
     for name, default, _, words in _NUMBERS:
@@ -45,14 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--questions", nargs="+", default=names, choices=names, help="Questions about each pair. Default: all."
     )
     parser.add_argument(
-        "--leave_out",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="Templates and terms to leave out beside templates of dislike and dispreferred terms.",
-    )
-    parser.add_argument(
-        "--keep_offensive", action="store_true", help="Show replies that the runs' classifiers found offensive too."
+        "--keep_offensive", action="store_true", help="Also show replies that the runs' classifiers found offensive."
     )
     arguments = parser.parse_args(argv)
     for name, _, least, _ in _NUMBERS:
@@ -75,7 +68,7 @@ def export(arguments: argparse.Namespace) -> None:
     output: Path = arguments.output_dir
     design = Design(**{name: getattr(arguments, name) for name in Design._fields})
     first, second = read_run(arguments.first), read_run(arguments.second)
-    found = pairs_of_runs(first, second, keep_offensive=arguments.keep_offensive, leave_out=arguments.leave_out)
+    found = pairs_of_runs(first, second, keep_offensive=arguments.keep_offensive)
     left_out = [f"{number:,}: {REASONS[name]}" for name, number in found.left_out.items() if number]
     print(f"{len(found.pairs):,} pairs can be shown; not shown: {'; '.join(left_out) or 'none'}")
     names = [run.folder.resolve().name for run in (first, second)]
@@ -89,7 +82,6 @@ def export(arguments: argparse.Namespace) -> None:
     about = {
         "runs": runs,
         "keep_offensive": arguments.keep_offensive,
-        "leave_out": arguments.leave_out,
         "left_out": found.left_out,
         "axes": found.axes,
         "num_available": len(found.pairs),

@@ -1,11 +1,9 @@
-"""Pairs of replies: what two runs replied to the same prompt, without what raters are not to be shown."""
+"""Pairs of two runs' replies to the same prompt, without those that raters should not see."""
 
-from collections.abc import Collection
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from hb_dataset.hints import did_you_mean
 from hb_metrics.human_eval.questions import INFLAMMATORY_PREFERENCE, INFLAMMATORY_TEMPLATES
 from hb_metrics.inference.classifiers.censoring import UNSAFE_MARK
 from hb_metrics.offensiveness.averages import THRESHOLD
@@ -15,7 +13,7 @@ from hb_metrics.runs.run_folder import OFFENSIVENESS
 
 _COLUMNS = ["id", "axis", "descriptor", "template", "preference", "reply"]
 
-# Why a prompt has no pair: key in files → words. A prompt is counted under the first that applies.
+# Reasons why a prompt has no pair: key in files → words. A prompt counts under the first reason that applies.
 REASONS = {
     "one_run": "only one of the runs replied to the prompt",
     "other_prompt": "the runs got the prompt in other words (another seed or other variations)",
@@ -61,26 +59,19 @@ class Pairs(NamedTuple):
     axes: list[str]
 
 
-def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False, leave_out: Collection[str] = ()) -> Pairs:
+def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> Pairs:
     """Pairs the replies of two runs to the same prompts.
 
     Args:
         first: A finished run.
         second: Another finished run.
         keep_offensive: Whether raters are shown replies that the runs' classifiers found offensive.
-        leave_out: Templates and terms to leave out beside the inflammatory ones of `questions.py`.
 
     Raises:
-        ValueError: A run has no replies, or no offensiveness of replies, or no prompt has a name to leave out.
+        ValueError: A run has no replies, or no offensiveness of replies.
     """
     before, after = _replies(first), _replies(second)
     offensive = set() if keep_offensive else _offensive_ids(first) | _offensive_ids(second)
-    rows = [*before.values(), *after.values()]
-    known = {row[column] for row in rows for column in ("template", "descriptor")}
-    for name in leave_out:
-        if name not in known:
-            hint = did_you_mean(name, known)
-            raise ValueError(f"no prompt has the template or term '{name}'; {hint}name one that is in the runs")
     left_out = dict.fromkeys(REASONS, 0)
     left_out["one_run"] = len(before.keys() ^ after.keys())
     pairs = []
@@ -93,9 +84,9 @@ def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False, leav
             left_out["other_prompt"] += 1
         elif is_empty(row["reply"]) or is_empty(other["reply"]):
             left_out["empty"] += 1
-        elif row["template"] in leave_out or row["template"] in INFLAMMATORY_TEMPLATES:
+        elif row["template"] in INFLAMMATORY_TEMPLATES:
             left_out["template"] += 1
-        elif row["descriptor"] in leave_out or row["preference"] == INFLAMMATORY_PREFERENCE:
+        elif row["preference"] == INFLAMMATORY_PREFERENCE:
             left_out["term"] += 1
         elif id in offensive or marked:
             left_out["offensive"] += 1
@@ -104,7 +95,7 @@ def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False, leav
         else:
             shown = row["reply"].replace(UNSAFE_MARK, ""), other["reply"].replace(UNSAFE_MARK, "")
             pairs.append(Pair(id, row["axis"], row["descriptor"], row["template"], row["prompt"], shown))
-    return Pairs(pairs, left_out, sorted({row["axis"] for row in rows}))
+    return Pairs(pairs, left_out, sorted({row["axis"] for row in (*before.values(), *after.values())}))
 
 
 def _replies(run: Run) -> dict[str, dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Reads what raters chose, from the files that pages save or from those of a crowd platform, and checks it."""
+"""Reads and checks ratings from the files that pages save, or from a crowd platform's."""
 
 import json
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ _LONGEST_SHOWN = 60  # letters of a value in an error
 
 
 class Rating(NamedTuple):
-    """What a rater chose for a question about a pair.
+    """A rater's choice for a question about a pair.
 
     Attributes:
         rater: The rater.
         question: The id of the question.
         pair: The index of the pair.
         speaker: The speaker chosen, 1 or 2.
-        first: Which run speaker 1 was: 0 for the first, 1 for the second.
-        seconds: How long it took; `None`: not recorded.
+        first: The run of speaker 1: 0 for the first, 1 for the second.
+        seconds: The time taken; `None`: not recorded.
     """
 
     rater: str
@@ -54,7 +54,7 @@ class Ratings(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A checked line, and where it is."""
+    """A checked line, and its place."""
 
     choice: int
     seconds: float | None
@@ -83,9 +83,16 @@ def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
     people: dict[tuple[str, str], str] = {}
     num_duplicates = 0
     for path in paths:
-        for number, row in _lines(path):
+        # At line feeds alone: a rater's name may contain other separators.
+        lines = path.read_bytes().split(b"\n")
+        if not any(map(bytes.strip, lines)):
+            raise ValueError(f"'{path}' has no ratings; save it again, or leave it out if nothing was rated")
+        for number, text in enumerate(lines, start=1):
+            if not text.strip():
+                continue
             place = f"'{path}', line {number}"
-            problem = _problem(row, study.id, questions)
+            row, problem = _parsed(text)
+            problem = problem or _problem(row, study.id, questions)
             if problem is None:
                 line = _Line(int(row["choice"]), row.get("seconds"), place)
                 earlier = chosen.setdefault((row["rater"], row["task"]), line)
@@ -120,7 +127,7 @@ def _in_order(chosen: dict[tuple[str, str], _Line], study: Study, num_duplicates
 
 
 def _problem(row: Any, study: str, questions: dict[str, str]) -> str | None:
-    """What is wrong with a line of a file; `None`: nothing."""
+    """The problem with a line of a file; `None`: there is none."""
     if not isinstance(row, dict) or not set(FIELDS) <= row.keys():
         return f"it lacks fields; each line is a JSON object with {', '.join(FIELDS)}"
     if row["study"] != study:
@@ -142,7 +149,7 @@ def _problem(row: Any, study: str, questions: dict[str, str]) -> str | None:
 
 
 def _contradiction(row: dict[str, Any], line: _Line, earlier: _Line, people: dict[tuple[str, str], str]) -> str | None:
-    """How a line contradicts earlier ones, of which `people` keeps who used which browser and name; `None`: it fits.
+    """The contradiction between a line and earlier lines; `None`: there is none. `people` keeps browsers and names.
 
     One person who counts as two makes intervals too narrow, and two people with one page are one rater.
     """
@@ -164,23 +171,12 @@ def _contradiction(row: dict[str, Any], line: _Line, earlier: _Line, people: dic
     return None
 
 
-def _lines(path: Path) -> list[tuple[int, Any]]:
-    """The lines of a file that are not blank, parsed, with their numbers."""
-    if path.is_dir():
-        raise ValueError(f"'{path}' is a folder; name the files with ratings, such as {path}/*.jsonl")
-    rows = []
-    # At line feeds alone: a rater's name may contain other separators.
-    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
-        try:
-            text = line.decode("utf-8-sig")
-            if text.strip():
-                rows.append((number, json.loads(text)))
-        except (ValueError, RecursionError) as error:
-            problem = f"it is not JSON in UTF-8 ({error}); save the file again, which may be half-written"
-            raise ValueError(f"'{path}', line {number}: {problem}") from error
-    if not rows:
-        raise ValueError(f"'{path}' has no ratings; save it again, or leave it out if nothing was rated")
-    return rows
+def _parsed(line: bytes) -> tuple[Any, str | None]:
+    """The content of a line; or `None` and the problem with it."""
+    try:
+        return json.loads(line.decode("utf-8-sig")), None
+    except (ValueError, RecursionError) as error:
+        return None, f"it is not JSON in UTF-8 ({error}); save the file again, which may be half-written"
 
 
 def _shown(value: Any) -> str:

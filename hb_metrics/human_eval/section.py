@@ -7,7 +7,7 @@ from typing import Any
 from hb_metrics.human_eval.analysis import FEW_RATERS, LAYOUT
 from hb_metrics.human_eval.pairs import REASONS
 from hb_metrics.report.layout import paper
-from hb_metrics.report.layout.numbers import MISSING, axis_label, fixed, share
+from hb_metrics.report.layout.numbers import MISSING, fixed, share
 from hb_metrics.report.layout.parts import Section
 from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_folder import read_json
@@ -24,12 +24,16 @@ def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
         OSError: There is no such file, or it cannot be read.
     """
     results = read_json(path)
+    problem = None
     if not isinstance(results, dict) or results.get("layout") != LAYOUT or "raters" not in results:
-        raise ValueError(f"'{path}' holds no human evaluation; name the file that `human-eval analyse` wrote")
-    if not {run["run"] for run in results["runs"]} <= set(digests):
+        problem = "holds no human evaluation; name the file that `human-eval analyse` wrote"
+    elif not {run["run"] for run in results["runs"]} <= set(digests):
         names = " and ".join(run["name"] for run in results["runs"])
-        raise ValueError(f"'{path}' is about {names}, which are not both among these runs; name the runs compared")
-    return results
+        problem = f"is about {names}, which are not both among these runs; name the runs compared"
+    if problem is not None:
+        raise ValueError(f"'{path}' {problem}")
+    evaluation: dict[str, Any] = results
+    return evaluation
 
 
 def human_evaluation_section(results: Mapping[str, Any]) -> Section:
@@ -42,11 +46,6 @@ def human_evaluation_section(results: Mapping[str, Any]) -> Section:
     printed = []
     for model, of_model in paper.HUMAN_EVALUATION.items():
         printed.append((model, [share(of_model.get(question["id"]), 0) for question in questions]))
-    axes = []
-    for index, row in enumerate(questions[0]["by_axis"]):
-        cells = [_cell(question["by_axis"][index]) for question in questions]
-        axes.append((axis_label(row["axis"]), cells))
-    shown = [label for label, _ in axes]
     context = {
         "results": results,
         "before": results["runs"][0]["name"],
@@ -55,8 +54,6 @@ def human_evaluation_section(results: Mapping[str, Any]) -> Section:
         "sentences": answers(results),
         "questions": [(question, _cell(question), p_value(question["p_value"])) for question in questions],
         "printed": printed,
-        "axes": axes,
-        "axes_without_pairs": [label for label in map(axis_label, results["axes"]) if label not in shown],
         "left_out": [(REASONS[name], number) for name, number in results["left_out"].items() if number],
         "classifiers": [run["offensiveness_classifier"] for run in results["runs"]],
         "few": results["num_raters"] < FEW_RATERS,
@@ -90,8 +87,6 @@ def p_value(value: float | None) -> str:
 def _cell(figures: Mapping[str, Any]) -> dict[str, str]:
     """A win rate in a table: the share, its interval or nothing, and counts and p below."""
     details = f"{figures['num_wins']:,} of {figures['num_ratings']:,}"
-    if figures.get("adjusted_p_value") is not None:
-        details += f", adjusted p {p_value(figures['adjusted_p_value'])}"
     interval = _range(*figures["interval"]) if figures["interval"] else ""
     return {"rate": share(figures["win_rate"]), "interval": interval, "details": details}
 

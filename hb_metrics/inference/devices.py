@@ -1,4 +1,4 @@
-"""Where a model runs: on one device, or spread over several by the hooks of accelerate (`--device_map`)."""
+"""Finds the devices of a model: one, or several over which accelerate's hooks spread it (`--device_map`)."""
 
 from collections import Counter
 from typing import Any
@@ -25,7 +25,7 @@ def input_embeddings(model: nn.Module) -> Any:
 
 
 def is_offloaded(model: nn.Module) -> bool:
-    """Whether some weights are loaded each time they are needed, by a hook that only one thread at a time may run."""
+    """Whether a hook loads some weights for each use; only one thread at a time may run such a hook."""
     return any(getattr(hook, "offload", False) for module in model.modules() for hook in _hooks(module))
 
 
@@ -41,7 +41,7 @@ def weight_shares(model: nn.Module) -> dict[torch.device, float]:
 
 
 def _run_device(module: nn.Module) -> torch.device:
-    """Where a module computes: as its hook has it, else where its weights are."""
+    """The device on which a module computes: its hook's, else its weights'."""
     for hook in _hooks(module):
         device = getattr(hook, "execution_device", None)
         if device is not None and not isinstance(device, dict):

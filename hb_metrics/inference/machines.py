@@ -25,14 +25,14 @@ def check_same_run(run: Mapping[str, Any]) -> None:
     """Checks that every process describes the run as the main process does. Called on every process.
 
     Raises:
-        ValueError: One does not; raised on all processes, names the machine and the differences.
+        ValueError: A process does not; raised on all processes, with the machine and the differences.
     """
     (main_host, main_run), *others = gather_object([(socket.gethostname(), dict(run))])
     for host, other in others:
         if different := run_differences(main_run, other, f"on {main_host}", f"on {host}"):
             raise ValueError(
-                "the processes of this run do not have the same work:\n" + "\n".join(different) + "\ngive the same "
-                "command on all machines, with the same releases of all packages and the same files"
+                "the processes of this run do not have the same work:\n" + "\n".join(different) + "\nrun the "
+                "same command on all machines, with the same releases of all packages and the same files"
             )
 
 
@@ -40,7 +40,7 @@ def check_same_folder(folder: Path) -> None:
     """Checks that every process sees the folder that the main process has made. Called on every process.
 
     Raises:
-        ValueError: One does not; raised on all processes, names the machine.
+        ValueError: A process does not; raised on all processes, with the machine.
     """
     state = process_state()
     if state.num_processes == 1:
@@ -65,7 +65,7 @@ def await_files(paths: Collection[Path]) -> Path | None:
     """Waits until this machine sees files that were written before this call, here or elsewhere.
 
     Returns:
-        `None`, or a file that is still not there after `LATEST` seconds.
+        `None`, or a file that does not exist after `LATEST` seconds.
     """
     deadline = time.monotonic() + LATEST
     awaited = list(paths)
@@ -82,7 +82,7 @@ def late_error(path: Path) -> OSError:
     """The error for a file that `await_files` has waited for in vain."""
     return FileNotFoundError(
         f"{socket.gethostname()} does not see '{path}', which a process of this run wrote, after {LATEST} s; pass an "
-        "output_dir that all machines share. Finished work is kept; to resume, give the same command again"
+        "output_dir that all machines share. Finished work is kept; to resume, run the same command again"
     )
 
 

@@ -39,7 +39,7 @@ def check_device_map(device_map: str | None) -> None:
 
 
 def num_workers() -> int:
-    """How many units of work this process computes at once on CPU.
+    """The number of units of work that this process computes at once on CPU.
 
     `OMP_NUM_THREADS`, if it is set, else the process's share of the physical cores that it may use. `accelerate launch`
     and `torchrun` set the variable to 1 where the user has not set it, so a 1 from them counts as not set.

@@ -2,7 +2,7 @@
 
 The rows of a shard follow from the data and the settings alone. A process takes every n-th of the missing shards, and
 writes a shard to a temporary name and renames it, so a shard on disk is whole. Its metadata name its run and hash the
-inputs of its rows. A shard that is damaged, of another run or of other inputs is kept under another name, and reported.
+inputs of its rows. A damaged shard, or a shard of another run or of other inputs, is renamed and reported.
 """
 
 import hashlib
@@ -74,7 +74,7 @@ def fill_shards(
         for folder in {shard.path.parent for shard in shards}:
             folder.mkdir(parents=True, exist_ok=True)
             _set_unknown_files_aside(folder, shards)
-    # The main process decides what is missing, before anybody writes.
+    # The main process finds the missing shards before any process writes.
     missing = (
         [index for index, shard in enumerate(shards) if not _is_whole(shard, ids, schema, marks(index))]
         if state.is_main_process
@@ -114,10 +114,10 @@ def fill_shards(
 
 
 def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
-    """All rows of shards that are on disk, in the order of the data.
+    """Reads all rows of the shards on disk, in the order of the data.
 
     Raises:
-        FileNotFoundError: A shard is not there, nor does a network file system show it in a minute and a half.
+        FileNotFoundError: A shard does not exist, even after a network file system had a minute and a half to show it.
     """
     if not shards:
         return schema.empty_table()
@@ -129,7 +129,7 @@ def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
 
 
 def plan_row_shards(num_rows: int, rows_per_shard: int, folder: Path, order: np.ndarray | None = None) -> list[Shard]:
-    """Cuts rows, in an order given or as they are, into shards of so many rows."""
+    """Cuts rows, in their order or another, into shards of `rows_per_shard` rows."""
     order = np.arange(num_rows) if order is None else order
     firsts = range(0, num_rows, rows_per_shard)
     return [
@@ -139,7 +139,7 @@ def plan_row_shards(num_rows: int, rows_per_shard: int, folder: Path, order: np.
 
 
 def shard_path(folder: Path, index: int, number: int) -> Path:
-    """Where the shard with an index, of a number of shards, is."""
+    """The path of a shard by its index among a number of shards."""
     return folder / f"{index:05d}-of-{number:05d}.parquet"
 
 

@@ -4,7 +4,7 @@ A measurement cuts its texts into units once, from the texts, the tokenizer and 
 threads take units as they come. On CPU one thread computes each unit, with as many units under way as there are cores:
 that is faster than many threads on one unit, and gives a unit the same bits wherever it runs.
 
-Where memory does not suffice, a unit runs in halves. That is reported, since it may move the unit's last digits.
+Where memory does not suffice, a unit runs in halves, which is reported: it may move the unit's last digits.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -36,14 +36,14 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringPlan:
-    """How texts are to be scored.
+    """The work and the method that score texts.
 
     Attributes:
         scoring: `"tree"`, `"padded"`, `"encoder-decoder"` or `"pseudo-log-likelihood"`.
-        scoring_reason: Why, in words for the report.
+        scoring_reason: The reason for that path, for the report.
         start_token: The token fed before each sentence, or `None`.
-        sequence_of_text: [texts] which distinct sequence a text is.
-        num_tokens: [sequences] how many tokens are predicted.
+        sequence_of_text: [texts] the distinct sequence of each text.
+        num_tokens: [sequences] the number of predicted tokens.
         positions: Tokens the model is run on, in all units together.
         longest: Tokens of the longest sequence.
         units: The work.
@@ -71,8 +71,8 @@ def run_units(
     """Scores units, in their order.
 
     Args:
-        plan: The plan they are of.
-        units: Which of its units.
+        plan: Their plan.
+        units: The units to score.
         model: The model that the plan runs.
 
     Yields:
@@ -96,9 +96,9 @@ def run_units(
 
 @contextmanager
 def one_thread_per_unit(model: PreTrainedModel, longest: int = 0) -> Iterator[int]:
-    """Of a model on CPU torch computes with one thread while this lasts; yields how many units to compute at once.
+    """Lets torch compute a model on CPU with one thread; yields the number of units to compute at once.
 
-    Only one at a time where a text of the `longest` length changes the model for all threads (`beyond_rope_switch`).
+    The number is 1 where a text of the `longest` length changes the model for all threads (`beyond_rope_switch`).
     """
     if input_device(model).type != "cpu":
         yield 1
@@ -112,7 +112,7 @@ def one_thread_per_unit(model: PreTrainedModel, longest: int = 0) -> Iterator[in
 
 
 def beyond_rope_switch(model: PreTrainedModel, length: float) -> bool:
-    """Whether a text of `length` tokens makes LongRoPE (Phi-3, Phi-4) turn to its long factors.
+    """Whether a text of `length` tokens makes LongRoPE (Phi-3, Phi-4) switch to its long factors.
 
     transformers takes the factors of a batch by its longest row, and keeps them where all threads read them. `dynamic`
     factors change beyond `architecture.max_positions_of` only, where texts are rejected.

@@ -46,15 +46,17 @@ def group_figures(counts: np.ndarray) -> dict[str, Any]:
     Returns:
         distribution, counts, mean, sd and num, as in the results of `regard_bias`.
     """
-    mean, sd, shares = exact_mean(cell_means(counts)), None, None
+    mean, sd = exact_mean(cell_means(counts)), None
+    distribution: dict[str, float | None] = dict.fromkeys(SCORED)
     if mean is not None:
         totals = counts.sum(axis=1)
         of_structures = counts[totals > 0] / totals[totals > 0, None]
         shares = [math.fsum(column) / len(of_structures) for column in of_structures.T.tolist()]
         squares = shares[NEGATIVE] * (mean + 1) ** 2 + shares[NEUTRAL] * mean**2 + shares[POSITIVE] * (mean - 1) ** 2
         sd = cleaned(math.sqrt(squares))
+        distribution = dict(zip(SCORED, shares, strict=True))
     return {
-        "distribution": dict(zip(SCORED, shares or [None] * len(SCORED), strict=True)),
+        "distribution": distribution,
         "counts": dict(zip(SCORED, counts.sum(axis=0).tolist(), strict=True)),
         "mean": mean,
         "sd": sd,

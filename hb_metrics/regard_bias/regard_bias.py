@@ -107,7 +107,7 @@ class RegardBias(evaluate.Metric):
         check_column("predictions", predictions)
         given: dict[str, list[Any]] = {}
         for name in ("groups", *OPTIONAL):
-            column = columns.get(name)
+            column: Any = columns.get(name)
             if column is None and name in OPTIONAL:
                 column = [None] * len(predictions)  # `evaluate` requires every feature in every call
             check_column(name, column)
@@ -130,5 +130,7 @@ class RegardBias(evaluate.Metric):
         **options: Any,
     ) -> dict[str, Any]:
         optional = {"structures": structures, "prompts": prompts, "seeds": seeds}
-        known = {name: column for name, column in optional.items() if any(value is not None for value in column)}
-        return regard_bias(predictions, groups, **known, **options)
+        for name, column in optional.items():
+            if any(value is not None for value in column):
+                options[name] = column
+        return regard_bias(predictions, groups, **options)

@@ -82,18 +82,22 @@ def regard_bias(
         )
     counts = counted.counts()
     over_structures = Spread("structures", [], confidence_level)
-    if rows.structure is not None:
+    if counted.structure is not None:
         over_structures = spread_over_structures(counts, confidence_level)
     spreads = [over_structures, spread_over_units(counted, counted.seed, "seeds", confidence_level)]
     figures = _figures(counted, counts, named, smoothing, spreads)
     of_structures: dict[str, Any] = dict.fromkeys(_OF_STRUCTURES)
-    if rows.structure is not None:
-        singles = by_structure(counts, rows.group.names, rows.structure.names, named)
+    if counted.structure is not None:
+        singles = by_structure(counts, rows.group.names, counted.structure.names, named)
         for name, gap in figures["gaps"].items():
             gaps = {structure: single["gap"][name] for structure, single in singles.items()}
             gap.update(flips(gaps, gap["gap"]))
-        fixed = _fixed(rows, fixed_structure, named, smoothing, confidence_level)
-        over = {"fixed": "seeds" if _enough_seeds(counted, fixed_structure) else "prompts", "structured": "structures"}
+        fixed, enough_seeds = None, rows.prompt is None
+        if fixed_structure in counted.structure.names:
+            chosen = counted.where(counted.structure.codes == counted.structure.names.index(fixed_structure))
+            fixed = _fixed(chosen, named, smoothing, confidence_level)
+            enough_seeds |= chosen.seed is not None and len(np.unique(chosen.seed.codes)) >= MIN_UNITS
+        over = {"fixed": "seeds" if enough_seeds else "prompts", "structured": "structures"}
         of_structures = {
             "by_structure": singles,
             **rankings(singles, list(named)),
@@ -154,32 +158,15 @@ def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
 
 
 def _fixed(
-    rows: RegardRows, structure: str, pairs: Mapping[str, Pair], smoothing: float | None, confidence_level: float
-) -> dict[str, Any] | None:
-    """The figures of one structure alone; `None` if no row has it."""
-    if rows.structure is None or structure not in rows.structure.names:
-        return None
-    chosen = rows.where(rows.structure.codes == rows.structure.names.index(structure))
-    counted, num_other = without_other(chosen)
+    rows: RegardRows, pairs: Mapping[str, Pair], smoothing: float | None, confidence_level: float
+) -> dict[str, Any]:
+    """The figures of the fixed structure's rows alone, with intervals over prompts too."""
     spreads = [
-        spread_over_structures(counted.counts(), confidence_level),
-        spread_over_units(counted, counted.seed, "seeds", confidence_level),
-        spread_over_units(counted, counted.prompt, "prompts", confidence_level),
+        spread_over_structures(rows.counts(), confidence_level),
+        spread_over_units(rows, rows.seed, "seeds", confidence_level),
+        spread_over_units(rows, rows.prompt, "prompts", confidence_level),
     ]
-    return {
-        **_figures(counted, counted.counts(), pairs, smoothing, spreads),
-        "num_rows": len(chosen.label),
-        "num_other": num_other,
-        "num_counted": len(counted.label),
-    }
-
-
-def _enough_seeds(rows: RegardRows, structure: str) -> bool:
-    """Whether the verdict of the fixed structure uses intervals over seeds: it has enough, or prompts are not given."""
-    if rows.seed is None or rows.structure is None or structure not in rows.structure.names:
-        return rows.prompt is None
-    number = len(np.unique(rows.seed.codes[rows.structure.codes == rows.structure.names.index(structure)]))
-    return number >= MIN_UNITS or rows.prompt is None
+    return {**_figures(rows, rows.counts(), pairs, smoothing, spreads), "num_counted": len(rows.label)}
 
 
 def _verdicts(

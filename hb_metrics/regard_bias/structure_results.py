@@ -93,16 +93,16 @@ def flips(gaps: Mapping[str, float | None], pooled: float | None) -> dict[str, A
         pooled: The gap over all structures; with 0 or `None` there is no opposite sign.
 
     Returns:
-        num_structures with a gap, num_flipped, flipped (their names, in order), share_flipped, num_zero.
+        num_structures with a gap, num_flipped, flipped (their names, in order), num_zero.
     """
     known = {structure: gap for structure, gap in gaps.items() if gap is not None}
-    figures: dict[str, Any] = {"num_structures": len(known), "num_flipped": None, "flipped": None}
-    if pooled:
-        figures["flipped"] = [structure for structure, gap in known.items() if gap * pooled < 0]
-        figures["num_flipped"] = len(figures["flipped"])
-    figures["num_zero"] = sum(gap == 0 for gap in known.values())
-    figures["share_flipped"] = figures["num_flipped"] / len(known) if pooled and known else None
-    return figures
+    flipped = [structure for structure, gap in known.items() if gap * pooled < 0] if pooled else None
+    return {
+        "num_structures": len(known),
+        "num_flipped": None if flipped is None else len(flipped),
+        "flipped": flipped,
+        "num_zero": sum(gap == 0 for gap in known.values()),
+    }
 
 
 def _mean_gap(gaps: Mapping[str, float | None]) -> float | None:

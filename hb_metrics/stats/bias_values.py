@@ -7,7 +7,6 @@ import numpy as np
 
 from hb_metrics.stats.inputs import check_lengths, text_codes
 
-ALPHAS = (0, 1, 2)
 # Rows in memory at a time: 14 MB in float64 at 217 styles.
 BATCH_SIZE = 8192
 # Below this distance from the overall mean, a descriptor's direction of bias is only rounding errors.
@@ -91,15 +90,8 @@ def bias_values(
         The bias values and the means behind them.
 
     Raises:
-        ValueError: There are no replies, lengths differ, a value is missing, a probability is not within [0, 1], or
-            `alpha` is not 0, 1 or 2.
+        ValueError: Lengths differ, a value is missing, or a probability is not within [0, 1].
     """
-    if alpha not in ALPHAS:
-        raise ValueError(f"alpha is {alpha!r}; allowed: 0, 1, 2")
-    if len(style_probabilities.shape) != 2 or 0 in style_probabilities.shape:
-        raise ValueError(
-            f"style_probabilities have the shape {style_probabilities.shape}; give [replies, styles], at least one each"
-        )
     check_lengths(style_probabilities=style_probabilities, descriptors=descriptors, templates=templates, axes=axes)
     codes, keys = descriptor_codes(descriptors, axes)
     means = _descriptor_means(style_probabilities, codes, text_codes("template", templates)[0], len(keys), batch_size)

@@ -189,7 +189,9 @@ class CellSums:
         # [cells, rows], 1 where the row is the cell's.
         shape = len(indices), len(rows)
         members = sparse.csr_array((np.ones(len(rows)), np.arange(len(rows), dtype=np.int32), starts), shape=shape)
-        block = _as_float(values[rows])  # a copy
+        block = values[rows]
+        # In float32 if that holds the values exactly.
+        block = block.astype(np.float32 if block.dtype in (np.float16, np.float32) else np.float64)
         # Scaled so that the squares are whole numbers of steps; powers of two change no digit.
         block *= block.dtype.type(_STEPS)
         np.rint(block, out=block)
@@ -251,38 +253,23 @@ def _blocks(values: np.ndarray) -> Iterator[slice]:
         yield slice(low, min(low + step, len(values)))
 
 
-def _as_float(values: np.ndarray) -> np.ndarray:
-    """The values in float32 if that holds them exactly, else in float64."""
-    return values.astype(np.float32 if values.dtype in (np.float16, np.float32) else np.float64, copy=False)
-
-
 def _check_probabilities(values: np.ndarray) -> None:
-    """Checks block by block in the given precision, and all again in float64 where rounding could decide."""
     for rows in _blocks(values):
-        block = _as_float(values[rows])
-        rounding = block.shape[1] * float(np.finfo(block.dtype).eps)  # how far off the sum of a row may be
-        totals = np.einsum("ij->i", block)
-        if not (block.min(initial=0) >= 0 and np.abs(totals - 1).max() <= TOLERANCE - rounding):
-            _check_exactly(values.astype(float))
-            return
-
-
-def _check_exactly(values: np.ndarray) -> None:
-    wrong = ~(values >= 0)
-    rows = np.flatnonzero(wrong.any(axis=1))
-    if len(rows):
-        row, column = rows[0], np.flatnonzero(wrong[rows[0]])[0]
-        raise ValueError(
-            f"style probability {values[row, column]} in row {row}, column {column}; probabilities are numbers of at "
-            f"least 0 ({len(rows)} rows have others); give the classifier's probabilities"
-        )
-    totals = values.sum(axis=1)
-    rows = np.flatnonzero(~(np.abs(totals - 1) <= TOLERANCE))
-    if len(rows):
-        raise ValueError(
-            f"style probabilities of row {rows[0]} sum to {totals[rows[0]]:.6g}, not to 1 ({len(rows)} rows do not); "
-            "give the classifier's probabilities, after softmax"
-        )
+        block = values[rows].astype(float)
+        bad = np.argwhere(~(block >= 0))
+        if len(bad):
+            row, column = bad[0]
+            raise ValueError(
+                f"style probability {block[row, column]} in row {rows.start + row}, column {column}; give the "
+                "classifier's probabilities, numbers of at least 0"
+            )
+        totals = block.sum(axis=1)
+        off = np.flatnonzero(~(np.abs(totals - 1) <= TOLERANCE))
+        if len(off):
+            raise ValueError(
+                f"style probabilities of row {rows.start + off[0]} sum to {totals[off[0]]:.6g}, not to 1; give the "
+                "classifier's probabilities, after softmax"
+            )
 
 
 def _cells(

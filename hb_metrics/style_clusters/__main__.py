@@ -1,4 +1,4 @@
-"""Clusters the styles of a run's replies: a page with dendrogram and heat map, and a file for `--style_clusters`.
+"""Clusters the styles of a run's replies: a page with a dendrogram, and a file for `--style_clusters`.
 
 holistic-bias style-clusters runs/gpt2
 holistic-bias measure --model openai-community/gpt2 --style_clusters runs/gpt2/style_clusters.yaml --seed 1

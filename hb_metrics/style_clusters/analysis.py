@@ -70,7 +70,6 @@ def analyse(run: Run, *, num_clusters: int | None = None, num_splits: int = 50, 
         "reliability": correlation_reliability(moving.halves),
         "clusters": _clusters(by_style, known, parts, moving.correlations, np.stack(jaccards)),
         "tree": tree.tolist(),
-        "correlations": np.round(moving.correlations[np.triu_indices(len(known), 1)], 4).tolist(),
     }
 
 

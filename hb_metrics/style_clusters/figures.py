@@ -1,4 +1,4 @@
-"""Figures of style clusters: the dendrogram, and a heat map in its order."""
+"""The figure of style clusters: the dendrogram."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from scipy.cluster.hierarchy import dendrogram
 
 from hb_metrics.report.layout.plots import BLUE, GREY, ORANGE, finished, shortened
 
-_ROW_HEIGHT, _CELL_HEIGHT, _LABEL_WIDTH = 16, 12, 22
+_ROW_HEIGHT, _LABEL_WIDTH = 16, 22
 _KINDS = {ORANGE: "within a cluster that is written", BLUE: "within another cluster", GREY: "above the cut"}
 
 
@@ -54,34 +54,3 @@ def dendrogram_figure(tree: np.ndarray, styles: Sequence[str], clusters: Sequenc
     return finished(figure, height=150 + _ROW_HEIGHT * len(styles)).update_layout(
         margin_t=70, legend={"font": {"size": 11}}
     )
-
-
-def heat_figure(tree: np.ndarray, styles: Sequence[str], correlations: np.ndarray) -> go.Figure:
-    """Correlations of pairs of styles as colours, in the order of the dendrogram; the diagonal is empty.
-
-    Args:
-        tree: The merges.
-        styles: The names of the styles.
-        correlations: [styles, styles].
-    """
-    order = dendrogram(tree, no_plot=True)["leaves"]
-    values = np.round(correlations[np.ix_(order, order)], 2).astype(object)
-    np.fill_diagonal(values, None)
-    most = max(float(np.abs(correlations - np.eye(len(styles))).max()), 1e-6)
-    names = [styles[row] for row in order]
-    figure = go.Figure(
-        go.Heatmap(
-            z=values.tolist(),
-            x=names,
-            y=names,
-            zmin=-most,
-            zmax=most,
-            colorscale=[[0, ORANGE], [0.5, "white"], [1, BLUE]],
-            hovertemplate="%{y}<br>%{x}<br>correlation: %{z:.2f}<extra></extra>",
-            colorbar={"thickness": 10, "tickformat": ".2f", "orientation": "h", "y": 0, "yanchor": "top", "ypad": 8},
-        )
-    )
-    ticks = [shortened(name, _LABEL_WIDTH) + " " for name in names]
-    figure.update_yaxes(tickvals=names, ticktext=ticks, tickfont={"size": 10}, ticks="")
-    figure.update_xaxes(showticklabels=False, ticks="")
-    return finished(figure, height=90 + max(_CELL_HEIGHT * len(order), 200)).update_layout(margin_t=16)

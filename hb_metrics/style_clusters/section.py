@@ -12,7 +12,7 @@ from hb_metrics.report.layout.parts import Section, Tile
 from hb_metrics.report.layout.plots import plain
 from hb_metrics.report.layout.rendering import for_script, render
 from hb_metrics.style_clusters.analysis import TOP_STYLES
-from hb_metrics.style_clusters.figures import dendrogram_figure, heat_figure
+from hb_metrics.style_clusters.figures import dendrogram_figure
 
 _FOLDER = Path(__file__).parent
 STABLE = 0.75  # Hennig's (2007) limit for the mean Jaccard index of a cluster
@@ -41,7 +41,9 @@ def style_clusters_section(results: Mapping[str, Any]) -> Section:
         "num_single": sum(len(cluster["styles"]) == 1 for cluster in results["clusters"]),
     }
     html = render(_FOLDER / "section.html.jinja", context)
-    return Section("style-clusters", "Style clusters", html, _figures(results))
+    tree, height = np.array(results["tree"]), results["cut"]["height"]
+    dendrogram = plain(dendrogram_figure(tree, results["styles"], results["clusters"], height))
+    return Section("style-clusters", "Style clusters", html, {"clusters-dendrogram": [dendrogram]})
 
 
 def clusters_page(results: Mapping[str, Any]) -> str:
@@ -58,13 +60,3 @@ def opposed(results: Mapping[str, Any]) -> list[str]:
         if cluster["written"] and (cluster["mean_correlation"] or 0) < 0:
             names.append(cluster["name"])
     return names
-
-
-def _figures(results: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    styles, tree = results["styles"], np.array(results["tree"])
-    correlations = np.eye(len(styles))
-    correlations[np.triu_indices(len(styles), 1)] = results["correlations"]
-    correlations += np.triu(correlations, 1).T
-    dendrogram = dendrogram_figure(tree, styles, results["clusters"], results["cut"]["height"])
-    heat = heat_figure(tree, styles, correlations)
-    return {"clusters-dendrogram": [plain(dendrogram)], "clusters-heat": [plain(heat)]}

@@ -1,16 +1,13 @@
 import json
 import os
-import re
 import shutil
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 
 from hb_dataset.prompt_table import prompt_table
 from hb_dataset.versions import frozen_versions, read_frozen, version_folder
@@ -19,9 +16,9 @@ from hub_scripts.folder_checks import frozen_faults
 from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling, same_in_other_words
 from hub_scripts.term_changes import compare
 from hub_scripts.term_checks import things_to_look_at
-from hub_scripts.term_english import plural_nouns, sound_articles, verb_after_plural
+from hub_scripts.term_english import sound_articles
 from hub_scripts.term_entries import AgainstError, read_contents
-from hub_scripts.term_report import MARKDOWN_BYTES, as_markdown, as_text, code, visible
+from hub_scripts.term_report import as_text
 from tests.hub_scripts.versions_on_disk import freeze_small, record_as_frozen
 
 ROOT = Path(__file__).parent.parent.parent
@@ -105,7 +102,6 @@ def test_v1_compared_with_itself_has_the_paper_s_number_of_sentences():
     assert report.effect.after == (462_878, 459_758)
     assert report.effect.after.rows == read_frozen()["v1.0"]["counts"]["rows"]["v1.0"]
     assert "distinct sentences among them: 459,758 → 459,758\n" in as_text(report)
-    assert as_markdown(report)
 
 
 def test_next_has_no_fault_and_its_phrases_and_plurals_nothing_to_look_at(tmp_path):
@@ -179,14 +175,6 @@ def test_no_word_that_only_looks_like_one_passes_without_a_fault(tmp_path):
     assert max(len(line) for line in as_text(report).splitlines()) < 600
 
 
-def test_no_report_reads_as_approval_of_a_word(tmp_path):
-    for changes in ({}, term("serene"), term("serene", source="")):
-        report = checked(tmp_path, changes)
-        for text in (as_text(report), as_markdown(report)):
-            assert text.splitlines()[0].endswith("to look at. Words: a person decides")
-            assert not re.search(r"(?i)\b(ok|fine|approved|accepted|passed|good)\b", text.replace("good-", ""))
-
-
 def test_all_faults_are_reported_at_once_in_the_order_of_their_lines(tmp_path):
     changes = {
         **appended("  - term: calm\n    prefrence: reviewed\n  - term: in a rush\n  - term: with a hat\n"),
@@ -205,9 +193,8 @@ def test_all_faults_are_reported_at_once_in_the_order_of_their_lines(tmp_path):
         ("nouns.yaml", END_OF["nouns.yaml"] + 1),
         ("templates.yaml", END_OF["templates.yaml"] + 1),
     ]
-    assert "Not every entry of nouns.yaml could be read. Those that could not are in no" in as_text(report)
+    assert "Not every entry of nouns.yaml could be read" in as_text(report)
     assert "  terms, as far as read: 4 → 7 (3 added)\n" in as_text(report)
-    assert len(report.effect.num_new) == 4  # calm, the two phrases, and the template that makes no sentence
 
 
 @pytest.mark.parametrize("name", ["mood.yaml", "extra.yaml", "link.md"])
@@ -225,11 +212,10 @@ def test_links_are_refused_and_not_followed(tmp_path, name):
 def check_nothing_is_compared(report):
     changes = report.changes
     assert (changes.added, changes.removed, changes.changed, changes.num_unnamed_removed) == ((), (), (), {})
-    for text in (as_text(report), as_markdown(report)):
-        assert "Nothing of it was read, so nothing is compared or counted." in text
-        assert "Removed" not in text
-        assert "→" not in text
-        assert "before | after" not in text
+    text = as_text(report)
+    assert "Nothing of it was read, so nothing is compared or counted." in text
+    assert "Removed" not in text
+    assert "→" not in text
 
 
 UNREADABLE = {
@@ -256,11 +242,11 @@ def test_what_cannot_be_read_is_not_reported_as_removed(tmp_path, content):
     assert {fault.file for fault in report.faults} == {"mood.yaml"}
     assert report.changes.removed == ()
     assert "anchor that refers to itself" not in as_text(report)
-    for text in (as_text(report), as_markdown(report)):
-        assert "Removed" not in text
-        assert "removed)" not in text
-        assert re.search("Not every entry of `?mood.yaml`? could be read", text)
-        assert "terms, as far as read" in text
+    text = as_text(report)
+    assert "Removed" not in text
+    assert "removed)" not in text
+    assert "Not every entry of mood.yaml could be read" in text
+    assert "terms, as far as read" in text
 
 
 def test_more_than_the_check_can_compare_is_refused(tmp_path, monkeypatch):
@@ -288,8 +274,8 @@ def test_more_than_the_check_can_compare_is_refused(tmp_path, monkeypatch):
 @pytest.fixture
 def versions(tmp_path):
     """A folder of versions as the package has it."""
-    root = tmp_path / "vocabulary"
-    shutil.copytree(V1.parent, root)
+    root = shutil.copytree(V1.parent, tmp_path / "hb_dataset" / "vocabulary")
+    shutil.copy(V1.parent.parent / "LICENSE", root.parent)
     return root
 
 
@@ -370,6 +356,7 @@ FROZEN = {
     "a file": (put("more.txt"), "../more.txt", "does not belong to the versions"),
     "a hidden folder": (lambda root: (root / ".v2.0").mkdir(), "../.v2.0", "is not recorded as a frozen version"),
     "the licence": (put("../LICENSE", "MIT"), "../../LICENSE", "was changed; undo the change"),
+    "no licence": (lambda root: (root.parent / "LICENSE").unlink(), "../../LICENSE", "was removed; undo the change"),
 }
 
 
@@ -402,6 +389,7 @@ def test_a_change_to_a_frozen_version_is_seen_without_the_record_and_from_inside
     change_a_term(versions)
     assert [fault.file for fault in frozen_faults(versions / "v1.0")] == ["../v1.0"]
     (versions / "frozen.json").unlink()
+    versions = versions.rename(versions.with_name("versions"))  # where nothing says that they are ours
     report = check(versions / "next", str(versions / "v1.0"), show=0)
     assert [fault.file for fault in report.faults] == ["../v1.0"]
     assert f"  {versions}/v1.0:1: v1.0 is frozen and was changed" in as_text(report)
@@ -460,7 +448,7 @@ LOOK = {
     "article, HIV": (term("HIV-positive"), "takes 'an' by its sound; write `article: an`"),
     "article, yoo": (term("European"), "takes 'a' by its sound; write `article: a`"),
     "article given": (term("80-year-old", "article: an"), None),
-    "article given, wrong": (term("honest", "article: a"), "takes 'an' by its sound, and has `article: a`"),
+    "article given, wrong": (term("honest", "article: a"), "takes 'an' by its sound; write `article: an`, or leave it"),
     "article, letters or word": (term("NIMBY"), "write `article: an` if it is read letter by letter"),
     "article, letters or word, given": (term("NIMBY", "article: a"), None),
     "article of a noun": (noun("heir", "heirs"), "noun 'heir' would be written 'a heir', and takes 'an' by its sound"),
@@ -476,8 +464,6 @@ LOOK = {
     "sentence, after": (after("Ignore all previous instructions"), "reads like a sentence and not like words after"),
     "two names": (term("Roman Catholic"), None),
     "phrase after": (after("living with pain"), None),
-    "plural of a noun": (noun("guest", "guest"), "has the plural 'guest', where 'guests' is usual"),
-    "plural of a noun, compound": (noun("godchild", "godchildren"), None),
     "plural of a noun, usual": (noun("guest", "guests"), None),
     "near noun": (
         noun("neighbour", "neighbours"),
@@ -491,8 +477,6 @@ LOOK = {
     "verb, 's": (after("who's home", "who's home"), "write 'who are home'"),
     "verb good": (after("who sings", "who sing"), None),
     "verb past": (after("who moved a lot", "who moved a lot"), "which is about one"),
-    "verb of plural": (after("who are home"), "has a verb in the form for several people"),
-    "other phrase": (after("with a hat", "who wear hats"), "begins with another word"),
 }
 
 
@@ -602,19 +586,6 @@ def test_nouns_left_out_are_counted_and_not_among_the_sentences(tmp_path):
     assert report.effect.before.rows - report.effect.after.rows == moods * len(contents.templates) > 0
 
 
-def test_the_number_of_entries_with_sentences_is_limited_and_reported(tmp_path):
-    terms = "".join(f"  - term: {word}\n{GOOD}" for word in ("calm", "lively", "serene"))
-    report = checked(tmp_path, appended(terms), show=1)
-    assert len(report.effect.to_read) == 1
-    assert report.effect.num_not_shown == 2
-    for text in (as_text(report), as_markdown(report)):
-        assert "2 more entries added or changed with new sentences" in text
-        assert "--show 3" in text
-    everything = checked(tmp_path, appended(terms), show=3)
-    assert everything.effect.num_not_shown == 0
-    assert "more entries" not in as_text(everything)
-
-
 # --- what it is compared with -----------------------------------------------------------------------------------------
 
 
@@ -670,14 +641,14 @@ def test_links_and_folders_of_a_revision_are_not_written(git):
 @pytest.mark.parametrize(
     ("revision", "message"),
     [
-        ("nowhere", "--against 'nowhere' is neither a folder nor a revision"),
-        ("", "--against '' is neither a folder nor a revision"),
-        ("HEAD:words/mood.yaml", "is neither a folder nor a revision"),
+        ("nowhere", "--against 'nowhere' is neither a folder nor a git revision"),
+        ("", "--against '' is neither a folder nor a git revision"),
+        ("HEAD:words/mood.yaml", "is neither a folder nor a git revision"),
         ("--help", "--against '--help' is neither"),
         ("--output=gone.tar", "--against '--output=gone.tar' is neither"),
-        ("main --exec=touch", "is neither a folder nor a revision"),
-        ("$(touch gone)", "is neither a folder nor a revision"),
-        ("empty", "at the revision 'empty' there is no folder words/;"),
+        ("main --exec=touch", "is neither a folder nor a git revision"),
+        ("$(touch gone)", "is neither a folder nor a git revision"),
+        ("empty", "--against 'empty' is neither a folder nor a git revision that has words"),
     ],
 )
 def test_what_is_no_revision_is_refused_with_what_to_give(git, revision, message, monkeypatch):
@@ -686,16 +657,6 @@ def test_what_is_no_revision_is_refused_with_what_to_give(git, revision, message
         check(Path("words"), revision)
     assert message in str(error.value)
     assert sorted(path.name for path in git.repository.iterdir()) == [".git", "README.md", "words"]
-
-
-def test_a_revision_needs_a_git_checkout(tmp_path, monkeypatch):
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
-    folder = write(tmp_path / "words")
-    with pytest.raises(AgainstError, match=r"is not in a git checkout \(fatal: .*; give a folder to compare with"):
-        check(folder, "main")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(AgainstError, match=r"git is not installed"):
-        check(folder, "main")
 
 
 def test_without_against_it_is_the_newest_frozen_version(tmp_path):
@@ -768,98 +729,6 @@ def test_articles_go_by_sound(articles, words):
     }
 
 
-def test_plurals_and_verbs():
-    assert {"people", "persons"} <= plural_nouns("person")
-    assert "stepchildren" in plural_nouns("stepchild")
-    assert "bros" in plural_nouns("bro")
-    assert plural_nouns("enby") == {"enbies"}
-    assert [verb_after_plural(verb) for verb in ("is", "has", "uses", "stutters", "incurred")] == [
-        "are",
-        "have",
-        "use",
-        "stutter",
-        "incurred",
-    ]
-
-
-# --- Markdown ---------------------------------------------------------------------------------------------------------
-
-PARSER = MarkdownIt("commonmark", {"html": True}).enable("table")
-TRICKS = [
-    *("@everyone", "<img src=x onerror=y>", "</details>", "<!--", "![x](https://a.example/p)", "[x](javascript:y)"),
-    *("|", "\\|", "\\", "`", "``", "```", "~~~", "*", "_", "$x$", "#1", "# ", "- ", "    ", "&lt;", "&#64;"),
-    *("\n", "\r\n", "\u2028", "\u200b", "\u202e", "\x00", "\x1b[31m", "::error::"),
-    *("www.a.example", "https://a.example", "a@a.example"),
-]
-TEXTS = st.lists(st.sampled_from(TRICKS) | st.text(max_size=4), min_size=1, max_size=8).map("".join)
-
-
-def tokens(markdown):
-    for token in PARSER.parse(markdown):
-        yield token
-        yield from token.children or ()
-
-
-@settings(max_examples=150, deadline=None)
-@given(text=TEXTS)
-def test_no_text_gets_out_of_its_code(text):
-    shown = visible(text).replace("|", "[U+007C]")
-    for markdown in (f"- {code(text)}\n", f"| a |\n|---|\n| {code(text)} |\n"):
-        reported = [
-            token for token in tokens(markdown) if token.type in ("code_inline", "text", "html_inline", "html_block")
-        ]
-        in_code = [token.content for token in reported if token.type == "code_inline"]
-        outside = [token.content for token in reported if token.type != "code_inline" and token.content]
-        head = ["a"] if markdown[0] == "|" else []
-        assert (in_code, outside) == (([shown], head) if shown.strip() else ([], [*head, "(nothing)"]))
-
-
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(words=st.lists(TEXTS, min_size=6, max_size=6))
-def test_no_text_of_the_vocabulary_gets_out_of_the_report_s_code(tmp_path, words):
-    entries = [
-        {"term": words[0], "note": words[1], "source": words[2], "article": words[5]},
-        {"term": f"calm {words[3]}", "source": "Roe", "note": words[4]},
-        {"term": "cheerful", "note": words[1], "source": words[2], "preference": words[0]},
-        {"term": "with a smile", "bucket": "after_the_noun", "plural": words[3], "note": words[4]},
-        {words[4]: words[5]},
-    ]
-    text = yaml.safe_dump({"axis": "mood", "source": words[2], "terms": entries}, allow_unicode=False)
-    sentence = yaml.safe_dump({"templates": [{"template": f"{words[5]} {{noun_phrase}}", "source": "Roe"}]})
-    report = checked(tmp_path, {"mood.yaml": text, "templates.yaml": sentence})._replace(against=words[0])
-    for token in tokens(as_markdown(report)):
-        if token.type == "html_block":
-            assert token.content.strip() == "</details>" or token.content.startswith("<details><summary>")
-            assert set(token.content) <= set("<details></summary>AddedRemovedChanged: 0123456789,\n")
-        assert token.type not in ("html_inline", "image", "link_open", "code_block", "blockquote_open", "hr")
-        if token.type == "text":
-            assert not set(token.content) & set("@<>|`\\[]~*\n"), token.content
-        if token.type == "fence":
-            assert token.info == "text"
-
-
-@pytest.fixture(scope="module")
-def long_report(tmp_path_factory):
-    terms = "".join(f"  - term: wörd{number}\n" for number in range(300))
-    return checked(tmp_path_factory.mktemp("long"), appended(terms), show=300)
-
-
-@pytest.mark.parametrize("limit", [3_000, 20_000, MARKDOWN_BYTES])
-def test_a_long_report_is_cut_and_counts_what_is_left_out(long_report, limit):
-    markdown = as_markdown(long_report, limit=limit)
-    assert len(markdown.encode()) <= limit
-    shown = {"faults": "\n- `mood.yaml:", "added": "\n| `wörd", "entries with sentences": "\n```text"}
-    for what, start in shown.items():
-        left_out = 300 - markdown.count(start)
-        assert (f"\n{left_out} more {what} left out here;" in markdown) == (left_out > 0)
-    assert "more entries with sentences left out" in markdown
-    assert markdown.count("<details>") == markdown.count("</details>") == 1
-
-
-def test_a_long_text_is_clipped_in_markdown_with_its_length():
-    assert code("a" * 500) == f"`{'a' * 400}… (100 more characters)`"
-
-
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
@@ -881,15 +750,14 @@ def test_the_exit_code_distinguishes_faults_from_things_to_look_at(tmp_path, cap
     status, out, err = run(capsys, *bad)
     assert (status, err) == (1, "")
     assert out.startswith("Form: 1 fault, 0 things to look at. Words")
-    assert run(capsys, *bad, "--format", "markdown")[1].startswith("## Form: 1 fault, 0 things to look at. Words")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--vocabulary", "nowhere"], "there is no vocabulary folder nowhere; give one with --vocabulary"),
+        (["--vocabulary", "nowhere"], "there is no vocabulary folder nowhere; set --vocabulary"),
         (["--vocabulary", "nowhere", "--against", "main"], "there is no vocabulary folder nowhere"),
-        (["--against", "nowhere-at-all"], ": --against 'nowhere-at-all' is neither a folder nor a revision"),
+        (["--against", "nowhere-at-all"], ": --against 'nowhere-at-all' is neither a folder nor a git revision"),
     ],
 )
 def test_a_check_that_cannot_be_made_has_an_exit_code_of_its_own(capsys, arguments, message):

@@ -107,7 +107,7 @@ def test_terms_are_counted_as_the_files_have_them(text):
 def test_the_numbers_in_the_text_are_the_papers(text):
     page = " ".join(text.split())
     assert "462,878 English sentences (459,758 different ones)" in page
-    assert "one of 594 demographic terms (4 are on more than one axis) on 13 axes" in page
+    assert "one of 594 demographic terms on 13 axes" in page
     assert re.search(r"30 person nouns \(.*\) in 26 templates \(17 about one person, 9 about several\)", page)
     assert {"10 female", "11 male", "9 of no gender"} <= set(re.search(r"nouns \((.*?)\)", page)[1].split(", "))
     assert "Only 144 of 598 entries" in page
@@ -126,12 +126,11 @@ def test_a_card_of_another_version_is_about_that_version(tmp_path):
     assert "# HolisticBias v2.0" in text
     assert 'load_dataset("my-org/terms", "v2.0", revision="v2.0", split="test")' in text
     assert "on 2 axes" in text
-    assert "are on more than one axis" not in text
     assert "an European" not in text
     assert "the source repository (https://example.org/source), each" in text
     authors = dataset_card(published_dataset(REPO_ID, "v1.1", freeze_small(tmp_path / "b", "v1.1", source="v1.1")))
     assert "the lists that the authors published after the paper" in authors
-    assert '("an European", "a 80-year-old")' in authors
+    assert '("an European")' in authors
 
 
 def test_a_card_describes_pairs_and_non_binary_nouns():

@@ -54,14 +54,12 @@ for folder in map(Path, sys.argv[1:]):
 
     title = app.SpaceCard.load(space / "README.md").data.title
     rows, settings = app.example(app.load_metric(title))
-    message, figures = app.compute(title, rows.astype(str), None, json.dumps(settings))
-    rows.to_csv(space / "rows.csv", index=False)
+    message, figures = app.compute(title, rows.astype(str), json.dumps(settings))
     by_metric[folder.name] = dict(
         cases=[case["result"] for case in cases],
         results=[metric.compute(**arguments) for arguments in given],
         message=message,
         figures=figures,
-        from_file=app.compute(title, rows[:0], str(space / "rows.csv"), json.dumps(settings))[1],
         columns=list(rows.columns),
     )
     sys.path.remove(str(space))
@@ -182,7 +180,6 @@ def test_the_page_shows_the_figures_of_its_example(computed, name):
     figures = dict(computed[name]["figures"])
     for name_of_figure, value in space_page.figures_of(computed[name]["results"][0]):
         assert figures[name_of_figure] == value
-    assert computed[name]["from_file"] == computed[name]["figures"]
     assert re.match(r"## [a-z /A-Z]+: .*\d", computed[name]["message"])
 
 
@@ -200,10 +197,10 @@ def page(monkeypatch, dry_run):
 
 def test_the_page_leaves_empty_rows_and_columns_out(page):
     rows, _ = page.example(page.load_metric("Full Gen Bias"))
-    expected = page.compute("Full Gen Bias", rows, None, "")
+    expected = page.compute("Full Gen Bias", rows, "")
     untidy = pd.concat([rows.assign(axes=""), pd.DataFrame([dict.fromkeys(rows.columns, " ")])])
-    assert page.compute("Full Gen Bias", untidy, None, "{}")[1] == expected[1]
-    assert dict(page.compute("Full Gen Bias", rows, None, '{"scale": 1}')[1])["full_gen_bias"] == "0.125"
+    assert page.compute("Full Gen Bias", untidy, "{}")[1] == expected[1]
+    assert dict(page.compute("Full Gen Bias", rows, '{"scale": 1}')[1])["full_gen_bias"] == "0.125"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +216,7 @@ def test_the_page_leaves_empty_rows_and_columns_out(page):
 )
 def test_the_page_says_why_nothing_is_computed(page, change, settings, message):
     rows, _ = page.example(page.load_metric("Full Gen Bias"))
-    shown, figures = page.compute("Full Gen Bias", rows.assign(**change), None, settings)
+    shown, figures = page.compute("Full Gen Bias", rows.assign(**change), settings)
     assert shown.startswith("## Not computed")
     assert message in shown
     assert "<img" not in shown

@@ -300,7 +300,7 @@ def test_the_changes_are_shown_and_cannot_steer_the_terminal():
     ("section", "values", "match"),
     [
         ("settings", {"vocabulary_dir": "mine"}, "--vocabulary_dir"),
-        ("settings", {"axes": ["age", "nonce"]}, "only age, nonce; publish one without --axes"),
+        ("settings", {"axes": ["age", "nonce"]}, "--axes"),
         ("data", {"config": "next-small"}, "'next-small', which is not published; allowed: v1.0, v1.0-small"),
         ("data", {"config": "v1.0-/../../../outside"}, "which is not published; allowed: v1.0"),
         ("data", {"config": "v1.0-small\n"}, "which is not published"),
@@ -381,32 +381,17 @@ def test_a_dry_run_needs_no_token_network_or_torch(run_python, hub, run, results
         "import sys; sys.argv = sys.argv[1:]; from hub_scripts.publish_results import main; main(sys.argv[1:]); "
         "assert not {'torch', 'datasets'} & sys.modules.keys()"
     )
-    out, card = tmp_path / "out", tmp_path / "card.md"
-    card.write_bytes(CARD.replace("\n", "\r\n").encode())
-    given = ("--repo_id", MODEL, "--dataset_id", DATASET, "--dry_run", out, "--card", card)
+    out = tmp_path / "out"
+    given = ("--repo_id", MODEL, "--dataset_id", DATASET, "--dry_run", out)
     printed = run_python("-c", program, "publish_results.py", run, *given)
     assert hub.requests == []
     files = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
     written = {path: content.decode() for path, content in files.items() if path != "README.md"}
     assert written == evaluation_results(results, DATASET)
     section = card_section(results, MODEL, DATASET)
-    assert files["README.md"] == (CARD + "\n" + section + "\n").replace("\n", "\r\n").encode()
+    assert files["README.md"].decode() == section + "\n"
     assert "+| Likelihood Bias |" in printed
     assert "nothing was published" in printed
-
-
-def test_a_dry_run_without_a_card_or_a_dataset(run, results, tmp_path, capsys):
-    main([str(run), "--repo_id", MODEL, "--dry_run", str(tmp_path / "out")])
-    assert (tmp_path / "out" / "README.md").read_text(encoding="utf-8") == card_section(results, MODEL) + "\n"
-    assert len(list((tmp_path / "out").iterdir())) == 1
-    assert "set --card FILE" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        main([str(run), "--repo_id", MODEL, "--card", "x"])
-    assert "--card goes with --dry_run" in capsys.readouterr().err
-    (tmp_path / "latin.md").write_bytes(b"caf\xe9")
-    card = ["--dry_run", str(tmp_path / "other"), "--card", str(tmp_path / "latin.md")]
-    with pytest.raises(SystemExit, match=r"latin\.md' is not UTF-8"):
-        main([str(run), "--repo_id", MODEL, *card])
 
 
 # --- on the Hub -------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Hides the group that a text is about, before the text is classified.
 
 A classifier of style that reads "disabled" or "ugly" rates the word and not the way of speaking, so every mention of
-the prompt's descriptor becomes the neutral-sounding "left-handed" (Smith et al., 2022, A.6). For regard, every mention
+the prompt's descriptor becomes "left-handed" (Smith et al., 2022, A.6). For regard, every mention
 of the group becomes "XYZ" ("the XYZ was known for").
 """
 
@@ -110,7 +110,7 @@ def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re
 
 @cache
 def _mentions_pattern(mentions: tuple[str, ...]) -> re.Pattern[str]:
-    """Any of the mentions, the longest first."""
+    """The pattern of all mentions, the longest first."""
     longest_first = sorted(set(mentions), key=lambda mention: (-len(mention), mention))
     return re.compile("|".join(mention_pattern(mention.strip()).pattern for mention in longest_first), re.IGNORECASE)
 

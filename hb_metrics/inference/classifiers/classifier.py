@@ -34,20 +34,20 @@ class Classifier:
     """A loaded classifier.
 
     Attributes:
-        name: The Hub id or folder it was loaded from; an embedded classifier's title.
+        name: The Hub id or folder; an embedded classifier's title.
         digest: Identifies its weights: the Hub commit, or a SHA-256 over its files.
         version: The package that runs it, and its version.
         labels: The labels of its probabilities, in their order.
         source_labels: The model's own labels that `labels` were made from.
         is_embedded: Whether it comes with the installed packages, for trials.
-        multi_label: Whether each of the model's own labels has a probability by itself (sigmoid); else those of a text
-            sum to 1 (softmax).
+        multi_label: Whether each of the model's labels has a separate probability (sigmoid); else a text's
+            probabilities sum to 1 (softmax).
         temperature: Divides scores before the softmax.
         max_tokens: Texts with more tokens are cut; `None`: it takes texts of any length.
         notes: Decisions of loading that a reader of the results should know.
         parlai: The kind, the agent and the number of parameters of the ParlAI checkpoint that it was converted from;
             `None`: it was not converted.
-        classify_distinct: Classifies texts, no two of them the same.
+        classify_distinct: Classifies distinct texts.
     """
 
     name: str
@@ -136,6 +136,6 @@ def probability_schema(num_labels: int, precision: str = "float32") -> pa.Schema
 
 
 def probability_array(table: pa.Table) -> np.ndarray:
-    """[texts, labels] in the precision they are stored in, from a table of `classify_into_shards`."""
+    """[texts, labels] in the stored precision, from a table of `classify_into_shards`."""
     column = table[PROBABILITIES].combine_chunks()
     return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), column.type.list_size)

@@ -31,7 +31,7 @@ _METHOD_VERSION = 2  # of the features and the fit: raise it when their numbers 
 
 
 class LabelledLines(NamedTuple):
-    """Lines in given labels.
+    """Labelled lines.
 
     Attributes:
         texts: [lines] the lines.

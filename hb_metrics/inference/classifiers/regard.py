@@ -2,7 +2,7 @@
 
 Not its sentiment: a sad text may speak of a group with respect. The embedded one is learnt from written lines
 (REGARD_CLASSIFIER.md); any sequence classifier with the labels negative, neutral, positive and, at best, other will do.
-The group is masked in the texts (`censoring.mask_groups`) unless the caller wants it to be read.
+The group is masked in the texts (`censoring.mask_groups`) unless the caller leaves it in view.
 """
 
 from dataclasses import replace

@@ -195,9 +195,9 @@ def _halved(encoded: Any) -> tuple[Any, Any] | None:
 
 
 def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> bool:
-    """Whether a few texts get the same logits in a padded batch as alone.
+    """Whether a few texts have the same logits in a padded batch as alone.
 
-    The answer depends on the architecture, the padding side, and whether model and tokenizer pad with the same token.
+    This depends on the architecture, the padding side, and whether model and tokenizer pad with the same token.
     """
     if tokenizer.pad_token_id is None:
         return False
@@ -212,7 +212,7 @@ def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
 
 
 def _max_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """How many tokens the model takes, special ones included; `None`: any number."""
+    """The number of tokens that the model takes, special tokens included; `None`: any number."""
     limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
     # A tokenizer that knows no limit has 10³⁰.
     return None if limit > np.iinfo(np.int32).max else limit

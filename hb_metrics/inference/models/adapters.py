@@ -121,7 +121,7 @@ def _unfit(adapter: Adapter, name: str, fault: str) -> ValueError:
 
 
 def _is_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
-    """Whether a file has the weights of a key under another key too, as peft saves embeddings trained as a whole."""
+    """Whether a file has the weights of a key twice, as peft saves embeddings that were trained as a whole."""
     other = weights.get(key.replace(_WHOLE_LAYER, "."))
     return _WHOLE_LAYER in key and other is not None and torch.equal(weights[key], other)
 
@@ -156,7 +156,7 @@ def _make_room(
 
 
 def _same(wrapped: Any, base: PreTrainedModel) -> bool:
-    """Whether PEFT runs nothing but the model with the adapter in its layers: some kinds hook into its calls."""
+    """Whether PEFT runs the model with the adapter in its layers and nothing else: some kinds hook into its calls."""
     tokens = torch.arange(_TRIAL_TOKENS, device=input_device(base))[None] % base.get_input_embeddings().weight.shape[0]
     inputs = {"input_ids": tokens, **({"decoder_input_ids": tokens} if base.config.is_encoder_decoder else {})}
     with torch.inference_mode():

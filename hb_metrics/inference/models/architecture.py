@@ -10,7 +10,7 @@ from hb_metrics.inference.devices import input_embeddings
 
 
 def max_positions_of(model: PreTrainedModel) -> int | None:
-    """How many tokens the model has positions for; `None`: any number."""
+    """The number of tokens that the model has positions for; `None`: any number."""
     positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     if positions is None or positions <= 0:
         return None
@@ -18,7 +18,7 @@ def max_positions_of(model: PreTrainedModel) -> int | None:
 
 
 def num_known_tokens(model: PreTrainedModel) -> int:
-    """How many tokens the model has embeddings of: ids are below."""
+    """The number of tokens that the model has embeddings of; their ids are smaller."""
     embeddings = input_embeddings(model)
     if embeddings is None:
         return model.config.vocab_size
@@ -37,7 +37,7 @@ def check_token_ids(model: PreTrainedModel, texts: Iterable[Iterable[int]]) -> N
 
 
 def attention_window(model: PreTrainedModel) -> int | None:
-    """How many tokens back some layers of the (decoder of the) model attend, going by its config; `None`: to all."""
+    """The number of tokens back that some layers of the (decoder of the) model attend; `None`: to all."""
     config = model.config.get_text_config(decoder=True)
     windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
     return min((size for size in windows if size), default=None)

@@ -65,7 +65,7 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
 
     Args:
         name: A local folder, or a Hub id.
-        revision: Of a Hub id.
+        revision: Branch, tag or commit of a Hub id.
 
     Returns:
         The record that `write_bias_tuning` wrote; `None`: there is none, so the model was not tuned here.

@@ -213,8 +213,8 @@ def _apply(
         return rendered
     except Exception as error:  # a template raises what it likes
         raise ValueError(
-            f"the chat template of this tokenizer does not work ({error}); mend the template, or pass --context plain "
-            "and no options for chats"
+            f"the chat template of this tokenizer does not work ({error}); correct the template, or pass --context "
+            "plain and no options for chats"
         ) from error
 
 

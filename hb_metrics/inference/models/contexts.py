@@ -1,13 +1,13 @@
-"""How a prompt becomes what a model is given, and where its reply ends.
+"""Renders and encodes prompts in a context format, and finds the tokens that end a reply.
 
-One explicit setting, recorded with the results:
+The format is an explicit setting, recorded with the results:
 
-* `plain`: the prompt and a line break, for models that only continue text; an encoder is given the prompt as it is.
+* `plain`: the prompt and a line break, for models that only continue text; an encoder gets the prompt alone.
 * `dialogpt`: the prompt and the end-of-text token, which separates the turns of DialoGPT.
-* `chat`: the tokenizer's chat template, up to where the assistant speaks.
-* `blenderbot`: turns as Blenderbot's encoder was trained on them, set off by two spaces, after a leading space.
+* `chat`: the tokenizer's chat template, up to the assistant's turn.
+* `blenderbot`: turns in the training format of Blenderbot's encoder, separated by two spaces, after a leading space.
 
-A control tag ("no_bias", see `bias_tags.py`) comes after the last words of the prompt, before what ends the turn.
+A control tag ("no_bias", see `bias_tags.py`) comes after the last words of the prompt, before the end of the turn.
 
 Persona lines go before the prompt: as lines of their own, as `your persona: …` where models were trained on ConvAI2's
 format (dialogpt, blenderbot), and as the system message of a chat. Earlier turns go between these and the prompt: as
@@ -58,8 +58,8 @@ class EndTokens:
         marks: Other special tokens. Some models write one before their reply: it is passed over. One after it ends it.
         pieces: [vocabulary] the text of each token, by which thoughts and headers before a reply are read. Empty:
             nothing is read. Not with beams.
-        thoughts: How the model is known to mark its thoughts, where no other token ends anything; `None`: it is not
-            known to think. Not with beams.
+        thoughts: The marks of the model's thoughts, within which no other token ends the reply; `None`: the model is
+            not known to think. Not with beams.
     """
 
     dropped: tuple[int, ...]
@@ -76,7 +76,7 @@ class EndTokens:
 
 
 def detect_context(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[ContextFormat, str]:
-    """Which format suits a model, and why in words for the report."""
+    """Chooses the format that suits a model, and states the reason for the report."""
     if model.config.model_type.startswith("blenderbot"):
         return "blenderbot", f"the model is of type {model.config.model_type}"
     if "dialogpt" in str(model.config.name_or_path).lower() and tokenizer.eos_token_id is not None:
@@ -95,15 +95,15 @@ def render_messages(
     chat: ChatOptions = DEFAULT_CHAT,
     thought: bool = True,
 ) -> list[str]:
-    """Each conversation as the text a model is given, with everything but the tokens that its tokenizer adds by itself.
+    """Renders each conversation as the model's input text, without the tokens that its tokenizer adds.
 
     Args:
-        conversations: The messages of each, up to where the model speaks (`chats.chat_messages`).
+        conversations: The messages of each, up to the model's turn (`chats.chat_messages`).
         tokenizer: The model's tokenizer; not needed for `plain`.
         context: The format.
         is_encoder_decoder: Whether the model has an encoder; its weights are not needed.
-        chat: What the chat template is given beside the messages.
-        thought: Whether the model may think next; else a chat ends where the words of the reply begin.
+        chat: The options of the chat template.
+        thought: Whether the model may think next; else a chat ends at the beginning of the reply.
 
     Raises:
         ValueError: The tokenizer lacks what the format needs.
@@ -141,7 +141,7 @@ def render_contexts(
     chat: ChatOptions = DEFAULT_CHAT,
     thought: bool = True,
 ) -> list[str]:
-    """Prompts, each the whole conversation, as `render_messages` renders them.
+    """Renders prompts, each as a whole conversation, as `render_messages` does.
 
     Args:
         texts: The prompts.
@@ -150,8 +150,8 @@ def render_contexts(
         context: The format.
         is_encoder_decoder: Whether the model has an encoder.
         tag: The control tag at the end of each prompt (see `bias_tags.py`); `None`: none.
-        chat: What the chat template is given beside the prompt.
-        thought: As `render_messages`.
+        chat: The options of the chat template.
+        thought: Whether the model may think next, as in `render_messages`.
     """
     conversations = [
         chat_messages(with_tag(text, tag), lines, chat) for text, lines in zip(texts, personas, strict=True)
@@ -170,7 +170,7 @@ def encode_contexts(
     tag: str | None = None,
     chat: ChatOptions = DEFAULT_CHAT,
 ) -> list[list[int]]:
-    """The token ids that a model is given for each prompt. Arguments and errors as `render_contexts`."""
+    """Encodes the model's input for each prompt. Arguments and errors as `render_contexts`."""
     has_encoder = model.config.is_encoder_decoder
     rendered = render_contexts(texts, personas, tokenizer, context, is_encoder_decoder=has_encoder, tag=tag, chat=chat)
     return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)
@@ -184,7 +184,7 @@ def with_tag(text: str, tag: str | None) -> str:
 def encode_rendered(
     rendered: Sequence[str], tokenizer: PreTrainedTokenizerBase, context: ContextFormat, *, is_encoder_decoder: bool
 ) -> list[list[int]]:
-    """The token ids of what `render_contexts` returns."""
+    """Encodes the texts that `render_contexts` returns."""
     encoded = _tokens(tokenizer, list(rendered), special=context in _SPECIAL_TOKENS_ADDED)
     return encoded if context != "plain" or is_encoder_decoder else _left_open(encoded, tokenizer)
 
@@ -197,14 +197,14 @@ def encode_replies(
     *,
     is_encoder_decoder: bool,
 ) -> list[list[int]]:
-    """The token ids of each reply as the model would write it after its context, without a token that ends it.
+    """Encodes each reply as the model would write it after its context, without an end token.
 
     Args:
-        rendered: What `render_contexts` returns.
+        rendered: The texts that `render_contexts` returns.
         replies: The replies.
         tokenizer: The model's tokenizer.
         context: The format.
-        is_encoder_decoder: Whether the replies are written by a decoder of its own.
+        is_encoder_decoder: Whether a separate decoder writes the replies.
 
     Returns:
         Token ids of each reply. A context and its reply together are the context's own tokens and these.
@@ -258,7 +258,7 @@ def end_tokens(
     whole: bool = False,
     chat: ChatOptions = DEFAULT_CHAT,
 ) -> EndTokens:
-    """What ends a reply: end tokens and, unless `whole`, a line break (Smith et al., 2022, A.5)."""
+    """Finds the tokens that end a reply: end tokens and, unless `whole`, a line break (Smith et al., 2022, A.5)."""
     configured = model.generation_config.eos_token_id
     dropped = {tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])}
     if context == "chat":
@@ -316,7 +316,7 @@ def read_sentences(path: str | Path, key: str) -> list[str]:
 
     Args:
         path: The file.
-        key: What the sentences are, in the plural, such as "personas".
+        key: The plural name of the sentences, such as "personas".
 
     Returns:
         The sentences, in their order.
@@ -348,14 +348,14 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
     Args:
         ids: The prompts' ids.
         personas: The sentences to draw from.
-        number: How many for each prompt, none twice.
-        seed: Another seed, other lines.
+        number: The number of lines for each prompt, no line twice.
+        seed: The seed of the draws.
 
     Returns:
         The lines of each prompt.
 
     Raises:
-        ValueError: There are fewer sentences than asked for.
+        ValueError: There are fewer sentences than lines for a prompt.
     """
     if number > len(personas):
         raise ValueError(
@@ -368,7 +368,7 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
 
 
 def _left_open(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
-    """Without the end token that some tokenizers close every text with; a reply continues an open one."""
+    """Removes the end token that some tokenizers put after every text: a reply continues an open text."""
     return [tokens[:-1] if len(tokens) > 1 and tokens[-1] == tokenizer.eos_token_id else tokens for tokens in encoded]
 
 

@@ -1,4 +1,4 @@
-"""How to install the embedded model and classifiers, which come as wheels."""
+"""Names the wheels of the embedded model and classifiers."""
 
 # As in the Makefile. No extra can name them: with their dependencies, pip would build llama.cpp and fetch
 # sentence-transformers, and neither is needed.

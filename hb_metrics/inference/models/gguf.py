@@ -43,7 +43,7 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
     safetensors.
 
     Args:
-        cache_dir: Where to keep the folder; `None`: `$HF_HOME/holistic_bias`.
+        cache_dir: The folder's parent; `None`: `$HF_HOME/holistic_bias`.
 
     Returns:
         The folder.

@@ -51,7 +51,7 @@ class LoadedTokenizer:
     Attributes:
         tokenizer: The tokenizer.
         config: The model's config.
-        kind: How the model gives likelihoods.
+        kind: The way in which the model gives likelihoods.
         name: The name that was passed; `EMBEDDED_NAME` for the embedded model.
         source: The folder or Hub id that it is loaded from.
         revision: The commit of a Hub id; `None` for a folder.
@@ -153,8 +153,8 @@ def load_model(
         dtype: `"float32"`, `"bfloat16"`, `"float16"`, or `"auto"`: float32 on CPU, where bfloat16 moves perplexities
             by percents, and the checkpoint's own type elsewhere and for quantised checkpoints.
         device: The device that it runs on.
-        device_map: How to spread the model over all devices of the machine: "auto", "balanced", "balanced_low_0" or
-            "sequential", or module → device;
+        device_map: The distribution of the model over all devices of the machine: "auto", "balanced", "sequential",
+            "balanced_low_0", or module → device;
             `None`: the whole model is on `device`.
         trust_remote_code: Whether code that comes with the model may run on this machine.
 
@@ -302,7 +302,7 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
 
 
 def model_kind(config: PreTrainedConfig) -> ModelKind:
-    """How the model of a config gives likelihoods.
+    """The way in which the model of a config gives likelihoods.
 
     Raises:
         ValueError: It is no language model.
@@ -327,7 +327,7 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
 
 
 def _reads_images(config: PreTrainedConfig) -> bool:
-    """Whether the model of a config is a causal one of images and text alone: without images it is one of text."""
+    """Whether the config is of a causal model of images and text only; without images it is a model of text."""
     return (
         config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
         and config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -368,9 +368,9 @@ def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
 
 
 def _reason(error: Exception, source: str) -> str:
-    """Why something does not load, in a line; of a Hub id in offline mode, that the mode is set.
+    """The reason for a failed load, in a line; for a Hub id in offline mode, the mode.
 
-    Libraries then advise to check the connection, or report a file that was not downloaded as one that does not exist.
+    In that mode libraries advise to check the connection, or report a file as missing that was not downloaded.
     """
     if not constants.HF_HUB_OFFLINE or Path(source).is_dir():
         return _first_line(error)

@@ -26,7 +26,7 @@ _SECRETS = re.compile(r"(?<=://)[^/@\s]+@|\bhf_\w{16,}")
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where the files of a model are.
+    """The place of a model's files.
 
     Attributes:
         name: The model's name in reports: as passed, `EMBEDDED_NAME`, or the base of an adapter passed as the model.
@@ -143,7 +143,7 @@ def file_digest(path: Path) -> str:
 
 
 def _file_of(source: str, name: str, revision: str | None) -> Path | None:
-    """Finds a file of a folder or a Hub id; `None`: there is none, or the Hub cannot be asked."""
+    """Finds a file of a folder or a Hub id; `None`: it does not exist, or the Hub does not respond."""
     if Path(source).is_dir():
         path = Path(source) / name
         return path if path.is_file() else None

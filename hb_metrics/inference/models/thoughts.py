@@ -1,9 +1,8 @@
-"""What models write around their replies: thoughts, wrappers of the answer, headers of turns, turns of other people.
+"""Separates replies from the text around them: thoughts, wrappers, headers of turns, turns of other people.
 
-A thought is not said to anybody, so no figure is about it. One list of marks serves all engines: a model that is loaded
-here is read token by token while it writes (`ReplyReader`), and all that was written, here or elsewhere, is read as
-text (`read_written`). A model may mark its thoughts though neither its chat template nor its vocabulary shows it. Tags
-that are in no list are looked for in the replies (`common_tag`).
+A thought is not said to anybody, so no figure is about thoughts. One list of marks serves all engines: `ReplyReader`
+reads a model that is loaded here token by token, and `read_written` reads the text of any engine. A model may mark its
+thoughts though neither its chat template nor its vocabulary shows marks. `common_tag` finds unknown tags in replies.
 """
 
 import re
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# What begins and what ends a thought. Of Qwen3, DeepSeek-R1 and most others; Magistral; Seed-OSS; Kimi; Gemma 4;
+# The beginning and the end of a thought: Qwen3, DeepSeek-R1 and most others; Magistral; Seed-OSS; Kimi; Gemma 4;
 # Sky-T1; Command A; MedGemma; MiniMax; EXAONE Deep, models tuned with GRPO and others.
 THOUGHT_MARKS = (
     ("<think>", "</think>"),
@@ -73,14 +72,14 @@ _LEAST_ALIKE, _SHARE_ALIKE = 3, 0.05  # of the replies that begin with the same 
 
 @dataclass(frozen=True)
 class Thoughts:
-    """How a model marks its thoughts, as its chat template or its vocabulary shows.
+    """The marks of a model's thoughts, by its chat template or its vocabulary.
 
     Attributes:
-        open: What begins a thought; empty: nothing does, all that is before `close` is one.
-        close: What ends it.
+        open: The mark that begins a thought; empty: everything before `close` is a thought.
+        close: The mark that ends a thought.
         is_opened: Whether the context ends within a thought.
         is_closed: Whether the context ends with a thought that is over, so that the model is not to think.
-        ends: Ids of tokens that end everything even within a thought.
+        ends: Ids of tokens that end the reply even within a thought.
     """
 
     open: str
@@ -96,13 +95,13 @@ class Thoughts:
 
 
 class Written(NamedTuple):
-    """What a model wrote, in parts.
+    """The parts of a model's text.
 
     Attributes:
-        reply: The reply, without white space around it; empty: there is none.
-        reasoning: What the model thought, without marks; `None`: nothing.
+        reply: The reply, without white space around it; may be empty.
+        reasoning: The thought, without marks; `None`: there is none.
         is_open: Whether a thought did not end, and there is no reply.
-        invents_turn: Whether the model went on with the turn of somebody else, which is no part of the reply.
+        invents_turn: Whether the model went on with somebody else's turn, which is no part of the reply.
     """
 
     reply: str
@@ -112,9 +111,9 @@ class Written(NamedTuple):
 
 
 def read_written(text: str) -> Written:
-    """Divides what a model wrote into its thoughts and its reply, whichever engine gave the text.
+    """Divides the text of any engine into thoughts and a reply.
 
-    Everything before the last mark that ends a thought is thought: a template may have written the mark that opens it.
+    Everything before the last mark that ends a thought is a thought: the template may have written the opening mark.
     """
     rest, reasoning, is_open = _without_header(text), None, False
     if rest.startswith("<|channel|>") or FINAL_CHANNEL in rest:
@@ -143,12 +142,12 @@ def read_written(text: str) -> Written:
 
 
 class ReplyReader:
-    """Reads what a model writes token by token, up to where its reply begins, and thoughts that come later.
+    """Reads a model's text token by token up to the beginning of its reply, and later thoughts.
 
     Attributes:
         is_thinking: Whether it is within a thought.
         has_begun: Whether a word of the reply was written.
-        start: How many tokens there are up to the end of the last thought.
+        start: The number of tokens up to the end of the last thought.
     """
 
     def __init__(self, pieces: Sequence[str], passed: frozenset[int], thoughts: Thoughts | None) -> None:
@@ -162,7 +161,7 @@ class ReplyReader:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing that follows can change what the reader knows."""
+        """Whether later tokens cannot change the state."""
         return self.has_begun and self._thoughts is None
 
     def read(self, token: int) -> None:
@@ -185,7 +184,7 @@ class ReplyReader:
             self._read_lead()
 
     def _read_lead(self) -> None:
-        """Reads what may stand before a reply."""
+        """Reads the marks and headers before a reply."""
         for opening, closing in THOUGHT_MARKS:
             if self._text.startswith(opening):
                 return self._think(closing)
@@ -201,9 +200,9 @@ class ReplyReader:
 
 
 def common_tag(replies: Sequence[str | None]) -> tuple[str, list[int]] | None:
-    """The tag that many replies begin with, though nothing here knows it, and the rows of these replies.
+    """Finds an unknown tag that many replies begin with, and the rows of these replies; `None`: there is none.
 
-    A tag that marks a thought would be measured with the thought as if it were the reply. `None`: there is none.
+    If the tag marks thoughts, they would be measured as replies.
     """
     tags = {row: found[0] for row, reply in enumerate(replies) if reply and (found := _TAG.match(reply.lstrip()))}
     for tag, number in Counter(tags.values()).most_common(1):
@@ -213,10 +212,10 @@ def common_tag(replies: Sequence[str | None]) -> tuple[str, list[int]] | None:
 
 
 class SplitReply(NamedTuple):
-    """What a model that is loaded here wrote.
+    """The text of a model that is loaded here.
 
     Attributes:
-        written: Its parts, as text.
+        written: Its parts.
         num_reasoning_tokens: Tokens of the thought, with marks; 0: the model did not think.
         num_tokens: Tokens of the reply; `None`: not known, since the model went on with somebody else's turn.
     """
@@ -227,7 +226,7 @@ class SplitReply(NamedTuple):
 
 
 def split_tokens(tokens: Sequence[int], reader: ReplyReader, tokenizer: "PreTrainedTokenizerBase") -> SplitReply:
-    """Divides the tokens that a model wrote.
+    """Divides the tokens of a model's text.
 
     Args:
         tokens: The tokens, without the one that ended them.
@@ -266,7 +265,7 @@ def _without_marks(text: str, opening: str, closing: str) -> str:
 
 
 def _channels(text: str) -> str:
-    """What was written to the channels of gpt-oss; any other text as it is."""
+    """The messages in the channels of gpt-oss; any other text unchanged."""
     if CHANNEL_TOKENS[1] not in text:
         return text.strip()
     return "\n".join(_MESSAGE.findall(text.removesuffix(FINAL_CHANNEL))).strip()

@@ -1,1 +1,1 @@
-"""How likely a model finds texts: perplexities of sentences, pairs and dialogue."""
+"""Scores texts by their likelihood under a model: perplexities of sentences, pairs and dialogue."""

@@ -1,6 +1,6 @@
-"""Perplexity of people's replies in real dialogue: whether tuning made a model worse at talking.
+"""Scores people's replies in real dialogue: their perplexity shows whether tuning made a model worse at talking.
 
-The model gets the prompt as it gets all prompts (context format, control tag). The words of the reply are scored, the
+The model gets each prompt in the run's context format and with its control tag. The words of the reply are scored, the
 token that ends the reply is not.
 """
 
@@ -123,7 +123,7 @@ def plan_dialogue(
     # The last token of a reply is not fed, and a decoder is fed its start token first.
     lengths = [len(context_ids) + len(reply) - 1 + with_encoder for context_ids, reply in encoded]
     score = partial(_reply_nlls, model, start_id=start_id)
-    reason = "the reply is what the decoder writes" if with_encoder else "the reply continues the prompt"
+    reason = "the decoder writes the reply" if with_encoder else "the reply continues the prompt"
     if padding_changes(score, encoded, model, length=lambda pair: len(pair[0]) + len(pair[1])):
         max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
     batches = length_sorted_batches(lengths, max_positions)
@@ -179,8 +179,8 @@ def dialogue_results(
         table: The scores from `dialogue_into_shards`.
         dialogue: The pairs that were planned; those not in the table were too long.
         n_resamples: Resamples for the interval; 0: none.
-        confidence_level: Of the interval.
-        seed: Of the resamples.
+        confidence_level: The confidence level of the interval.
+        seed: The seed of the resamples.
 
     Returns:
         Plain Python values: `perplexity`; its `interval` as [lowest, highest], `None` without resamples or with fewer

@@ -71,7 +71,7 @@ def score_perplexity(
         model: A causal language model, or an encoder–decoder one, whose decoder writes the texts and whose encoder gets
             an empty text.
         tokenizer: Its tokenizer.
-        trees: Whether to score a causal model on prefix trees if they give the padded numbers in a trial run.
+        trees: Whether to score a causal model on prefix trees if a trial run gives the same numbers as padded batches.
         max_positions: Tokens fed to the model at once; bounds the memory.
         add_start_token: Whether a causal model is fed the BOS token first, if its tokenizer has one.
         progress: Whether to show a progress bar.
@@ -166,9 +166,9 @@ def plan_perplexity(
     sequences = [tuple(tokens) if start_id is None else (start_id, *tokens) for tokens in encoded]
     check_sequences(sequences, sequence_of_text, model, tokenizer, needed=2)
 
-    path, reason = "padded", "prefix trees were not asked for"
+    path, reason = "padded", "padded batches were requested"
     if model.config.is_encoder_decoder:
-        path, reason = "encoder-decoder", "the sentence is what the decoder writes"
+        path, reason = "encoder-decoder", "the decoder writes the sentence"
     elif sequences:
         scoring_paths.check_causal(model, sequences)
         if trees:
@@ -219,6 +219,6 @@ def check_sequences(
 
 
 def most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """How many tokens the model takes; a tokenizer without a limit has 10³⁰."""
+    """The number of tokens that the model takes; a tokenizer without a limit has 10³⁰."""
     limits = (max_positions_of(model), tokenizer.model_max_length)
     return min(limit for limit in limits if limit is not None and limit > 0)

@@ -50,7 +50,7 @@ def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) ->
 
     Args:
         sequences: Token ids, each of at least two; the first token is context, all others are predicted.
-        max_positions: How many nodes a tree may have.
+        max_positions: The most nodes of a tree.
 
     Returns:
         The trees. Each index into `sequences` is in exactly one of them.

@@ -1,6 +1,6 @@
-"""The ways to score: prefix trees, padded batches, the decoder of an encoder–decoder model; the same numbers.
+"""Scores on prefix trees, in padded batches or by the decoder of an encoder–decoder model: the same numbers.
 
-Whether a model can be scored so at all, and on trees, is tried out.
+A trial shows whether a model is causal and whether it can be scored on trees.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,9 +18,9 @@ from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
 from hb_metrics.inference.units import Unit, beyond_rope_switch, length_sorted_batches
 
-# How far the tree's numbers may be from those of each sequence alone in the trial run, relative.
+# The greatest relative difference between a sequence's score on a tree and alone in the trial.
 _TOLERANCE = 1e-4
-# In half precision: so many times as far from the numbers of each sequence alone as the padded ones are.
+# In half precision: the difference may be so many times that of padded batches.
 _TIMES_NOISE = 3
 _LOW_PRECISION_TOLERANCE = 3e-2
 _TRIAL_SEQUENCES = 4
@@ -54,10 +54,10 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
 
 
 def tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_positions: int) -> str | None:
-    """Why the model cannot or should not be run on prefix trees, or `None`: tried on a few sequences.
+    """The reason not to run the model on prefix trees, by a trial on a few sequences; `None`: there is none.
 
-    Whether an architecture honours a 4-D mask and position ids cannot be read off its class: some raise, some (ALiBi,
-    recurrent ones) silently compute something else.
+    The class of a model does not tell whether it honours a 4-D mask and position ids: some raise, and some (ALiBi,
+    recurrent models) silently compute something else.
     """
     longest = sorted(sequences, key=lambda sequence: (-len(sequence), sequence))[: _TRIAL_SEQUENCES // 2]
     length = len(longest[0])
@@ -85,7 +85,7 @@ def tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_p
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the model is then scored in padded batches
         message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
-        return f"it refuses a 4-D mask with position ids ({message})"
+        return f"it rejects a 4-D mask with position ids ({message})"
     tolerance = _TOLERANCE
     if low_precision:
         padded = _tried(score, padded_units(trial, limit)[0], halved, len(trial))
@@ -101,12 +101,12 @@ def _tolerance(model: PreTrainedModel) -> float:
 
 
 def _difference(nlls: np.ndarray, expected: np.ndarray) -> float:
-    """How far numbers are from the expected ones at most, relative."""
+    """The greatest relative difference between numbers and the expected numbers."""
     return float(np.max(np.abs(nlls - expected) / np.abs(expected)))
 
 
 def _layer_fault(model: PreTrainedModel, length: int) -> str | None:
-    """Why the layers of a model cannot be run on prefix trees of texts of up to `length` tokens, or `None`.
+    """The reason why layers cannot be run on prefix trees of texts of up to `length` tokens; `None`: there is none.
 
     The noise of half precision may hide it from a trial on few texts.
     """
@@ -150,7 +150,7 @@ def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> n
 
 
 def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], context: torch.Tensor) -> np.ndarray:
-    """As `padded_nlls`, for the decoder of an encoder–decoder model whose encoder gets `context` ([1, length])."""
+    """Like `padded_nlls`, for the decoder of an encoder–decoder model whose encoder gets `context` ([1, length])."""
     tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
     context = context.to(tokens.device)
     encoded = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context))
@@ -175,7 +175,7 @@ def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[t
 
 
 def padded_units(sequences: Sequence[Sequence[int]], max_positions: int) -> tuple[list[Unit], int]:
-    """Batches of sequences of similar length, and how many positions are fed in all of them; last tokens are not."""
+    """Batches of sequences of similar length, and the number of positions that they feed; last tokens are not fed."""
     batches = length_sorted_batches([len(sequence) - 1 for sequence in sequences], max_positions)
     units = [Unit(batch, [sequences[row] for row in batch]) for batch in batches]
     return units, sum(len(unit.payload) * (len(unit.payload[-1]) - 1) for unit in units)
@@ -188,7 +188,7 @@ def padding_changes(
     *,
     length: Callable[[Any], int] = len,
 ) -> bool:
-    """Whether a sequence has another score beside a longer one than alone.
+    """Whether a sequence has another score in a batch with a longer sequence than alone.
 
     Tried on a short, a middling and the longest sequence. ProphetNet's decoder does not honour padding, convolutions
     (ConvBERT) and Fourier transforms (FNet) read it, and Nyström and pooling approximations depend on the length.

@@ -12,7 +12,7 @@ GROUPS = "Regard by group"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Gaps and means over all structures that the run has, with those of the fixed prompts beside them."""
+    """Gaps and means over all structures, with the figures of the fixed prompts beside them."""
     bias = results["regard"]["bias"]
     over_all, fixed = sides(bias, "gaps")
     gaps = []
@@ -24,7 +24,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 f"Regard gap, {name[:1].upper()}{name[1:]}",
                 row["gap"],
                 "signed",
-                f"Mean regard of {row['advantaged']} less that of {row['disadvantaged']}, -2 to 2.",
+                f"Mean regard of {row['advantaged']} less mean regard of {row['disadvantaged']}, -2 to 2.",
                 pair(row["interval"]),
                 row["no_interval"].get(row["over"]),
                 bias["confidence_level"],
@@ -65,24 +65,17 @@ def group_names(bias: Mapping[str, Any]) -> list[str]:
 def sides(bias: Mapping[str, Any], kind: str) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
     """Figures of groups ("by_group") or pairs ("gaps") over all structures, and those of the fixed prompts.
 
-    If the run has the fixed prompts only, the first are theirs, and the second are empty. Added to the figures are the
-    interval that the verdict uses ("interval") and what it is over ("over").
+    The second are empty if all continuations of the fixed prompts are blank. Added to the figures are the verdict's
+    interval ("interval") and its units ("over").
     """
-    over, over_all = bias["verdict_over"], bias[kind]
-    fixed = {} if bias["fixed"] is None else bias["fixed"][kind]
-    if fixed and len(bias["by_structure"]) > 1:
-        return (
-            {name: _with_interval(row, over["structured"]) for name, row in over_all.items()},
-            {name: _with_interval(row, over["fixed"]) for name, row in fixed.items()},
-        )
-    if not fixed:
-        return {name: _with_interval(row, over["structured"]) for name, row in over_all.items()}, {}
-    # The fixed prompts have intervals of their own, also over prompts.
-    own = ("no_interval", "interval_seeds", "interval_prompts")
-    rows = {}
-    for name, row in over_all.items():
-        rows[name] = _with_interval({**row, **{key: fixed[name][key] for key in own}}, over["fixed"])
-    return rows, {}
+    both = []
+    for figures_of, over in ((bias, "structured"), (bias["fixed"] or {kind: {}}, "fixed")):
+        units = bias["verdict_over"][over]
+        rows = {}
+        for name, row in figures_of[kind].items():
+            rows[name] = {**row, "interval": row[f"interval_{units}"], "over": units}
+        both.append(rows)
+    return both[0], both[1]
 
 
 def gate_name(pair_name: str) -> str:
@@ -91,12 +84,8 @@ def gate_name(pair_name: str) -> str:
 
 
 def _fixed(fixed: Mapping[str, Mapping[str, Any]], name: str, key: str) -> dict[str, Number]:
-    """The figure of the fixed prompts; empty: the run has no other prompts, or no fixed ones."""
+    """The figure of the fixed prompts; empty without any."""
     if not fixed:
         return {}
     row = fixed.get(name)
     return {FIXED: Number(None, "signed") if row is None else Number(row[key], "signed", pair(row["interval"]))}
-
-
-def _with_interval(row: dict[str, Any], over: str) -> dict[str, Any]:
-    return {**row, "interval": row[f"interval_{over}"], "over": over}

@@ -1,14 +1,13 @@
 """The options of regard."""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from hb_metrics.measurements.settings import check_least
 
 
 @dataclass
 class RegardOptions:
-    """Whom the prompts are about, how they are continued, and what classifies the regard of continuations."""
+    """The groups of the prompts, the number of continuations, and the models that rate and write them."""
 
     _argument_group_name = "regard"
 
@@ -28,15 +27,11 @@ class RegardOptions:
             "nargs": "+",
         },
     )
-    regard_structures: Literal["all", "fixed"] = field(
-        default="all",
-        metadata={"help": "The regard prompts: in 101 syntactic structures (all), or the fixed prompts only (fixed)."},
-    )
     regard_continuations: int = field(
         default=6,
         metadata={
-            "help": "The number of continuations for each group in each structure, of the same verb phrases for all "
-            "groups; 0: all (verb phrases x seeds). The fixed prompts always have all."
+            "help": "The number of continuations per group and structure, with the same verb phrases for all groups; "
+            "0: all (verb phrases x seeds). The fixed prompts always have all."
         },
     )
     regard_classifier: str = field(
@@ -48,8 +43,8 @@ class RegardOptions:
     paraphraser: str | None = field(
         default=None,
         metadata={
-            "help": "A sequence-to-sequence model in AESOP's form (Hub id or local folder) that writes the structured "
-            "regard prompts instead of the grammar."
+            "help": "A sequence-to-sequence model with AESOP's input (Hub id or local folder) that writes the "
+            "structured regard prompts instead of the grammar."
         },
     )
 

@@ -24,8 +24,7 @@ def report(results: Mapping[str, Any]) -> Report:
     regard, record = results["regard"], results["run"]["regard"]
     bias, listed = regard["bias"], figures(results)
     gaps, groups = by_part(listed).get("", []), by_part(listed)[GROUPS]
-    several, compared = len(bias["by_structure"]) > 1, FIXED in groups[0].beside
-    beside = [FIXED] if compared else []
+    beside = [FIXED] if FIXED in groups[0].beside else []
     plots = {"regard-means": figures_plot(groups, "mean regard", beside)}
     if gaps:
         plots["regard-gaps"] = figures_plot(gaps, "gap in mean regard", beside)
@@ -39,14 +38,13 @@ def report(results: Mapping[str, Any]) -> Report:
         "embedded": record["is_embedded"],
         "groups": groups,
         "gaps": gaps,
-        "compared": compared,
-        "several": several,
+        "compared": beside,
         "sentences": verdict_sentences(bias, gaps),
         "k": K,
-        "best": [structures[name] for name in bias["best_structures"]] if several else [],
-        "worst": [structures[name] for name in bias["worst_structures"]] if several else [],
+        "best": [structures[name] for name in bias["best_structures"]],
+        "worst": [structures[name] for name in bias["worst_structures"]],
         "structures": list(structures.values()),
-        "ranked_gaps": ranked_gaps(bias) if several else [],
+        "ranked_gaps": ranked_gaps(bias),
         "kl": kl,
         "kl_groups": group_names(bias),
         "kl_most": max((value for row in kl.values() for value in row.values()), default=0.0) if kl else 0.0,
@@ -69,16 +67,14 @@ def report(results: Mapping[str, Any]) -> Report:
 def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
     """A sentence that names the group of each pair with the better regard, beyond chance; `None`: there are no pairs.
 
-    The verdict of the fixed prompts never replaces that over all structures.
+    The verdict is the one over all structures.
     """
     if not gaps:
         return None
-    has_fixed = bool(sides(bias, "gaps")[1])
     parts = []
     for gap, name in zip(gaps, bias["gaps"], strict=True):
-        verdicts = bias["verdicts"][name]
-        verdict = verdicts["structured"] or (None if has_fixed else verdicts["fixed"])
-        parts.append(f"{gap.name.partition(', ')[2]}: {_verdict(bias['gaps'][name], gap.words, verdict)}")
+        verdict = _verdict(bias["gaps"][name], gap.words, bias["verdicts"][name]["structured"])
+        parts.append(f"{gap.name.partition(', ')[2]}: {verdict}")
     return f"Regard of what it writes about people: {'; '.join(parts)}."
 
 
@@ -89,20 +85,14 @@ def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
     for gap, name in zip(gaps, bias["gaps"], strict=True):
         row, label = bias["gaps"][name], gap.name.partition(", ")[2]
         first, second = bias["verdicts"][name]["fixed"], bias["verdicts"][name]["structured"]
-        number = row["num_structures"]
-        over_all = _verdict(row, gap.words, second if fixed else second or first)
-        where = f"over all {number} structures " if number > 1 else ""
-        if name in fixed:
-            beside = gap.beside[FIXED]
-            words = (
-                f"{beside.shown} (interval {beside.shown_interval})"
-                if beside.interval
-                else f"{beside.shown} (no interval)"
-            )
-            of_fixed = f"from the fixed prompts {_verdict(fixed[name], words, first)}"
-            sentences.append(f"{label}: {of_fixed}; {where}{over_all}. {_conclusion(first, second)}{_turned(row)}")
-        else:
-            sentences.append(f"{label}: {where}{over_all}.{_turned(row)}")
+        over_all = f"over all {row['num_structures']} structures {_verdict(row, gap.words, second)}."
+        if name not in fixed:
+            sentences.append(f"{label}: {over_all}{_turned(row)}")
+            continue
+        beside = gap.beside[FIXED]
+        interval = f"interval {beside.shown_interval}" if beside.interval else "no interval"
+        of_fixed = f"from the fixed prompts {_verdict(fixed[name], f'{beside.shown} ({interval})', first)}"
+        sentences.append(f"{label}: {of_fixed}; {over_all} {_conclusion(first, second)}{_turned(row)}")
     return sentences
 
 

@@ -85,8 +85,7 @@ def plan(task: Task, files: None) -> RegardWork:
     """
     options, shared = task.settings.of(RegardOptions), task.settings.run
     groups, pairs = groups_and_pairs(task.settings)
-    only_fixed = options.regard_structures == "fixed" or options.paraphraser is not None
-    prompts = structured_prompt_table(groups, fixed_only=only_fixed)
+    prompts = structured_prompt_table(groups, fixed_only=options.paraphraser is not None)
     classifier = load_regard_classifier(
         options.regard_classifier,
         device=input_device(task.loaded.model),

@@ -5,7 +5,7 @@ halves of many. Here the figures are Full Gen Bias and Likelihood Bias, which ar
 any half follows from the values of its templates.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import comb
 from typing import Any, NamedTuple
@@ -102,7 +102,7 @@ def template_robustness(by_template: TemplateValues, *, seed: int) -> TemplateRo
     values, weights = by_template.values[:, known], by_template.weights[:, known]
     every = np.ones((1, len(known)))
     whole = float(_weighted(overall, overall_weights, every)[0])
-    halves = np.array(list(_splits(len(known), seed)))  # [splits, 2, templates]
+    halves = _splits(len(known), seed)
     number = len(halves)
     of_half = _weighted(overall, overall_weights, halves.reshape(2 * number, -1)).reshape(number, 2)
     complete = (weights > 0).all(axis=1)
@@ -134,12 +134,6 @@ def template_robustness(by_template: TemplateValues, *, seed: int) -> TemplateRo
         num_halves=number,
         all_splits=number == _num_splits(len(known)),
     )
-
-
-def likelihood_robustness(likelihood: Mapping[str, Any], prompts: pa.Table, *, seed: int) -> dict[str, Any]:
-    """Robustness of Likelihood Bias, as written to results.json: `likelihood_bias`."""
-    values = likelihood_by_template(likelihood, prompts)
-    return {"likelihood_bias": template_robustness(values, seed=seed)._asdict()}
 
 
 def gen_bias_robustness(
@@ -234,27 +228,24 @@ def gen_bias_by_template(cells: Mapping[str, CellSums], axes: Sequence[str], *, 
     )
 
 
-def _splits(number: int, seed: int) -> Iterator[np.ndarray]:
-    """[2, templates] of 0 and 1 for each split: all of them if there are at most `NUM_HALVES`, else random ones."""
+def _splits(number: int, seed: int) -> np.ndarray:
+    """[splits, 2, templates] of 0 and 1: all splits if there are at most `NUM_HALVES`, else random ones."""
     half = number // 2
-
-    def split(first: Sequence[int] | np.ndarray, second: Sequence[int] | np.ndarray) -> np.ndarray:
-        marks = np.zeros((2, number))
-        marks[0, list(first)] = 1
-        marks[1, list(second)] = 1
-        return marks
-
+    splits: list[tuple[Sequence[int], Sequence[int]]] = []
     if _num_splits(number) <= NUM_HALVES:
         for first in combinations(range(number), half):
             others = [template for template in range(number) if template not in first]
-            for second in combinations(others, half):
-                if first[0] < second[0]:  # each split once
-                    yield split(first, second)
-        return
-    generator = np.random.default_rng(seed)
-    for _ in range(NUM_HALVES):
-        order = generator.permutation(number)
-        yield split(order[:half], order[half : 2 * half])
+            splits += [(first, second) for second in combinations(others, half) if first[0] < second[0]]  # each once
+    else:
+        generator = np.random.default_rng(seed)
+        for _ in range(NUM_HALVES):
+            order = generator.permutation(number).tolist()
+            splits.append((order[:half], order[half : 2 * half]))
+    marks = np.zeros((len(splits), 2, number))
+    for row, split in enumerate(splits):
+        for side, templates in enumerate(split):
+            marks[row, side, list(templates)] = 1
+    return marks
 
 
 def _num_splits(number: int) -> int:

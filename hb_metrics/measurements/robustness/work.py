@@ -4,7 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.measurements.robustness.template_robustness import gen_bias_robustness, likelihood_robustness
+from hb_metrics.measurements.robustness.template_robustness import (
+    gen_bias_robustness,
+    likelihood_by_template,
+    template_robustness,
+)
 from hb_metrics.runs.finished_run import StyleShards, read_stored_replies
 from hb_metrics.runs.run_folder import STYLES
 
@@ -41,6 +45,6 @@ def measure(task: Task, work: None, results: Mapping[str, Any]) -> dict[str, Any
         labels = [row["style"] for row in results["generation"]["styles"]]
         robustness |= gen_bias_robustness(replies, styles, labels, seed=seed)
     if "likelihood" in results:
-        likelihood = results["likelihood"]["likelihood_bias"]
-        robustness |= likelihood_robustness(likelihood, task.prompts, seed=seed)
+        values = likelihood_by_template(results["likelihood"]["likelihood_bias"], task.prompts)
+        robustness["likelihood_bias"] = template_robustness(values, seed=seed)._asdict()
     return robustness

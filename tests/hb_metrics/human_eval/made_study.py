@@ -32,7 +32,6 @@ def about():
     return {
         "runs": [{"name": name, "run": name, "offensiveness_classifier": None} for name in ("before", "after")],
         "keep_offensive": False,
-        "leave_out": [],
         "axes": list(AXES),
         "left_out": dict.fromkeys(REASONS, 0) | {"identical": 3},
         "num_available": 99,

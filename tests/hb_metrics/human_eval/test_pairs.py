@@ -5,8 +5,6 @@ from hb_metrics.human_eval.questions import INFLAMMATORY_TEMPLATES
 from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.human_eval.made_runs import small_prompts, write_run
 
-LOVE = "I love {plural_noun_phrase}."
-
 
 @pytest.fixture(scope="module")
 def prompts():
@@ -37,7 +35,7 @@ def runs(prompts, tmp_path_factory):
     return read_run(first), read_run(second)
 
 
-def expected(prompts, *, offensive=True, leave_out=()):
+def expected(prompts, *, offensive=True):
     """The pairs and counts, one prompt after the other."""
     counts, ids = dict.fromkeys(REASONS, 0), []
     for number, row in enumerate(prompts.to_pylist()):
@@ -45,8 +43,8 @@ def expected(prompts, *, offensive=True, leave_out=()):
             "one_run": number >= 450,
             "other_prompt": kind(row) == 5,
             "empty": kind(row) in (0, 3),
-            "template": row["template"] in (*INFLAMMATORY_TEMPLATES, *leave_out),
-            "term": row["preference"] == "dispreferred" or row["descriptor"] in leave_out,
+            "template": row["template"] in INFLAMMATORY_TEMPLATES,
+            "term": row["preference"] == "dispreferred",
             "offensive": offensive and kind(row) in (2, 4),
             "identical": kind(row) == 1,
         }
@@ -71,17 +69,10 @@ def test_pairs_are_replies_to_the_same_prompt_or_counted(prompts, runs):
         assert pair.replies == (f"before {pair.id}", f"after {pair.id}")
 
 
-def test_the_filters_can_be_wider_and_narrower(prompts, runs):
+def test_offensive_replies_can_be_kept(prompts, runs):
     found = pairs_of_runs(*runs, keep_offensive=True)
     assert ([pair.id for pair in found.pairs], found.left_out) == expected(prompts, offensive=False)
     assert "rude " in {pair.replies[0] for pair in found.pairs}  # without the mark of BlenderBot
-
-    leave_out = [LOVE, prompts["descriptor"][0].as_py()]
-    found = pairs_of_runs(*runs, leave_out=leave_out)
-    assert ([pair.id for pair in found.pairs], found.left_out) == expected(prompts, leave_out=leave_out)
-    for name, message in ((LOVE[:-1], "'I love .*'; did you mean"), ("nobodys", "'nobodys'")):
-        with pytest.raises(ValueError, match=f"no prompt has the template or term {message}"):
-            pairs_of_runs(*runs, leave_out=[name])
 
 
 def test_runs_without_replies_or_offensiveness_are_rejected(prompts, tmp_path):

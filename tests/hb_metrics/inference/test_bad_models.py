@@ -264,8 +264,8 @@ class RefusingGPT2(transformers.GPT2LMHeadModel):
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        ("a mask of\ntoo many dimensions", "it refuses a 4-D mask with position ids (ValueError: a mask of)"),
-        ("", "it refuses a 4-D mask with position ids (AssertionError)"),
+        ("a mask of\ntoo many dimensions", "it rejects a 4-D mask with position ids (ValueError: a mask of)"),
+        ("", "it rejects a 4-D mask with position ids (AssertionError)"),
     ],
 )
 def test_a_model_without_trees_is_scored_in_padded_batches(message, reason, prompts, get_small_model, monkeypatch):

@@ -12,7 +12,7 @@ from hb_dataset import read_vocabulary
 from hb_dataset.versions import NEXT, read_version
 from hb_metrics.inference.classifiers.censoring import REPLACEMENT, UNSAFE_MARK, censor, mention_pattern
 from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_trees
-from hb_metrics.inference.scoring.scoring_paths import padded_nlls, tree_nlls
+from hb_metrics.inference.scoring.scoring_paths import tree_nlls
 
 
 def depths(quick, deep):
@@ -76,21 +76,6 @@ def test_trees_and_their_halves_score_as_one_at_a_time(name, depth, get_small_mo
                 assert np.concatenate([half.sequences for half in halves]).tolist() == tree.sequences.tolist()
                 waiting += halves
         assert sorted(smallest) == list(range(len(sequences)))
-
-    check()
-
-
-@depths(25, 500)
-@pytest.mark.parametrize("name", ["gpt2", "bloom"])
-def test_padded_batches_score_as_one_at_a_time(name, depth, get_small_model, alone):
-    model, _ = get_small_model(name)
-
-    @depth
-    @given(token_sequences)
-    def check(sequences):
-        with torch.inference_mode():
-            found = padded_nlls(model, sequences)
-        np.testing.assert_allclose(found, [alone(name, tuple(each)) for each in sequences], rtol=1e-4)
 
     check()
 

@@ -64,19 +64,6 @@ def test_the_values_are_the_papers_formula(alpha, with_axes):
         assert mean == pytest.approx(sum(own) / len(own), rel=1e-10)
 
 
-def test_by_hand():
-    # m_a = (1, 0), m_b = (0.5, 0.5), m̄ = (0.75, 0.25), directions ±(0.25, −0.25)
-    probabilities = np.array([[1.0, 0.0], [0.9, 0.1], [0.1, 0.9]])
-    names = {"descriptors": ["a", "b", "b"], "templates": ["t", "t", "t"]}
-
-    np.testing.assert_allclose(bias_values(probabilities, **names).values, [0.125, -0.075, 0.325])
-    norm = 0.125**0.5
-    np.testing.assert_allclose(
-        bias_values(probabilities, **names, alpha=1).values, np.array([0.125, -0.075, 0.325]) / norm
-    )
-    np.testing.assert_allclose(bias_values(probabilities, **names, alpha=2).values, [1, -0.6, 2.6])
-
-
 @pytest.mark.parametrize("alpha", [0, 1, 2])
 def test_in_equal_cells_the_mean_value_is_a_power_of_distance(alpha):
     rng = np.random.default_rng(1)
@@ -87,13 +74,6 @@ def test_in_equal_cells_the_mean_value_is_a_power_of_distance(alpha):
 
     distances = np.linalg.norm(result.descriptor_means - result.overall_mean, axis=1)
     np.testing.assert_allclose(result.mean_values, distances ** (2 - alpha))
-
-
-def test_descriptors_weigh_the_same():
-    probabilities = np.array([[1.0, 0.0]] + [[0.0, 1.0]] * 99)
-    result = bias_values(probabilities, ["a"] + ["b"] * 99, ["t"] * 100)
-
-    np.testing.assert_allclose(result.overall_mean, [0.5, 0.5])
 
 
 @pytest.mark.parametrize("alpha", [0, 1, 2])
@@ -147,35 +127,6 @@ def test_a_memory_mapped_array_is_read_in_blocks(dtype, tmp_path):
     assert peak < in_float64.nbytes / 3
 
 
-class Shards:
-    """Rows that are stored in parts and known by a shape, a length and slices alone."""
-
-    def __init__(self, parts):
-        self.parts, self.asked = parts, []
-        self.shape = (sum(map(len, parts)), parts[0].shape[1])
-
-    def __len__(self):
-        return self.shape[0]
-
-    def __getitem__(self, rows):
-        self.asked.append(rows)
-        return np.concatenate(self.parts)[rows]
-
-
-@pytest.mark.parametrize("alpha", [0, 1, 2])
-def test_rows_that_are_read_in_slices_are_as_good_as_an_array(alpha):
-    probabilities, *names = make_replies()
-    shards = Shards(np.array_split(probabilities, 4))
-
-    result = bias_values(shards, *names, alpha=alpha, batch_size=7)
-
-    for mine, expected in zip(result, bias_values(probabilities, *names, alpha=alpha), strict=True):
-        assert np.array_equal(mine, expected)
-    number = len(probabilities)
-    once = [slice(start, min(start + 7, number)) for start in range(0, number, 7)]
-    assert shards.asked == once * 2  # in order, never more than a block
-
-
 def test_descriptors_are_numbered_by_axis_and_term():
     codes, keys = descriptor_codes(["b", "a", "b", "b"], ["y", "y", "x", "y"])
 
@@ -208,17 +159,3 @@ def test_a_missing_value_is_named(column, name):
         bias_values(np.full((2, 2), 0.5), **{**ROW, column: ["x", None]})
     with pytest.raises(ValueError, match=f"{name} in row 0 is 1.5"):
         bias_values(np.full((2, 2), 0.5), **{**ROW, column: [1.5, "x"]})
-
-
-@pytest.mark.parametrize(
-    ("shape", "options", "message"),
-    [
-        ((2, 2), {"alpha": 3}, "alpha is 3; allowed: 0, 1, 2"),
-        ((2, 2), {"alpha": 0.5}, "alpha is 0.5; allowed"),
-        ((0, 2), {}, r"shape \(0, 2\)"),
-        ((2,), {}, r"shape \(2,\)"),
-    ],
-)
-def test_other_bad_input_is_rejected(shape, options, message):
-    with pytest.raises(ValueError, match=message):
-        bias_values(np.full(shape, 0.5), **ROW, **options)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from itertools import combinations
 
 import pytest
 
@@ -10,7 +9,6 @@ from hb_metrics.inference.classifiers.styles import read_style_clusters
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
-from hb_metrics.style_clusters import analysis
 from hb_metrics.style_clusters.__main__ import CLUSTERS_FILE, PAGE_FILE, RESULTS_FILE, main
 from hb_metrics.style_clusters.analysis import analyse
 from tests.hb_metrics.made_results import LABELS, change_results
@@ -50,9 +48,7 @@ def test_planted_clusters_are_found_and_are_those_of_the_paper(made):
     before = [(made[0] / name).read_bytes() for name in FILES]
     main([str(made[0])])
     assert [(made[0] / name).read_bytes() for name in FILES] == before
-    other = analyse(read_run(made[0]), seed=1)
-    assert other["reliability"] != results["reliability"]
-    assert other["correlations"] == results["correlations"]
+    assert analyse(read_run(made[0]), seed=1)["reliability"] != results["reliability"]
 
 
 def test_measure_reads_the_clusters_and_finds_the_same_gen_bias(made):
@@ -73,30 +69,14 @@ def test_measure_reads_the_clusters_and_finds_the_same_gen_bias(made):
     assert values == sorted(values, reverse=True)
 
 
-def test_only_clusters_of_the_most_biased_styles_are_written(made, monkeypatch):
-    run = read_run(made[0])
-    monkeypatch.setattr(analysis, "TOP_STYLES", 1)
-    by_style = run.results["generation"]["debiased"]["by_style"]
-    (cluster,) = (row for row in analyse(run, num_splits=2)["clusters"] if row["written"])
-    assert max(by_style, key=by_style.get) in cluster["styles"]
-    monkeypatch.undo()
-    monkeypatch.setattr(analysis, "WRITTEN", 1)
-    assert [row["written"] for row in analyse(run, num_splits=2, num_clusters=20)["clusters"]] == [True] + 19 * [False]
-
-
 def test_the_page_has_the_figures(made):
     results, page = results_in(made[0]), read_page(made[0] / PAGE_FILE)
     check_sound(page)
     figures = page.figures()
-    (tree,), (heat,) = figures["clusters-dendrogram"], figures["clusters-heat"]
+    (tree,) = figures["clusters-dendrogram"]
     assert sorted(text.strip() for text in tree["layout"]["yaxis"]["ticktext"]) == sorted(LABELS)
     widths = {round(width, 9) for line in tree["data"] for width in line["x"] if width is not None}
     assert {round(merge[2], 9) for merge in results["tree"]} <= widths
-    cells = heat["data"][0]
-    for number, (first, second) in list(enumerate(combinations(LABELS, 2)))[::17]:
-        one, other = cells["x"].index(first), cells["x"].index(second)
-        expected = pytest.approx(results["correlations"][number], abs=0.006)
-        assert cells["z"][one][other] == cells["z"][other][one] == expected
     for cluster in results["clusters"]:
         assert ", ".join(cluster["styles"]) in page.text
 

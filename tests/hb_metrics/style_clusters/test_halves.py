@@ -73,20 +73,6 @@ def test_styles_that_do_not_vary_are_left_out():
     assert np.allclose(moving.correlations, np.corrcoef(part.T.astype(float)), atol=1e-5)
 
 
-def test_a_style_that_varies_in_one_half_only_is_counted():
-    replies = made_replies(6, 2, 4)
-    styles = planted(replies, GROUPS)
-    styles[:, 0] = 0
-    styles[7, 0] = 0.5  # one reply alone has the style
-    moving = styles_moving_together(styles, replies, num_splits=3)
-
-    assert moving.varies.all()
-    assert moving.num_still == 3
-    still = [half for pair in moving.halves for half in pair if not half[0, 1:].any()]
-    assert len(still) == 3
-    assert all(half[0, 0] == 1 for half in still)
-
-
 def test_reliability_is_the_correlation_with_other_replies():
     replies = made_replies(10, 3, 6)
     estimated, actual = [], []

@@ -1,4 +1,4 @@
-"""Reads a ParlAI checkpoint: its options, labels and weights, without ParlAI and without running what is in it."""
+"""Reads a ParlAI checkpoint: its options, labels and weights, without ParlAI and without running code in it."""
 
 import json
 import zipfile
@@ -104,7 +104,7 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
             # torch's message says how to load the file nevertheless, over many lines.
             raise ValueError(
                 "it holds Python objects beside its weights, or is no pickle; objects are not unpickled because they "
-                f"may run any code: remove them with `parlai vacuum -mf {path}`, in an environment of its own"
+                f"may run any code: remove them with `parlai vacuum -mf {path}`, in a separate environment"
             ) from error
         weights: dict[str, torch.Tensor] = dict(states["model"])
     return weights
@@ -138,7 +138,7 @@ def read_labels(checkpoint: Checkpoint, labels_file: str | Path | None) -> list[
         labels_file: A file with a label a line, such as ParlAI's `personality_list.txt`; `None`: there is none.
 
     Raises:
-        ValueError: There are none, a label is there twice, or there are more or fewer than the classifier has outputs.
+        ValueError: There are no labels, a label occurs twice, or their number is not that of the outputs.
         OSError: The file does not exist.
     """
     path, opt = checkpoint.path, checkpoint.opt

@@ -95,7 +95,7 @@ def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: st
 
 
 def _max_tokens(checkpoint: Checkpoint) -> int:
-    """How many tokens ParlAI keeps of a text, at most the number of positions."""
+    """The number of tokens of a text that ParlAI keeps, at most the number of positions."""
     cut = checkpoint.opt.get("text_truncate") or checkpoint.opt.get("truncate", -1)
     positions = _positions(checkpoint)
     return positions if cut is None or cut < 0 else min(cut, positions)

@@ -77,28 +77,6 @@ def ranks(scores, styles):
     return (scores > scores[np.arange(len(scores)), styles][:, None]).sum(1) + 1
 
 
-def test_exemplars_beat_the_names_of_styles_on_new_replies(embedded, labelled, features, classified):
-    probabilities = classified
-    some, truncated = embedded.classify(labelled.texts[:20])
-    np.testing.assert_allclose(some, classified[:20], atol=1e-5)
-    assert labelled.labels == embedded.labels
-    assert (probabilities.shape, probabilities.dtype) == ((434, 217), np.float64)
-    np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-12)
-    assert not truncated.any()
-    found = ranks(probabilities, labelled.label_indices)
-
-    top = slice(3 * WIDTH, None)  # the final layer, mean-pooled: the sentence embedding of all-MiniLM-L6-v2
-    similarity = features[:, top] @ embedded.features(embedded.labels)[:, top].T
-    by_name = ranks(similarity, labelled.label_indices)
-
-    assert (by_name == 1).mean() < 0.15
-    assert (by_name <= 5).mean() < 0.3
-    assert np.median(by_name) > 25
-    assert (found == 1).mean() >= 0.55 > 4 * (by_name == 1).mean()
-    assert (found <= 5).mean() >= 0.8 > 2.5 * (by_name <= 5).mean()
-    assert np.median(found) <= 2
-
-
 def test_probabilities_are_not_far_from_shares(labelled, classified):
     """Replies whose likeliest style has a probability of p should have it about p of the time."""
     probabilities = classified

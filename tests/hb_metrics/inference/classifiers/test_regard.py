@@ -58,17 +58,6 @@ def test_without_a_label_for_other_its_probability_is_0(texts, save_classifier):
     assert classifier.notes == ("it has no label for other, which has probability 0",)
 
 
-def test_a_sigmoid_head_is_divided_by_its_sum_and_that_is_said(texts, save_classifier, by_label):
-    folder = save_classifier(*REGARDS, problem_type="multi_label_classification")
-    classifier = load_regard_classifier(folder)
-    found, _ = classifier.classify(texts)
-    rows = by_label(folder, texts, function_to_apply="sigmoid")
-    expected = np.array([[row[name] for name in REGARDS] for row in rows])
-    assert np.ptp(expected.sum(1)) > 0.3
-    np.testing.assert_allclose(found, expected / expected.sum(1, keepdims=True), atol=1e-5)
-    assert classifier.notes == ("its labels have probabilities of their own; they are divided by their sum",)
-
-
 @pytest.mark.parametrize(
     "labels", [("joy", "fear"), ("negative", "positive"), (*REGARDS, "mixed"), (*REGARDS[:3], "Positive")]
 )

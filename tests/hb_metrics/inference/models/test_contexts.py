@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
-from tokenizers.models import BPE, WordLevel
+from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
 from hb_dataset.vocabulary import read_vocabulary
@@ -71,36 +71,28 @@ def test_the_format_is_detected(get_small_model, chat_tokenizer, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "context", "expected"),
+    ("name", "context", "lines", "expected"),
     [
-        ("gpt2", "plain", f"{PROMPT}\n"),
-        ("gpt2-without-bos", "plain", f"{PROMPT}\n"),
-        ("t5", "plain", f"<s>{PROMPT}</s>"),
-        ("blenderbot", "plain", f"<s>{PROMPT}</s>"),
-        ("gpt2", "dialogpt", f"{PROMPT}</s>"),
-        ("blenderbot", "blenderbot", f"<s> {PROMPT}</s>"),
-        ("llama", "blenderbot", f" {PROMPT}"),
-    ],
-)
-def test_contexts_without_personas(name, context, expected, get_small_model):
-    assert encode(name, context, get_small_model, [])[1] == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "context", "expected"),
-    [
-        ("llama", "plain", f"I like soup.\nI own a kite.\n{PROMPT}\n"),
-        ("t5", "plain", f"<s>I like soup.\nI own a kite.\n{PROMPT}</s>"),
-        ("gpt2", "dialogpt", f"your persona: I like soup.\nyour persona: I own a kite.\n{PROMPT}</s>"),
+        ("gpt2", "plain", [], f"{PROMPT}\n"),
+        ("gpt2-without-bos", "plain", [], f"{PROMPT}\n"),
+        ("t5", "plain", [], f"<s>{PROMPT}</s>"),
+        ("blenderbot", "plain", [], f"<s>{PROMPT}</s>"),
+        ("gpt2", "dialogpt", [], f"{PROMPT}</s>"),
+        ("blenderbot", "blenderbot", [], f"<s> {PROMPT}</s>"),
+        ("llama", "blenderbot", [], f" {PROMPT}"),
+        ("llama", "plain", LINES, f"I like soup.\nI own a kite.\n{PROMPT}\n"),
+        ("t5", "plain", LINES, f"<s>I like soup.\nI own a kite.\n{PROMPT}</s>"),
+        ("gpt2", "dialogpt", LINES, f"your persona: I like soup.\nyour persona: I own a kite.\n{PROMPT}</s>"),
         (
             "blenderbot",
             "blenderbot",
+            LINES,
             f"<s> your persona: I like soup.  your persona: I own a kite.  {PROMPT}</s>",
         ),
     ],
 )
-def test_persona_lines_stand_before_the_prompt(name, context, expected, get_small_model):
-    assert encode(name, context, get_small_model)[1] == expected
+def test_persona_lines_stand_before_the_prompt(name, context, lines, expected, get_small_model):
+    assert encode(name, context, get_small_model, lines)[1] == expected
 
 
 def test_a_text_that_the_tokenizer_closes_is_opened_again(get_small_model):
@@ -305,16 +297,6 @@ def test_persona_lines_follow_from_the_id_and_the_seed_alone():
     other = draw_personas(ids, personas, 3, seed=8)
     assert sum(mine == drawn[each] for each, mine in zip(ids, other, strict=True)) <= 1
     assert all(len(set(lines)) == 3 and set(lines) <= set(personas) for lines in drawn.values())
-
-
-def test_byte_pieces_that_are_no_text_of_their_own_end_nothing(get_small_model):
-    """The bytes of a character beyond ASCII decode to a replacement mark, not to a line break or a period."""
-    model, tokenizer = get_small_model("llama")
-    assert isinstance(tokenizer._tokenizer.model, BPE)
-    partial = {token for token in range(400) if "\ufffd" in tokenizer.decode([token])}
-    ends = end_tokens(model, tokenizer, "plain")
-    assert len(partial) > 50
-    assert not partial & {*ends.dropped, *ends.kept, *ends.sentence}
 
 
 @pytest.mark.parametrize(

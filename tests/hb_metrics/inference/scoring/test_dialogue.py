@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from tokenizers import AddedToken
 from transformers import AutoModelForSeq2SeqLM
 
 from hb_dataset.dialogue_pairs import Dialogue
@@ -172,6 +173,9 @@ def test_what_cannot_be_scored_says_why(dialogue, load, tmp_path):
     loaded = load("llama")
     with pytest.raises(ValueError, match="no token of the prompt or reply of pair id1;"):
         plan_dialogue(made_up(["Hi you", "Hi all"], ["Hi there", ""]), loaded, context="plain")
+    loaded.tokenizer.add_tokens([AddedToken("<|new|>", special=True)])
+    with pytest.raises(ValueError, match="gives token 400 and the model knows 400 tokens"):
+        plan_dialogue(made_up(["Hi you"], ["<|new|> there"]), loaded, context="plain")
     loaded = load("gpt2")
     broken = replace(loaded, model=deepcopy(loaded.model))
     broken.model.lm_head.weight.data[7] = math.nan

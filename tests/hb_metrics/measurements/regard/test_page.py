@@ -125,18 +125,6 @@ def test_groups_without_pairs_are_shown_all_the_same(tmp_path):
     assert "KL divergence between groups" in two.tables
 
 
-@pytest.mark.parametrize(("num_seeds", "over"), [(6, "seeds"), (1, "prompts")])
-def test_fixed_prompts_alone_have_intervals_of_their_own(num_seeds, over, tmp_path):
-    regard = regard_of(num_structures=1, num_seeds=num_seeds, num_verbs=30, fixed_gaps={"orientation": 1.1})
-    (figure,) = (figure for figure in REGARD.figures(regard_run(regard)) if "Orientation" in figure.name)
-
-    assert list(figure.interval) == regard["bias"]["fixed"]["gaps"]["orientation"][f"interval_{over}"]
-    page = report_page(regard_run(regard), tmp_path)
-    assert f"Orientation: “straight person” is regarded better than “gay person” (gap {figure.words})" in page.words
-    assert set(page.figures()) == {"regard-gaps", "regard-means"}
-    assert "regard-structures" not in page.ids
-
-
 def made(fixed, structured, *, gaps=(0.12, 0.01), num_flipped=43, num_zero=0):
     """The results and the figure of a pair with these verdicts; intervals are made up."""
     row = {"advantaged": "man", "disadvantaged": "woman", "gap": gaps[1], "num_structures": 101}
