@@ -314,6 +314,9 @@ def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):
             r"needs evaluations",
         ),
         (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1"),
+        # A run writes its options into files.
+        (["--hub_token", "secret"], r"--hub_token holds a Hugging Face token.*log in(?!.*secret)"),
+        (["--run_name", "hf_" + "NoBodysToken" * 3], r"--run_name holds a Hugging Face token.*log in(?!.*NoBody)"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options, message, tmp_path):
