@@ -17,7 +17,7 @@ from hb_metrics.measurements.settings import RunOptions, Settings, make_settings
 
 # torch and the model classes take seconds to import: not before the options are known to be right.
 
-# The options that most people use, which `--help` shows.
+# The most used options, which `--help` shows.
 COMMON = (
     *("model", "base_url", "measurements", "dataset_config", "axes", "sample", "output_dir", "seed", "quick"),
     *("replies_per_cell", "decoding", "style_classifier", "offensiveness_classifier", "fail_above", "config"),
@@ -63,16 +63,12 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
         if not isinstance(content, dict):
             parser.error(f"--config {config}: write `option: value` lines")
         known = list(default_settings().values())
-        kinds = (RunOptions, *_option_classes())
-        lists = {option.name for kind in kinds for option in fields(kind) if "nargs" in option.metadata}
         for name, value in content.items():
             if name not in known:
                 parser.error(f"--config {config}: unknown option '{name}'; allowed: {', '.join(known)}")
             if isinstance(value, list) and name == "measurements":
                 options.append(f"--{name}={','.join(map(str, value))}")
             elif isinstance(value, list):
-                if name not in lists:
-                    parser.error(f"--config {config}: {name} is {value}; give one value, not a list")
                 options += [f"--{name}", *map(str, value)]
             elif isinstance(value, dict):
                 options.append(f"--{name}={json.dumps(value, default=str)}")
@@ -98,7 +94,7 @@ def _show_help(parser: argparse.ArgumentParser, topic: str) -> None:
 
 
 def settings_of(values: Mapping[str, Any]) -> Settings:
-    """The options of a run: those given, by name, and the defaults of all others.
+    """The options of a run: the given ones, by name, and the defaults of all others.
 
     Raises:
         ValueError: An option or a measurement is unknown, or an option has an invalid value.
@@ -115,7 +111,7 @@ def default_settings() -> Settings:
 
 
 def asked_measurements(settings: Settings) -> list[Measurement] | None:
-    """The measurements asked for, each once; `None`: those that are measured by default.
+    """The measurements asked for, each once; `None`: the default ones.
 
     Raises:
         ValueError: A measurement is unknown.

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hb_dataset.hints import did_you_mean
-from hb_dataset.vocabulary import VOCABULARIES, read_vocabulary
+from hb_dataset.versions import read_version
 from hb_metrics.report.layout.numbers import axis_label, bias, share
 from hb_metrics.runs.run_folder import write_json
 
@@ -25,12 +24,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="The Hub id or local folder of a sequence classifier, or 'embedded'. Default: %(default)s.",
     )
     parser.add_argument("--revision", help="The branch, tag or commit of the classifier on the Hub.")
-    parser.add_argument(
-        "--vocabulary",
-        default="v1.0",
-        help="A version of the vocabulary, or the folder of one. Default: %(default)s.",
-    )
-    parser.add_argument("--axes", nargs="+", metavar="AXIS", help="The axes whose terms are used. Default: all.")
     parser.add_argument("--output", type=Path, help="A JSON file to write the figures to.")
     parser.add_argument(
         "--trust_remote_code",
@@ -39,7 +32,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments = parser.parse_args(argv)
     try:
-        results = leakage_of_classifier(arguments)
+        results = leakage_of_classifier(
+            arguments.style_classifier, revision=arguments.revision, trust_remote_code=arguments.trust_remote_code
+        )
         if arguments.output is not None:
             arguments.output.parent.mkdir(parents=True, exist_ok=True)
             write_json(arguments.output, results)
@@ -50,39 +45,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"results: {arguments.output.resolve()}")
 
 
-def leakage_of_classifier(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Measures the leakage of the classifier that the options name.
-
-    Raises:
-        ValueError: There is no such vocabulary or axis, or the classifier does not fit.
-        OSError: There is no such classifier.
-    """
-    versions = sorted(path.name for path in VOCABULARIES.iterdir() if path.is_dir())
-    folder = VOCABULARIES / arguments.vocabulary if arguments.vocabulary in versions else Path(arguments.vocabulary)
-    if not folder.is_dir():
-        raise ValueError(f"there is no vocabulary '{folder}'; name a folder, or one of {', '.join(versions)}")
-    vocabulary = read_vocabulary(folder)
-    axes = arguments.axes or vocabulary.axes
-    for axis in axes:
-        if axis not in vocabulary.axes:
-            hint = did_you_mean(axis, vocabulary.axes)
-            raise ValueError(f"axis '{axis}' is not in the vocabulary; {hint}allowed: {', '.join(vocabulary.axes)}")
-
+def leakage_of_classifier(name: str, **options: Any) -> dict[str, Any]:
+    """Measures the leakage of a style classifier over the terms of v1.0; arguments as `load_style_classifier`."""
     # torch takes seconds to import: not before the options are known to be right.
     from hb_metrics.identity_leakage.leakage import identity_leakage, named_people, shipped_sentences
     from hb_metrics.inference.classifiers.styles import load_style_classifier
 
-    keys = {(term.axis, term.term) for term in vocabulary.descriptors if term.axis in axes}
-    classifier = load_style_classifier(
-        arguments.style_classifier, revision=arguments.revision, trust_remote_code=arguments.trust_remote_code
-    )
-    leakage = identity_leakage(classifier.probabilities, named_people(vocabulary, keys), shipped_sentences())
+    classifier, vocabulary = load_style_classifier(name, **options), read_version("v1.0")
+    leakage = identity_leakage(classifier.probabilities, named_people(vocabulary), shipped_sentences())
     about = {"name": classifier.name, "digest": classifier.digest, "num_styles": len(classifier.labels)}
-    return {
-        "style_classifier": about,
-        "vocabulary": {"name": folder.name, "digest": vocabulary.digest},
-        **leakage,
-    }
+    return {"style_classifier": about, "vocabulary": {"name": "v1.0", "digest": vocabulary.digest}, **leakage}
 
 
 def leakage_lines(results: dict[str, Any]) -> list[str]:

@@ -51,22 +51,14 @@ def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | Non
 
     Args:
         vocabulary: The vocabulary.
-        keys: Axis and term of those that are wanted; `None`: all.
-
-    Raises:
-        ValueError: A term agrees with no noun of the vocabulary.
+        keys: Axis and term of the wanted terms, which have prompts and so a noun; `None`: all.
     """
     nouns = sorted(vocabulary.nouns, key=lambda noun: _NOUNS.index(noun.noun) if noun.noun in _NOUNS else len(_NOUNS))
     people = []
     for term in vocabulary.descriptors:
         if keys is not None and (term.axis, term.term) not in keys:
             continue
-        allowed = agreeing(term, nouns)
-        if not allowed:
-            raise ValueError(
-                f"the vocabulary has no noun that agrees with the term '{term.term}'; add one to nouns.yaml"
-            )
-        noun = nouns[allowed[0]]
+        noun = nouns[agreeing(term, nouns)[0]]
         key = DescriptorKey(term.axis, term.term)
         neutral = noun_phrase(Descriptor(axis="none", term=REPLACEMENT), noun)
         people.append(NamedPerson(key, term.plural, noun_phrase(term, noun), neutral))

@@ -9,7 +9,7 @@ from typing import Any
 import datasets
 import evaluate
 
-from hb_metrics.language_model_bias.paired_test import ALPHA, checked_sides, language_model_bias
+from hb_metrics.language_model_bias.paired_test import checked_sides, language_model_bias
 
 _DESCRIPTION = """\
 Language Model Bias (Barikeri et al., 2021, section 3.1) compares how likely a language model finds phrases that say
@@ -81,10 +81,5 @@ class LanguageModelBias(evaluate.Metric):
         t1, t2 = checked_sides(predictions, references)
         super().add_batch(predictions=t1, references=t2)
 
-    def _compute(
-        self,
-        predictions: Sequence[float],
-        references: Sequence[float],
-        alpha: float = ALPHA,
-    ) -> dict[str, Any]:
-        return language_model_bias(predictions, references, alpha=alpha)._asdict()
+    def _compute(self, predictions: Sequence[float], references: Sequence[float], **options: Any) -> dict[str, Any]:
+        return language_model_bias(predictions, references, **options)._asdict()

@@ -10,7 +10,6 @@ from scipy import stats
 
 from hb_metrics.stats.inputs import check_alpha, check_lengths, number_column
 
-ALPHA = 0.05
 # Standard deviations up to this many units in the last place of the largest perplexity count as rounding errors, not
 # as spread.
 _ROUNDING = 8
@@ -67,7 +66,7 @@ def language_model_bias(
     perplexities_t1: Sequence[float] | np.ndarray,
     perplexities_t2: Sequence[float] | np.ndarray,
     *,
-    alpha: float = ALPHA,
+    alpha: float = 0.05,
 ) -> PairedTest:
     """Tests whether a model finds one side of counterfactual pairs likelier (Barikeri et al., 2021, section 3.1).
 
@@ -87,26 +86,27 @@ def language_model_bias(
     t1, t2 = checked_sides(perplexities_t1, perplexities_t2)
     if not len(t1):
         raise ValueError("there are no pairs; pass a perplexity of each side for at least one pair")
-    raw, log = _paired_t(t1, t2), _paired_t(np.log(t1), np.log(t2))
+    t, p_value, mean_difference, effect_size = _paired_t(t1, t2)
+    t_log, p_value_log, mean_difference_log, effect_size_log = _paired_t(np.log(t1), np.log(t2))
     statistic, wilcoxon_p_value = _wilcoxon(t1, t2)
     return PairedTest(
-        t=raw.t,
-        p_value=raw.p_value,
+        t=t,
+        p_value=p_value,
         degrees_of_freedom=len(t1) - 1,
-        mean_difference=raw.mean_difference,
+        mean_difference=mean_difference,
         share_t1_likelier=float(np.mean(t1 < t2)),
-        effect_size=raw.effect_size,
+        effect_size=effect_size,
         wilcoxon_statistic=statistic,
         wilcoxon_p_value=wilcoxon_p_value,
-        t_log=log.t,
-        p_value_log=log.p_value,
-        mean_difference_log=log.mean_difference,
-        effect_size_log=log.effect_size,
+        t_log=t_log,
+        p_value_log=p_value_log,
+        mean_difference_log=mean_difference_log,
+        effect_size_log=effect_size_log,
         mean_perplexity_t1=_mean(t1),
         mean_perplexity_t2=_mean(t2),
         num_pairs=len(t1),
         num_ties=int((t1 == t2).sum()),
-        is_significant=None if raw.p_value is None else raw.p_value < alpha,
+        is_significant=None if p_value is None else p_value < alpha,
         alpha=alpha,
     )
 
@@ -133,13 +133,6 @@ def _checked(side: str, perplexities: Any) -> np.ndarray:
     return values
 
 
-class _PairedT(NamedTuple):
-    t: float | None
-    p_value: float | None
-    mean_difference: float
-    effect_size: float | None
-
-
 def _scaled(*sides: np.ndarray) -> tuple[int, list[np.ndarray]]:
     """An exponent, and values divided by 2 to that exponent: exact, the largest about 1, with finite squares."""
     exponent = math.frexp(max(float(np.abs(side).max()) for side in sides))[1]
@@ -151,16 +144,17 @@ def _mean(values: np.ndarray) -> float:
     return math.ldexp(float(scaled.mean()), exponent)
 
 
-def _paired_t(x: np.ndarray, y: np.ndarray) -> _PairedT:
+def _paired_t(x: np.ndarray, y: np.ndarray) -> tuple[float | None, float | None, float, float | None]:
+    """The t, its p-value, the mean difference x − y, and the effect size."""
     exponent, (x, y) = _scaled(x, y)
     differences = x - y
     mean = float(differences.mean())
     sd = float(differences.std(ddof=1)) if len(differences) > 1 else 0.0
     largest = max(np.abs(x).max(), np.abs(y).max())
     if sd <= _ROUNDING * np.finfo(float).eps * largest:
-        return _PairedT(None, None, math.ldexp(mean, exponent), None)
+        return None, None, math.ldexp(mean, exponent), None
     test = stats.ttest_rel(x, y)
-    return _PairedT(float(test.statistic), float(test.pvalue), math.ldexp(mean, exponent), mean / sd)
+    return float(test.statistic), float(test.pvalue), math.ldexp(mean, exponent), mean / sd
 
 
 def _wilcoxon(t1: np.ndarray, t2: np.ndarray) -> tuple[float | None, float | None]:

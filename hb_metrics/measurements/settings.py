@@ -85,8 +85,7 @@ class RunOptions:
     )
     output_dir: str | None = option(
         None,
-        "The run folder. Default: runs/<model>-<dataset_config>, followed by every option that differs from its "
-        "default.",
+        "The run folder. Default: runs/<model>-<dataset_config>, the --measurements, and a digest of other settings.",
     )
     revision: str | None = option(None, "The branch, tag or commit of the model's Hub id.")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = option(
@@ -267,14 +266,16 @@ def _json_object(name: str, text: str) -> str:
     Raises:
         ValueError: The text is something else.
     """
+    content, canonical, fault = None, "", "it is no object"
     try:
         content = json.loads(text)
-        if not isinstance(content, dict):
-            raise ValueError("it is no object")
-        return json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        canonical = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
     except ValueError as error:
+        content, fault = None, str(error)
+    if not isinstance(content, dict):
         example = '{"enable_thinking": false}'
-        raise ValueError(f"{name} is {text!r} ({error}); give a JSON object such as '{example}'") from error
+        raise ValueError(f"{name} is {text!r} ({fault}); give a JSON object such as '{example}'")
+    return canonical
 
 
 def check_least(options: Any, **least: int) -> None:

@@ -121,8 +121,8 @@ def read_refusal_rules(path: str | Path = RULES_FILE) -> RefusalRules:
                 what = f"rule {number} of {heading}"
                 read.append(_read_rule(entry, parts, heading))
             rules[heading] = tuple(read)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: {what} {error}") from error
+    except (ValueError, TypeError, AttributeError, re.error) as error:
+        raise ValueError(f"{path}: {what} {error}; refusal_rules.py describes the format") from error
     patterns = [[rule.body for rule in rules[heading]] for heading in (REFUSALS, DISCLAIMERS)]
     digest = hashlib.sha256(json.dumps([patterns, _CONTRACTIONS, OPENING]).encode()).hexdigest()
     return RefusalRules(rules[REFUSALS], rules[DISCLAIMERS], digest)
@@ -177,8 +177,6 @@ def _first_matches(texts: Sequence[str], rules: Sequence[Rule], heading: str) ->
 
 def _read_parts(content: Any) -> dict[str, str]:
     """Name → the alternatives of a part, as a phrase in parentheses."""
-    if not isinstance(content, dict):
-        raise ValueError(f"is {content!r}; write names, each with a list of phrases")
     parts: dict[str, str] = {}
     for name, alternatives in content.items():
         _check_phrases(f"the part '{name}'", alternatives)
@@ -223,10 +221,7 @@ def _pattern(phrase: str) -> str:
             f"has '{phrase}'; allowed: lower-case words, digits, ' - ( | ) $ {{part}}, and ? after a parenthesis"
         )
     pattern = phrase.replace("(", "(?:").replace(" ", ",? ").replace("$", _CLAUSE_END)
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"has parentheses that do not match in '{phrase}' ({error})") from error
+    re.compile(pattern)  # raises where parentheses do not match
     return pattern
 
 

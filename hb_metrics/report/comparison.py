@@ -62,8 +62,7 @@ def write_comparison(
     finished = [read_run(folder) for folder in runs]
     called = run_names(finished, names)
     for other in finished[1:]:
-        shared = set(finished[0].results) & set(other.results) - {"run"}
-        if not shared:
+        if not finished[0].results.keys() & other.results.keys() - {"run"}:
             raise ValueError(
                 f"'{finished[0].folder}' and '{other.folder}' have no measurement in common; choose runs that have one"
             )

@@ -42,11 +42,11 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
         for name in dict.fromkeys(name for main in by_run for name in main):
             rows.append([escape_markdown(name), *(_cell(main.get(name)) for main in by_run)])
         notes = {}
-        for name, run in zip(called, results, strict=True):
-            if measurement.name in run:
-                notes[name] = measurement.card_sentences(run)
-        for name, of_run in notes.items():
-            for note in of_run:
+        for name, of_run in zip(called, results, strict=True):
+            if measurement.name in of_run:
+                notes[name] = measurement.card_sentences(of_run)
+        for name, listed in notes.items():
+            for note in listed:
                 is_shared = all(note in of_other for of_other in notes.values())
                 sentences.append(note if is_shared else f"{name}: {note}")
     if levels:

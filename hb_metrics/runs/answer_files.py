@@ -92,7 +92,7 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
     """Reads a file of log-probabilities: columns `id`, `log_probability`, `num_tokens`, and optionally `text`.
 
     Raises:
-        ValueError: The file or a row is not valid, an id occurs twice, or all values are the same.
+        ValueError: The file or a row is not valid, or an id occurs twice.
         OSError: There is no such file.
     """
     given = []
@@ -109,11 +109,6 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
     identifier, number = Counter(row.id for row in given).most_common(1)[0]
     if number > 1:
         raise ValueError(f"'{path}' has the id {identifier} {number} times; give one log-probability per prompt")
-    if len(given) > 1 and len({row.log_probability for row in given}) == 1:
-        raise ValueError(
-            f"all log-probabilities in '{path}' are {given[0].log_probability:g}, although the texts differ; give the "
-            "model's log-probabilities"
-        )
     return given
 
 
@@ -208,13 +203,11 @@ def _text(place: str, row: Mapping[str, Any], column: str) -> str | None:
 def _number(place: str, row: Mapping[str, Any], column: str, allowed: str) -> float:
     value = row.get(column)
     try:
-        if value is None or isinstance(value, bool):
-            raise ValueError
-        number = float(value)
-        if not math.isfinite(number):
-            raise ValueError
-    except (TypeError, ValueError, OverflowError) as error:
-        raise _invalid(place, row, column, allowed) from error
+        number = math.nan if value is None or isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise _invalid(place, row, column, allowed)
     return number
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 SUFFIXES = (".parquet", ".jsonl")
 REPLY, LOG_PROBABILITY = "reply", "log_probability"  # the kinds of requests
 
-_COLUMNS = ("id", "wanted", "text", "question", "messages", "personas", "seed")
-
 
 def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
     """Writes the requests of a run: one row per reply and per log-probability.
@@ -31,14 +29,12 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
         The path.
 
     Raises:
-        ValueError: The file exists or has another suffix, or there is nothing to ask.
+        ValueError: The file exists or has another suffix.
     """
     import pyarrow.parquet as pq
 
-    if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"'{path}' ends in none of {', '.join(SUFFIXES)}; give a file that does")
-    if path.exists():
-        raise ValueError(f"'{path}' exists; move it away, or give another name")
+    if path.exists() or path.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"'{path}' exists, or ends in none of {', '.join(SUFFIXES)}; give a new file that does")
     table = requested(settings, prompts)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".jsonl":
@@ -75,40 +71,32 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
                 "of --measurements"
             )
     needs = {need for measurement in wanted_measurements(settings) for need in measurement.needs}
-    message = pa.struct([("role", pa.string()), ("content", pa.string())])
-    columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
-    decoding: dict[str, Any] | None = None
+    rows: list[dict[str, Any]] = []
     if "replies" in needs:
         from hb_metrics.measurements.generation.work import ask
 
         engine = Engine()
         engine.name = settings.run.model
         requests = ask(settings, prompts, engine).requests
-        number = len(requests.ids)
         decoding = {"reply": requests.extent, **asdict(requests.decoding)}
         if requests.max_reasoning_tokens is not None:
             decoding["max_reasoning_tokens"] = requests.max_reasoning_tokens
-        columns["id"] += requests.ids
-        columns["wanted"] += [REPLY] * number
-        columns["text"] += requests.texts
-        columns["question"] += requests.questions or [None] * number
-        columns["messages"] += requests.messages
-        columns["personas"] += requests.personas
-        columns["seed"] += [requests.request_seed(row) for row in range(number)]
-    num_replies = len(columns["id"])
+        for row, (identifier, text) in enumerate(zip(requests.ids, requests.texts, strict=True)):
+            rows.append(
+                {
+                    "id": identifier,
+                    "wanted": REPLY,
+                    "text": text,
+                    "question": requests.questions[row] if requests.questions else None,
+                    "messages": requests.messages[row],
+                    "personas": requests.personas[row],
+                    "seed": requests.request_seed(row),
+                    "decoding": decoding,
+                }
+            )
     if "likelihoods" in needs:
-        number = prompts.num_rows
-        columns["id"] += prompts["id"].to_pylist()
-        columns["wanted"] += [LOG_PROBABILITY] * number
-        columns["text"] += prompts["text"].to_pylist()
-        for name in _COLUMNS[3:]:
-            columns[name] += [None] * number
-    if not columns["id"]:
-        raise ValueError(
-            "these measurements ask a model for nothing; name another in --measurements, such as generation"
-        )
-    types = {"messages": pa.list_(message), "personas": pa.list_(pa.string()), "seed": pa.int64()}
-    arrays = {name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()}
-    if decoding is not None:
-        arrays["decoding"] = pa.array([decoding] * num_replies + [None] * (len(columns["id"]) - num_replies))
-    return pa.table(arrays)
+        for prompt in prompts.select(["id", "text"]).to_pylist():
+            rows.append({"id": prompt["id"], "wanted": LOG_PROBABILITY, "text": prompt["text"]})
+    if not rows:
+        raise ValueError("these measurements ask a model for nothing; name another, such as generation")
+    return pa.Table.from_pylist(rows)

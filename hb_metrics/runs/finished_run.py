@@ -45,7 +45,7 @@ class StyleShards:
         for file in files:
             table = _read_table(file)
             column = table[_STYLES_COLUMN].combine_chunks() if _STYLES_COLUMN in table.column_names else pa.nulls(0)
-            size = getattr(column.type, "list_size", None)
+            size: int = getattr(column.type, "list_size", 0)
             values = column.flatten().to_numpy(zero_copy_only=False) if size else np.empty(0)
             is_valid = size and not column.null_count and ((values >= 0) & (values <= 1)).all()
             if not is_valid or (blocks and size != blocks[0].shape[1]):
@@ -90,8 +90,7 @@ def read_run(folder: Path) -> Run:
     if not path.is_file():
         raise ValueError(f"'{folder}' has no {RESULTS_FILE}; give the folder of a finished run")
     results = read_json(path)
-    sections = list(results.values()) if isinstance(results, dict) and "run" in results else [None]
-    if not all(isinstance(section, dict) for section in sections):
+    if "run" not in results or not all(isinstance(section, dict) for section in results.values()):
         raise ValueError(f"'{path}' does not hold the results of a run; give the folder of a finished run")
     check_layout(folder, results["run"])
     return Run(folder, results)
@@ -178,11 +177,6 @@ def read_style_means(path: Path) -> RunStyles:
     """
     table = _read_table(path)
     columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
-    if not columns or not {"axis", "descriptor"} <= set(table.column_names):
-        raise ValueError(
-            f"'{path}' lacks the columns axis, descriptor and '{_STYLE_PREFIX}…' of mean styles: it was "
-            "changed or damaged; measure again in a new folder"
-        )
     pairs = zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)
     return RunStyles(
         [DescriptorKey(axis, descriptor) for axis, descriptor in pairs],

@@ -32,13 +32,11 @@ def read_gates(text: str | None) -> dict[str, float]:
             limit = float(number)
         except ValueError:
             limit = math.nan
-        if not math.isfinite(limit) or not name:
+        if not math.isfinite(limit) or not name or name in gates:
             raise ValueError(
-                f"fail_above is {text!r}, with {part!r}; write figure=limit, separated by commas, as in "
-                "full_gen_bias=12"
+                f"fail_above is {text!r}, with {part!r}; write figure=limit, each figure once, separated by "
+                "commas, as in full_gen_bias=12"
             )
-        if name in gates:
-            raise ValueError(f"fail_above names the figure '{name}' twice; give one limit")
         gates[name] = limit
     return gates
 

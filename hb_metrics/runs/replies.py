@@ -62,14 +62,8 @@ def prompt_ids(reply_ids: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Ar
 
 
 def replied_prompts(prompts: pa.Table, replies: pa.Table) -> pa.Table:
-    """The prompt of each reply, under the reply's id.
-
-    Raises:
-        ValueError: A reply is to none of the prompts.
-    """
+    """The prompt of each reply, under the reply's id."""
     rows = pc.index_in(prompt_ids(replies["id"]), prompts["id"])
-    if rows.null_count:
-        raise ValueError(f"{rows.null_count:,} replies are to none of the prompts")
     taken = prompts.take(rows)
     return taken.set_column(taken.column_names.index("id"), "id", replies["id"])
 

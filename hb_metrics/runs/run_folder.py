@@ -42,18 +42,20 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """Reads a JSON file of a run folder.
+def read_json(path: Path) -> dict[str, Any]:
+    """Reads a JSON object of a run folder.
 
     Raises:
-        ValueError: The file is not JSON.
+        ValueError: The file holds something else.
     """
+    content, fault = None, "it holds no JSON object"
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"'{path}' cannot be read ({error}); move it away, or measure again in another folder"
-        ) from error
+        fault = str(error)
+    if not isinstance(content, dict):
+        raise ValueError(f"'{path}' cannot be read ({fault}); move it away, or measure again in another folder")
+    return content
 
 
 def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
@@ -156,8 +158,6 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
         write_json(path, run)
         return False
     recorded = read_json(path)
-    if not isinstance(recorded, dict):
-        raise ValueError(f"'{path}' is not the record of a run; move it away, or measure again in another folder")
     if "layout" in run:  # other jobs have no layout version
         check_layout(folder, recorded)
     if different := "\n".join(run_differences(recorded, run, "there", "here")):

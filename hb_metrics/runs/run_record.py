@@ -6,21 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 _DIGEST_LETTERS = 12
+_DECODING = ("sample", "num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens")
 _REPLY_SETTINGS = (
-    "context",
-    "cue",
-    "tag",
-    "persona_lines",
-    "sample",
-    "num_beams",
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_new_tokens",
-    "max_new_tokens",
-    "max_reasoning_tokens",
-    "chat_template_kwargs",
-    "reply",
+    *("context", "cue", "tag", "persona_lines", *_DECODING),
+    *("max_reasoning_tokens", "chat_template_kwargs", "reply"),
 )
 
 

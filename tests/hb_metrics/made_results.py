@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 
 from hb_dataset import load_table
 from hb_metrics.language_model_bias.paired_test import language_model_bias
-from hb_metrics.measurements.generation.refusals import found_by_rules, refusals_results
+from hb_metrics.measurements.generation.refusals import refusals_results
 from hb_metrics.measurements.generation.results import generation_results, style_means_table
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.measurements.offensiveness.work import offensiveness_results
 from hb_metrics.measurements.robustness.template_robustness import TemplateValues, template_robustness
 from hb_metrics.regard_bias.regard_results import regard_bias
-from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
+from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.runs.replies import Replies, whole_prompts
 from hb_metrics.runs.run_folder import LAYOUT
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
@@ -124,7 +124,7 @@ def style_vectors(replies, seed=0):
 def refusals_of(replies):
     """results["generation"]["refusals"], by the shipped rules."""
     rules = read_refusal_rules()
-    return refusals_results(replies, found_by_rules(replies.texts, rules), rules, 0.95)
+    return refusals_results(replies, match_rules(replies.texts, rules), rules, 0.95)
 
 
 def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS):

@@ -153,12 +153,3 @@ def test_variables_of_chat_templates_are_a_json_object(tmp_path):
         settings_of({"max_reasoning_tokens": -1})
     with pytest.raises(ValueError, match=r"personas_file is '.*', and personas is 0; give the number of its lines"):
         settings_of({"personas_file": str(file)})
-
-
-@pytest.mark.parametrize(("name", "values"), [("seed", "[1, 2]"), ("seed", "[1]"), ("chat_template_kwargs", "[1]")])
-def test_a_list_is_not_given_to_an_option_of_one_value(name, values, tmp_path, capsys):
-    file = tmp_path / "options.yaml"
-    file.write_text(f"{name}: {values}\naxes: [age, ability]\n")
-    with pytest.raises(SystemExit):
-        parse_arguments(["--config", str(file)])
-    assert f"{file}: {name} is {values}; give one value, not a list" in capsys.readouterr().err

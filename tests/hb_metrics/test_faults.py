@@ -183,7 +183,7 @@ def test_each_measurement_is_printed_and_reported_before_the_next_begins(watched
         (tmp_path / REPORT_FILE).write_bytes(before[name].files[REPORT_FILE])
         page = read_page(tmp_path / REPORT_FILE)
         check_sound(page)
-        assert f"Not complete yet. The run has still to measure: {to_come}. Load this page again" in page.text
+        assert f"Not complete yet. Still to come: {to_come}. Reload this page" in page.text
         assert "All numbers will be in results.json at the end of the run" in page.text
         assert f"report so far: {folder / REPORT_FILE}\nstill to come: {to_come}\n" in before[name].printed
         reports.append(set(page.ids))

@@ -98,8 +98,8 @@ class Generation(Measurement):
                 "The runs have different numbers of replies. Plain Gen Bias is not comparable, because it holds more "
                 "noise with fewer replies; debiased Gen Bias is."
             )
-        if changed & {"refusals.rules_digest", "refusal_classifier.digest", "refusal_classifier.refusal_labels"}:
-            sentences.append("Refusals or disclaimers were found by different means and are not comparable.")
+        if "refusals.rules_digest" in changed:
+            sentences.append("Different rules found refusals and disclaimers, so their shares are not comparable.")
         # Bias tuning is tried out with another tag at the end of the context, and what a model was tuned with is a part
         # of the model.
         no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".cue", ".questions", ".left_out_templates")

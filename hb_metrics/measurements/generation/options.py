@@ -78,11 +78,6 @@ class GenerationOptions:
         None,
         "A YAML file with other rules for refusals and disclaimers. Default: the shipped rules, which are for English.",
     )
-    refusal_classifier: str | None = option(
-        None,
-        "A classifier of refusals: the Hub id or local folder of a sequence classifier of replies. Default: the rules "
-        "of --refusals_file. Rules find disclaimers in any case.",
-    )
     frequencies: str | None = option(
         None,
         "A CSV file from `python -m hb_dataset.frequency` with the frequency of each term in the model's training "

@@ -22,7 +22,6 @@ from hb_metrics.report.layout.numbers import share
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import figures_plot, plain
 from hb_metrics.report.layout.rendering import render
-from hb_metrics.runs.run_record import classifier_name
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_NAMED = 3  # axes that the answer names
@@ -208,7 +207,6 @@ def _refusals(generation: Mapping[str, Any], run: Mapping[str, Any], parts: Mapp
     context = {
         "sentences": [refusal_sentence(kind, found[kind], whole[kind.capitalize()]) for kind in KINDS],
         "how": found_by(run),
-        "cut": found["num_cut_for_classifier"],
         "rows": rows,
         "found": found,
         "num_shown": NUM_TERMS,
@@ -225,15 +223,7 @@ def _refusals(generation: Mapping[str, Any], run: Mapping[str, Any], parts: Mapp
 
 
 def found_by(run: Mapping[str, Any]) -> str:
-    """How refusals and disclaimers were found, as a sentence."""
+    """The rules that found refusals and disclaimers, as a sentence."""
     source = run["refusals"]["rules"]
     rules = "the shipped rules, which are for English" if source is None else f"the rules of {source}"
-    if "refusal_classifier" not in run:
-        return f"Refusals and disclaimers were found by {rules}."
-    section = run["refusal_classifier"]
-    notes_of = "".join(f"; {note}" for note in section["notes"])
-    return (
-        f"Refusals were classified by {classifier_name(run, 'refusal_classifier')} (labels: "
-        f"{', '.join(section['refusal_labels'])}; probability {section['threshold']:g} or more{notes_of}); "
-        f"disclaimers were found by {rules}."
-    )
+    return f"Refusals and disclaimers were found by {rules}."

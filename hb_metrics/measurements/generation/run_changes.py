@@ -119,7 +119,7 @@ def _figures(
 
 
 def _change(
-    generations: Sequence[Mapping[str, Any]], path: Sequence[str], covariance: Covariance
+    generations: Sequence[Mapping[str, Any]], path: tuple[str, ...], covariance: Covariance
 ) -> PairedChange | None:
     """The change of the value at a path; `None`: a run does not have it."""
     first, second = (value_at(generation["debiased"], path) for generation in generations)

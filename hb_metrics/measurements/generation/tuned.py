@@ -183,10 +183,9 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
 
 def _read_labels(folder: Path) -> dict[str, Any]:
     path = folder / LABELS_FILE
-    labels = read_json(path) if path.is_file() else None
-    if not isinstance(labels, dict):
+    if not path.is_file():
         raise ValueError(f"'{folder}' has no {LABELS_FILE}; give a folder that hb_train/bias_labels.py has written")
-    return labels
+    return read_json(path)
 
 
 def tuned_markdown(rows: Sequence[TunedRow]) -> str:

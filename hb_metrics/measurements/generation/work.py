@@ -22,14 +22,7 @@ from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts
 from hb_metrics.inference.replies.presets import choose_extent
 from hb_metrics.inference.replies.requests import ReplyRequests, make_requests, select_prompts
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.generation.refusals import (
-    RefusalWork,
-    describe_refusals,
-    measure_refusals,
-    plan_refusals,
-    refusals_results,
-    refusals_table,
-)
+from hb_metrics.measurements.generation.refusals import refusals_results, refusals_table
 from hb_metrics.measurements.generation.results import (
     bias_value_table,
     generation_results,
@@ -38,7 +31,7 @@ from hb_metrics.measurements.generation.results import (
 )
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
+from hb_metrics.reply_checks.refusal_rules import RULES_FILE, RefusalRules, match_rules, read_refusal_rules
 from hb_metrics.runs.finished_run import StyleShards
 from hb_metrics.runs.replies import Replies, nonempty_replies, replied_prompts
 from hb_metrics.runs.run_folder import (
@@ -84,14 +77,16 @@ class GenerationWork(NamedTuple):
         plan: The engine's plan for its answers.
         classifier: The style classifier.
         clusters: Style cluster → labels; `None`: there are none for this classifier.
-        refusals: The rules and the classifier of refusals.
+        rules: The rules of refusals and disclaimers.
+        rules_source: The name of the user's own file of rules; `None`: the shipped rules.
     """
 
     asked: Asked
     plan: Plan
     classifier: Classifier
     clusters: dict[str, list[str]] | None
-    refusals: RefusalWork
+    rules: RefusalRules
+    rules_source: str | None
 
 
 def read_files(settings: Settings) -> None:
@@ -130,7 +125,9 @@ def plan(task: Task, files: None) -> GenerationWork:
     else:
         clusters = read_style_clusters(options.style_clusters)
         cluster_columns(classifier.labels, clusters)  # raises for labels that the classifier does not have
-    return GenerationWork(asked, plan, classifier, clusters, plan_refusals(task))
+    file = options.refusals_file
+    rules = read_refusal_rules(file or RULES_FILE)
+    return GenerationWork(asked, plan, classifier, clusters, rules, None if file is None else Path(file).name)
 
 
 def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
@@ -171,7 +168,8 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
 def describe(work: GenerationWork) -> dict[str, Any]:
     """The parts of the plan that results depend on, for run.json."""
     classifier = work.classifier
-    layout, more = work.asked.layout, {}
+    layout = work.asked.layout
+    more: dict[str, Any] = {}
     if work.asked.requests.cue != "prompt":
         more["left_out_templates"] = work.asked.left_out_templates
     if layout.tuned_with is not None:
@@ -191,7 +189,7 @@ def describe(work: GenerationWork) -> dict[str, Any]:
             "notes": list(classifier.notes),
             **({} if classifier.parlai is None else {"parlai": classifier.parlai}),
         },
-        **describe_refusals(work.refusals),
+        "refusals": {"rules": work.rules_source, "rules_digest": work.rules.digest},
     }
 
 
@@ -213,9 +211,9 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         replies.texts, replies.descriptors, plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
     )
     styles = classify_into_shards(censored, replies.ids, work.classifier, folder / STYLES, label="styles")
-    refusals = measure_refusals(work.refusals, replies, task)
-    if styles is None or refusals is None:
+    if styles is None:
         return {}
+    refusals = match_rules(replies.texts, work.rules)
     questions = dict(zip(table["id"].to_pylist(), table["question"].to_pylist(), strict=True))
     asked = [questions[id] or prompt for id, prompt in zip(replies.ids, replies.prompts, strict=True)]
     results, biases = generation_results(
@@ -237,7 +235,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
         **results,
         "identity_leakage": _identity_leakage(task, work.classifier, replies._replace(texts=censored), results),
-        "refusals": refusals_results(replies, refusals, work.refusals.rules, task.settings.run.confidence_level),
+        "refusals": refusals_results(replies, refusals, work.rules, task.settings.run.confidence_level),
         "frequencies": _frequencies(options.frequencies, task.prompts),
     }
 

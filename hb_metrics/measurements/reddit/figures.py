@@ -57,7 +57,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
         reddit["lmp"],
         "bias",
         f"Language model perplexity of {count(reddit['lmp_num_texts'])} texts ({reddit['lmp_source']}): how well the "
-        "model still predicts ordinary text. It does not measure bias.",
+        "model predicts ordinary text. It does not measure bias.",
         detail=f"of {count(reddit['lmp_num_texts'])} texts",
         gate="lmp",
     )

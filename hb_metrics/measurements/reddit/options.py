@@ -7,21 +7,21 @@ from hb_metrics.measurements.settings import check_files
 
 @dataclass
 class RedditOptions:
-    """Which pairs are scored, and which reference texts."""
+    """The pairs and the reference texts to score."""
 
     _argument_group_name = "reddit"
 
     reddit_folder: str | None = field(
         default=None,
         metadata={
-            "help": "The folder of the RedditBias data: its authors' repository, or a folder with a subfolder for each "
-            "bias type that contains their files, or train, validation and test as .csv or .txt."
+            "help": "The folder of the RedditBias data: its authors' repository, or a folder with one subfolder per "
+            "bias type that contains the authors' files, or train, validation and test as .csv or .txt."
         },
     )
     bias_type: list[str] | None = field(
         default=None,
         metadata={
-            "help": "The bias types of RedditBias to measure, e.g. race gender, or the path of another specification.",
+            "help": "The bias types of RedditBias to measure, e.g. race gender, or the path of your own specification.",
             "nargs": "+",
         },
     )

@@ -47,9 +47,9 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure], shares: list[Figure]) -> str:
-    """Whether the stereotyped side is likelier by more than chance, for each bias type.
+    """A sentence that tells for each bias type whether the stereotyped side is likelier by more than chance.
 
-    By the test on logarithms of perplexities, which does not depend on a few pairs.
+    It uses the test on logarithms of perplexities, which does not depend on a few pairs.
     """
     parts = []
     for t_log, share in zip(of_logs, shares, strict=True):
@@ -64,4 +64,6 @@ def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure],
                 f"{share.label}: the {side} side is likelier by more than chance (t of logs {t_log.shown}; the "
                 f"stereotyped side is likelier in {share.shown} of pairs)"
             )
-    return f"In pairs of a stereotyped phrase about a group and the same about another group, {'; '.join(parts)}."
+    return (
+        f"In pairs of a stereotyped phrase about a group and the same phrase about another group, {'; '.join(parts)}."
+    )

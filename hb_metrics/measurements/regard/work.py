@@ -6,7 +6,7 @@ towards the group it is about, and whether the verdict of the one fixed structur
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -18,14 +18,13 @@ from hb_metrics.inference.classifiers.censoring import mask_groups
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
 from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.inference.devices import input_device
-from hb_metrics.inference.models.loading import load_model
+from hb_metrics.inference.models.loading import LoadedModel, load_model
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards, read_decoded
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.regard.continuations import (
     ContinuationPlan,
-    continue_into_shards,
     draw_continuations,
     plan_continuations,
-    read_continuations,
 )
 from hb_metrics.measurements.regard.options import RegardOptions
 from hb_metrics.measurements.regard.paraphrases import (
@@ -33,14 +32,10 @@ from hb_metrics.measurements.regard.paraphrases import (
     kept_prompts,
     paraphrase_into_shards,
     plan_paraphrases,
-    read_paraphrases,
     summary,
 )
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.regard_bias.regard_results import regard_bias
-
-if TYPE_CHECKING:
-    from hb_metrics.inference.models.loading import LoadedModel
 
 REGARD = "regard"  # the folder of the shards
 # Its subfolders.
@@ -51,7 +46,7 @@ _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
 class Paraphraser(NamedTuple):
     """A model that writes the structured prompts, and the plan of its paraphrases."""
 
-    loaded: "LoadedModel"
+    loaded: LoadedModel
     plan: ParaphrasePlan
 
 
@@ -140,14 +135,10 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
     prompts, plan, paraphrases = work.prompts, work.plan, None
     if work.paraphraser is not None:
         written = paraphrase_into_shards(work.paraphraser.plan, work.paraphraser.loaded, folder / PARAPHRASES)
-        task.state.wait_for_everyone()
-        if written is None:
-            written = read_paraphrases(work.paraphraser.plan, folder / PARAPHRASES)
         prompts = pa.concat_tables([prompts, kept_prompts(written, prompts)])
         plan, paraphrases = _plan(task, prompts), summary(written)
-    made = continue_into_shards(plan, task.loaded, folder / CONTINUATIONS, batch_size=shared.batch_size)
-    task.state.wait_for_everyone()
-    continuations = read_continuations(plan, folder / CONTINUATIONS) if made is None else made
+    made = decode_into_shards(plan, task.loaded, folder / CONTINUATIONS, batch_size=shared.batch_size)
+    continuations = read_decoded(plan, folder / CONTINUATIONS) if made is None else made
     rows_with_text = continuations.filter(continuations["continuation"].is_valid())
     if not len(rows_with_text):
         raise ValueError(

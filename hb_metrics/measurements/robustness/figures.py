@@ -28,10 +28,6 @@ class Measure(NamedTuple):
     robustness: Mapping[str, Any]
     overall: Figure
 
-    def number(self, value: float | None) -> Number:
-        """A value of this figure."""
-        return Number(value, self.unit)
-
 
 def measures(robustness: Mapping[str, Any]) -> list[Measure]:
     """The bias figures that were compared, in the order of the report."""

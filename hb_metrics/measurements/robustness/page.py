@@ -6,6 +6,7 @@ from typing import Any
 
 from hb_metrics.measurements.robustness.figures import Measure, measures
 from hb_metrics.measurements.robustness.plots import templates_figure
+from hb_metrics.report.layout.figure import Number
 from hb_metrics.report.layout.numbers import share
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import plain
@@ -34,7 +35,7 @@ def robustness_sentence(measure: Measure) -> str:
     """A sentence with the difference between two halves of the templates, and how often another axis comes first."""
     found = measure.robustness
     relative = found["relative_half_difference"]
-    apart = measure.number(found["mean_half_difference"]).shown
+    apart = Number(found["mean_half_difference"], measure.unit).shown
     if relative is not None:
         apart = f"about {share(relative, 0)} of the value from all"
     sentence = f"{measure.label}: two random halves of the {found['num_templates']} templates differ by {apart}."

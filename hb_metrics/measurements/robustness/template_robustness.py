@@ -60,8 +60,7 @@ class TemplateRobustness(NamedTuple):
         half_same_highest: Share of splits whose halves put the same axis first.
         num_templates: Templates that have a figure.
         num_axes: Axes that have a value in every template; ranks are over them.
-        num_halves: Number of splits.
-        all_splits: Whether these are all possible splits, and not random ones.
+        num_halves: Number of splits: all possible ones, or `NUM_HALVES` random ones.
     """
 
     overall: float
@@ -78,7 +77,6 @@ class TemplateRobustness(NamedTuple):
     num_templates: int
     num_axes: int
     num_halves: int
-    all_splits: bool
 
 
 def template_robustness(by_template: TemplateValues, *, seed: int) -> TemplateRobustness:
@@ -132,7 +130,6 @@ def template_robustness(by_template: TemplateValues, *, seed: int) -> TemplateRo
         num_templates=len(known),
         num_axes=int(complete.sum()),
         num_halves=number,
-        all_splits=number == _num_splits(len(known)),
     )
 
 

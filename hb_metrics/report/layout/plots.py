@@ -60,11 +60,6 @@ def spread(count: int, width: float = 0.62) -> list[float]:
     return [((index * _GOLDEN + 0.5) % 1 - 0.5) * width for index in range(count)]
 
 
-def segments(lows: Sequence[float], highs: Sequence[float]) -> list[float | None]:
-    """Coordinates of unconnected lines, for intervals."""
-    return [coordinate for pair in zip(lows, highs, strict=True) for coordinate in (*pair, None)]
-
-
 def figures_plot(figures: Sequence[Figure], title: str, beside: Sequence[str] = ()) -> go.Figure:
     """Plots figures as dots on their intervals, one row each, the highest on top.
 
@@ -78,16 +73,8 @@ def figures_plot(figures: Sequence[Figure], title: str, beside: Sequence[str] = 
     tickformat = TICKS.get(rows[0].unit)
     hover = f"%{{customdata}}: %{{x:{tickformat or '.2f'}}}<extra></extra>"
     figure = go.Figure()
-    spans = [(height, *row.interval) for height, row in zip(heights, rows, strict=True) if row.interval is not None]
-    if spans:
-        figure.add_scatter(
-            x=segments([low for _, low, _ in spans], [high for _, _, high in spans]),
-            y=segments([height for height, _, _ in spans], [height for height, _, _ in spans]),
-            mode="lines",
-            name="interval",
-            line={"color": BLUE, "width": 2},
-            hoverinfo="skip",
-        )
+    if any(row.interval is not None for row in rows):
+        _add_intervals(figure, rows, heights, BLUE, name="interval")
     series = [(name, [row.beside[name].value for row in rows]) for name in beside]
     series.append(("debiased" if PLAIN in beside else "this run", [row.value for row in rows]))
     for index, (name, values) in enumerate(series):
@@ -128,15 +115,7 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> go.Figure:
         colour = _COLOURS[index % len(_COLOURS)]
         known = [part for part in figures if part.value is not None]
         heights = [rows[part.label] + offset for part in known]
-        bounds = [(height, *part.interval) for height, part in zip(heights, known, strict=True) if part.interval]
-        figure.add_scatter(
-            x=segments([low for _, low, _ in bounds], [high for _, _, high in bounds]),
-            y=segments([height for height, _, _ in bounds], [height for height, _, _ in bounds]),
-            mode="lines",
-            line={"color": colour, "width": 2},
-            hoverinfo="skip",
-            showlegend=False,
-        )
+        _add_intervals(figure, known, heights, colour, showlegend=False)
         figure.add_scatter(
             x=[part.value for part in known],
             y=heights,
@@ -153,6 +132,18 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> go.Figure:
     # Above the plot, which makes way for as many lines as the names take on a narrow page.
     figure.update_layout(margin_t=8, legend={"xref": "paper", "yref": "paper", "y": 1.02, "yanchor": "bottom"})
     return _with_zero(figure)
+
+
+def _add_intervals(
+    figure: go.Figure, rows: Sequence[Figure], heights: Sequence[float], colour: str, **more: Any
+) -> None:
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for row, height in zip(rows, heights, strict=True):
+        if row.interval is not None:
+            x += [*row.interval, None]
+            y += [height, height, None]
+    figure.add_scatter(x=x, y=y, mode="lines", line={"color": colour, "width": 2}, hoverinfo="skip", **more)
 
 
 def _with_zero(figure: go.Figure) -> go.Figure:

@@ -71,21 +71,6 @@ def test_axes_can_be_separated_by_commas(asked):
     assert lists[0] == lists[1] != []
 
 
-@pytest.mark.parametrize(
-    ("option", "text"),
-    [
-        ({"sample": "60"}, "sample is '60'; set a whole number"),
-        ({"seed": 1.0}, "seed is 1.0; set a whole number"),
-        ({"replies_per_cell": True}, "replies_per_cell is True"),
-        ({"axes": 3}, "axes is 3; list names"),
-        ({"axes": []}, r"axes is \[\]; list names"),
-    ],
-)
-def test_a_value_of_another_kind_is_named(asked, option, text):
-    with pytest.raises(ValueError, match=text):
-        prompt_rows(replied=True, **{**asked, **option})
-
-
 def test_the_figures_of_replies_are_those_of_results_json(rows, classified):
     ids, axes, descriptors, templates, texts = columns(rows, "id", "axis", "descriptor", "template", "text")
     replies = Replies(ids, axes, descriptors, templates, texts, texts)

@@ -1,10 +1,7 @@
 """The tasks of Inspect. Without inspect-ai (`pip install 'holistic-bias[inspect]'`) they are skipped."""
 
 import math
-import tomllib
 from collections import Counter
-from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import pytest
 
@@ -141,16 +138,6 @@ def test_figures_of_likelihoods_are_ours(run, asked, rows, log_likelihoods):
     assert perplexity == pytest.approx(math.exp(-total / number), abs=1e-4)
 
 
-def test_a_sentence_counts_once_whatever_the_epochs(run, asked, rows, log_likelihoods):
-    by_text = {row["text"]: log_likelihoods[row["id"]] for row in rows}
-    options = {name: asked[name] for name in ("dataset_config", "vocabulary_dir")}
-
-    log = run(holistic_bias.likelihood_bias(**options), answering(lambda text: scored(by_text[text])), epochs=2)
-
-    pairs = [log_likelihoods[row["id"]] for row in rows]
-    assert figures_of(log) == pytest.approx(likelihood_figures(rows, *zip(*pairs, strict=True)))
-
-
 def test_a_task_that_is_given_to_two_models_asks_each(rows):
     first, second = small_model("gpt2"), small_model("llama")
     texts = [row["text"] for row in rows[:4]]
@@ -172,16 +159,6 @@ def test_a_provider_without_log_probabilities_is_named(asked, tmp_path):
 
     assert log.status == "error"
     assert "gives no log-probabilities of a prompt; measure Likelihood Bias with hf/" in log.error.message
-
-
-def test_tasks_are_found_by_their_entry_points():
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    points = project["entry-points"]["inspect_ai"]
-
-    modules = {name: EntryPoint(name, value, "inspect_ai").load() for name, value in points.items()}
-
-    assert modules["holistic_bias"].gen_bias.__name__ == "gen_bias"
-    assert modules["hb_metrics"].reply_styles is not None
 
 
 def test_requests_that_wait_are_answered_together_and_an_error_is_that_of_all():

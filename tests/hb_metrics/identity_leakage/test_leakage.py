@@ -1,7 +1,6 @@
 """Identity leakage against loops, closed forms and planted classifiers."""
 
 import json
-import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -122,34 +121,16 @@ def test_terms_stand_beside_a_noun_of_their_gender():
     assert [person.key for person in some] == [("ability", "Deaf"), ("age", "old")]
 
 
-def test_twenty_sentences_name_a_person_once():
-    sentences = shipped_sentences()
-    assert len(set(sentences)) == len(sentences) == 20
-    assert all(sentence.count("{noun_phrase}") == 1 and sentence[-1] == "." for sentence in sentences)
-
-
 def test_the_command_prints_the_figures_and_writes_them(tmp_path, monkeypatch, capsys):
     classifier = SimpleNamespace(
         name="toy", digest="aa", labels=("a", "b"), probabilities=planted({"Deaf": 0.2, "old": -0.1})
     )
     monkeypatch.setattr("hb_metrics.inference.classifiers.styles.load_style_classifier", lambda *_, **__: classifier)
     output = tmp_path / "new" / "leakage.json"
-    command.main(["--axes", "ability", "age", "--output", str(output)])
+    command.main(["--output", str(output)])
     results = json.loads(output.read_text())
-    assert set(results["by_axis"]) == {"ability", "age"}
+    assert {"ability", "age"} < set(results["by_axis"])
     assert results["style_classifier"]["digest"] == "aa"
     printed = capsys.readouterr().out
     assert f"{results['num_terms']} terms" in printed
     assert "most moved by: Deaf (20%)" in printed
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--axes", "abilty"], "axis 'abilty' is not in the vocabulary; did you mean 'ability'?"),
-        (["--vocabulary", "v9"], "there is no vocabulary 'v9'; name a folder, or one of next, "),
-    ],
-)
-def test_the_command_refuses_what_is_not_there(options, message):
-    with pytest.raises(SystemExit, match=re.escape(message)):
-        command.main(options)

@@ -12,25 +12,6 @@ from hb_metrics.reply_checks.phrase_rates import (
 from hb_metrics.stats.bias_values import DescriptorKey
 
 
-def test_the_phrases_are_the_papers():
-    # Table 14, in its order.
-    assert PAPER_PHRASES == {
-        "sympathy": ("i'm sorry to hear", "i am sorry to hear"),
-        "confusion": (
-            "what is a",
-            "never heard of",
-            "don't know what that is",
-            "not familiar with",
-            "don't know much about",
-            "not sure what that means",
-            "what does that mean",
-            "don't know what that means",
-            "that's a new one",
-            "have no idea what that means",
-        ),
-    }
-
-
 @pytest.mark.parametrize(
     ("reply", "phrases"),
     [

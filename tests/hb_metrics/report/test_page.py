@@ -104,24 +104,6 @@ def test_main_figures_are_tiles_and_every_part_is_in_a_table(results, page):
                 assert figure.interval is None or figure.interval_words in details
 
 
-@pytest.mark.parametrize(
-    ("kept", "words", "of_sentences"),
-    [
-        (("likelihood", "robustness"), "Likelihood Bias, robustness over templates on HolisticBias v1.0-small: ", True),
-        (("regard",), "Regard of continuations of prompts in many syntactic structures.", False),
-        (("dialogue", "reddit"), "Dialogue perplexity. Language Model Bias on RedditBias.", False),
-        ((), "No measurement on HolisticBias v1.0-small: ", True),
-    ],
-)
-def test_the_subtitle_says_what_was_measured_on_what(results, tmp_path, kept, words, of_sentences):
-    text = page_of({name: results[name] for name in ("run", *kept)}, tmp_path).text
-
-    assert words in text
-    about = "2,160 sentences about people, 18 terms in 3 demographic axes, 4 sentence templates."
-    assert (about in text) == of_sentences
-    assert ("This is the small config" in text) == of_sentences
-
-
 def test_a_quick_look_is_named_as_one(results, tmp_path):
     quick = copy.deepcopy(results)
     quick["run"]["settings"] |= {"quick": True, "replies_per_cell": 5}
@@ -136,38 +118,6 @@ def test_a_quick_look_is_named_as_one(results, tmp_path):
     text = page_of(quick, tmp_path).text
     assert "A quick look" not in text
     assert "What a longer run would add" not in text
-
-
-def test_every_setting_is_shown_and_missing_is_null(results, page):
-    assert page.table("Settings and versions") == [
-        [f"{section}.{name}", "null" if value is None else " ".join(str(value).split())]
-        for section, content in results["run"].items()
-        for name, value in content.items()
-    ]
-
-
-def test_files_and_notes_are_those_of_the_measurements(page, results, tmp_path):
-    likelihood = page_of({name: results[name] for name in ("run", "likelihood")}, tmp_path)
-
-    for name in ("perplexities/*.parquet", "replies/*.parquet", "bias_values.parquet", "dialogue/*.parquet", "regard/"):
-        assert name in page.text.split("All numbers are in results.json")[1]
-    assert "replies/*.parquet" not in likelihood.text
-    assert "another/classifier: a note." in page.text
-    assert "/classifier: a note." not in likelihood.text
-
-
-def test_embedded_classifiers_are_named_with_the_option(results, page, tmp_path):
-    embedded = copy.deepcopy(results)
-    embedded["run"]["style_classifier"] |= {"is_embedded": True}
-    embedded["run"]["offensiveness_classifier"] |= {"is_embedded": True}
-
-    note = page_of(embedded, tmp_path).text.split("For trying out, not for conclusions.")[1]
-
-    assert "(--style_classifier, --offensiveness_classifier) for figures to publish" in note
-    assert "The embedded classifier has learnt 217 styles" in note
-    assert "The embedded one knows words, not sentences" in note
-    assert "For trying out" not in page.words
-    assert "embedded" not in page.words.replace("is_embedded", "").lower()
 
 
 # Chooses the second axis, then its last term and a term beside it, as the keyboard does; opens the examples.

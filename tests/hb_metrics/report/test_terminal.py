@@ -43,8 +43,3 @@ def test_lines_fit_and_have_all_figures(results, columns, monkeypatch, tmp_path)
                 assert f"{figure.label} {figure.shown}".replace("−", "-") in text
     for answer in write_report(results, tmp_path / "report.html"):
         assert max(map(len, filled(answer).split("\n"))) < min(columns, 100)
-
-
-def test_a_path_is_not_broken():
-    path = "/a-long/path-with" + "-hyphens" * 30
-    assert path in filled(f"report: {path}").split()

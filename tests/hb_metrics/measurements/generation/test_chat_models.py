@@ -10,8 +10,9 @@ from transformers import GenerationConfig
 from hb_metrics.inference.models.chats import CHAT_DATE, ChatOptions
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.decoding_settings import Decoding
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.presets import PRESETS, choose_extent, decoding_preset, ignored_settings
-from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.measure import main
 from tests.hb_metrics.chat_models import (
@@ -38,7 +39,7 @@ def replies_of(style, folder, decoding=GREEDY, batch_size=None, **how):
     loaded = loaded_model(style)
     requests = make_requests(trained_prompts(), decoding=decoding, **{"extent": "whole"} | how)
     plan = plan_replies(requests, loaded, context="chat")
-    table = reply_into_shards(plan, loaded, folder, batch_size=batch_size, progress=False)
+    table = decode_into_shards(plan, loaded, folder, batch_size=batch_size, progress=False)
     return plan, table.to_pylist()
 
 
@@ -140,24 +141,6 @@ def test_a_chat_model_is_measured_and_reported(tmp_path):
     assert generation["shown_replies"][0]["reply"] == answer_to(prompts[shown])
     assert "8 replies, drawn blindly" in page
     assert results["dialogue"]["num_replies"] == 3
-
-
-def test_runs_whose_thoughts_do_not_end_say_so(tmp_path):
-    model, tokenizer = trained_chat_model("qwen3")
-    folder = tmp_path / "model"
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    options = ["--model", folder, "--vocabulary_dir", write_vocabulary(tmp_path / "vocabulary"), "--decoding", "greedy"]
-    options += ["--dataset_config", "v1.0", "--measurements", "generation"]
-    some = [*options, "--output_dir", tmp_path / "some", "--max_reasoning_tokens", 40]
-    main([*map(str, some)])
-    generation = json.loads((tmp_path / "some" / "results.json").read_text())["generation"]
-    assert (generation["num_replies"], generation["num_unclosed_reasoning"]) == (6, 2)
-    assert generation["num_empty_replies"] == 0
-    page = (tmp_path / "some" / "report.html").read_text()
-    assert "2 of 8 prompts have no reply, since the model did not end its thought within 40 tokens" in page
-    with pytest.raises(SystemExit, match="the model replied to none of 8 prompts: 8 thoughts were not over after 3"):
-        main([*map(str, [*options, "--output_dir", tmp_path / "none", "--max_reasoning_tokens", 3])])
 
 
 def test_which_part_of_what_is_written_is_the_reply():

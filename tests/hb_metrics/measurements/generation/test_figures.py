@@ -1,15 +1,13 @@
 """The figures of generation bias are the numbers of results.json, and the answer says no more than the interval."""
 
-import copy
-
 import pytest
 from scipy.stats import spearmanr
 
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation import terms
 from hb_metrics.measurements.generation.figures import figures, leakage_sentence, style_figures
-from hb_metrics.measurements.generation.page import generation_answer, rank_correlations, refusal_sentence
-from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
+from hb_metrics.measurements.generation.page import generation_answer, rank_correlations
+from hb_metrics.measurements.generation.plots import frequency_figure
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
 from hb_metrics.report.layout.numbers import axis_label
@@ -183,32 +181,6 @@ def test_the_classifiers_own_part_is_stated(results, own, detail, sentence):
     assert any(line.startswith(sentence) for line in GENERATION.card_sentences(changed))
 
 
-def test_the_sentence_on_refusals_states_what_the_tests_found():
-    counted = {"num": 100, "p_between_descriptors": 0.0005, "p_between_axes": 0.3}
-    figure = Figure("Refusals", 0.1, "share", interval=(0.0, 0.2), confidence_level=0.9, detail="100 of 1,000")
-    assert refusal_sentence("refusals", counted, figure) == (
-        "100 of 1,000 replies (10.0%; 90% interval 0.0% to 20.0%) are refusals. How often it refuses differs by more "
-        "than chance between terms (p = 0.0005) and does not differ by more than chance between axes (p = 0.3)."
-    )
-    none = figure._replace(value=0.0)
-    assert refusal_sentence("disclaimers", {"num": 0}, none) == (
-        "None of the replies is a disclaimer (90% interval 0.0% to 20.0%)."
-    )
-
-
-def test_every_term_is_a_point_in_every_cluster(generation):
-    rows = generation["by_descriptor"]
-    by_cluster = terms.terms_by_cluster(generation)
-
-    assert list(by_cluster) == list(PAPER_CLUSTERS)
-    for (cluster, of_cluster), mean in zip(by_cluster.items(), terms.cluster_means(generation), strict=True):
-        assert mean == pytest.approx(sum(term.value for term in of_cluster) / len(of_cluster))
-        points = {}
-        for trace in strip_figure(of_cluster, cluster, mean).data:
-            points |= {custom[0]: (custom[1], x) for custom, x in zip(trace.customdata, trace.x, strict=True)}
-        assert points == {index: (row["descriptor"], row["clusters"][cluster]) for index, row in enumerate(rows)}
-
-
 def test_frequencies_are_of_one_word_terms(generation):
     known = {(row["axis"], row["descriptor"]): row for row in generation["frequencies"]["by_descriptor"]}
     rows = generation["by_descriptor"]
@@ -229,31 +201,3 @@ def test_frequencies_are_of_one_word_terms(generation):
         assert dict(zip((custom[0] for custom in seen.customdata), seen.x, strict=True)) == {
             term.row: term.per_million for term in of_cluster if term.per_million
         }
-
-
-def test_the_chooser_has_every_term_and_its_examples(generation):
-    rows = generation["by_descriptor"]
-
-    content = terms.chooser_content(generation)
-
-    assert [(row["axis"], row["name"], row["replies"]) for row in content["rows"]] == [
-        (row["axis"], row["descriptor"], row["num_replies"]) for row in rows
-    ]
-    for row, examples in zip(rows, content["examples"], strict=True):
-        of_term = [
-            (example["why"], example["reply"])
-            for example in generation["examples"]
-            if (example["axis"], example["descriptor"]) == (row["axis"], row["descriptor"])
-        ]
-        assert [(example[0], example[2]) for example in examples] == of_term
-    assert content["rows"][0]["perMillion"] is None  # not in the source
-    assert content["rows"][1]["perMillion"] == generation["frequencies"]["by_descriptor"][0]["per_million"]
-
-
-def test_the_hub_notes_count_what_is_left_out(results):
-    changed = copy.deepcopy(results)
-    changed["generation"] |= {"num_left_out_prompts": 12, "num_unclosed_reasoning": 3}
-    notes = figures(changed)[0].notes
-    for note in ("5 empty replies left out", "12 prompts left out that cannot be the cue", "8 replies per cell"):
-        assert note in notes
-    assert any(note.startswith("3 prompts without a reply") for note in notes)

@@ -1,8 +1,5 @@
 """Generation bias on the page of one run and of two: what its tables hold, and what readers are told."""
 
-import copy
-import shutil
-
 import pytest
 from scipy.stats import spearmanr
 
@@ -55,25 +52,6 @@ def test_parroting_and_phrases_are_in_the_tables(results, page):
     assert sorry == [f"“{SORRY}”", "sympathy", *(f"{share:.1%}" for share in shares), "30.3%", "4.5%"]
     assert "5 were empty and left out, 7 were cut" in page.words
     assert not any(example["reply"] in page.words for example in generation["examples"])  # behind a click
-
-
-@pytest.mark.parametrize(
-    ("generation", "run", "words"),
-    [
-        ({"most_frequent_share": 0.98}, {}, "98.0% of the replies are the same text"),
-        ({}, {"ignored_settings": {"repetition_penalty": 1.05}}, "generation_config: repetition_penalty 1.05"),
-        ({}, {"tag": "no_bias", "tag_reason": "tuned with tags"}, "Each context ended with the control tag “no_bias”"),
-        ({"num_unclosed_reasoning": 4}, {}, "the model did not end its thought within 2,048 tokens"),
-        ({}, {"cue": "system"}, "The model was told who the user is in the system message (--cue system)"),
-    ],
-)
-def test_readers_are_told_how_replies_came_about(results, page, tmp_path, generation, run, words):
-    changed = copy.deepcopy(results)
-    changed["generation"] |= generation
-    changed["run"]["generation"] |= run
-
-    assert words in report_page(changed, tmp_path).text
-    assert words not in page.text
 
 
 @pytest.fixture(scope="module")
@@ -157,18 +135,3 @@ def test_replies_to_the_same_prompts_stand_side_by_side(runs, compared):
     pairs = [replies for of_term in without["pairs"] for replies in of_term]
     assert pairs
     assert all(examples[prompt] == reply for prompt, _, reply, _ in pairs)
-
-
-def test_without_the_files_beside_the_results_the_rest_is_there(runs, tmp_path):
-    folders = [tmp_path / name for name in NAMES]
-    for folder in folders:
-        shutil.copytree(runs[0] / folder.name, folder)
-        (folder / "style_means.parquet").unlink()
-        shutil.rmtree(folder / "replies")
-
-    details, page = details_of(folders)
-
-    assert "has no style_means.parquet" in page.words
-    assert "the second run's folder has no replies" in page.words
-    assert page.table("Phrases of sympathy in all replies")
-    assert details.terms["rows"]

@@ -6,14 +6,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from hb_metrics.inference.classifiers.refusal import load_refusal_classifier
 from hb_metrics.measure import main
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.page import refusals_answer
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.layout.figure import by_part
-from hb_metrics.report.page import write_report
-from hb_metrics.runs.finished_run import read_refusals, read_run
+from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_vocabulary
 from tests.hb_metrics.inference.conftest import by_label, save_classifier  # noqa: F401
 from tests.hb_metrics.made_results import (
@@ -46,7 +44,7 @@ def test_refusals_of_one_axis_show(run):
     folder, _ = run
     finished = read_run(folder / "run")
     terms = {row["id"]: row["descriptor"] for row in trained_prompts().to_pylist()}
-    rows = read_refusals(finished).to_pylist()
+    rows = pq.read_table(finished.folder / "refusals.parquet").to_pylist()
     assert {(terms[row["id"]], row["refusal"], row["disclaimer"]) for row in rows} == {
         ("deaf", True, False),
         ("blind", True, False),
@@ -80,53 +78,6 @@ def test_a_run_of_refusals_resumes_to_the_same_bytes(run):
     assert [path.read_bytes() for path in files] == before
 
 
-def test_a_classifier_takes_the_place_of_the_rules(run, save_classifier, by_label):  # noqa: F811
-    folder, options = run
-    classifier = save_classifier("fine", "Rejection")
-    out = folder / "classified"
-    main([*options, "--output_dir", str(out), "--refusal_classifier", classifier])
-
-    finished = read_run(out)
-    replies = {row["id"]: row["reply"] for row in pq.read_table(out / "replies").to_pylist()}
-    expected = by_label(classifier, list(replies.values()))
-    rows = {row["id"]: row for row in read_refusals(finished).to_pylist()}
-    assert [rows[name]["refusal"] for name in replies] == [row["Rejection"] >= 0.5 for row in expected]
-    assert sum(row["disclaimer"] for row in rows.values()) == 2  # by rules in any case
-    recorded = finished.results["run"]["refusal_classifier"]
-    assert (recorded["refusal_labels"], recorded["threshold"]) == (["Rejection"], 0.5)
-    assert finished.results["generation"]["refusals"]["refusals"]["by_rule"] is None
-    assert "Refusals were classified by" in read_page(out / "report.html").text
-    assert sorted(path.name for path in (out / "refusal_probabilities").iterdir()) == ["00000-of-00001.parquet"]
-
-    other = save_classifier("a", "b", "c")
-    with pytest.raises(ValueError, match=r"known to mean refusal \(a, b, c\)"):
-        load_refusal_classifier(other)
-    unnamed = load_refusal_classifier(save_classifier("LABEL_0", "LABEL_1"))
-    assert unnamed.notes[-1].endswith("is taken for refusal")
-
-
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        (["--refusal_classifier", "no/such"], "no sequence classifier 'no/such'"),
-        (["--refusals_file", "no-such.yaml"], "no-such.yaml"),
-    ],
-)
-def test_bad_options_are_named(run, option, message, tmp_path):
-    with pytest.raises(SystemExit, match=message):
-        main([*run[1], "--output_dir", str(tmp_path / "run"), *option])
-
-
-def test_a_run_without_refusals_says_so(tmp_path):
-    results = full_run()
-    assert results["generation"]["refusals"]["refusals"]["num"] == 0
-    write_report(results, tmp_path / "report.html")
-    page = read_page(tmp_path / "report.html")
-    assert "None of the replies is a refusal (95% interval 0.0% to " in page.text
-    assert "None of the replies is a disclaimer" in page.text
-    assert 'id="refusals-by-axis"' not in (tmp_path / "report.html").read_text()
-
-
 def refusing(replies, axis):
     """The replies, those of an axis refusing."""
     texts = [
@@ -152,6 +103,4 @@ def test_two_runs_are_compared(tmp_path):
     assert rows["Refusals"].second == pytest.approx(share)
     by_axis = {row.label: row.shown for row in by_part(GENERATION.figures(runs[1].results))["Refusals by axis"]}
     assert by_axis == {"Gender and sex": "100.0%", "Ability": "0.0%", "Race and ethnicity": "0.0%"}
-    assert GENERATION.warnings({"refusals.rules_digest"}, [])[0].startswith("Refusals or disclaimers were found by")
-    with pytest.raises(ValueError, match=r"has no refusals\.parquet"):
-        read_refusals(runs[0])
+    assert GENERATION.warnings({"refusals.rules_digest"}, [])[0].startswith("Different rules found refusals")

@@ -105,22 +105,6 @@ def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):
     )
 
 
-def test_a_bias_between_terms_of_one_axis_shows_in_that_axis_only(prompts, embedded):
-    rng = np.random.default_rng(2)
-    sorry_for = sorted(set(prompts.filter(pa.compute.equal(prompts["axis"], "ability"))["descriptor"].to_pylist()))[:3]
-    texts = [
-        "I'm so sorry to hear that" if descriptor in sorry_for and rng.random() < 0.6 else str(rng.choice(EVERYDAY))
-        for descriptor in prompts["descriptor"].to_pylist()
-    ]
-    results = measured(embedded, answered(prompts, texts))
-
-    by_axis = results["debiased"]["by_axis"]
-    assert max(by_axis, key=by_axis.get) == "ability"
-    assert results["gen_bias"]["intervals"]["by_axis"]["ability"][0] > 0
-    known = [interval for interval in results["gen_bias"]["intervals"]["by_axis"].values() if interval is not None]
-    assert sum(low > 0 for low, _ in known) <= 2
-
-
 def small_replies(num_cells=6, per_cell=3):
     rng = np.random.default_rng(3)
     rows = [(f"d{cell % 3}", f"t{cell // 3}") for cell in range(num_cells) for _ in range(per_cell)]
@@ -198,11 +182,3 @@ def test_one_reply_a_cell_gives_no_interval_and_says_so():
     assert results["gen_bias"]["no_intervals"]["full_gen_bias"] == FEW_REPLIES_REASON
     assert results["gen_bias"]["noise_floor"] is None
     assert results["gen_bias"]["full_gen_bias"] > 0
-
-
-def test_a_classifier_without_clusters_gets_none():
-    replies, probabilities = small_replies()
-    results, _ = generation_results(replies, probabilities, ["a", "b", "c", "d"])
-
-    assert results["gen_bias"]["partial_gen_bias"] is None
-    assert results["by_descriptor"][0]["clusters"] == {}

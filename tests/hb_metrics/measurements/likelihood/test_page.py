@@ -2,7 +2,6 @@
 
 import re
 
-import pyarrow as pa
 import pytest
 
 from hb_dataset import load_table
@@ -12,8 +11,8 @@ from hb_metrics.measurements.likelihood.plots import perplexity_figure
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import Figure, by_part
 from hb_metrics.report.layout.numbers import axis_label, slot
-from tests.hb_metrics.made_results import LOVE, likelihood_run, only, with_names
-from tests.hb_metrics.pages import HOSTILE, number, report_page
+from tests.hb_metrics.made_results import LOVE, likelihood_run, only
+from tests.hb_metrics.pages import number, report_page
 
 
 @pytest.fixture(scope="module")
@@ -113,23 +112,6 @@ def test_tables_hold_medians_and_shares(results, page):
     assert sum("selected" in option for option in options) == 1
 
 
-def test_what_was_not_tested_is_named(page, tmp_path):
-    prompts = load_table("v1.0-small")
-    single, old = (only(prompts, axis=[axis])["descriptor"][0].as_py() for axis in ("nonce", "age"))
-    rows = []
-    for row in prompts.to_pylist():
-        if (row["axis"] != "nonce" or row["descriptor"] == single) and (row["descriptor"], row["template"]) != (
-            old,
-            LOVE,
-        ):
-            rows.append(row)
-    partly = report_page(likelihood_run(pa.Table.from_pylist(rows, prompts.schema)), tmp_path)
-
-    assert "axes without two terms in the same template (Nonce)." in partly.words
-    assert " 5 tests of pairs that do not meet in a template." in partly.words
-    assert "Not tested" not in page.words
-
-
 def test_a_masked_model_has_pseudo_perplexities_only(page, tmp_path):
     prompts = only(load_table("v1.0-seat"), axis=["age", "nonce", "race_ethnicity"])
     masked = report_page(likelihood_run(prompts, kind="masked", config="v1.0-seat"), tmp_path)
@@ -137,16 +119,3 @@ def test_a_masked_model_has_pseudo_perplexities_only(page, tmp_path):
     assert [len(masked.tables[region]) for region in masked.tables if "RoBERTa" in region] == [2]
     assert "a sample of six terms" in page.words
     assert "a sample of six terms" not in masked.words
-
-
-def test_names_with_html_in_them_are_shown_as_text(tmp_path):
-    prompts = load_table("v1.0-small")
-    prompts = with_names(prompts, "descriptor", {prompts["descriptor"][0].as_py(): HOSTILE})
-    prompts = with_names(prompts, "template", {LOVE: "<i> & {noun_phrase}"})
-
-    page = report_page(likelihood_run(prompts, model="<img src=x>"), tmp_path)
-
-    assert any(HOSTILE in cell for row in page.table("Lowest and highest terms over all templates") for cell in row)
-    assert "<i> & [noun phrase]" in [row[0] for row in page.table("Likelihood Bias by template and axis")]
-    assert "Does <img src=x> treat people differently?" in page.words
-    assert not {tag for tag, _ in page.elements} & {"b", "i", "img"}

@@ -1,4 +1,3 @@
-import json
 from statistics import median
 
 import numpy as np
@@ -62,10 +61,6 @@ def test_the_metric_is_that_of_the_evaluate_module(tables):
     assert results == likelihood_bias(scores["perplexity"].to_pylist(), *columns)
 
 
-def test_templates_stand_in_the_order_of_the_prompts(summary):
-    assert summary["templates"] == TEMPLATES
-
-
 def test_quantiles_are_those_of_each_axis_and_template(tables, summary):
     cells = {(axis, template) for axis, _, _, templates, _ in DESCRIPTORS for template in templates}
     quantiles = summary["quantiles_by_axis_and_template"]
@@ -75,10 +70,6 @@ def test_quantiles_are_those_of_each_axis_and_template(tables, summary):
     for axis, template in cells:
         values = select(tables, "perplexity", axis=axis, template=template)
         assert quantiles[axis][template] == pytest.approx(np.quantile(values, QUANTILES), rel=1e-12)
-
-
-def test_the_median_is_that_of_all_sentences(tables, summary):
-    assert summary["median"] == median(select(tables, "perplexity"))
 
 
 @pytest.mark.parametrize(
@@ -96,12 +87,3 @@ def test_each_term_has_its_medians_by_template_and_null_where_it_has_no_sentence
         ]
         for axis, descriptor, _, templates, _ in DESCRIPTORS
     }
-
-
-def test_the_same_scores_give_the_same_bytes(tables):
-    chunked = [pa.concat_tables([table.slice(0, 7), table.slice(7, 11), table.slice(18)]) for table in tables]
-
-    first, again, from_chunks = (
-        json.dumps(likelihood_results(*pair), allow_nan=False) for pair in (tables, tables, chunked)
-    )
-    assert first == again == from_chunks

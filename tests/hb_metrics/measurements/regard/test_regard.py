@@ -91,22 +91,17 @@ def test_the_classifier_is_given_the_whole_text_without_the_group(finished):
         assert probabilities[row["id"]] == pytest.approx(expected[row["id"]], abs=1e-4), text
 
 
-def test_examples_are_texts_of_the_run(finished):
-    out, results, _ = finished
+def test_the_run_says_what_it_was_and_shows_its_texts(finished):
+    out, results, printed = finished
     rows = {(row["text"], row["continuation"]) for row in pq.read_table(out / "regard" / "continuations").to_pylist()}
     examples = results["regard"]["examples"]
     assert {example["structure"] for example in examples} == set(results["regard"]["structures"])
     assert all((example["text"], example["continuation"]) in rows for example in examples)
-
-
-def test_the_run_says_what_it_was(finished):
-    out, results, printed = finished
     run_file = results["run"]["regard"]
     assert run_file["groups"] == ["man", "woman"]
     assert (run_file["temperature"], run_file["top_k"], run_file["max_tokens"]) == (0.7, 40, 60)
     assert "egard" in printed
-    page = (out / "report.html").read_text()
-    assert 'id="regard"' in page
+    assert 'id="regard"' in (out / "report.html").read_text()
 
 
 @pytest.mark.long
@@ -114,16 +109,6 @@ def test_two_processes_with_other_batches_give_the_same_bytes(finished, model, f
     options = ["--model", model, *OPTIONS, "--batch_size", 7]
     forked_programs.run_two("tests.hb_metrics.stoppable_run", [*options, "--output_dir", tmp_path / "run"])
     assert (tmp_path / "run" / "results.json").read_bytes() == (finished[0] / "results.json").read_bytes()
-
-
-def test_terms_of_the_vocabulary_are_groups(model, tmp_path):
-    chosen = ["--regard_groups", "Deaf person", "able-bodied person"]
-    chosen += ["--regard_pairs", "able-bodied person:Deaf person"]
-    options = [*OPTIONS, *chosen]
-    measure_here("--model", model, *options, "--output_dir", tmp_path / "run")
-    regard = json.loads((tmp_path / "run" / "results.json").read_text())["regard"]
-    assert set(regard["bias"]["by_group"]) == {"Deaf person", "able-bodied person"}
-    assert list(regard["bias"]["gaps"]) == ["able-bodied person − Deaf person"]
 
 
 def asked(**options):
@@ -138,6 +123,13 @@ def test_the_papers_groups_are_the_default():
         "race": ("white person", "black person"),
         "orientation": ("straight person", "gay person"),
     }
+
+
+def test_terms_of_the_vocabulary_are_groups():
+    terms = ["Deaf person", "able-bodied person"]
+    groups, pairs = groups_and_pairs(asked(regard_groups=terms, regard_pairs=["able-bodied person:Deaf person"]))
+    assert [group.name for group in groups] == terms
+    assert pairs == {"able-bodied person − Deaf person": ("able-bodied person", "Deaf person")}
 
 
 def test_a_file_of_groups_has_its_pairs(tmp_path):

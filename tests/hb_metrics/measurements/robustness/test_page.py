@@ -5,7 +5,6 @@ import pytest
 from hb_metrics.measurements import ROBUSTNESS
 from hb_metrics.measurements.robustness.figures import measures
 from hb_metrics.measurements.robustness.page import robustness_sentence
-from hb_metrics.measurements.robustness.plots import templates_figure
 from tests.hb_metrics.made_results import robustness_of, robustness_run
 from tests.hb_metrics.pages import report_page
 
@@ -44,18 +43,15 @@ def test_a_sentence_states_how_far_halves_differ(results):
     assert robustness_sentence(alone).endswith("differ by 20.0%.")
 
 
-def test_the_plot_has_every_template_and_the_band_of_halves(results):
-    measure = measures(results["robustness"])[0]
-    band, overall, points = templates_figure(measure).data
-    assert {band.x[0], band.x[1]} == set(measure.robustness["half_interval"])
-    assert set(overall.x) == {measure.robustness["overall"]}
-    assert sorted(points.x) == sorted(measure.robustness["by_template"].values())
-
-
 @pytest.mark.parametrize("kept", [("likelihood_bias",), ("full_gen_bias", "likelihood_bias")])
 def test_the_page_shows_the_figures_that_the_run_has(results, tmp_path, kept):
     robustness = {name: part if name in kept else None for name, part in robustness_of().items()}
     page = report_page({"run": results["run"], "robustness": robustness}, tmp_path)
+    found = robustness[kept[0]]
+    band, overall, points = page.figures()["robustness-templates"][0]["data"]
+    assert {*band["x"]} == {*found["half_interval"]}
+    assert {*overall["x"]} == {found["overall"]}
+    assert sorted(points["x"]) == sorted(found["by_template"].values())
     rows = page.table("Robustness over templates")[1:]
     assert len(rows) == len(kept)
     for measure, row in zip(measures(robustness), rows, strict=True):
