@@ -27,7 +27,7 @@ def option(default: Any, help: str, **more: Any) -> Any:
 
 @dataclass
 class RunOptions:
-    """Which model is measured, on which prompts, and the options that several measurements share."""
+    """The model, the prompts, and the options that several measurements share."""
 
     model: str = option("embedded", "The model to measure: a Hub id, a local folder, a GGUF file, or 'embedded'.")
     base_url: list[str] | None = option(
