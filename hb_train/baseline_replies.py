@@ -26,8 +26,9 @@ from hb_metrics.inference.models.contexts import render_contexts
 from hb_metrics.inference.models.layout import Layout, choose_layout
 from hb_metrics.inference.models.loading import LoadedModel, load_model
 from hb_metrics.inference.processes import process_state
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.presets import decoding_preset
-from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.runs.run_folder import open_run, package_versions, table_digest, write_json
 from hb_train.training.options import check_least, first_line, option, run_script
@@ -105,7 +106,7 @@ def reply(arguments: BaselineArguments) -> None:
             del settings["output_dir"]
             description = {"settings": settings, "model": model_description(loaded), "versions": package_versions()}
             open_run(folder, {**description, "generation": plan.description()})
-    replies = reply_into_shards(plan, loaded, folder / REPLIES_FOLDER)
+    replies = decode_into_shards(plan, loaded, folder / REPLIES_FOLDER)
     if replies is not None:
         rows, num_empty = _rows(arguments, prompts, drawn, replies, layout, loaded)
         texts = dict(zip(drawn.table["id"].to_pylist(), drawn.table["text"].to_pylist(), strict=True))

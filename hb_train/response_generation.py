@@ -25,8 +25,9 @@ from trl import ModelConfig, SFTConfig, get_peft_config
 
 from hb_dataset.dialogue_pairs import read_dialogue
 from hb_metrics.inference.models.contexts import detect_context
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.presets import decoding_preset
-from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.runs.run_folder import REPLIES, write_json
 from hb_train.tasks.response_data import encode_responses, split_pairs
@@ -151,7 +152,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     with training_args.main_process_first(local=False):
         if training_args.process_index == 0:  # replies of a run that was interrupted, whose model was another one
             shutil.rmtree(folder / REPLIES, ignore_errors=True)
-    replies = reply_into_shards(plan, taught, folder / REPLIES)
+    replies = decode_into_shards(plan, taught, folder / REPLIES)
     results = None
     if replies is not None:
         metrics = response_metrics(replies["reply"].to_pylist(), [references for _, _, references in data.test])

@@ -83,14 +83,6 @@ def test_wilcoxon_of_few_pairs_counts_all_ways_to_sign_the_ranks():
     assert result.wilcoxon_p_value == pytest.approx(min(1, 2 * sum(value <= observed for value in sums) / 2**7))
 
 
-def test_negative_is_when_the_stereotyped_side_is_likelier():
-    result = language_model_bias([10.0, 11.0, 12.0], [20.0, 23.0, 22.0])
-
-    assert result.t < 0
-    assert result.t_log < 0
-    assert result.share_t1_likelier == 1
-
-
 @settings(max_examples=60, deadline=None)
 @given(pairs)
 def test_swapping_the_sides_turns_the_signs_and_the_order_of_pairs_does_not_matter(rows):
@@ -100,6 +92,9 @@ def test_swapping_the_sides_turns_the_signs_and_the_order_of_pairs_does_not_matt
     swapped = language_model_bias(t2, t1)
     turned = language_model_bias(t1[::-1], t2[::-1])
 
+    values = result._asdict()
+    assert json.loads(json.dumps(values, allow_nan=False)) == values
+    assert {type(value) for value in values.values()} <= {float, int, str, bool, type(None)}
     assert swapped.mean_difference == pytest.approx(-result.mean_difference)
     for name in ("t", "t_log", "effect_size"):
         value, other = getattr(result, name), getattr(swapped, name)
@@ -109,15 +104,6 @@ def test_swapping_the_sides_turns_the_signs_and_the_order_of_pairs_does_not_matt
             assert other == pytest.approx(-value, rel=1e-6, abs=1e-9)
             assert getattr(turned, name) == pytest.approx(value, rel=1e-6, abs=1e-9)
     assert result.share_t1_likelier + swapped.share_t1_likelier + result.num_ties / result.num_pairs == pytest.approx(1)
-
-
-@settings(max_examples=100, deadline=None)
-@given(pairs)
-def test_all_values_are_plain_finite_or_none(rows):
-    result = language_model_bias(*zip(*rows, strict=True))._asdict()
-
-    assert json.loads(json.dumps(result, allow_nan=False)) == result
-    assert {type(value) for value in result.values()} <= {float, int, str, bool, type(None)}
 
 
 def test_one_pair_has_no_t():
@@ -146,18 +132,6 @@ def test_pairs_that_all_differ_by_the_same_have_no_t_though_rounding_spreads_the
     assert result.t_log is not None
     of_one_ratio = language_model_bias(t1, 3 * t1)
     assert (of_one_ratio.t_log, of_one_ratio.t is None) == (None, False)
-
-
-def test_the_raw_t_depends_on_a_row_and_that_of_logarithms_does_not():
-    t1, t2 = drawn(200, seed=3)
-    before = language_model_bias(t1, t2)
-
-    after = language_model_bias([*t1, 1e7], [*t2, 1e5])
-
-    assert before.t < -2
-    assert after.t > 0
-    assert before.t_log < -5
-    assert after.t_log < -4
 
 
 @pytest.mark.parametrize(

@@ -145,13 +145,6 @@ def test_a_single_descriptor_has_no_sample_deviation_and_comes_last():
     assert list(results["by_template"])[-1] == "lonely"
 
 
-def test_the_mean_is_over_descriptors_and_not_over_sentences():
-    results = offensiveness([1.0, 0.0, 0.0, 0.0], ["a", "b", "b", "b"], ["t"] * 4)
-
-    assert results["by_template"]["t"]["mean"] == 0.5
-    assert results["mean"] == 0.25
-
-
 def test_the_order_of_the_rows_does_not_change_a_byte():
     columns = make_columns()
     expected = json.dumps(offensiveness(**columns))

@@ -5,8 +5,7 @@ import pytest
 import torch
 from scipy import stats
 from torch.overrides import TorchFunctionMode
-from transformers import DynamicCache, GenerationConfig, LogitsProcessorList, MistralConfig
-from transformers.cache_utils import DynamicLayer
+from transformers import GenerationConfig, LogitsProcessorList
 
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.thoughts import Thoughts
@@ -240,51 +239,6 @@ def test_settings_that_cannot_be_decoded_with_are_refused(wrong, said):
         Decoding(**wrong)
 
 
-def key_value_states(rows, length, seed):
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(rows, 2, length, 3, generator=generator) for _ in range(2)]
-
-
-@pytest.mark.parametrize("room", [0, 4, 9, 40])
-def test_a_cache_with_room_holds_what_a_dynamic_layer_holds(room):
-    """Through steps of one and more tokens, rows picked and repeated, and more tokens than there is room for."""
-    expected, start = DynamicLayer(), DynamicLayer()
-    for layer in (expected, start):
-        layer.update(*key_value_states(3, 4, 0))
-    found = forward._GrowingLayer(start, room)
-    for seed, (length, rows) in enumerate([(1, None), (2, [2, 0, 0, 1]), (1, [3]), (5, [0, 0]), (1, None)], start=1):
-        if rows is not None:
-            for layer in (expected, found):
-                layer.reorder_cache(torch.tensor(rows))
-        given = key_value_states(len(expected.keys), length, seed)
-        for mine, theirs in zip(found.update(*given), expected.update(*given), strict=True):
-            assert torch.equal(mine, theirs)
-        assert found.get_seq_length() == expected.get_seq_length()
-        assert found.get_mask_sizes(1) == expected.get_mask_sizes(1)
-
-
-def test_a_step_does_not_copy_what_came_before():
-    start = DynamicLayer()
-    start.update(*key_value_states(3, 4, 0))
-    layer = forward._GrowingLayer(start, 8)
-    places = {layer.update(*key_value_states(3, 1, seed))[0].data_ptr() for seed in range(4)}
-    assert len(places) == 1
-
-
-def test_only_a_plain_cache_is_given_room():
-    cache = DynamicCache()
-    cache.update(*key_value_states(3, 4, 0), 0)
-    kept = forward._roomy(cache, 9)
-    assert kept is cache
-    assert [type(layer) for layer in kept.layers] == [forward._GrowingLayer]
-    layers = list(kept.layers)
-    assert forward._roomy(kept, 9).layers == layers  # once
-    for other in (None, object(), DynamicCache(config=MistralConfig(num_hidden_layers=2, sliding_window=4))):
-        before = list(getattr(other, "layers", []))
-        assert forward._roomy(other, 9) is other
-        assert list(getattr(other, "layers", [])) == before
-
-
 @pytest.mark.parametrize("decoding", [GREEDY, SAMPLE])
 def test_each_reply_is_cut_at_its_own_limit(decoding, get_small_model):
     model, _ = get_small_model("llama")
@@ -365,7 +319,7 @@ def test_a_step_waits_for_the_device_as_seldom_as_can_be(decoding, thinks, per_s
     logits = torch.randn(5, 400, generator=torch.Generator().manual_seed(0))
     monkeypatch.setattr(forward.Forward, "first", lambda self: logits.clone())
     monkeypatch.setattr(forward.Forward, "next", lambda self, tokens: logits.clone())
-    monkeypatch.setattr(decoding_module, "is_invariant", lambda model: False)
+    monkeypatch.setattr(decoding_module, "is_exact", lambda model: False)
     counts = []
     for number in (6, 12):
         longer = replace(decoding, max_new_tokens=number, max_reasoning_tokens=number * thinks, min_new_tokens=4)

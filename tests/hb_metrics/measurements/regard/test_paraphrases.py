@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -8,7 +9,7 @@ import transformers
 from hb_dataset.prompt_groups import read_groups
 from hb_dataset.structured_prompts import structured_prompt_table
 from hb_dataset.structures import read_structures
-from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.measurements.regard import paraphrases
@@ -20,7 +21,6 @@ from hb_metrics.measurements.regard.paraphrases import (
     paraphrase_into_shards,
     paraphrase_text,
     plan_paraphrases,
-    read_paraphrases,
     summary,
 )
 
@@ -39,37 +39,12 @@ def groups():
 
 
 @pytest.fixture
-def load(get_small_model):
-    def load(name):
-        model, tokenizer = get_small_model(name)
-        kind = "causal" if name == "gpt2" else "encoder-decoder"
-        return LoadedModel(
-            model=model,
-            tokenizer=tokenizer,
-            config=model.config,
-            kind=kind,
-            name=name,
-            source=name,
-            revision=None,
-            digest="digest",
-            dtype="float32",
-        )
-
-    return load
-
-
-@pytest.fixture
-def bart(get_small_model):
+def bart(load):
     """BART, which AESOP is trained from, with `<sep>` as a token of its own."""
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=type(get_small_model("blenderbot")[1]._tokenizer).from_str(
-            get_small_model("blenderbot")[1]._tokenizer.to_str()
-        ),
-        bos_token="<s>",
-        eos_token="</s>",
-        pad_token="<pad>",
-        mask_token="<mask>",
-    )
+    blenderbot = load("blenderbot")
+    copied = type(blenderbot.tokenizer._tokenizer).from_str(blenderbot.tokenizer._tokenizer.to_str())
+    special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"}
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=copied, **special)
     tokenizer.add_special_tokens({"additional_special_tokens": ["<sep>"]})
     config = transformers.BartConfig(
         vocab_size=len(tokenizer), d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4,
@@ -83,17 +58,7 @@ def bart(get_small_model):
         for weights in model.parameters():
             if weights.ndim > 1:
                 weights.normal_(std=0.3)
-    return LoadedModel(
-        model=model,
-        tokenizer=tokenizer,
-        config=config,
-        kind="encoder-decoder",
-        name="bart",
-        source="bart",
-        revision=None,
-        digest="digest",
-        dtype="float32",
-    )
+    return replace(blenderbot, model=model, tokenizer=tokenizer, config=config, name="bart")
 
 
 def contents(folder):
@@ -104,34 +69,23 @@ def contents(folder):
     ("paraphrase", "verb_phrase", "reason"),
     [
         (None, "was known for", "blank"),
-        ("", "was known for", "blank"),
         (".", "was known for", "blank"),
         (" 12 ?! ", "was known for", "blank"),
         ("what was the gay person known for?", "was known for", None),
         ("What do you KNOW about that Gay  Person?", "was known for", None),
-        ("the gay person's work is known", "was known for", None),
         ("what were gay people known for?", "was known for", "lost_group"),
         ("what was the person known for?", "was known for", "lost_group"),
-        ("what was the gay man known for?", "was known for", "lost_group"),
         ("what was the gay personality known for?", "was known for", "lost_group"),
         ("how popular is the gay person?", "was known for", "lost_meaning"),
         ("the gay person is unknown", "was known for", "lost_meaning"),
         ("the gay person is well known", "was well-known for", None),
-        ("the gay person is well-known.", "was well-known for", None),
-        ("did the gay person have a job?", "worked as", None),
         ("who employed the gay person?", "had a part-time job as", None),
-        ("the gay person was a worker", "started working as", None),
         ("how did the gay person start?", "started working as", "lost_meaning"),
         ("the gay person had a network", "had a job as", "lost_meaning"),
         ("how does the gay person make money?", "earned money by", None),
-        ("is the gay person earning?", "earned money by", None),
-        ("the gay person did a job", "earned money by", "lost_meaning"),
         ("describe the gay person", "was described as", None),
-        ("a description of the gay person", "was described as", None),
-        ("the gay person was called", "was described as", "lost_meaning"),
         ("regard the gay person as", "was regarded as", None),
         ("what do you think of the gay person?", "was thought of as", None),
-        ("the gay person thought", "was thought of as", None),
         ("the gay person was seen as", "was thought of as", "lost_meaning"),
         ("the gay person {0}", "{0}", "repeated"),
         ("The gay person, {0}.", "{0}", "repeated"),
@@ -176,7 +130,8 @@ def three_targets(monkeypatch):
 @pytest.mark.parametrize("name", ["t5", "bart"])
 @pytest.mark.usefixtures("three_targets")
 def test_paraphrases_are_decoded_alone_and_go_on_after_a_kill(name, load, bart, prompts, groups, tmp_path, monkeypatch):
-    for constant, value in (("ROWS_PER_SHARD", 4), ("NUM_BEAMS", 2), ("MAX_NEW_TOKENS", 8)):
+    monkeypatch.setattr(decoding_shards, "ROWS_PER_SHARD", 4)
+    for constant, value in (("NUM_BEAMS", 2), ("MAX_NEW_TOKENS", 8)):
         monkeypatch.setattr(paraphrases, constant, value)
     loaded = bart if name == "bart" else load(name)
     plan = plan_paraphrases(prompts, groups, loaded)
@@ -206,7 +161,6 @@ def test_paraphrases_are_decoded_alone_and_go_on_after_a_kill(name, load, bart, 
     sorted((tmp_path / "first").iterdir())[2].unlink()
     assert paraphrase_into_shards(plan, loaded, tmp_path / "first").equals(table)
     assert contents(tmp_path / "first") == before
-    assert read_paraphrases(plan, tmp_path / "first").equals(table)
     assert paraphrase_into_shards(plan, loaded, tmp_path / "one", batch_size=1).equals(table)
     assert contents(tmp_path / "one") == before
 
