@@ -1,13 +1,13 @@
-"""Lets a model reply to prompts without a descriptor, from which `tune.py --method distill` learns.
+"""Samples a model's replies to prompts without a descriptor, from which `tune.py --method distill` learns.
 
     accelerate launch hb_train/baseline_replies.py --model embedded --output_dir baseline/embedded
     accelerate launch hb_train/tune.py --method distill --config hb_train/recipes/embedded.yaml \
         --dataset_name baseline/embedded --output_dir models/embedded-distill
 
-Replies are sampled from the model's whole distribution (temperature 1, all tokens), so that to learn them changes
-nothing by itself. Each is paired with prompts that have a descriptor in the same sentence: the tuned model is to reply
-to these as the model replies without it. `--leave_out v1.0-small` keeps the descriptors of that config from being
-learnt, so that a measurement on it shows what becomes of descriptors that were not trained on.
+Replies are sampled from the model's whole distribution (temperature 1, all tokens), so learning them changes nothing by
+itself. Each reply is paired with prompts that add a descriptor to the same sentence: the tuned model learns to reply to
+them as it replies without the descriptor. `--leave_out v1.0-small` excludes that config's descriptors from training, so
+that a measurement on it shows the effect on unseen descriptors.
 """
 
 import sys
@@ -46,17 +46,15 @@ REPLIES_FOLDER = "replies"
 
 @dataclass
 class BaselineArguments:
-    """The prompts that are replied to, and the replies. run.json records all options but the folder."""
+    """The options of the prompts and replies. run.json records all of them but the folder."""
 
-    output_dir: str = field(metadata={"help": "The folder that the rows are written to; it should be new."})
-    model: str = option(
-        "embedded", "The model that replies, and is to be tuned: a Hub id, a local folder, or embedded."
-    )
-    dataset_config: str = option("v1.0", "The config of the dataset whose descriptors, nouns and templates are used.")
+    output_dir: str = field(metadata={"help": "The folder of the rows; it should be new."})
+    model: str = option("embedded", "The model that replies and will be tuned: a Hub id, a local folder, or embedded.")
+    dataset_config: str = option("v1.0", "The config of the dataset with the descriptors, nouns and templates.")
     leave_out: str | None = option(
-        None, "A config whose descriptors are not trained on, to measure descriptors that were not learnt by heart."
+        None, "A config whose descriptors are left out of training, so that they can be measured as unseen ones."
     )
-    num_replies: int = option(1600, "The number of replies that are sampled.")
+    num_replies: int = option(1600, "The number of sampled replies.")
     max_new_tokens: int = option(24, "The largest number of tokens of a reply.")
     system_prompt: str | None = option(None, "The system message of a chat; by default the template's.")
     context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
@@ -81,8 +79,8 @@ def reply(arguments: BaselineArguments) -> None:
     """Samples the replies, and pairs them with prompts that have a descriptor.
 
     Raises:
-        ValueError: The options, the model and the vocabulary do not go together.
-        OSError: The model or the vocabulary is not there.
+        ValueError: The options, the model and the vocabulary do not fit.
+        OSError: The model does not exist.
     """
     prompts = _prompts(arguments)
     version = version_of(arguments.dataset_config)
@@ -135,7 +133,7 @@ def reply(arguments: BaselineArguments) -> None:
 
 
 def _prompts(arguments: BaselineArguments) -> pa.Table:
-    """The prompts with descriptors that are trained on."""
+    """The prompts with descriptors to train on."""
     allowed = measured_configs()
     if find_config(arguments.dataset_config).name not in allowed:
         raise ValueError(
@@ -174,7 +172,7 @@ def _rows(
     layout: Layout,
     loaded: LoadedModel,
 ) -> tuple[pa.Table, int]:
-    """The rows that are trained on, and how many replies were empty and give none."""
+    """The rows to train on, and the number of empty replies, which give no rows."""
     pairs = list(draw_prompts(drawn, seed=arguments.seed))
     written = np.array([bool(text) for text in replies["reply"].to_pylist()])
     pairs = [pair for pair in pairs if written[pair[0]]]
