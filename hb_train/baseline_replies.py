@@ -1,13 +1,13 @@
-"""Lets a model reply to prompts without a descriptor, from which `tune.py --method distill` learns.
+"""Samples a model's replies to prompts without a descriptor, from which `tune.py --method distill` learns.
 
     accelerate launch hb_train/baseline_replies.py --model embedded --output_dir baseline/embedded
     accelerate launch hb_train/tune.py --method distill --config hb_train/recipes/embedded.yaml \
         --dataset_name baseline/embedded --output_dir models/embedded-distill
 
-Replies are sampled from the model's whole distribution (temperature 1, all tokens), so that to learn them changes
-nothing by itself. Each is paired with prompts that have a descriptor in the same sentence: the tuned model is to reply
-to these as the model replies without it. `--leave_out v1.0-small` keeps the descriptors of that config from being
-learnt, so that a measurement on it shows what becomes of descriptors that were not trained on.
+Replies are sampled from the model's whole distribution (temperature 1, all tokens), so learning them changes nothing by
+itself. Each reply is paired with prompts that add a descriptor to the same sentence: the tuned model learns to reply to
+them as it replies without the descriptor. `--leave_out v1.0-small` excludes that config's descriptors from training, so
+that a measurement on it shows the effect on unseen descriptors.
 """
 
 import sys
@@ -26,8 +26,9 @@ from hb_metrics.inference.models.contexts import render_contexts
 from hb_metrics.inference.models.layout import Layout, choose_layout
 from hb_metrics.inference.models.loading import LoadedModel, load_model
 from hb_metrics.inference.processes import process_state
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.presets import decoding_preset
-from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.runs.run_folder import open_run, package_versions, table_digest, write_json
 from hb_train.training.options import check_least, first_line, option, run_script
@@ -45,17 +46,15 @@ REPLIES_FOLDER = "replies"
 
 @dataclass
 class BaselineArguments:
-    """The prompts that are replied to, and the replies. run.json records all options but the folder."""
+    """The options of the prompts and replies. run.json records all of them but the folder."""
 
-    output_dir: str = field(metadata={"help": "The folder that the rows are written to; it should be new."})
-    model: str = option(
-        "embedded", "The model that replies, and is to be tuned: a Hub id, a local folder, or embedded."
-    )
-    dataset_config: str = option("v1.0", "The config of the dataset whose descriptors, nouns and templates are used.")
+    output_dir: str = field(metadata={"help": "The folder of the rows; it should be new."})
+    model: str = option("embedded", "The model that replies and will be tuned: a Hub id, a local folder, or embedded.")
+    dataset_config: str = option("v1.0", "The config of the dataset with the descriptors, nouns and templates.")
     leave_out: str | None = option(
-        None, "A config whose descriptors are not trained on, to measure descriptors that were not learnt by heart."
+        None, "A config whose descriptors are left out of training, so that they can be measured as unseen ones."
     )
-    num_replies: int = option(1600, "The number of replies that are sampled.")
+    num_replies: int = option(1600, "The number of sampled replies.")
     max_new_tokens: int = option(24, "The largest number of tokens of a reply.")
     system_prompt: str | None = option(None, "The system message of a chat; by default the template's.")
     context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
@@ -80,8 +79,8 @@ def reply(arguments: BaselineArguments) -> None:
     """Samples the replies, and pairs them with prompts that have a descriptor.
 
     Raises:
-        ValueError: The options, the model and the vocabulary do not go together.
-        OSError: The model or the vocabulary is not there.
+        ValueError: The options, the model and the vocabulary do not fit.
+        OSError: The model does not exist.
     """
     prompts = _prompts(arguments)
     version = version_of(arguments.dataset_config)
@@ -105,7 +104,7 @@ def reply(arguments: BaselineArguments) -> None:
             del settings["output_dir"]
             description = {"settings": settings, "model": model_description(loaded), "versions": package_versions()}
             open_run(folder, {**description, "generation": plan.description()})
-    replies = reply_into_shards(plan, loaded, folder / REPLIES_FOLDER)
+    replies = decode_into_shards(plan, loaded, folder / REPLIES_FOLDER)
     if replies is not None:
         rows, num_empty = _rows(arguments, prompts, drawn, replies, layout, loaded)
         texts = dict(zip(drawn.table["id"].to_pylist(), drawn.table["text"].to_pylist(), strict=True))
@@ -134,7 +133,7 @@ def reply(arguments: BaselineArguments) -> None:
 
 
 def _prompts(arguments: BaselineArguments) -> pa.Table:
-    """The prompts with descriptors that are trained on."""
+    """The prompts with descriptors to train on."""
     allowed = measured_configs()
     if find_config(arguments.dataset_config).name not in allowed:
         raise ValueError(
@@ -173,7 +172,7 @@ def _rows(
     layout: Layout,
     loaded: LoadedModel,
 ) -> tuple[pa.Table, int]:
-    """The rows that are trained on, and how many replies were empty and give none."""
+    """The rows to train on, and the number of empty replies, which give no rows."""
     pairs = list(draw_prompts(drawn, seed=arguments.seed))
     written = np.array([bool(text) for text in replies["reply"].to_pylist()])
     pairs = [pair for pair in pairs if written[pair[0]]]

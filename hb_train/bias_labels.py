@@ -2,14 +2,14 @@
 
     python hb_train/bias_labels.py --run_dir runs/gpt2 --beta auto --output_dir labels/gpt2
 
-From the folder of a run of `measure.py` with replies and style vectors: the bias value of each reply, a tag ("bias"
-above β, else "no_bias"), and rows of prompt and completion in TRL's format (Smith et al., 2022, C.1). The prompt
-is the context that the model replied to, with the tag as its last word. `--beta 0.0003` sets β,
-and `--beta_quantile 0.5` tags the upper half.
+Reads a run of `measure.py` with replies and style vectors. Computes the bias value of each reply, tags the reply
+("bias" above β, else "no_bias"), and writes rows of prompt and completion in TRL's format (Smith et al., 2022, C.1).
+The prompt is the context that the model replied to, with the tag as its last word. `--beta 0.0003` sets β, and
+`--beta_quantile 0.5` tags the upper half "bias".
 
-Before anything is tuned it computes what a model that learnt the labels perfectly would gain: the ceiling of the
-labels. `--beta auto` takes the β of the lowest ceiling; if none is lower than the bias of all replies beyond chance, it
-writes no labels and ends with exit status 3.
+Before tuning, it computes the ceiling of the labels: the bias of a model that learnt them perfectly. `--beta auto`
+takes the β with the lowest ceiling. If no ceiling is below the bias of all replies beyond chance, the script writes no
+labels and ends with exit status 3.
 """
 
 import shutil
@@ -40,29 +40,27 @@ NO_GAIN_STATUS = 3
 
 @dataclass
 class LabelArguments:
-    """What to label, and how. All of it is recorded in run.json but folders and the model."""
+    """The options of labelling. run.json records all of them but the folders and the model."""
 
     # Not `--run`, which `torchrun` takes for one of its own options.
     run_dir: str = field(
         metadata={"help": "The folder of the run of measure.py whose replies are labelled; it needs style vectors."}
     )
-    output_dir: str = field(metadata={"help": "The folder that the labels are written to; it should be new."})
+    output_dir: str = field(metadata={"help": "The folder of the labels; it should be new."})
     alpha: Literal[0, 1, 2] = option(0, "The exponent α of the bias value: 0 (as in the paper), 1 or 2.")
     # In this order, `HfArgumentParser` reads it as a string.
     beta: float | str | None = option(
         None,
-        'The threshold β: replies with a larger bias value are tagged "bias". The paper has 0.0003 and '
-        "0.0030; auto: the value of the lowest ceiling.",
+        'The threshold β: replies with a larger bias value are tagged "bias". The paper uses 0.0003 and 0.0030; '
+        "auto takes the value with the lowest ceiling.",
     )
     beta_quantile: float | None = option(
         None,
-        "Chooses β so that this share of the replies, between 0 and 1, is at or below it; give it instead of --beta.",
+        "The share of the replies, between 0 and 1, that is at or below β; set it instead of --beta.",
     )
-    accept_no_gain: bool = option(
-        False, "Whether --beta auto labels even if no ceiling is below the bias of all replies."
-    )
+    accept_no_gain: bool = option(False, "Label with --beta auto even if no ceiling is below the bias of all replies.")
     seed: int = option(0, "The seed that chooses the prompts held out for validation.")
-    model: str | None = option(None, "The folder or Hub id of the model that replied, if it is not where it was then.")
+    model: str | None = option(None, "The folder or Hub id of the model that replied, if it has moved since.")
     trust_remote_code: bool = option(False, "Whether Python code that comes with the model may run on this machine.")
 
     def __post_init__(self) -> None:
@@ -93,8 +91,8 @@ def label(arguments: LabelArguments) -> None:
 
     Raises:
         ValueError: The run cannot be labelled, or β tags all or none of its replies.
-        SystemExit: With `NO_GAIN_STATUS`: β is to be chosen, and none has a ceiling below the bias of all replies.
-        OSError: The run or its model is not there.
+        SystemExit: With `NO_GAIN_STATUS`: β is auto, and no ceiling is below the bias of all replies.
+        OSError: The run or its model does not exist.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
     from hb_metrics.inference.models.chats import recorded_chat
@@ -160,7 +158,7 @@ def _labels_and_ceiling(
     if not ceiling.helps and not arguments.accept_no_gain:
         print(
             "bias_labels.py: no labels were written, because a model that learnt them perfectly would not be less "
-            "biased beyond chance; make more replies (--replies_per_cell), or label anyway with --accept_no_gain, "
+            "biased beyond chance; measure more replies (--replies_per_cell), or label anyway with --accept_no_gain, "
             "--beta or --beta_quantile",
             file=sys.stderr,
         )
@@ -169,13 +167,13 @@ def _labels_and_ceiling(
 
 
 def _share_unbiased(labels: Labels) -> float:
-    """The share tagged "no_bias"; if one of those that every ceiling has is so near as to be the same, that one."""
+    """The share tagged "no_bias", as one of `SHARES` where it is equal but for rounding."""
     share = 1 - float(labels.is_biased.mean())
     return next((known for known in SHARES if abs(known - share) < _NEAR), share)
 
 
 def _summary(ceiling: Ceiling, labels: Labels) -> dict[str, Any]:
-    """What a tuned model's card shows of the ceiling: of all replies, and of those tagged "no_bias"."""
+    """The part of the ceiling in a tuned model's card: all replies, and the replies tagged "no_bias"."""
     share = ceiling.lowest if labels.beta is None else _share_unbiased(labels)
     point = min(ceiling.curve, key=lambda point: abs(point.share - (share or 1)))
     return {"all": ceiling.curve[0]._asdict(), "no_bias": point._asdict(), "helps": ceiling.helps}

@@ -3,12 +3,12 @@ r"""Mitigates a model's bias in several ways and measures each, side by side: `-
     holistic-bias tune --compare --model embedded --output_dir runs/tune
     holistic-bias debias --compare --model embedded --reddit_folder RedditBias --bias_type religion1
 
-`tune --compare` has in one table: the model before; a system prompt, which costs nothing; another method than the
-paper's (distillation, which needs no labels, or KTO); the paper's bias tuning (Smith et al., 2022, section 4) and its
-ablation without labels. It labels replies to other prompts than it measures, drawn from the model's whole distribution,
-because replies drawn more sharply make the model sharper. Where labels cannot help (exit status 3 of bias_labels.py) it
-ends with what needs none. `debias --compare` has the model before and after each of four methods (Barikeri et al.,
-2021), and their costs.
+`tune --compare` writes one table of the untuned model, a system prompt, which costs nothing, another method than the
+paper's (distillation, which needs no labels, or KTO), the paper's bias tuning (Smith et al., 2022, section 4) and its
+ablation without labels. The labelled replies answer other prompts than the measured ones. They are sampled from the
+model's whole distribution, because sharper samples make the tuned model sharper. If labels cannot help (exit status 3
+of bias_labels.py), the comparison ends with the methods that need none. `debias --compare` measures the model before
+and after each of four methods (Barikeri et al., 2021), with their costs.
 
 Each step is a script in its own process and folder. The same command resumes an interrupted comparison.
 """
@@ -26,7 +26,7 @@ from hb_train.debiasing.arguments import METHODS
 from hb_train.training.options import first_line, run_script
 from hb_train.tuning.labels import LABELS_FILE
 
-# Labelled are replies to other prompts than the measured ones (another seed), from the model's whole distribution.
+# The labelled replies answer other prompts than the measured ones (another seed).
 LABELLED = (
     *("--seed", "1", "--temperature", "1", "--top_k", "0", "--top_p", "1"),
     *("--reply", "whole", "--max_new_tokens", "24"),
@@ -38,13 +38,13 @@ RECIPE = str(Path(__file__).parent / "recipes" / "embedded.yaml")
 def tune_main(argv: Sequence[str]) -> None:
     """Reads the options of `tune --compare`, and runs its steps."""
     parser = _parser("tune", "runs/tune")
-    parser.add_argument("--dataset_config", default="v1.0-small", help="The config that is measured.")
+    parser.add_argument("--dataset_config", default="v1.0-small", help="The measured config.")
     parser.add_argument("--recipe", default=RECIPE, help="The options of tune.py, in YAML.")
     parser.add_argument("--method", default="distill", choices=("distill", "kto", "none"), help="The other method.")
     parser.add_argument(
         "--system_prompt",
         default="Reply in the same way whoever you are talking to.",
-        help="The system prompt of the baseline that costs nothing; '' for a model that is given no chat.",
+        help="The system prompt of the baseline; '' leaves it out, for a model without a chat template.",
     )
     parser.add_argument("--beta", default="auto", help="The threshold β of the labels, as in bias_labels.py.")
     _add_words(parser, "measure", "each measurement")
@@ -103,7 +103,7 @@ def compare_tuning(options: argparse.Namespace) -> None:
     label = ["--run_dir", folder / "labelled", "--beta", options.beta, "--output_dir", folder / "labels"]
     run_step("hb_train.bias_labels", *label, *options.label_args, launch=False, allowed=(NO_GAIN_STATUS,))
     if not (folder / "labels" / LABELS_FILE).exists():
-        print("to tune with labels all the same, give the same command with --label_args=--accept_no_gain")
+        print("to tune with labels anyway, run the same command with --label_args=--accept_no_gain")
         print(f"the measurements: {folder / PAGE_FILE if len(runs) > 1 else folder / 'before' / 'report.html'}")
         return
     if options.method == "kto":
@@ -120,7 +120,7 @@ def compare_tuning(options: argparse.Namespace) -> None:
 
 
 def compare_debiasing(options: argparse.Namespace) -> None:
-    """Measures a model, and what each debiasing method makes of it."""
+    """Measures a model before and after each debiasing method."""
     name = f"{Path(options.model).name}-{options.bias_type}"
     folder = Path(options.output_dir or f"runs/debias/{name}")
     data = ["--bias_type", options.bias_type, "--reddit_folder", options.reddit_folder]
@@ -156,7 +156,7 @@ def run_step(module: str, *words: str | Path, launch: bool = True, allowed: Sequ
     print(f"$ {shlex.join(command[1 + len(launcher) :])}", flush=True)
     status = subprocess.run(command).returncode
     if status not in (0, *allowed):
-        raise SystemExit(f"{module} ended with exit status {status}; to resume, give the same command again")
+        raise SystemExit(f"{module} ended with exit status {status}; to resume, run the same command again")
 
 
 def _write_card(model: Path, runs: dict[str, Path]) -> None:

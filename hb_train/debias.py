@@ -6,11 +6,11 @@ r"""Debiases a causal language model on phrases of a bias type (Barikeri et al.,
 `lmd`, `add` and `hd` learn λ_LM·L_LM + λ_D·L_D on the stereotyped phrases (text_t1); `cda` learns L_LM on them and
 their counterfactual twins. For phrases of your own: `--train_file`, `--validation_file`. The paper's settings (5.1) are
 the defaults: two epochs, Adam at 5e-5 (constant: the paper names no schedule), no weight decay; `sweep.py --script
-debias` runs its grid of the rest. The model of the last step is kept, as in the paper: the lowest validation perplexity
-would favour the least debiased model. debias.json has the bias on the validation pairs and the perplexity of other
-people's text, before and after. The same command resumes an interrupted run.
+debias` runs its grid of the other settings. The model of the last step is kept, as in the paper: the lowest validation
+perplexity would favour the least debiased model. debias.json has the bias on the validation pairs and the perplexity of
+other people's text, before and after. The same command resumes an interrupted run.
 
-`--compare` debiases in four ways and measures each with its costs. It has other options: `debias.py --compare --help`.
+`--compare` debiases in four ways and measures each model with its costs. Its options: `debias.py --compare --help`.
 """
 
 import math
@@ -95,11 +95,11 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     """Debiases a model, and saves it with its bias before and after.
 
     Returns:
-        The content of debias.json; `None`: it was there already.
+        The content of debias.json; `None`: the run was finished already.
 
     Raises:
-        ValueError: The model, the phrases and the options do not go together, or training diverged.
-        OSError: The model or the phrases are not there.
+        ValueError: The model, the phrases and the options do not fit, or training diverged.
+        OSError: The model or the phrases do not exist.
     """
     _check_options(arguments, training_args, model_args)
     use_all_cores(training_args)
@@ -218,7 +218,7 @@ def _check_options(arguments: DebiasArguments, training_args: SFTConfig, model_a
             raise ValueError(f"--{name} is an option of method {method}; leave it out with method {arguments.method}")
     own_files = {arguments.train_file is None, arguments.validation_file is None}
     if own_files != {arguments.reddit_folder is not None}:
-        raise ValueError("the phrases are not clear; set either --reddit_folder, or --train_file and --validation_file")
+        raise ValueError("phrases need one source; set --reddit_folder, or --train_file and --validation_file")
 
 
 def _read_phrases(arguments: DebiasArguments, specification: BiasSpecification) -> dict[str, Phrases]:
@@ -270,7 +270,7 @@ def _trainer(
 
 
 def _digest(content: Any) -> str:
-    """A digest for the record instead of the phrases themselves, which are hurtful as a rule."""
+    """A digest for the record instead of the phrases themselves, because most are hurtful."""
     return sha256(repr(content).encode()).hexdigest()
 
 

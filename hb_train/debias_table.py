@@ -68,7 +68,7 @@ def debias_table(folder: Path) -> str:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    """A results file; of the results of a run, the part on RedditBias; empty if the file is not there."""
+    """Reads a results file, and of a run's results the part on RedditBias; empty if the file does not exist."""
     if not path.is_file():
         return {}
     content: dict[str, Any] = read_json(path)

@@ -1,14 +1,14 @@
-r"""Teaches a model to track what a user wants, and measures how well it does (Barikeri et al., 2021, section 3, "DST").
+r"""Teaches a model to track a user's wishes, and measures the result (Barikeri et al., 2021, section 3, "DST").
 
     accelerate launch hb_train/dialog_state_tracking.py --model_name_or_path microsoft/DialoGPT-small \
         --dialogues MULTIWOZ2.0 --output_dir tasks/dst
 
-Does the user want this value of this slot? The model is given the system's words, the user's answer, and domain, slot
-and value; a feed-forward classifier on its hidden state of the last token says yes or no, and the whole is trained
-by binary cross-entropy. The paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128
+Does the user want this value of this slot? The model reads the system's words, the user's answer, and domain, slot and
+value. A feed-forward classifier on its hidden state of the last token says yes or no, and the whole is trained by
+binary cross-entropy. The paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128
 tokens, 48 rows a step, which all processes share. `tasks/state_questions.py` describes the questions. Without
-`--dialogues` they are about made-up dialogues, far easier than people's, and few enough for two CPU cores. dst.json has
-F1 and accuracy on the test split.
+`--dialogues` they are about made-up dialogues, far easier than real ones, and few enough for two CPU cores. dst.json
+has F1 and accuracy on the test split.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class StateTrackingArguments:
     """This script's options, besides those of transformers."""
 
     model_name_or_path: str | None = option(
-        None, "The model: a Hub id, a local folder or 'embedded'. Of an encoder-decoder model the encoder is used."
+        None, "The model: a Hub id, a local folder or 'embedded'. Encoder-decoder models contribute their encoder."
     )
     model_revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
     trust_remote_code: bool = option(False, "Whether Python code that comes with the model may run on this machine.")
@@ -51,10 +51,10 @@ class StateTrackingArguments:
         MADE_UP,
         "The dialogues: 'made-up', or the folder of MultiWOZ 2.0 or 2.1.",
     )
-    num_train: int | None = option(960, "The number of questions to train on, drawn at random; with 0 it is all.")
-    num_test: int | None = option(480, "The number of questions to evaluate on, drawn at random; with 0 it is all.")
+    num_train: int | None = option(960, "The number of training questions, drawn at random; 0 takes all.")
+    num_test: int | None = option(480, "The number of test questions, drawn at random; 0 takes all.")
     max_length: int = option(
-        128, "The largest number of tokens of a question; the dialogue before it is cut at its beginning."
+        128, "The maximum length of a question, in tokens; longer ones lose the beginning of their dialogue."
     )
 
     def __post_init__(self) -> None:
@@ -92,11 +92,11 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
     """Trains and evaluates; writes dst.json.
 
     Returns:
-        The content of dst.json, on the main process; `None` on all others, and where it was there already.
+        The content of dst.json, on the main process; `None` on all others, and if the run was finished already.
 
     Raises:
-        ValueError: The model, the dialogues and the options do not go together, or training diverged.
-        OSError: The model or the dialogues are not there.
+        ValueError: The model, the dialogues and the options do not fit, or training diverged.
+        OSError: The model or the dialogues do not exist.
     """
     check_given(model_name_or_path=arguments.model_name_or_path)
     use_all_cores(training_args)

@@ -50,7 +50,7 @@ def write_model_card(
 
     Args:
         folder: The model's folder.
-        tuning: How it must be asked, and how it was tuned.
+        tuning: The record of its tuning.
         runs: Run folders to show the figures of, the one before tuning first; none: the card states that nothing was
             measured.
         names: The names of the runs; `None`: their models and tags.

@@ -1,4 +1,4 @@
-r"""Teaches a model to respond as people do, and measures how near it comes (Barikeri et al., 2021, section 3, "CRG").
+r"""Teaches a model to respond like people, and scores its responses (Barikeri et al., 2021, section 3, "CRG").
 
     accelerate launch hb_train/response_generation.py --model_name_or_path microsoft/DialoGPT-small \
         --dialogues train.convos.txt --output_dir tasks/crg
@@ -25,8 +25,9 @@ from trl import ModelConfig, SFTConfig, get_peft_config
 
 from hb_dataset.dialogue_pairs import read_dialogue
 from hb_metrics.inference.models.contexts import detect_context
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.presets import decoding_preset
-from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.runs.run_folder import REPLIES, write_json
 from hb_train.tasks.response_data import encode_responses, split_pairs
@@ -52,12 +53,12 @@ class ResponseArguments:
 
     dialogues: str | None = option(
         None,
-        "A convos.txt of DSTC-7, or a CSV, JSONL or Parquet file with the columns prompt and reply; by "
-        "default the pairs are from chitchat-dataset.",
+        "A convos.txt of DSTC-7, or a CSV, JSONL or Parquet file with the columns prompt and reply. Default: pairs of "
+        "chitchat-dataset.",
     )
-    num_pairs: int = option(1000, "The number of pairs of prompt and reply, for training and test together.")
-    num_test: int = option(200, "The number of prompts in the test split, which has all of their replies.")
-    max_new_tokens: int = option(40, "The largest number of tokens of a response, at which it is cut.")
+    num_pairs: int = option(1000, "The number of prompt–reply pairs for training and test together.")
+    num_test: int = option(200, "The number of test prompts; all of their replies are references.")
+    max_new_tokens: int = option(40, "The maximum length of a response, in tokens.")
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is below 1."""
@@ -98,11 +99,11 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     """Trains, generates and measures; writes crg.json.
 
     Returns:
-        The content of crg.json, on the main process; `None` on all others, and where it was there already.
+        The content of crg.json, on the main process; `None` on all others, and if the run was finished already.
 
     Raises:
-        ValueError: The model, the data and the options do not go together, or training diverged.
-        OSError: The model or the data is not there.
+        ValueError: The model, the data and the options do not fit, or training diverged.
+        OSError: The model or the data does not exist.
     """
     decoding = decoding_preset("greedy", max_new_tokens=arguments.max_new_tokens)
     use_all_cores(training_args)
@@ -151,7 +152,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     with training_args.main_process_first(local=False):
         if training_args.process_index == 0:  # replies of a run that was interrupted, whose model was another one
             shutil.rmtree(folder / REPLIES, ignore_errors=True)
-    replies = reply_into_shards(plan, taught, folder / REPLIES)
+    replies = decode_into_shards(plan, taught, folder / REPLIES)
     results = None
     if replies is not None:
         metrics = response_metrics(replies["reply"].to_pylist(), [references for _, _, references in data.test])

@@ -3,8 +3,8 @@ r"""Trains a style classifier for `measure.py --style_classifier`, and measures 
     accelerate launch hb_train/style_classifier.py --model_name_or_path FacebookAI/roberta-base \
         --dataset replies.csv --label_column style --output_dir classifiers/mine
 
-It takes any encoder of the Hub, and any texts with one label each: a CSV, TSV, JSON, JSONL or Parquet file, a folder or
-a dataset of the Hub. A tenth of each label's texts is held out to calibrate, and again to test; a temperature is
+It takes any encoder of the Hub, and texts with one label each: a CSV, TSV, JSON, JSONL or Parquet file, a folder or a
+dataset of the Hub. A tenth of each label's texts is held out to calibrate, and again to test; a temperature is
 fitted on the calibration rows and put into the weights. The folder has the classifier and a card with its accuracy,
 calibration and identity leakage: how far probabilities move when only the term in a text changes. classifier.json
 records all figures. The same command resumes an interrupted training.
@@ -61,8 +61,8 @@ class StyleClassifierArguments:
     dataset_config: str | None = option(None, "The config of a dataset that has several.")
     text_column: str = option("text", "The column of the texts.")
     label_column: str = option("label", "The column of the labels, one style per text.")
-    max_length: int = option(128, "The largest number of tokens of a text in training; a longer one is cut.")
-    vocabulary: str = option("v1.0", "The version of the vocabulary whose terms leakage is measured over.")
+    max_length: int = option(128, "The maximum length of a training text, in tokens; longer ones are cut.")
+    vocabulary: str = option("v1.0", "The version of the vocabulary with the terms that measure leakage.")
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a text would have nearly no token."""
@@ -70,7 +70,7 @@ class StyleClassifierArguments:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Reads the options, trains, and prints how good the classifier is and where it is."""
+    """Reads the options, trains, and prints the classifier's accuracy and folder."""
     words = sys.argv[1:] if argv is None else argv
     run_script("style_classifier.py", lambda: train_classifier(*parse_options(words)))
 
@@ -99,11 +99,11 @@ def train_classifier(arguments: StyleClassifierArguments, training_args: Trainin
     """Trains, calibrates, tests, and measures leakage; writes the classifier, its card and classifier.json.
 
     Returns:
-        The content of classifier.json, on the main process; `None` on all others, and where it was there already.
+        The content of classifier.json, on the main process; `None` on all others, and if the run was finished already.
 
     Raises:
-        ValueError: The encoder, the rows and the options do not go together, or training diverged.
-        OSError: The encoder or the rows are not there.
+        ValueError: The encoder, the rows and the options do not fit, or training diverged.
+        OSError: The encoder or the rows do not exist.
     """
     check_given(model_name_or_path=arguments.model_name_or_path, dataset=arguments.dataset)
     encoder, dataset = str(arguments.model_name_or_path), str(arguments.dataset)

@@ -5,18 +5,18 @@ r"""Fine-tunes a language model on labelled replies, so that it can be asked for
 
 With LoRA: add `--use_peft --learning_rate 3e-4`. Without tags, the paper's self-chat tuning: add `--labels none`. The
 dataset is a folder of `bias_labels.py`. TRL's SFTTrainer tunes causal models, transformers' Seq2SeqTrainer
-encoder–decoder ones; only replies are learnt; the checkpoint of the lowest validation perplexity is kept. An
-interrupted tuning resumes from its last checkpoint when the same command is given again. The folder records how the
-model must be asked, and `measure.py --model FOLDER` asks it so.
+encoder–decoder ones. Only replies are learnt, and the checkpoint with the lowest validation perplexity is kept. The
+same command resumes an interrupted tuning. The folder records how the model must be asked, and
+`measure.py --model FOLDER` asks it so.
 
-`--method kto` tunes by preference instead of the paper's tags: replies tagged "no_bias" become likelier and those
-tagged "bias" less likely, without a tag, while the divergence from the model before stays small. It has TRL's options
-(`--method kto --help`) and keeps the checkpoint of the lowest validation loss.
+`--method kto` tunes by preference instead of the paper's tags: replies tagged "no_bias" become likelier and "bias"
+replies less likely, in prompts without tags, while the model stays near the untuned one. It has TRL's options
+(`--method kto --help`) and keeps the checkpoint with the lowest validation loss.
 
 `--method distill` needs no labels: the model learns to reply to a prompt with a descriptor as it replied itself to the
 same prompt without it. Its dataset is a folder of `baseline_replies.py`.
 
-`--compare` labels, tunes in several ways and measures each. It has other options: `tune.py --compare --help`.
+`--compare` labels, tunes in several ways and measures each model. Its options: `tune.py --compare --help`.
 """
 
 import argparse
@@ -69,7 +69,7 @@ class TuneArguments:
     """This script's options, besides TRL's."""
 
     dataset_name: str | None = option(
-        None, "The folder of bias_labels.py or, for method distill, of baseline_replies.py."
+        None, "The folder that bias_labels.py, or for method distill baseline_replies.py, has written."
     )
     method: Literal["sft", "kto", "distill"] = option(
         "sft",
@@ -81,15 +81,15 @@ class TuneArguments:
     )
     early_stopping_patience: int = option(
         3,
-        "The number of evaluations in a row without a lower validation perplexity (other methods: loss) "
-        "after which tuning stops; with 0 it never does.",
+        "Stop after this number of evaluations in a row without a lower validation perplexity (other methods: "
+        "loss); 0 disables early stopping.",
     )
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` if a number is negative, or the labels do not go with the method."""
+        """Raises `ValueError` if a number is negative, or the method has no labels to leave out."""
         check_least(self, early_stopping_patience=0)
         if self.method != "sft" and self.labels == "none":
-            raise ValueError(f"--labels none goes with method sft, and the method is {self.method}; leave one out")
+            raise ValueError(f"--labels none needs method sft, and the method is {self.method}; leave one of them out")
 
     def tag(self) -> str | None:
         """The tag that the tuned model must be asked with."""
@@ -134,7 +134,7 @@ def given_method(argv: Sequence[str]) -> str:
 
     Raises:
         ValueError: The file has no options.
-        OSError: The file is not there.
+        OSError: The file does not exist.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--method")
@@ -156,8 +156,8 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     """Tunes a model and saves it with how it must be asked.
 
     Raises:
-        ValueError: The model, the rows and the options do not go together, or training diverged.
-        OSError: The model or the rows are not there.
+        ValueError: The model, the rows and the options do not fit, or training diverged.
+        OSError: The model or the rows do not exist.
     """
     from transformers import EarlyStoppingCallback, set_seed
 
@@ -213,7 +213,7 @@ def _check_options(
     check_given(dataset_name=arguments.dataset_name)
     if training_args.eval_strategy == "no" or not training_args.load_best_model_at_end:
         raise ValueError(
-            f"the checkpoint of the lowest validation {measure} is kept, which needs evaluations; leave out "
+            f"keeping the checkpoint with the lowest validation {measure} needs evaluations; leave out "
             "--eval_strategy no and --load_best_model_at_end false"
         )
 
@@ -276,8 +276,8 @@ def _print_curve(trainer: "Trainer", measure: str) -> None:
         print(f"  {entry['step']:>6}  {value}")
     if not is_gain(curve, measure):
         print(
-            f"no step has a lower validation {measure} than the model before tuning: what was learnt does not carry "
-            "over to other rows; try fewer steps, a smaller --learning_rate or more rows"
+            f"no step has a lower validation {measure} than the untuned model, so the tuning does not carry over to "
+            "other rows; try fewer steps, a smaller --learning_rate or more rows"
         )
 
 

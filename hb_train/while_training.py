@@ -41,17 +41,17 @@ logger = logging.getLogger(__name__)
 class GenBiasCallback(TrainerCallback):
     """Measures a model at each evaluation: `trainer.add_callback(GenBiasCallback(trainer))`.
 
-    The same prompts are replied to each time, with the same random draws. The figures are logged by the trainer and are
-    among the metrics of the evaluation: `eval_full_gen_bias` (debiased, ×1000) and its interval, `_low` and `_high`,
+    Each evaluation replies to the same prompts with the same random draws. The trainer logs the figures, which are also
+    metrics of the evaluation: `eval_full_gen_bias` (debiased, ×1000) and its interval, `_low` and `_high`,
     `eval_offensive_share`, `eval_mean_offensiveness`, `eval_distinct_share` and `eval_num_replies` (non-empty ones).
-    A figure that the replies do not allow is NaN among the metrics, where no checkpoint is best by it, and not logged.
+    A figure that cannot be computed is not logged, and NaN among the metrics, so that no checkpoint is selected by it.
 
     Args:
         trainer: The trainer that it is added to.
-        num_replies: Replies at each evaluation, about. 312 are to one term of each axis.
-        replies_per_cell: Of these, to each term in each template; intervals need 4.
-        num_templates: Templates.
-        prompts: The prompts they are drawn from: as `--dataset_config` of `measure.py`, or a table of prompts with the
+        num_replies: The approximate number of replies at each evaluation. 312 cover one term of each axis.
+        replies_per_cell: The number of replies to each term in each template; intervals need 4.
+        num_templates: The number of templates.
+        prompts: The prompts to draw from: as `--dataset_config` of `measure.py`, or a table of prompts with the
             plural forms of terms (`with_plurals`).
         seed: The seed of prompts and samples.
         style_classifier: As `--style_classifier` of `measure.py`.
@@ -60,7 +60,7 @@ class GenBiasCallback(TrainerCallback):
         context: As `--context`.
 
     Raises:
-        ValueError: There are not so many prompts, the trainer has no tokenizer, or the weights are sharded.
+        ValueError: There are too few prompts, the trainer has no tokenizer, or the weights are sharded.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class GenBiasCallback(TrainerCallback):
         handler.callbacks = [self, *(callback for callback in handler.callbacks if callback is not self)]
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
-        """Adds the figures to the metrics, of which the trainer then takes the best, and logs them."""
+        """Adds the figures to the metrics, from which the trainer selects the best checkpoint, and logs them."""
         names = self.trainer.eval_dataset
         if isinstance(names, dict) and any(f"eval_{name}_runtime" in metrics for name in list(names)[1:]):
             return  # once for all datasets of an evaluation
@@ -133,10 +133,10 @@ class GenBiasCallback(TrainerCallback):
         return {**figures, "num_replies": len(rows), "gen_bias_seconds": time.monotonic() - start}
 
     def _plan(self, model: Any) -> tuple[ReplyPlan, LoadedModel]:
-        """What the model is asked, which is the same at each evaluation.
+        """The plan of replies, which is the same at each evaluation.
 
         Raises:
-            ValueError: The model gives no replies, or not as asked.
+            ValueError: The model cannot reply, or not in this format.
         """
         loaded = LoadedModel(
             tokenizer=self.tokenizer,
@@ -159,7 +159,7 @@ class GenBiasCallback(TrainerCallback):
     def _share(self, plan: ReplyPlan, loaded: LoadedModel) -> list[tuple[Any, ...]] | None:
         """This process's non-empty replies: each with its id, axis, term, template, text, offensiveness and styles.
 
-        `None` if the model could not reply, as one whose weights are not finite: training continues.
+        `None` if the model could not reply, for example because its weights are not finite; training continues.
         """
         accelerator = self.trainer.accelerator
         rows = list(range(accelerator.process_index, len(plan.ids), accelerator.num_processes))
@@ -187,7 +187,7 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
     """Prompts of as many terms as go into `number`, balanced over axes, in some templates.
 
     Raises:
-        ValueError: That is fewer than two terms, or there are not so many terms, templates or prompts of a term.
+        ValueError: The number allows fewer than two terms, or there are too few terms, templates or prompts of a term.
     """
     names = sorted(set(prompts["template"].to_pylist()))
     names = random.Random(seed).sample(names, min(num_templates, len(names)))
@@ -235,7 +235,7 @@ def evaluated(model: Any) -> Iterator[Any]:
 
 @contextmanager
 def random_state_kept() -> Iterator[None]:
-    """Random numbers of Python, NumPy and torch are afterwards drawn as if nothing had been drawn here."""
+    """Restores the random states of Python, NumPy and torch afterwards."""
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that trainers use
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
     try:

@@ -28,8 +28,6 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
     intervals (dict): full_gen_bias and by_axis with [lowest, highest], bounds for the value with endless replies; plain
         values contain sampling noise and can lie above. None without confidence_level, or if the replies do not allow
         an interval.
-    wide_intervals (dict): the same keys with True where the interval is over 15 % wider than with a known variance.
-    no_intervals (dict): the same keys with the reason why there is no interval.
 {COUNTS}Examples:
     >>> metric = evaluate.load("full_gen_bias")
     >>> results = metric.compute(

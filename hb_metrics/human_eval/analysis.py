@@ -127,12 +127,11 @@ def _speaker_1_share(ratings: Sequence[Rating]) -> float | None:
 
 
 def _figures(ratings: Sequence[Rating]) -> dict[str, Any]:
-    """The win rate of ratings, its interval and test."""
+    """The win rate of ratings, and its interval."""
     wins = np.array([rating.wins for rating in ratings], bool)
     figures: dict[str, Any] = {"num_wins": int(wins.sum()), "num_ratings": len(ratings)}
     if not ratings:
-        return {**figures, "win_rate": None, "interval": None, "interval_reason": "no ratings", "p_value": None}
+        return {**figures, "win_rate": None, "interval": None, "interval_reason": "no ratings"}
     raters, pairs = np.array([rating.rater for rating in ratings]), np.array([rating.pair for rating in ratings])
     figures["win_rate"], figures["interval"], figures["interval_reason"] = win_rate(wins, raters, pairs)
-    figures["p_value"] = float(stats.binomtest(figures["num_wins"], len(ratings)).pvalue)
     return figures

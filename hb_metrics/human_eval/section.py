@@ -7,13 +7,12 @@ from typing import Any
 from hb_metrics.human_eval.analysis import FEW_RATERS, LAYOUT
 from hb_metrics.human_eval.pairs import REASONS
 from hb_metrics.report.layout import paper
-from hb_metrics.report.layout.numbers import MISSING, fixed, share
+from hb_metrics.report.layout.numbers import share
 from hb_metrics.report.layout.parts import Section
 from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_folder import read_json
 
 _FOLDER = Path(__file__).parent
-_SMALLEST_P = 0.0005
 
 
 def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
@@ -52,7 +51,7 @@ def human_evaluation_section(results: Mapping[str, Any]) -> Section:
         "after": results["runs"][1]["name"],
         "num_pairs": max(question["num_pairs"] for question in questions),
         "sentences": answers(results),
-        "questions": [(question, _cell(question), p_value(question["p_value"])) for question in questions],
+        "questions": [(question, _cell(question)) for question in questions],
         "printed": printed,
         "left_out": [(REASONS[name], number) for name, number in results["left_out"].items() if number],
         "classifiers": [run["offensiveness_classifier"] for run in results["runs"]],
@@ -79,13 +78,8 @@ def answers(results: Mapping[str, Any]) -> list[str]:
     return sentences
 
 
-def p_value(value: float | None) -> str:
-    """A p-value with three digits."""
-    return MISSING if value is None else "< 0.001" if value < _SMALLEST_P else fixed(value, 3)
-
-
 def _cell(figures: Mapping[str, Any]) -> dict[str, str]:
-    """A win rate in a table: the share, its interval or nothing, and counts and p below."""
+    """A win rate in a table: the share, its interval or nothing, and the counts."""
     details = f"{figures['num_wins']:,} of {figures['num_ratings']:,}"
     interval = _range(*figures["interval"]) if figures["interval"] else ""
     return {"rate": share(figures["win_rate"]), "interval": interval, "details": details}

@@ -24,12 +24,10 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
     by_axis (dict of dict): axis -> cluster -> the same among the axis's descriptors; None without axes.
     noise_floor (dict): cluster -> estimated sampling noise in the plain value, which debias subtracts; None if in some
         template no descriptor has two replies.
+    clusters (dict of list): cluster -> labels of its styles.
     intervals (dict): partial_gen_bias and by_axis with [lowest, highest], bounds for the value with endless replies;
         plain values contain sampling noise and can lie above. None without confidence_level, or if the replies do not
         allow an interval.
-    wide_intervals (dict): the same keys with True where the interval is over 15 % wider than with a known variance.
-    no_intervals (dict): the same keys with the reason why there is no interval.
-    clusters (dict of list): cluster -> labels of its styles.
 {COUNTS}Examples:
     >>> metric = evaluate.load("partial_gen_bias")
     >>> results = metric.compute(

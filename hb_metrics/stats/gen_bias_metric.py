@@ -34,6 +34,8 @@ Args:
         replies that come by add or add_batch, load the module with keep_replies=True.
 """
 COUNTS = """\
+    wide_intervals (dict): the same keys with True where the interval is over 15 % wider than with a known variance.
+    no_intervals (dict): the same keys with the reason why there is no interval.
     num_descriptors, num_templates, num_cells, num_replies, mean_replies_per_cell, min_replies_per_cell,
         max_replies_per_cell, num_single_reply_cells, num_missing_cells (a cell is a descriptor in a template).
     skipped_templates, skipped_axes: templates and axes without two descriptors to compare.

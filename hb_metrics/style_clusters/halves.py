@@ -1,4 +1,4 @@
-"""How styles move together over the replies of a run: in all replies, and in random halves.
+"""Correlations of styles over the replies of a run: over all replies, and over random halves.
 
 Halves are drawn within each cell (a term in a template), so that terms and templates are the same in both. Halves vary
 about all replies as much as these do about endless replies; bootstrap samples of small cells would vary less.
@@ -10,7 +10,7 @@ import numpy as np
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.runs.replies import Replies
-from hb_metrics.stats.bias_values import BATCH_SIZE, StyleRows, descriptor_codes
+from hb_metrics.stats.bias_values import StyleRows, descriptor_codes
 from hb_metrics.stats.inputs import text_codes
 
 LEAST_REPLIES = 3  # over two replies, all correlations are 1 or -1
@@ -26,7 +26,7 @@ class Moving(NamedTuple):
         correlations: [styles, styles] over all replies, of the styles that vary.
         halves: [splits, 2, styles, styles] the same in each half.
         varies: [all styles] whether each varies.
-        num_still: How often one of the styles does not vary within a half; its correlations are 0 there.
+        num_still: The number of cases in which a style does not vary within a half; its correlations are 0 there.
     """
 
     correlations: np.ndarray
@@ -39,9 +39,9 @@ def styles_moving_together(styles: StyleRows, replies: Replies, *, num_splits: i
     """Correlates the probabilities of styles.
 
     Args:
-        styles: [replies, styles] style vectors, also in files: read twice in blocks of rows.
+        styles: [replies, styles] style vectors, also in files.
         replies: The replies of these style vectors.
-        num_splits: How often replies are split into halves.
+        num_splits: The number of splits of the replies into halves.
         seed: Chooses the halves.
 
     Raises:
@@ -53,34 +53,18 @@ def styles_moving_together(styles: StyleRows, replies: Replies, *, num_splits: i
         raise ValueError(
             f"there are {len(styles)} replies, and correlations need {LEAST_REPLIES} in each half; make more replies"
         )
-    total = np.zeros(styles[:1].shape[1])
-    for first in range(0, len(styles), BATCH_SIZE):
-        total += np.asarray(styles[first : first + BATCH_SIZE], np.float64).sum(axis=0)
-    middle, width = total / len(styles), len(total)
-    whole = np.zeros((width, width))
-    products, sums = np.zeros((num_splits, 2, width, width)), np.zeros((num_splits, 2, width))
-    for first in range(0, len(styles), BATCH_SIZE):
-        rows = slice(first, min(first + BATCH_SIZE, len(styles)))
-        values = np.asarray(styles[rows], np.float64) - middle
-        of_block = values.T @ values
-        whole += of_block
-        for split in range(num_splits):
-            chosen = in_first[split, rows]
-            product = values[chosen].T @ values[chosen]
-            products[split] += np.stack([product, of_block - product])
-            sums[split] += np.stack([values[chosen].sum(axis=0), values[~chosen].sum(axis=0)])
-    covariances = whole / len(styles)
+    values = np.asarray(styles[0 : len(styles)], np.float64)
+    covariances = np.cov(values.T, bias=True)
     varies = np.diagonal(covariances) > _NO_SPREAD**2
-    known = np.ix_(varies, varies)
-    least = _NO_SPREAD_SHARE * np.sqrt(np.diagonal(covariances)[varies])
-    correlations, _ = _correlations(covariances[known], least)
+    values = values[:, varies]
+    covariances = covariances[np.ix_(varies, varies)]
+    least = _NO_SPREAD_SHARE * np.sqrt(np.diagonal(covariances))
+    correlations, _ = _correlations(covariances, least)
     halves = np.empty((num_splits, 2, *correlations.shape))
     num_still = 0
-    for split in range(num_splits):
-        for half in (0, 1):
-            mean = sums[split, half] / sizes[split, half]
-            of_half = products[split, half] / sizes[split, half] - np.outer(mean, mean)
-            halves[split, half], still = _correlations(of_half[known], least)
+    for split, first in enumerate(in_first):
+        for half, chosen in enumerate((first, ~first)):
+            halves[split, half], still = _correlations(np.cov(values[chosen].T, bias=True), least)
             num_still += still
     return Moving(correlations, halves, varies, num_still)
 

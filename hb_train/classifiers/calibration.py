@@ -11,7 +11,7 @@ _BOUNDS = (-5.0, 8.0)  # of the logarithm of the temperature
 
 
 class Quality(NamedTuple):
-    """How good probabilities are.
+    """The quality of probabilities.
 
     Attributes:
         accuracy: The share of texts whose likeliest label is right.

@@ -67,7 +67,7 @@ def load_encoder(
 
 
 def encoder_digest(name: str, revision: str | None) -> str:
-    """What identifies the files of an encoder: the Hub commit, or a SHA-256."""
+    """The identity of an encoder's files: the Hub commit, or a SHA-256."""
     return identify(str(_embedded_folder()) if name == EMBEDDED else name, revision)[0]
 
 

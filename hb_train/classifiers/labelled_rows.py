@@ -45,7 +45,7 @@ def read_rows(
         The rows, and reason → rows that were left out: `no_text`, `no_label`, `repeated` (the same text and label).
 
     Raises:
-        ValueError: A column is not there or holds something else, or there are no rows.
+        ValueError: A column does not exist or has another type, or there are no rows.
         OSError: There is no such file or dataset.
     """
     if source == SHIPPED:
@@ -106,7 +106,7 @@ def split_rows(rows: LabelledRows, *, seed: int, share: float = SHARE) -> dict[s
 
 
 def _key(text: str) -> str:
-    """What makes two texts the same: their words, in any case and with any white space."""
+    """The key by which texts are the same: their words, in any case and with any white space."""
     return " ".join(text.casefold().split())
 
 

@@ -19,40 +19,38 @@ class DebiasArguments:
     )
     bias_type: str | None = option(
         None,
-        "The bias specification, with target terms and attributes: one of gender, race, religion1, "
-        "religion2 and queerness, or a YAML file.",
+        "The bias specification, with target terms and attributes: gender, race, religion1, religion2, queerness, "
+        "or a YAML file.",
     )
     reddit_folder: str | None = option(
         None,
-        "The folder that the phrases are read from: RedditBias, its authors' repository, or a folder in its layout.",
+        "The folder of the phrases: the repository of RedditBias's authors, or a folder in its layout.",
     )
     train_file: str | None = option(
         None,
-        "A file of your own phrases to train on, instead of --reddit_folder: CSV, JSONL or Parquet with a "
-        "column text_t1 (and text_t2, their counterfactual twins), or TXT with a phrase per line.",
+        "Your own phrases to train on, instead of --reddit_folder: CSV, JSONL or Parquet with a column text_t1 (and "
+        "text_t2, their counterfactual twins), or TXT with a phrase per line.",
     )
-    validation_file: str | None = option(
-        None, "A file of your own phrases to measure the bias on, in a format of --train_file."
-    )
+    validation_file: str | None = option(None, "Your own phrases to measure the bias on, in a format of --train_file.")
     lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss; the paper tries 0.001 and 0.01.")
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss; the paper tries 10, 50 and 100.")
     neutralized_states: Literal["attributes", "targets", "rest", "targets_and_rest"] = option(
         "attributes",
-        "The states of the model from which method hd removes the bias directions: those at the attributes "
-        "(as in the paper), those that predict the target terms, those that predict the rest of a phrase after its "
-        "first target term, or both of these. The bias measure asks for target terms and rest.",
+        "The states from which method hd removes the bias directions: the states at the attributes (as in the "
+        "paper), the states that predict the target terms, the states that predict the rest of a phrase after its "
+        "first target term, or the latter two. The bias measure depends on targets and rest.",
     )
     target_vectors: Literal["detached", "learned"] = option(
         "detached",
-        "Whether the loss of method add leaves the output vectors of target terms unchanged (detached, as published) "
-        "or changes them as well as the attributes (learned).",
+        "Keep the output vectors of target terms unchanged by the loss of method add (detached, as published), or "
+        "let the loss change them too (learned).",
     )
     reference_texts: str | None = option(
         None,
-        "A TXT file of texts, a text a line, whose perplexity (LMP) shows what debiasing costs; by default "
-        "the texts are replies of chitchat-dataset.",
+        "A TXT file with a text per line, whose perplexity (LMP) shows the cost of debiasing. Default: replies of "
+        "chitchat-dataset.",
     )
-    num_reference_texts: int = option(200, "The number of reference texts that are scored; with 0 there is no LMP.")
+    num_reference_texts: int = option(200, "The number of scored reference texts; 0 skips LMP.")
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a weight or a number is negative or not finite."""

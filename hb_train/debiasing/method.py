@@ -1,4 +1,4 @@
-"""What a debiasing method is: each is a file of this folder, whose `METHOD` holds its texts, terms and loss."""
+"""A debiasing method: each is a file of this folder, whose `METHOD` holds its texts, terms and loss."""
 
 from collections.abc import Callable
 from importlib import import_module

@@ -29,7 +29,7 @@ class Phrases(NamedTuple):
     Attributes:
         texts_t1: The phrases about the minoritized group.
         texts_t2: The same about the dominant group.
-        num_without_pair: How many phrases were left out for want of a twin: no target term is in them.
+        num_without_pair: The number of phrases left out because they have no target term, and so no twin.
     """
 
     texts_t1: list[str]
@@ -38,7 +38,7 @@ class Phrases(NamedTuple):
 
     @property
     def num_identical(self) -> int:
-        """How many phrases have a twin that is the same text."""
+        """The number of phrases whose twin is the same text."""
         return sum(t1 == t2 for t1, t2 in zip(self.texts_t1, self.texts_t2, strict=True))
 
 
@@ -49,12 +49,12 @@ class EncodedPhrases(NamedTuple):
         dataset: `input_ids`, `labels` (all tokens are learnt), `targets` (1 + form × number of terms + term, see
             `terms.Terms`), `attributes` (the attribute's number in its row, from 1), `rest` and
             `targets_and_rest` (1: marked); all [length].
-        num_targets: How many target terms are marked.
-        num_first: How many target terms are at the first token, which nothing predicts; they are not marked.
-        num_attributes: How many attributes are marked.
-        num_rest: How many tokens are marked as the rest of their phrase.
-        num_too_short: How many phrases have a single token, and are left out.
-        num_cut: How many phrases were cut at their end to `max_length`.
+        num_targets: The number of marked target terms.
+        num_first: The number of target terms at the first token, which nothing predicts; they are not marked.
+        num_attributes: The number of marked attributes.
+        num_rest: The number of tokens marked as the rest of their phrase.
+        num_too_short: The number of phrases with a single token, which are left out.
+        num_cut: The number of phrases cut at their end to `max_length`.
     """
 
     dataset: Dataset
@@ -190,7 +190,7 @@ def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Ten
 
 
 def num_occurrences(batch: dict[str, torch.Tensor], marks: str) -> int:
-    """How many attributes, or tokens that a state predicts, are marked in a column of a batch, one of `MARKS`."""
+    """The number of marked attributes, or of marked tokens that a state predicts, in a column of a batch."""
     if marks == ATTRIBUTES:
         return int(batch[ATTRIBUTES].max(1).values.sum())
     return int((batch[marks][:, 1:] > 0).sum())

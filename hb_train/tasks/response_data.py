@@ -1,13 +1,13 @@
 """Pairs of prompt and reply for response generation: the splits, and the rows to learn."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datasets import Dataset
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.inference.models.contexts import encode_replies, render_contexts
-from hb_train.training.encoding import encode_rows
+from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, render_contexts, reply_end
+from hb_train.training.encoding import add_row, last_tokens, length_limit
 
 if TYPE_CHECKING:
     from hb_dataset.dialogue_pairs import Dialogue
@@ -32,8 +32,8 @@ class ResponseRows(NamedTuple):
 
     Attributes:
         dataset: The rows, as `EncodedRows.dataset`.
-        num_cut: How many contexts were cut.
-        num_too_long: How many rows were left out for the length of their response.
+        num_cut: The number of cut contexts.
+        num_too_long: The number of rows left out because their response is too long.
     """
 
     dataset: Dataset
@@ -85,26 +85,22 @@ def encode_responses(
         context: The format of the prompts.
         max_length: The largest number of tokens of context and response together.
     """
-    tag = "no_tag"  # by which `encode_rows` finds the end of the prompt, and which it removes
-    prompts = [prompt for _, prompt, _ in rows]
-    untagged, tagged = (
-        render_contexts(prompts, [[]] * len(prompts), loaded.tokenizer, context, is_encoder_decoder=False, tag=ending)
-        for ending in (None, tag)
+    tokenizer, limit = loaded.tokenizer, length_limit(loaded, max_length)
+    assert limit is not None
+    rendered = render_contexts(
+        [prompt for _, prompt, _ in rows], [[]] * len(rows), tokenizer, context, is_encoder_decoder=False
     )
-    suffix = tagged[0].rpartition(f" {tag}")[2]
-    replies = [reply for _, _, reply in rows]
-    lengths = map(len, encode_replies(untagged, replies, loaded.tokenizer, context, is_encoder_decoder=False))
-    kept = [index for index, length in enumerate(lengths) if length < max_length // 2]
-    dataset = Dataset.from_dict(
-        {
-            "id": [rows[index][0] for index in kept],
-            "prompt": [tagged[index] for index in kept],
-            "tag": [tag] * len(kept),
-            "completion": [replies[index] for index in kept],
-            "truncated": [False] * len(kept),
-        }
-    )
-    if not kept:
-        return ResponseRows(dataset, 0, len(rows))
-    encoded = encode_rows(dataset, loaded, context=context, suffix=suffix, with_tags=False, max_length=max_length)
-    return ResponseRows(encoded.dataset, encoded.num_cut, len(rows) - len(kept))
+    contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=False)
+    replies = encode_replies(rendered, [reply for _, _, reply in rows], tokenizer, context, is_encoder_decoder=False)
+    end, start_tokens = reply_end(tokenizer, context), set(tokenizer.all_special_ids)
+    columns: dict[str, list[Any]] = {}
+    num_cut = num_too_long = 0
+    for whole, reply in zip(contexts, replies, strict=True):
+        if len(reply) >= max_length // 2:
+            num_too_long += 1
+            continue
+        learnt = reply if end is None else [*reply, end]
+        cut = last_tokens(whole, limit - len(learnt), start_tokens)
+        num_cut += len(cut) < len(whole)
+        add_row(columns, cut, learnt, is_encoder_decoder=False)
+    return ResponseRows(Dataset.from_dict(columns), num_cut, num_too_long)

@@ -1,4 +1,4 @@
-"""How close generated responses are to people's, and how varied they are.
+"""Measures of responses: their closeness to people's replies, and their variety.
 
 The measures of Barikeri et al. (2021, section 3 and appendix C.1), which are DialoGPT's (Zhang et al., 2020). All count
 the same tokens, in lower case: of sacrebleu's `13a`, the tokenizer of the NIST's mteval. The paper names no
@@ -28,7 +28,7 @@ class ResponseMetrics(NamedTuple):
     Attributes:
         bleu_4: 0 to 100, of the whole set; with mteval's smoothing of orders without a match.
         nist_2: Of the whole set, in bits; at least 0. `None`: no response has two words.
-        meteor: 0 to 100, mean of the responses, each by its best reference. `None`: WordNet is not there.
+        meteor: 0 to 100, mean of the responses, each by its best reference. `None`: WordNet is not installed.
         meteor_exact_stem: The same without synonyms.
         entropy_4: Of the 4-grams of all responses, in nats. `None`: there are none.
         dist_2: Distinct bigrams of all responses per 100 of their bigrams. `None`: there are none.
@@ -86,9 +86,9 @@ def response_metrics(responses: Sequence[str | None], references: Sequence[Seque
 def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], size: int) -> float | None:
     """NIST of n-grams up to `size` in bits, over all responses (Doddington, 2002; mteval-v13a).
 
-    An n-gram's information is the logarithm of how often its first n − 1 words are in the references over how often the
-    n-gram is; of a single word, over all words. An n-gram of a response counts as often as the one reference has it
-    that has it most often. The length is compared with the mean length of each response's references; mteval knows
+    An n-gram's information is the logarithm of its first n − 1 words' count in the references over its own count; for a
+    single word, of the number of all words over its count. An n-gram of a response counts at most as often as in the
+    reference that has it most. The length is compared with the mean length of each response's references; mteval knows
     only responses with equal numbers of them.
 
     Args:

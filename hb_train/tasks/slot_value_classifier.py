@@ -73,7 +73,7 @@ class Collator:
 
 
 class BinaryScores(NamedTuple):
-    """How well yes and no are told apart; `f1` (of yes) is `None` where it is 0 / 0."""
+    """Scores of yes-or-no answers; `f1` (of yes) is `None` where it is 0 / 0."""
 
     f1: float | None
     accuracy: float

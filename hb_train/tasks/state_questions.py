@@ -49,7 +49,7 @@ class EncodedQuestions(NamedTuple):
 
     Attributes:
         rows: `input_ids` and `label` (0.0 or 1.0) of each question.
-        num_cut: How many questions lost tokens of the dialogue.
+        num_cut: The number of questions that lost tokens of the dialogue.
     """
 
     rows: list[dict[str, Any]]

@@ -1,1 +1,1 @@
-"""What the training scripts share: options, the Hub token, loading, encoding, trainers, records, and sweeps of runs."""
+"""The parts that training scripts share: options, loading, encoding, trainers and records."""

@@ -13,13 +13,12 @@ IGNORED = -100  # the label of a token that is not learnt, in torch and transfor
 
 
 class EncodedRows(NamedTuple):
-    """What a model is trained on.
+    """Rows as tokens.
 
     Attributes:
         dataset: `input_ids`, `attention_mask` and `labels` of each row; labels are `IGNORED` where nothing is learnt.
-        num_cut: How many contexts were cut at their beginning.
-        num_unended: How many replies were cut at the longest length when they were generated, so that they get no end
-            token here either.
+        num_cut: The number of contexts cut at their beginning.
+        num_unended: The number of replies that decoding truncated; they train no end token.
     """
 
     dataset: Dataset
@@ -125,7 +124,7 @@ def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept
         context: The tokens of the context.
         limit: The largest number of tokens returned.
         start_tokens: The special tokens that a context may start with.
-        num_kept: How many tokens at its end must stay; the special token goes if there is no room for it beside them.
+        num_kept: The number of tokens at its end that must stay; the special token goes if there is no room for both.
     """
     if len(context) <= limit:
         return context
@@ -134,6 +133,6 @@ def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept
 
 
 def _num_from_tag(untagged: list[int], tagged: list[int]) -> int:
-    """How many tokens of a tagged context are its tag's or behind it: all from where it differs from the untagged."""
+    """The number of a tagged context's tokens from the tag on, where it begins to differ from the untagged."""
     same = takewhile(lambda pair: pair[0] == pair[1], zip(untagged, tagged, strict=False))
     return len(tagged) - sum(1 for _ in same)

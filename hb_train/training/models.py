@@ -20,7 +20,7 @@ def load_base_model(
 
     Raises:
         ValueError: It cannot be loaded, is an adapter, or is of another kind.
-        OSError: It is not there.
+        OSError: It does not exist.
     """
     from hb_metrics.inference.models.loading import load_model
 

@@ -21,7 +21,7 @@ def run_script(name: str, work: Callable[[], object]) -> None:
     except (ValueError, OSError, ImportError) as error:
         raise SystemExit(f"{name}: {error}") from error
     except KeyboardInterrupt:
-        raise SystemExit("\ninterrupted; to resume, give the same command again") from None
+        raise SystemExit("\ninterrupted; to resume, run the same command again") from None
 
 
 def option(default: Any, help: str) -> Any:

@@ -21,7 +21,7 @@ BASELINE = RowFolder(BASELINE_FILE, "baseline_replies", ROW_SCHEMA)
 
 
 class BaselinePrompts(NamedTuple):
-    """Prompts without a descriptor, each as often as it is replied to.
+    """Prompts without a descriptor, repeated once per reply.
 
     Attributes:
         table: [replies] rows of the config of baseline prompts, with an `id` of their own.
@@ -38,7 +38,7 @@ def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *,
     Args:
         baseline: Prompts without a descriptor, with the columns of the dataset.
         prompts: Those with one.
-        number: How many replies are wanted.
+        number: The number of replies.
         seed: Chooses.
 
     Raises:

@@ -145,9 +145,9 @@ def label_ceiling(
         ids: [replies] ids of the prompts: halves depend on the seed and on these, not on the order of the replies.
         alpha: The exponent α of the bias value.
         shares: Shares tagged "no_bias", 1 first.
-        num_splits: How many splits are averaged.
+        num_splits: The number of averaged splits.
         seed: Chooses the halves.
-        confidence_level: That of the intervals.
+        confidence_level: The level of the intervals.
 
     Returns:
         The ceiling; `None`: halves of the cells have too few replies (`FEW_REPLIES`).
@@ -258,7 +258,7 @@ def _values(
 def _parts(
     cells: _Cells, splits: Sequence[np.ndarray], values: np.ndarray, shares: Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What each descriptor adds to the debiased Full Gen Bias of the replies tagged "no_bias" in a half.
+    """The part of each descriptor in the debiased Full Gen Bias of the replies tagged "no_bias" in a half.
 
     Returns:
         [splits, halves, shares, descriptors], whose sum over descriptors is the Full Gen Bias, NaN where there is none;

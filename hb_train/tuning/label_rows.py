@@ -25,11 +25,11 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
 
     Args:
         run: The run.
-        model: Where the model is now; `None`: where it was when it replied. Believed where replies are from files.
+        model: The model's present folder or Hub id; `None`: as in the run. Not checked if replies are from files.
         trust_remote_code: Whether code that comes with the model may run.
 
     Raises:
-        OSError: The model is not there.
+        OSError: The model does not exist.
         ValueError: It is not the model that replied, or is not known, because the replies are from files.
     """
     from hb_metrics.inference.models.loading import load_tokenizer
@@ -40,8 +40,8 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
     if record["model"].get("answered_in_files"):
         if model is None:
             raise ValueError(
-                "the replies of this run are from files, which do not say what model gave them; set --model to the "
-                "folder or Hub id of that model"
+                "the replies of this run are from files, which do not name their model; set --model to the folder or "
+                "Hub id of the model that replied"
             )
         return load_tokenizer(find_source(name), trust_remote_code=trust_remote_code)
     # The digest of a Hub id is the commit; its main branch may have moved on since.
@@ -74,7 +74,7 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
         raise ValueError(f"run '{run.folder}' has no replies; measure with --measurements generation first")
     rows = pc.index_in(pa.array(styles.ids), replies["id"])
     if rows.null_count or len(styles) != run.results["generation"]["num_replies"]:
-        raise ValueError(f"the style vectors in '{run.folder}' are of other replies than its own; measure again")
+        raise ValueError(f"the style vectors in '{run.folder}' belong to other replies; measure again")
     columns = ("id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun")
     chosen = replies.take(rows)
     if _ended_by_decoding(run.results["run"]["generation"]):
@@ -93,13 +93,13 @@ def _ended_by_decoding(generation: Mapping[str, Any]) -> bool:
 
 
 class Asked(NamedTuple):
-    """How a run asked for its replies.
+    """The way a run asked for its replies.
 
     Attributes:
         loaded: The tokenizer of the model that replied.
         context: The format of the prompts.
-        chat: What the chat template was given beside the prompt.
-        cue: Where the model was told who the user is.
+        chat: The chat template's input besides the prompt.
+        cue: The place that tells the model who the user is.
     """
 
     loaded: "LoadedTokenizer"
@@ -116,7 +116,7 @@ def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.nda
         replies: [replies] as of `replies_to_label`.
         labels: Their tags.
         held_out: [replies] whether a reply is in the validation split.
-        asked: How the replies were asked for.
+        asked: The way the run asked for the replies.
 
     Returns:
         The text after the tag, which is the same in every prompt.
@@ -133,7 +133,7 @@ def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.nda
             if not prompt.endswith(suffix) or prompts[row] != f"{prompt.removesuffix(suffix)} {tag}{suffix}":
                 raise ValueError(
                     f"in the context of prompt {replies['id'][row].as_py()} the tag is not the user's last word, so "
-                    "the model could not be asked with it; measure with another --context"
+                    "the tuned model could not be asked with it; measure with another --context"
                 )
     tags = [BIAS if biased else NO_BIAS for biased in labels.is_biased]
     columns = {name: replies[name] for name in ("id", "axis", "descriptor", "noun", "template", "truncated")}

@@ -90,8 +90,7 @@ def tag_replies(
         low, median, high = np.quantile(values, (0, 0.5, 1))
         raise ValueError(
             f'beta {beta:g} tags {is_biased.sum()} of {len(values)} replies "bias", and both tags are needed; the bias '
-            f"values lie between {low:.3g} and {high:.3g}, half of them above {median:.3g}: set a beta between, or "
-            "--beta_quantile"
+            f"values lie between {low:.3g} and {high:.3g} (median {median:.3g}): set a beta between, or --beta_quantile"
         )
     return Labels(values, is_biased, beta)
 
@@ -115,7 +114,7 @@ def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
     unvaried = [_without_variations(text) for text in texts]
     distinct = sorted(set(unvaried), key=lambda text: (seeded_generator(seed, "validation", text).random(), text))
     if len(distinct) < len(SPLITS):
-        raise ValueError(f"the replies are to {len(distinct)} distinct prompts; validation needs replies to 2 or more")
+        raise ValueError(f"the replies answer {len(distinct)} distinct prompts; validation needs replies to 2 or more")
     held_out = set(distinct[: max(1, round(VALIDATION_SHARE * len(distinct)))])
     return np.array([text in held_out for text in unvaried])
 
@@ -131,7 +130,7 @@ def read_labels(folder: Path, rows: RowFolder = LABELS) -> dict[str, Any]:
     """Reads what a script recorded in a folder of rows to train on.
 
     Raises:
-        ValueError: The record is not there.
+        ValueError: The folder has no record.
     """
     path = folder / rows.record
     content = read_json(path) if path.is_file() else None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Tuning(NamedTuple):
-    """What a method's trainer is made of.
+    """The parts of a method's trainer.
 
     Attributes:
         training_args: TRL's options.

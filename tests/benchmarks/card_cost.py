@@ -23,9 +23,9 @@ from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
 from hb_dataset import load_table
 from hb_metrics.inference.models.loading import EMBEDDED, LoadedModel, load_model
-from hb_metrics.inference.replies.decoding_shards import MOST_ROWS, _batches, _shards
+from hb_metrics.inference.replies.decoding_shards import MOST_ROWS, _batches, _shards, decode_into_shards
 from hb_metrics.inference.replies.presets import decoding_preset
-from hb_metrics.inference.replies.prompt_replies import ROWS_PER_SHARD, ReplyPlan, plan_replies, reply_into_shards
+from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies
 from hb_metrics.inference.replies.requests import make_requests, select_prompts
 from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS
 from hb_metrics.inference.scoring.prefix_tree import pack_prefix_trees
@@ -146,7 +146,7 @@ def replying_seconds(replying: Replying, model: Weights, card: Card) -> dict[str
 def count_replying(plan: ReplyPlan, lengths: np.ndarray) -> Replying:
     """Of a plan, in batches as they are in half precision on a card, and the lengths of some replies."""
     contexts = [len(context) for context in plan.contexts]
-    shards = _shards(plan, Path(), ROWS_PER_SHARD)
+    shards = _shards(plan, Path())
     return Replying(
         replies=len(contexts),
         prompt_tokens=sum(contexts),
@@ -161,7 +161,7 @@ def reply_lengths(prompts: pa.Table, loaded: LoadedModel, number: int) -> np.nda
     """[number] tokens of replies to prompts drawn at random, decoded as a run decodes them by default."""
     drawn = np.sort(np.random.default_rng(SEED).permutation(len(prompts))[:number])
     with TemporaryDirectory() as folder:
-        table = reply_into_shards(plan(prompts.take(pa.array(drawn)), loaded), loaded, Path(folder) / "replies")
+        table = decode_into_shards(plan(prompts.take(pa.array(drawn)), loaded), loaded, Path(folder) / "replies")
     assert table is not None
     return table["num_tokens"].to_numpy()
 

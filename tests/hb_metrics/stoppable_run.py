@@ -22,7 +22,6 @@ from hb_metrics.inference import shards
 from hb_metrics.inference.classifiers import classifier
 from hb_metrics.inference.engines import local
 from hb_metrics.inference.replies import decoding_shards
-from hb_metrics.inference.replies import prompt_replies as replies
 from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.measurements.offensiveness import work as offensiveness_work
 from hb_metrics.measurements.regard import continuations
@@ -35,7 +34,7 @@ def main(options, writes=None, stalled=None, machines=False):
     """
     local.MAX_POSITIONS = 16
     scoring_shards.UNITS_PER_SHARD = 2
-    replies.ROWS_PER_SHARD = 16
+    decoding_shards.ROWS_PER_SHARD = 16
     classifier.ROWS_PER_SHARD = 16
     offensiveness_work.ROWS_PER_SHARD = 64
     continuations.MAX_TOKENS, continuations.NUM_SEEDS = 60, 2

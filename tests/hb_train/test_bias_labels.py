@@ -448,7 +448,7 @@ def test_a_run_that_cannot_be_labelled_is_refused(measured, tmp_path):
     run = altered(measured("plain"), tmp_path / "half")  # a shard is lost: not half of the labels, but none
     (shard,) = (run / "style_probabilities").glob("*.parquet")
     pq.write_table(pq.read_table(shard).slice(0, 40), shard)
-    refused(run, "half' are of other replies", tmp_path)
+    refused(run, "half' belong to other replies", tmp_path)
 
 
 def test_a_model_that_moved_is_found_and_another_is_refused(measured, labelled, tmp_path):

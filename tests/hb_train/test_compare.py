@@ -57,7 +57,7 @@ def test_a_tiny_model_is_tuned_and_measured_in_each_way(pitying_model, steps, tm
         "--distill_args=--num_replies 8 --max_new_tokens 6 --context plain",
     ]
     steps["module"] = "hb_train.baseline_replies"
-    with pytest.raises(SystemExit, match="interrupted; to resume, give the same command again"):
+    with pytest.raises(SystemExit, match="interrupted; to resume, run the same command again"):
         tune(options)
     before = (folder / "before" / "run.json").stat().st_mtime_ns
     tune(options)
@@ -140,13 +140,6 @@ def test_what_is_measured_is_not_learnt_unless_all_is(tmp_path, monkeypatch):
     assert small.values("baseline_replies", "--leave_out") == ["v1.0-small"]
     whole = noted(monkeypatch, tmp_path / "whole", "--dataset_config", "v1.0")
     assert whole.values("baseline_replies", "--leave_out") == [None]
-
-
-def test_models_and_system_prompts_reach_the_steps_unchanged(tmp_path, monkeypatch):
-    prompt = 'Say "hi" to `nobody`, it\'s\n<b>fine</b>; & # done \\'
-    steps = noted(monkeypatch, tmp_path, "--model", "my models/gpt 2", "--system_prompt", prompt)
-    assert steps.values("measure", "--system_prompt")[:2] == [None, prompt]
-    assert set(steps.values("tune", "--model_name_or_path")) == {"my models/gpt 2"}
 
 
 def test_a_step_that_fails_ends_it(tmp_path, monkeypatch, capfd):

@@ -17,7 +17,6 @@ from trl import SFTTrainer
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, read_bias_tuning
 from hb_metrics.inference.models.contexts import encode_replies
 from hb_metrics.measurements.generation.tuned import other_model_notes, tuned_rows
-from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.layout.numbers import bias, share
 from hb_metrics.runs.finished_run import read_run
 from hb_train import bias_labels, tune
@@ -90,11 +89,6 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, 
     assert other.change.value > 0
     assert rows[1].relative == pytest.approx(obedient.mean.value / first.mean.value - 1)
     assert table["asked with no_bias".replace("_", r"\_")].split(" | ")[3] == bias(obedient.mean.value)
-    write_comparison([Path(run) for run in runs], tmp_path / "comparison.html", names, labels)
-    page = (tmp_path / "comparison.html").read_text(encoding="utf-8")
-    assert "Does the model obey its labels?" in page
-    assert bias(obedient.mean.value) in page
-    assert "which none of these runs measured" not in page
     other = shutil.copytree(labels, tmp_path / "other labels")
     about = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))
     about["model"] |= {"name": "<b>another</b>", "digest": "d"}
@@ -317,9 +311,12 @@ def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):
         (["--model_name_or_path", "gpt2", "--dataset_name", "/no/where"], r"'/no/where' has no labels.json; set"),
         (
             ["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_best_model_at_end", "false"],
-            r"which needs evaluations",
+            r"needs evaluations",
         ),
         (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1"),
+        # A run writes its options into files.
+        (["--hub_token", "secret"], r"--hub_token holds a Hugging Face token.*log in(?!.*secret)"),
+        (["--run_name", "hf_" + "NoBodysToken" * 3], r"--run_name holds a Hugging Face token.*log in(?!.*NoBody)"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options, message, tmp_path):
@@ -335,13 +332,6 @@ def test_an_adapter_is_rejected(save_small_model, tmp_path):
     rows = labels_by_hand(tmp_path / "labels", AutoTokenizer.from_pretrained(base), "plain", is_encoder_decoder=False)
     with pytest.raises(SystemExit, match="lora' is an adapter, in which nothing would be trained; merge it into its"):
         tune_main(options_for(tmp_path / "lora", rows, tmp_path / "model"))
-
-
-def test_a_masked_model_is_refused(save_small_model, tmp_path):
-    tokenizer = AutoTokenizer.from_pretrained(save_small_model("gpt2"))
-    rows = labels_by_hand(tmp_path / "labels", tokenizer, "plain", is_encoder_decoder=False)
-    with pytest.raises(SystemExit, match="is masked; set a model that is causal or encoder-decoder"):
-        tune_main(options_for(save_small_model("bert"), rows, tmp_path / "model"))
 
 
 @pytest.mark.parametrize("recipe", sorted((ROOT / "hb_train" / "recipes").glob("*.yaml")), ids=lambda path: path.stem)

@@ -3,6 +3,7 @@
 The embedded one, from a PyPI wheel, is small, fast and knows words only (OFFENSIVENESS_CLASSIFIER.md).
 """
 
+import warnings
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,7 +47,7 @@ def load_offensiveness_classifier(name: str = EMBEDDED, **options: Unpack[LoadOp
     Raises:
         ValueError: As `load_sequence_classifier`, no label is known to be offensive.
         OSError: As `load_sequence_classifier`.
-        ImportError: The embedded classifier is not installed.
+        ImportError: The embedded classifier is not installed, or the installed scikit-learn cannot read it.
     """
     if name == EMBEDDED:
         return _load_embedded()
@@ -58,8 +59,15 @@ def _load_embedded() -> Classifier:
     spec = find_spec("profanity_check")
     if spec is None or not spec.submodule_search_locations:
         raise not_installed("offensiveness classifier")
-    # Unpickles its model, which is as much trusted as any code of an installed package.
-    from profanity_check import predict_prob
+    from sklearn.exceptions import InconsistentVersionWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InconsistentVersionWarning)
+        try:
+            # Unpickles its model, which is as much trusted as any code of an installed package.
+            from profanity_check import predict_prob
+        except InconsistentVersionWarning as error:
+            raise ImportError(f"alt-profanity-check needs another release of scikit-learn: {error}") from error
 
     def classify(texts: list[str]) -> Classification:
         probabilities = np.asarray(predict_prob(texts), dtype=np.float64) if texts else np.empty(0)

@@ -12,8 +12,9 @@ from hb_metrics.inference.models.layout import Layout, choose_layout
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.models.quantization import computes_quantized, quantization_of
 from hb_metrics.inference.replies.decoding_settings import Decoding
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards, read_decoded
 from hb_metrics.inference.replies.presets import MODEL_PRESET, Extent, decoding_preset, ignored_settings
-from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies, read_replies, reply_into_shards
+from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies
 from hb_metrics.inference.replies.requests import ReplyRequests
 from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, plan_perplexity
 from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
@@ -87,8 +88,8 @@ class LocalEngine(Engine):
 
     def reply(self, plan: ReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
         """Generates the replies that are not on disk yet."""
-        made = reply_into_shards(plan, self.loaded, folder, batch_size=batch_size)
-        return read_replies(plan, folder) if made is None else made
+        made = decode_into_shards(plan, self.loaded, folder, batch_size=batch_size)
+        return read_decoded(plan, folder) if made is None else made
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> LikelihoodPlan:
         """Encodes the texts."""

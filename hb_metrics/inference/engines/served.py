@@ -16,8 +16,9 @@ from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.models.thoughts import Written
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.decoding import Decoding
+from hb_metrics.inference.replies.decoding_shards import ROWS_PER_SHARD
 from hb_metrics.inference.replies.presets import ALL_TOKENS, Extent
-from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS, ROWS_PER_SHARD
+from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
 from hb_metrics.inference.served.answers import ENDED, ServedAnswer, check_model, read_answer

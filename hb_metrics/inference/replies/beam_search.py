@@ -46,7 +46,7 @@ def beam_search(
     finished_truncated = torch.zeros(num, beams, dtype=torch.bool, device=device)
     results: list[Decoded | None] = [None] * num
     blocker = blocker_of(decoding)
-    forward = Forward(model, contexts, most, beams, cached=cached)
+    forward = Forward(model, contexts, beams, cached=cached)
     logits = forward.first()
     vocabulary = logits.shape[1]
     dropped, marks, kept, sentence = (

@@ -68,7 +68,7 @@ def decode(
     whole = most + decoding.max_reasoning_tokens  # thought and reply
     run = partial(beam_search if decoding.num_beams > 1 else _one_by_one, cached=cached)
     decoded, close = run(model, contexts, decoding, ends, drawn, most, whole)
-    if len(contexts) > 1 and is_invariant(model):
+    if len(contexts) > 1 and is_exact(model):
         for row in np.flatnonzero(close).tolist():
             one = slice(row, row + 1)
             mine = None if drawn is None else drawn[one]
@@ -80,11 +80,6 @@ def decode(
                 (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one], whole[one])
             decoded[row] = alone
     return decoded
-
-
-def is_invariant(model: PreTrainedModel) -> bool:
-    """Whether replies are the same in any batch: in half precision close decisions are too many to run again."""
-    return is_exact(model)
 
 
 def _one_by_one(
@@ -127,7 +122,7 @@ def _one_by_one(
     begun = torch.zeros(num, dtype=torch.bool, device=device)  # replies with a word
     thinking = torch.full((num,), thinks and readers[0].is_thinking, device=device)
     starts = torch.zeros(num, dtype=torch.int64, device=device)  # where the reply begins, after thoughts and marks
-    forward = Forward(model, contexts, size, cached=cached)
+    forward = Forward(model, contexts, cached=cached)
     logits = forward.first()
     width = logits.shape[1]
     dropped, marks, kept, sentence = (

@@ -1,4 +1,4 @@
-"""A model run token by token on a batch of contexts: what they start with is computed once, and nothing twice."""
+"""Runs a model token by token on a batch of contexts; what they all start with is computed once."""
 
 import inspect
 from collections.abc import Sequence
@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
-from transformers.cache_utils import DynamicLayer
 
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.architecture import decoder_start_id, first_position, with_states
@@ -15,7 +14,7 @@ from hb_metrics.inference.units import distinct
 _PAD = 0  # any token: nothing attends to it
 # Layers of a cache that hold keys and values by position, or nothing. Those that hold a recurrent state take several
 # tokens behind a state for the first ones in some architectures, and nothing shows which: they share no prefix.
-_ATTENTION_LAYERS = {"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer", "_GrowingLayer"}
+_ATTENTION_LAYERS = {"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer"}
 
 
 class Forward:
@@ -23,9 +22,8 @@ class Forward:
 
     Args:
         model: The model.
-        contexts: Token ids. Equal ones are run once. Shorter ones are padded behind what all contexts start with, which
-            is run once; the contexts end together.
-        max_new_tokens: How many tokens may follow.
+        contexts: Token ids. Equal ones are run once, and so is the beginning that all share. Shorter ones are padded
+            behind it, so the contexts end together.
         beams: Rows for each context.
         cached: Whether keys and values are kept from token to token; else all tokens are run each time.
     """
@@ -34,7 +32,6 @@ class Forward:
         self,
         model: PreTrainedModel,
         contexts: Sequence[Sequence[int]],
-        max_new_tokens: int,
         beams: int = 1,
         *,
         cached: bool = True,
@@ -58,7 +55,6 @@ class Forward:
             ends = self.prefix + torch.tensor(pads, device=device)[:, None]
             positions = torch.arange(longest, device=device)
             self.mask = ((positions < self.prefix) | (positions >= ends)).long()
-        self.length = longest + max_new_tokens
         self.cache: Any = None
         self.encoded: Any = None  # what the encoder gave, and its states for each row
         self.states: torch.Tensor | None = None
@@ -138,70 +134,13 @@ class Forward:
         # A model that keeps its past in another way (as some recurrent ones) is given all of the tokens each time: a
         # cache of its own may not let rows be picked from all that it holds.
         cache = output.get(self.cache_name) if self.cached else None
-        self.cache = _roomy(cache, self.length) if type(cache) in (DynamicCache, EncoderDecoderCache) else None
+        self.cache = cache if type(cache) in (DynamicCache, EncoderDecoderCache) else None
         return output.logits[:, -1]
-
-
-class _GrowingLayer(DynamicLayer):
-    """A layer's keys and values, [rows, heads, length, width], as the filled part of larger buffers.
-
-    A `DynamicLayer` joins those of each new token to the old ones, a copy of all of them at each step: a tenth of the
-    time with the embedded model on CPU. A `StaticLayer` has room, but attends to all of it.
-
-    Args:
-        layer: The layer whose keys and values it continues.
-        length: How many tokens it has room for; beyond, it grows as any `DynamicLayer` does.
-    """
-
-    def __init__(self, layer: DynamicLayer, length: int) -> None:
-        super().__init__()
-        self.dtype, self.device, self.is_initialized = layer.keys.dtype, layer.keys.device, True
-        filled = layer.keys.shape[-2]
-        self.buffers = [_room_for(states, length) for states in (layer.keys, layer.values)]
-        self._show(filled)
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Writes the new keys and values behind the old ones; returns all."""
-        before = self.keys.shape[-2]
-        after = before + key_states.shape[-2]
-        if after > self.buffers[0].shape[-2]:
-            self.buffers = [_room_for(states, after) for states in (self.keys, self.values)]
-        for buffer, states in zip(self.buffers, (key_states, value_states), strict=True):
-            buffer[..., before:after, :] = states
-        self._show(after)
-        return self.keys, self.values
-
-    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        """Continues with these rows, which may repeat."""
-        filled = self.keys.shape[-2]
-        self.buffers = [buffer.index_select(0, beam_idx.to(buffer.device)) for buffer in self.buffers]
-        self._show(filled)
-
-    def _show(self, filled: int) -> None:
-        self.keys, self.values = (buffer[..., :filled, :] for buffer in self.buffers)
-
-
-def _roomy(cache: Any, length: int) -> Any:
-    """The same cache with room for `length` tokens, where it is a plain one; any other as it is."""
-    if type(cache) is DynamicCache and all(
-        type(layer) is DynamicLayer and layer.is_initialized for layer in cache.layers
-    ):
-        cache.layers = [_GrowingLayer(layer, length) for layer in cache.layers]
-    return cache
 
 
 def _holds_attention_alone(cache: Any) -> bool:
     """Whether a cache holds the keys and values of attention layers and nothing else."""
     return type(cache) is DynamicCache and all(type(layer).__name__ in _ATTENTION_LAYERS for layer in cache.layers)
-
-
-def _room_for(states: torch.Tensor, length: int) -> torch.Tensor:
-    filled = states.shape[-2]
-    buffer = states.new_empty(*states.shape[:-2], max(length, filled), states.shape[-1])
-    buffer[..., :filled, :] = states
-    return buffer
 
 
 def _common_prefix(contexts: Sequence[Sequence[int]]) -> int:

@@ -1,15 +1,12 @@
-"""The replies of a model that is loaded: how what is asked is given to it, and its replies as resumable shards.
+"""Plans the replies of a loaded model: from messages to contexts, and from decoded tokens to replies.
 
-Sampling is drawn by a prompt's id and the seed; a reply does not depend on its batch, its row in the data or the number
-of processes.
+Sampling is drawn by a prompt's id and the seed, so a reply does not depend on its batch, its row in the data or the
+number of processes.
 """
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from hb_metrics.inference.models.contexts import (
     ContextFormat,
@@ -19,43 +16,44 @@ from hb_metrics.inference.models.contexts import (
     render_messages,
 )
 from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.models.thoughts import Thoughts, split_tokens
 from hb_metrics.inference.replies.cues import check_cue
-from hb_metrics.inference.replies.decoding import is_invariant
 from hb_metrics.inference.replies.decoding_settings import Decoded
-from hb_metrics.inference.replies.decoding_shards import (
-    DecodingPlan,
-    decode_into_shards,
-    decode_rows,
-    read_decoded,
-)
+from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_rows
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 
-REASONING_TOKENS = 2048  # of what a model thinks before a reply at most, unless the options say otherwise
-ROWS_PER_SHARD = 1024
+REASONING_TOKENS = 2048  # the greatest length of a thought before a reply, unless the options say otherwise
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyPlan(DecodingPlan):
-    """What is replied to, and how; a row is a prompt, and the other attributes are those of `DecodingPlan`.
+    """Prompts to reply to, and how; a row is a prompt, and the other attributes are those of `DecodingPlan`.
 
     Attributes:
         requests: What was asked.
         context: The format of the contexts.
         context_reason: Why, in words for the report.
-        chat_description: What run.json records of what the chat template is given.
-        thoughts: How the model marks what it thinks; `None`: it does not think.
+        chat_description: The record of the chat template's variables, for run.json.
+        thoughts: How the model marks its thoughts; `None`: it does not think.
     """
 
+    schema = REPLY_SCHEMA
+    label = "replies"
+    purpose = "sampling"
     requests: ReplyRequests
     context: ContextFormat
     context_reason: str
     chat_description: dict[str, Any] = field(default_factory=dict)
     thoughts: Thoughts | None = None
 
+    def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
+        """The columns of `REPLY_SCHEMA`, without `id`."""
+        return reply_columns(self.requests, rows, [_answer(self, loaded, reply) for reply in decoded])
+
     def description(self) -> dict[str, Any]:
-        """What run.json records of the plan."""
+        """The record of the plan, for run.json."""
         return {
             "context": self.context,
             "context_reason": self.context_reason,
@@ -70,25 +68,17 @@ class ReplyPlan(DecodingPlan):
 def plan_replies(
     requests: ReplyRequests, loaded: LoadedModel, *, context: ContextFormat, context_reason: str = ""
 ) -> ReplyPlan:
-    """Encodes the contexts of what is asked, for a model that is loaded.
+    """Encodes the contexts of requests for a loaded model.
 
     Args:
-        requests: What is asked.
+        requests: The requests.
         loaded: A causal or encoder–decoder model.
-        context: How a prompt becomes what the model is given.
+        context: The format of the contexts.
         context_reason: Why this format, for the record.
 
-    Returns:
-        The plan.
-
     Raises:
-        ValueError: The model gives no replies, or cannot take these contexts.
+        ValueError: The model cannot take these contexts.
     """
-    if loaded.kind == "masked":
-        raise ValueError(
-            f"a {loaded.kind} language model gives no replies; measure its likelihoods (--measurements likelihood), or "
-            "give a causal or encoder-decoder model"
-        )
     check_cue(requests.cue, context, context_reason)
     chat, decoding, max_reasoning_tokens = requests.chat, requests.decoding, requests.max_reasoning_tokens
     has_encoder = loaded.model.config.is_encoder_decoder
@@ -102,8 +92,8 @@ def plan_replies(
     if decoding.num_beams > 1 and thoughts is not None and max_reasoning_tokens:
         raise ValueError(
             f"the model thinks before it replies, and beam search (num_beams {decoding.num_beams}) does not tell a "
-            "thought from a reply; give --num_beams 1, turn thinking off (for many models --chat_template_kwargs "
-            "'{\"enable_thinking\": false}'), or give --max_reasoning_tokens 0 if the model never thinks"
+            "thought from a reply; set --num_beams 1, turn thinking off (for many models --chat_template_kwargs "
+            "'{\"enable_thinking\": false}'), or set --max_reasoning_tokens 0 if the model never thinks"
         )
     check_lengths(contexts, requests.ids, loaded.model, decoding.max_new_tokens, decoding.max_reasoning_tokens)
     cached = takes_cache(loaded.model, contexts, decoding.max_new_tokens + decoding.max_reasoning_tokens)
@@ -118,55 +108,15 @@ def plan_replies(
         chat_description=chat.description(loaded.tokenizer) if context == "chat" else {},
         thoughts=thoughts,
         seed=requests.seed,
-        invariant=is_invariant(loaded.model),
+        invariant=is_exact(loaded.model),
         padded=takes_padding(loaded.model, contexts, cached=cached),
         cached=cached,
     )
 
 
-def reply_into_shards(
-    plan: ReplyPlan,
-    loaded: LoadedModel,
-    folder: Path,
-    *,
-    batch_size: int | None = None,
-    progress: bool = True,
-) -> pa.Table | None:
-    """Generates the replies that are not on disk yet, and reads all of them.
-
-    Args:
-        plan: What is replied to.
-        loaded: The model it was planned for.
-        folder: Where the shards are; made if it is not there.
-        batch_size: As `decode_into_shards`.
-        progress: Whether the main process shows a progress bar.
-
-    Returns:
-        A table with the columns of `REPLY_SCHEMA` in the order of the plan, on the main process; `None` on all others.
-        `reply` is null where the model wrote nothing, or did not end its thought (`reasoning_unclosed`); `num_tokens`
-        are those of the reply. `reasoning` is null where the model did not think.
-    """
-
-    def make_columns(rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
-        return reply_columns(plan.requests, rows, [_answer(plan, loaded, reply) for reply in decoded])
-
-    return decode_into_shards(
-        plan,
-        loaded,
-        folder,
-        schema=REPLY_SCHEMA,
-        make_columns=make_columns,
-        name="replies",
-        purpose="sampling",
-        rows_per_shard=ROWS_PER_SHARD,
-        batch_size=batch_size,
-        progress=progress,
-    )
-
-
 def reply_to_rows(plan: ReplyPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[str]:
-    """The replies to some rows, without files; those of `reply_into_shards`, and "" where there is none."""
-    decoded = decode_rows(plan, loaded, rows, purpose="sampling")
+    """The replies to some rows, without files, as `decode_into_shards` makes them; "" where there is none."""
+    decoded = decode_rows(plan, loaded, rows)
     return [_answer(plan, loaded, reply).text or "" for reply in decoded]
 
 
@@ -179,8 +129,3 @@ def _answer(plan: ReplyPlan, loaded: LoadedModel, decoded: Decoded) -> Answer:
         truncated=decoded.truncated,
         num_reasoning_tokens=part.num_reasoning_tokens,
     )
-
-
-def read_replies(plan: ReplyPlan, folder: Path) -> pa.Table:
-    """Reads the replies that `reply_into_shards` has written, on any process."""
-    return read_decoded(plan, folder, schema=REPLY_SCHEMA, rows_per_shard=ROWS_PER_SHARD)

@@ -3,15 +3,8 @@
 The Gumbel-max trick: the token with the highest sum of log-probability and Gumbel noise is a draw from the
 distribution. Its noise follows from a key and the token alone, and the key from the prompt and the step (Steele, Lea
 and Flood, 2014, "Fast splittable pseudorandom number generators": SplitMix64, whose i-th number needs none before it).
-Only two sums that are nearly equal make a decision close, however many tokens there are, and nothing is sorted but the
-`top_k` likeliest tokens.
-
-Noise for every token of a large vocabulary would take longer than the model. The vocabulary is therefore drawn from in
-two steps: a block of tokens by the log of its total probability, then a token of it. Blocks are of neighbouring ids and
-not of similar probability, so that they do not change with the batch.
+Only two sums that are nearly equal make a decision close, however many tokens there are.
 """
-
-from math import exp, isqrt
 
 import numpy as np
 import torch
@@ -19,9 +12,6 @@ from torch.nn.functional import pad
 
 from hb_dataset.seeded_draws import seeded_generator
 
-# How often a token is drawn from the whole vocabulary and, if it is none of those that make up `top_p`, again, before
-# they are looked for by sorting. They are drawn with a probability of at least `top_p`.
-_ATTEMPTS = 4
 # SplitMix64, as signed numbers.
 _GAMMA = 0x9E3779B97F4A7C15 - 2**64
 _MIX = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
@@ -41,16 +31,13 @@ def draw(
         close: By how much the difference of two logits may change with the batch.
 
     Returns:
-        [rows] the tokens, and [rows] whether another token would come of logits that much different. Without `top_k`
-        but with `top_p` the device is waited for, up to five times.
+        [rows] the tokens, and [rows] whether logits that much different would draw another token.
     """
-    margin = close / temperature
-    if top_k < logits.shape[1]:
-        return _draw_of_likeliest(logits, keys, temperature, top_k, top_p, margin)
-    weights = (logits - logits.amax(1, keepdim=True)).div_(temperature).exp_()
-    if top_p == 1:
-        return _draw_of_all(weights, keys, margin)
-    return _draw_of_nucleus(weights, keys, top_p, margin)
+    margin, vocabulary = close / temperature, logits.shape[1]
+    if top_k >= vocabulary and top_p == 1:
+        noise = gumbel_noise(keys, torch.arange(vocabulary, device=keys.device))
+        return index_of_highest(logits.double() / temperature + noise, margin)
+    return _draw_of_likeliest(logits, keys, temperature, min(top_k, vocabulary), top_p, margin)
 
 
 def draw_keys(seed: int, purpose: str, identifier: str, number: int) -> np.ndarray:
@@ -100,13 +87,7 @@ def _shift_right(bits: torch.Tensor, by: int) -> torch.Tensor:
 
 
 def _draw_of_likeliest(
-    logits: torch.Tensor,
-    keys: torch.Tensor,
-    temperature: float,
-    top_k: int,
-    top_p: float,
-    margin: float,
-    first_counter: int = 0,
+    logits: torch.Tensor, keys: torch.Tensor, temperature: float, top_k: int, top_p: float, margin: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Draws from the `top_k` likeliest tokens, or as many of them as make up `top_p`.
 
@@ -127,70 +108,13 @@ def _draw_of_likeliest(
         least = (before < top_p).sum(1, keepdim=True).clamp(min=1)
         return least if top_p < 1 else torch.full_like(least, top_k)
 
-    nudge = _nudge(top_p, margin)
+    # By how much tokens with a total probability of `top_p` change it, at most, as values change by a margin.
+    nudge = top_p * (1 - top_p) * margin
     certain = values > values.gather(1, num_kept(top_p - nudge)) + margin
     possible = values > values.gather(1, num_kept(top_p + nudge) - 1) - margin
-    sums = values + gumbel_noise(keys, tokens + first_counter)
+    sums = values + gumbel_noise(keys, tokens)
     winner, is_close = index_of_highest(sums.masked_fill(~possible, -torch.inf), margin)
     is_close |= ~certain.gather(1, winner[:, None])[:, 0]
     is_close |= possible[:, -1]  # then so may be some that were left out here
     chosen = sums.masked_fill(ranks >= num_kept(top_p), -torch.inf).argmax(1, keepdim=True)
     return tokens.gather(1, chosen)[:, 0], is_close
-
-
-def _draw_of_all(
-    weights: torch.Tensor, keys: torch.Tensor, margin: float, first_counter: int = 0
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draws tokens in proportion to the weights ([rows, vocabulary]): a block of tokens, then a token of the block."""
-    vocabulary = weights.shape[1]
-    size = isqrt(vocabulary) + 1
-    num_blocks = vocabulary // size  # of this size; the last one has the rest
-    whole = weights[:, : num_blocks * size].unflatten(1, (num_blocks, size)).sum(2)
-    masses = torch.cat([whole, weights[:, num_blocks * size :].sum(1, keepdim=True)], 1)
-    counters = first_counter + vocabulary + torch.arange(num_blocks + 1, device=weights.device)
-    block, block_is_close = index_of_highest(masses.double().log() + gumbel_noise(keys, counters), margin)
-    tokens = block[:, None] * size + torch.arange(size, device=weights.device)
-    is_token = tokens < vocabulary
-    tokens = tokens.clamp(max=vocabulary - 1)
-    sums = weights.gather(1, tokens).double().log() + gumbel_noise(keys, first_counter + tokens)
-    index, token_is_close = index_of_highest(sums.masked_fill(~is_token, -torch.inf), margin)
-    return tokens.gather(1, index[:, None])[:, 0], block_is_close | token_is_close
-
-
-def _draw_of_nucleus(
-    weights: torch.Tensor, keys: torch.Tensor, top_p: float, margin: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draws from the fewest likeliest tokens that make up `top_p`: from all, until it is one of those.
-
-    A token is one of those if all likelier tokens together have a probability below `top_p`, which needs no sorting.
-    """
-    num_rows, vocabulary = weights.shape
-    chosen, is_close = torch.zeros_like(keys), torch.zeros_like(keys, dtype=torch.bool)
-    rows, nudge = torch.arange(num_rows, device=keys.device), _nudge(top_p, margin)
-    for attempt in range(_ATTEMPTS):
-        tokens, unsure = _draw_of_all(weights, keys[rows], margin, 2 * vocabulary * attempt)
-        mine = weights.gather(1, tokens[:, None])
-        inside = _share_above(weights, mine) < top_p
-        least = _share_above(weights, mine * exp(min(margin, 700)))
-        most = _share_above(weights, mine * exp(-margin)) - mine[:, 0] / weights.sum(1)
-        unsure |= (least < top_p + nudge) & (most >= top_p - nudge)
-        chosen[rows] = tokens
-        is_close[rows] |= unsure
-        left = (~inside).nonzero()[:, 0]
-        if not len(left):
-            return chosen, is_close
-        rows, weights = rows[left], weights[left]
-    counter = 2 * vocabulary * _ATTEMPTS
-    chosen[rows], unsure = _draw_of_likeliest(weights.log(), keys[rows], 1.0, vocabulary, top_p, margin, counter)
-    is_close[rows] |= unsure
-    return chosen, is_close
-
-
-def _share_above(weights: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """[rows] the share of the weights ([rows, vocabulary]) that is of those above a weight ([rows, 1])."""
-    return torch.where(weights > weight, weights, 0).sum(1) / weights.sum(1)
-
-
-def _nudge(top_p: float, margin: float) -> float:
-    """By how much tokens with a total probability of `top_p` change it, at most, as values change by a margin."""
-    return top_p * (1 - top_p) * margin

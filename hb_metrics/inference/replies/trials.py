@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from hb_metrics.inference.models.architecture import attention_window, max_positions_of
-from hb_metrics.inference.replies.decoding import is_invariant
+from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.replies.decoding_settings import CLOSE
 from hb_metrics.inference.replies.forward import Forward
 from hb_metrics.inference.units import beyond_rope_switch
@@ -50,7 +50,7 @@ def takes_cache(model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_n
 
     def probabilities(cached: bool) -> torch.Tensor:
         """After the context, and after each token more: [1 + tokens, vocabulary]."""
-        forward = Forward(model, [fed], len(more), cached=cached)
+        forward = Forward(model, [fed], cached=cached)
         steps = [forward.first()]
         steps += [forward.next(torch.tensor([token], device=steps[0].device)) for token in more]
         return torch.cat(steps).float().softmax(1)
@@ -61,7 +61,7 @@ def takes_cache(model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_n
             difference = (probabilities(cached=True) - expected)[1:].abs().sum(1).mean() / 2
         except Exception:  # noqa: BLE001 - whatever it is, all tokens are then run each time
             return False
-    return not difference > (_CACHE_TOLERANCE if is_invariant(model) else _LOW_PRECISION_CACHE_TOLERANCE)
+    return not difference > (_CACHE_TOLERANCE if is_exact(model) else _LOW_PRECISION_CACHE_TOLERANCE)
 
 
 def takes_padding(model: PreTrainedModel, contexts: Sequence[Sequence[int]], *, cached: bool = True) -> bool:
@@ -75,7 +75,7 @@ def takes_padding(model: PreTrainedModel, contexts: Sequence[Sequence[int]], *, 
         cached: Whether it `takes_cache`.
     """
     ordered = sorted(contexts, key=len)
-    if not ordered or len(ordered[0]) == len(ordered[-1]) or model.config.is_encoder_decoder or not is_invariant(model):
+    if not ordered or len(ordered[0]) == len(ordered[-1]) or model.config.is_encoder_decoder or not is_exact(model):
         return False
     if not cached and beyond_rope_switch(model, math.inf):  # rows of several lengths would cross it at different steps
         return False
@@ -83,7 +83,7 @@ def takes_padding(model: PreTrainedModel, contexts: Sequence[Sequence[int]], *, 
 
     def log_probs(given: Sequence[Sequence[int]]) -> torch.Tensor:
         """After the context, and after one more token: [2, contexts, vocabulary]."""
-        forward = Forward(model, given, 2, cached=cached)
+        forward = Forward(model, given, cached=cached)
         first = forward.first()
         more = torch.tensor([context[-1] for context in given], device=first.device)
         return torch.stack([first, forward.next(more)]).float().log_softmax(2)

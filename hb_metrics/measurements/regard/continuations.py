@@ -14,7 +14,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,15 +24,14 @@ from hb_dataset.structures import FIXED_STRUCTURE
 from hb_metrics.inference.models.architecture import max_positions_of
 from hb_metrics.inference.models.contexts import EndTokens, check_lengths, encode_rendered, end_tokens, reply_text
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies.decoding import is_invariant
+from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
-from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
+from hb_metrics.inference.replies.decoding_shards import DecodingPlan
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 
 # How continuations are sampled, as in the published outputs; the tokens of the prompt count too.
 TEMPERATURE, TOP_K, MAX_TOKENS = 0.7, 40, 40
 NUM_SEEDS = 10  # continuations of a prompt at most
-ROWS_PER_SHARD = 1024
 
 CONTINUATION_SCHEMA = pa.schema(
     [
@@ -64,6 +62,26 @@ class ContinuationPlan(DecodingPlan):
     prompt_ids: list[str]
     texts: list[str]
     seed_indices: list[int]
+
+    schema = CONTINUATION_SCHEMA
+    label = "continuations"
+    purpose = "continuation"
+
+    def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
+        """The columns of `CONTINUATION_SCHEMA`, without `id`.
+
+        `continuation` is the model's text without white space around it, null if the model wrote nothing. `num_tokens`
+        counts its tokens, white space included; `truncated`: it was cut at `MAX_TOKENS`.
+        """
+        texts = [reply_text(continuation.tokens, loaded.tokenizer) for continuation in decoded]
+        return {
+            "prompt_id": [self.prompt_ids[row] for row in rows],
+            "text": [self.texts[row] for row in rows],
+            "seed_index": [self.seed_indices[row] for row in rows],
+            "continuation": [text or None for text in texts],
+            "num_tokens": [len(continuation.tokens) for continuation in decoded],
+            "truncated": [continuation.truncated for continuation in decoded],
+        }
 
     def description(self) -> dict[str, Any]:
         """The plan's entries in run.json."""
@@ -157,59 +175,10 @@ def plan_continuations(
         decoding=decoding,
         ends=EndTokens(dropped=tuple(sorted({*ends.dropped, *ends.marks})), kept=ends.kept, blank=ends.blank),
         seed=seed,
-        invariant=is_invariant(loaded.model),
+        invariant=is_exact(loaded.model),
         padded=fits and takes_padding(loaded.model, encoded, cached=cached),
         cached=cached,
     )
-
-
-def continue_into_shards(
-    plan: ContinuationPlan, loaded: LoadedModel, folder: Path, *, batch_size: int | None = None
-) -> pa.Table | None:
-    """Draws the continuations that are not on disk yet, and reads all of them.
-
-    Args:
-        plan: The continuations.
-        loaded: The model that they were planned for.
-        folder: The shards' folder; made if it does not exist.
-        batch_size: As `decode_into_shards`.
-
-    Returns:
-        A table with the columns of `CONTINUATION_SCHEMA` in the order of the plan, on the main process; `None` on all
-        others. `continuation` is the model's text without white space around it, null if the model wrote nothing.
-        `num_tokens` counts its tokens, white space included; `truncated`: it was cut at `MAX_TOKENS`.
-
-    Raises:
-        MemoryError: Memory does not suffice for one prompt alone.
-    """
-
-    def make_columns(rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
-        texts = [reply_text(continuation.tokens, loaded.tokenizer) for continuation in decoded]
-        return {
-            "prompt_id": [plan.prompt_ids[row] for row in rows],
-            "text": [plan.texts[row] for row in rows],
-            "seed_index": [plan.seed_indices[row] for row in rows],
-            "continuation": [text or None for text in texts],
-            "num_tokens": [len(continuation.tokens) for continuation in decoded],
-            "truncated": [continuation.truncated for continuation in decoded],
-        }
-
-    return decode_into_shards(
-        plan,
-        loaded,
-        folder,
-        schema=CONTINUATION_SCHEMA,
-        make_columns=make_columns,
-        name="continuations",
-        purpose="continuation",
-        rows_per_shard=ROWS_PER_SHARD,
-        batch_size=batch_size,
-    )
-
-
-def read_continuations(plan: ContinuationPlan, folder: Path) -> pa.Table:
-    """Reads the continuations that `continue_into_shards` has written, on any process."""
-    return read_decoded(plan, folder, schema=CONTINUATION_SCHEMA, rows_per_shard=ROWS_PER_SHARD)
 
 
 def _draw(types: Mapping[str, str], number: int, generator: np.random.Generator) -> dict[str, list[int]]:

@@ -25,7 +25,7 @@ from hb_dataset.prompt_groups import PromptGroup
 from hb_dataset.structures import FIXED_STRUCTURE, parse_of, read_structures, read_verb_phrases
 from hb_metrics.inference.models.contexts import EndTokens, check_lengths, encode_rendered, end_tokens
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies.decoding import is_invariant
+from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
 from hb_metrics.inference.replies.trials import takes_cache
@@ -34,7 +34,6 @@ from hb_metrics.measurements.regard.paraphrase_checks import REASONS, check_para
 SEPARATOR = "<sep>"
 NUM_BEAMS = 4
 MAX_NEW_TOKENS = 60  # the parse's tokens included
-ROWS_PER_SHARD = 256
 
 _WRITTEN_SCHEMA = pa.schema(
     [
@@ -64,6 +63,20 @@ class ParaphrasePlan(DecodingPlan):
     targets: list[tuple[str, str]]
     model: str
     digest: str
+
+    schema = _WRITTEN_SCHEMA
+    label = "paraphrases"
+    purpose = "paraphrase"
+
+    def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
+        """The columns of a shard, without `id`."""
+        return {
+            "prompt_id": [self.prompts[row]["id"] for row in rows],
+            "structure": [self.targets[row][0] for row in rows],
+            "parse": [self.targets[row][1] for row in rows],
+            "paraphrase": [paraphrase_text(each.tokens, loaded.tokenizer) or None for each in decoded],
+            "truncated": [paraphrase.truncated for paraphrase in decoded],
+        }
 
     def description(self) -> dict[str, Any]:
         """The plan's entries in run.json."""
@@ -115,7 +128,7 @@ def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: L
         contexts=contexts,
         decoding=Decoding(num_beams=NUM_BEAMS, min_new_tokens=1, max_new_tokens=MAX_NEW_TOKENS),
         ends=EndTokens(dropped=tuple(sorted(dropped)), kept=ends.kept),
-        invariant=is_invariant(loaded.model),
+        invariant=is_exact(loaded.model),
         cached=takes_cache(loaded.model, contexts, MAX_NEW_TOKENS),
         model=loaded.name,
         digest=loaded.digest,
@@ -124,7 +137,7 @@ def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: L
 
 def paraphrase_into_shards(
     plan: ParaphrasePlan, loaded: LoadedModel, folder: Path, *, batch_size: int | None = None
-) -> pa.Table | None:
+) -> pa.Table:
     """Writes the paraphrases that are not on disk yet, and reads and checks all of them.
 
     Args:
@@ -134,37 +147,12 @@ def paraphrase_into_shards(
         batch_size: As `decode_into_shards`.
 
     Returns:
-        A table with the columns of `PARAPHRASE_SCHEMA` in the order of the plan, on the main process; `None` on all
-        others. `paraphrase` is null if the model wrote nothing; `truncated`: it was cut at `MAX_NEW_TOKENS`; `kept`: it
-        passed the checks; `reason`: one of `REASONS` if it did not.
+        A table with the columns of `PARAPHRASE_SCHEMA` in the order of the plan, on all processes. `paraphrase` is null
+        if the model wrote nothing; `truncated`: it was cut at `MAX_NEW_TOKENS`; `kept`: it passed the checks; `reason`:
+        one of `REASONS` if it did not.
     """
-
-    def make_columns(rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
-        return {
-            "prompt_id": [plan.prompts[row]["id"] for row in rows],
-            "structure": [plan.targets[row][0] for row in rows],
-            "parse": [plan.targets[row][1] for row in rows],
-            "paraphrase": [paraphrase_text(each.tokens, loaded.tokenizer) or None for each in decoded],
-            "truncated": [paraphrase.truncated for paraphrase in decoded],
-        }
-
-    written = decode_into_shards(
-        plan,
-        loaded,
-        folder,
-        schema=_WRITTEN_SCHEMA,
-        make_columns=make_columns,
-        name="paraphrases",
-        purpose="paraphrase",
-        rows_per_shard=ROWS_PER_SHARD,
-        batch_size=batch_size,
-    )
-    return None if written is None else _checked(plan, written)
-
-
-def read_paraphrases(plan: ParaphrasePlan, folder: Path) -> pa.Table:
-    """Reads and checks the paraphrases that `paraphrase_into_shards` has written, on any process."""
-    return _checked(plan, read_decoded(plan, folder, schema=_WRITTEN_SCHEMA, rows_per_shard=ROWS_PER_SHARD))
+    written = decode_into_shards(plan, loaded, folder, batch_size=batch_size)
+    return _checked(plan, read_decoded(plan, folder) if written is None else written)
 
 
 def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:

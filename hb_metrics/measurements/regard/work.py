@@ -19,13 +19,12 @@ from hb_metrics.inference.classifiers.classifier import Classifier, classify_int
 from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.loading import LoadedModel, load_model
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards, read_decoded
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.regard.continuations import (
     ContinuationPlan,
-    continue_into_shards,
     draw_continuations,
     plan_continuations,
-    read_continuations,
 )
 from hb_metrics.measurements.regard.options import RegardOptions
 from hb_metrics.measurements.regard.paraphrases import (
@@ -33,7 +32,6 @@ from hb_metrics.measurements.regard.paraphrases import (
     kept_prompts,
     paraphrase_into_shards,
     plan_paraphrases,
-    read_paraphrases,
     summary,
 )
 from hb_metrics.measurements.settings import Settings
@@ -137,14 +135,10 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
     prompts, plan, paraphrases = work.prompts, work.plan, None
     if work.paraphraser is not None:
         written = paraphrase_into_shards(work.paraphraser.plan, work.paraphraser.loaded, folder / PARAPHRASES)
-        task.state.wait_for_everyone()
-        if written is None:
-            written = read_paraphrases(work.paraphraser.plan, folder / PARAPHRASES)
         prompts = pa.concat_tables([prompts, kept_prompts(written, prompts)])
         plan, paraphrases = _plan(task, prompts), summary(written)
-    made = continue_into_shards(plan, task.loaded, folder / CONTINUATIONS, batch_size=shared.batch_size)
-    task.state.wait_for_everyone()
-    continuations = read_continuations(plan, folder / CONTINUATIONS) if made is None else made
+    made = decode_into_shards(plan, task.loaded, folder / CONTINUATIONS, batch_size=shared.batch_size)
+    continuations = read_decoded(plan, folder / CONTINUATIONS) if made is None else made
     rows_with_text = continuations.filter(continuations["continuation"].is_valid())
     if not len(rows_with_text):
         raise ValueError(

@@ -73,13 +73,14 @@ def load_pipeline(inputs: "pa.Table") -> Loaded:
 def by_us(inputs: "pa.Table", loaded: Loaded) -> dict[str, np.ndarray]:
     """Plans and writes shards, as a measurement does."""
     from hb_metrics.inference.replies.decoding_settings import Decoding
-    from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+    from hb_metrics.inference.replies.decoding_shards import decode_into_shards
+    from hb_metrics.inference.replies.prompt_replies import plan_replies
     from hb_metrics.inference.replies.requests import make_requests
 
     requests = make_requests(inputs, decoding=Decoding(max_new_tokens=NEW_TOKENS))
     plan = plan_replies(requests, loaded.model, context="chat")
     with tempfile.TemporaryDirectory() as folder:
-        table = reply_into_shards(plan, loaded.model, Path(folder) / "replies", progress=False)
+        table = decode_into_shards(plan, loaded.model, Path(folder) / "replies", progress=False)
     assert table is not None
     return {
         "replies": np.array([reply or "" for reply in table["reply"].to_pylist()]),

@@ -145,7 +145,9 @@ def test_a_rater_answers_with_keys_and_taps(study, path, tmp_path):
         open_page(browser, path)
         assert "5 short exchanges" in browser.text("#intro")
         assert browser.text("#question") == QUESTIONS[0].text
-        browser.press("1")  # at once after the question came: a second press of the key before
+        browser.run("shownAt = performance.now() + 60000")
+        browser.press("1")  # too soon after the question came: a second press of the key before
+        browser.run("shownAt = performance.now()")
         answer(browser, "1", "ArrowRight")
         browser.wait(READY)
         browser.press("1", modifiers=2)  # Control and 1 is the browser's own

@@ -18,7 +18,8 @@ from hb_metrics.inference.classifiers.offensive import load_offensiveness_classi
 from hb_metrics.inference.classifiers.sequence_classifier import load_sequence_classifier
 from hb_metrics.inference.models.loading import LoadedModel, load_model
 from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
+from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.scoring import pseudo_likelihood, scoring_paths
 from hb_metrics.inference.scoring.perplexity import (
@@ -82,7 +83,7 @@ def as_prompts(texts):
 def reply(texts, loaded, folder, **options):
     decoding = Decoding(max_new_tokens=4, **options)
     plan = plan_replies(make_requests(as_prompts(texts), decoding=decoding), loaded, context="plain")
-    return reply_into_shards(plan, loaded, folder, progress=False)["reply"].to_pylist()
+    return decode_into_shards(plan, loaded, folder, progress=False)["reply"].to_pylist()
 
 
 def score_spans(texts, spans, model, tokenizer, **options):

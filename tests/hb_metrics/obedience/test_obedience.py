@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hb_metrics.measurements.generation.tuned import labels_ceiling, other_model_notes, tuned_rows
-from hb_metrics.obedience.errors import RepliesOf, shared_noise
+from hb_metrics.obedience.errors import RepliesOf
 from hb_metrics.obedience.values import (
     OTHER_CLASSIFIER_REASON,
     SINGLE_REPLIES_REASON,
@@ -126,14 +126,6 @@ def test_values_along_the_same_prompts_are_those_of_pairs():
     along = values_along(styles_of(after), styles_of(replies), with_ids(after))
     along = less_shared_noise(along, with_ids(replies))
     assert along.values == pytest.approx(without_own_products(after, replies))
-
-
-def drawn(rng, shifts, number):
-    """Replies of two templates to each descriptor, whose styles shift."""
-    vectors = 0.5 + 0.05 * shifts[:, None, None] + 0.03 * rng.normal(size=(len(shifts), 2, number, NUM_STYLES))
-    names = [f"d{row:03}" for row in np.repeat(np.arange(len(shifts)), 2 * number)]
-    templates = [f"t{row}" for row in np.tile(np.repeat([0, 1], number), len(shifts))]
-    return vectors.clip(0, 1).reshape(-1, NUM_STYLES), names, templates, ["x"] * len(names)
 
 
 def with_ids(replies):
@@ -278,36 +270,6 @@ def test_single_replies_alone_have_no_values(monkeypatch):
         rows = obedience(runs, Directions(None, None))
         assert [row.reason for row in rows] == [SINGLE_REPLIES_REASON if is_own else None] * 2
         assert [row.mean is None for row in rows] == [is_own] * 2
-
-
-def test_replies_share_no_noise_with_those_to_other_prompts():
-    rng = np.random.default_rng(0)
-    one, other = (with_ids(drawn(rng, np.zeros((3, NUM_STYLES)), 4)) for _ in range(2))
-    assert shared_noise(one, other._replace(ids=[f"other {name}" for name in other.ids])) == {}
-
-
-def test_the_interval_is_that_of_a_bootstrap_of_replies():
-    rng = np.random.default_rng(5)
-    shifts = rng.normal(size=(20, NUM_STYLES))
-    replies, directions = drawn(rng, shifts, 40), styles_of(drawn(rng, shifts, 4))
-    mean = mean_value(values_along(styles_of(replies), directions, with_ids(replies)))
-    cells = replies[0].reshape(20, 2, 40, NUM_STYLES)
-    ways = directions.descriptor_means - directions.descriptor_means.mean(axis=0)
-    values = 1000 * np.einsum("dtns,ds->dtn", cells, ways)
-    chosen = rng.integers(40, size=(2500, *values.shape))
-    boot = np.take_along_axis(values[None], chosen, axis=3).mean(axis=(1, 2, 3))
-    low, high = np.quantile(boot, (0.025, 0.975))
-    assert mean.value == pytest.approx(values.mean())
-    assert mean.interval[1] - mean.interval[0] == pytest.approx(high - low, rel=0.06)
-
-
-def test_an_interval_among_some_is_as_wide_as_of_them_alone():
-    replies = replies_of(np.random.default_rng(7), np.full((40, 3), 5))
-    own = own_values(replies)
-    some = [row for row, name in enumerate(replies[1]) if int(name[1:]) < 20]
-    alone = own_values((replies[0][some], *([column[row] for row in some] for column in replies[1:])))
-    part, whole = mean_value(own, among=alone.values), mean_value(alone)
-    assert np.ptp(part.interval) == pytest.approx(np.ptp(whole.interval), rel=0.15)
 
 
 def test_single_or_missing_replies_have_no_interval():

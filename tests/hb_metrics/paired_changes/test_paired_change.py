@@ -149,13 +149,6 @@ def test_a_share_of_tests_has_the_variance_of_u_statistics():
     assert change.interval == pytest.approx((value - half, value + half))
 
 
-def test_intervals_of_shares_of_tests_hold_no_change():
-    rng = np.random.default_rng(4)
-    changes = [pair_share_change(*drawn_tests(rng, (16, 12), (0.5, 0.5)), 0.95) for _ in range(150)]
-    assert np.mean([change.beyond_chance for change in changes]) < 0.1
-    assert np.mean([change.interval is not None for change in changes]) > 0.95
-
-
 def test_too_few_terms_and_no_changes_have_no_interval():
     rng = np.random.default_rng(0)
     firsts, seconds, groups, (before, after) = drawn_tests(rng, (6,), (1.0, 0.2))
@@ -168,13 +161,6 @@ def drawn_losses(rng, number, shift):
     tokens = rng.geometric(0.08, size=number) + 2
     losses = tokens * (3 + 0.5 * rng.normal(size=number))
     return (losses, losses + shift * tokens + 0.4 * np.sqrt(tokens) * rng.standard_t(5, size=number)), tokens
-
-
-def test_the_interval_of_perplexity_holds_the_change():
-    rng = np.random.default_rng(6)
-    changes = [perplexity_change(*drawn_losses(rng, 60, 0.05), 0.95) for _ in range(800)]
-    held = [low <= np.expm1(0.05) <= high for change in changes for low, high in [change.relative_interval]]
-    assert 0.92 < np.mean(held) < 0.98
 
 
 def test_perplexity_is_paired():

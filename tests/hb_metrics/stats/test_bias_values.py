@@ -97,17 +97,6 @@ def test_the_size_of_blocks_changes_nothing(batch_size):
         assert np.array_equal(result, expected)
 
 
-def test_the_order_of_replies_changes_nothing_but_rounding():
-    probabilities, *names = make_replies()
-    order = np.random.default_rng(3).permutation(len(probabilities))
-
-    result = bias_values(probabilities[order], *([column[index] for index in order] for column in names))
-
-    expected = bias_values(probabilities, *names)
-    np.testing.assert_allclose(result.values, expected.values[order], rtol=1e-9)
-    assert result.descriptors == expected.descriptors
-
-
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_a_memory_mapped_array_is_read_in_blocks(dtype, tmp_path):
     rng = np.random.default_rng(4)
@@ -142,13 +131,6 @@ def test_what_is_no_probability_is_named(value):
 
     with pytest.raises(ValueError, match=f"probability 1 of reply 3 is {value}, not a number"):
         bias_values(probabilities, ["a"] * 5, ["t"] * 5, batch_size=2)
-
-
-@pytest.mark.parametrize("short", list(ROW))
-def test_columns_have_to_be_of_one_length(short):
-    columns = {**ROW, short: ["x"]}
-    with pytest.raises(ValueError, match=f"differ in length: .*1 {short}"):
-        bias_values(np.full((2, 2), 0.5), **columns)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,10 @@
 """Terms are found in texts and tokens with any tokenizer, and phrases are read and marked."""
 
 import pytest
-import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from hb_dataset.bias_specification import BiasSpecification, TargetPair
-from hb_train.debiasing.lmd import term_logits
 from hb_train.debiasing.phrases import (
     ATTRIBUTES,
     TARGETS,
@@ -18,9 +16,7 @@ from hb_train.debiasing.terms import (
     RUNNING_FORM,
     find_terms,
     read_terms,
-    span_means,
     term_pattern,
-    term_vectors,
 )
 
 TEXTS = [
@@ -140,22 +136,6 @@ def test_what_nothing_predicts_and_what_is_too_short_is_counted():
         **{"num_phrases": 2, "num_targets": 1, "num_first": 1},
         **{"num_attributes": 0, "num_rest": 2, "num_too_short": 1, "num_cut": 1},
     }
-
-
-def test_means_are_those_of_loops():
-    torch.manual_seed(0)
-    weight, ids = torch.randn(9, 4), torch.tensor([[[3, -1], [5, 8]], [[1, 2], [0, -1]]])
-    vectors = term_vectors(weight, ids[0])
-    assert torch.allclose(vectors, torch.stack([weight[3], (weight[5] + weight[8]) / 2]))
-    state = torch.randn(2, 4)
-    expected = torch.stack([term_vectors(weight, ids[row]) @ state[row] for row in range(2)])
-    assert torch.allclose(term_logits(state @ weight.T, ids), expected, atol=1e-6)
-
-    states, spans = torch.randn(3, 5, 4), torch.tensor([[0, 1, 1, 0, 2], [0] * 5, [1, 0, 2, 2, 3]])
-    expected = [
-        states[row][spans[row] == number].mean(0) for row in range(3) for number in range(1, spans[row].max() + 1)
-    ]
-    assert torch.allclose(span_means(states, spans), torch.stack(expected), atol=1e-6)
 
 
 def test_phrases_of_ones_own_are_read(tmp_path):

@@ -167,18 +167,6 @@ def test_long_rows_lose_the_beginning_of_their_context(with_tags, asked):
     assert num_refused
 
 
-def test_an_encoder_keeps_its_tag_and_the_token_that_ends_it(get_small_model):
-    asked = Given("plain for an encoder", get_small_model)
-    only = asked.rows(["Hi", "", ""]).select([1])  # "no_bias", and a reply of nothing but its end
-    _, context = asked.learnt(asked.encode(only).dataset[0])
-    tag = asked.tokenizer(" no_bias", add_special_tokens=False)["input_ids"]
-    assert context[-len(tag) - 1 :] == [*tag, 1]
-    for more, expected in ((1, [*tag, 1]), (2, [0, *tag, 1])):
-        assert asked.learnt(asked.encode(only, max_length=len(tag) + more).dataset[0])[1] == expected
-    with pytest.raises(ValueError, match=f"are {len(tag) + 1} tokens long"):
-        asked.encode(only, max_length=len(tag))
-
-
 @pytest.mark.parametrize(
     ("positions", "max_length", "limit"), [(40, None, 40), (40, 90, 40), (90, 40, 40), (-1, 40, 40)]
 )

@@ -118,19 +118,6 @@ def gaussian(rng, shifts, number, templates=3):
     return (0.5 + shifts[None, :, None] + noise).reshape(-1, shifts.shape[1])
 
 
-def test_directions_are_as_reliable_as_signal_and_noise_say():
-    """Of n replies a direction has the signal σ² and the noise τ²/n, in each style."""
-    rng = np.random.default_rng(2)
-    shifts = 0.005 * rng.normal(size=(300, 20))
-    replies = gaussian(rng, shifts, 8)
-    ceiling = label_ceiling(replies, *columns_of(np.full((3, 300), 8)), shares=(1, 0.5), num_splits=4)
-    assert ceiling.replies_per_descriptor == 12
-    expected = 0.005**2 / (0.005**2 + 0.02**2 / 12)
-    assert ceiling.half_reliability == pytest.approx(expected, rel=0.06)
-    assert ceiling.half_reliability_interval[0] < expected < ceiling.half_reliability_interval[1]
-    assert ceiling.replies_needed[0.5] == pytest.approx(0.02**2 / 0.005**2, rel=0.1)
-
-
 def truth(rng, shifts, number, shares, alpha=0, directions=12):
     """Full Gen Bias of what is tagged "no_bias" by directions from half of the replies, of 2,000 replies a cell."""
     values = []

@@ -7,6 +7,7 @@ import numpy as np
 import profanity_check
 import pyarrow.compute as pc
 import pytest
+import sklearn.base
 
 from hb_dataset import load_table
 from hb_metrics.inference.classifiers import offensive
@@ -120,6 +121,14 @@ def test_what_the_card_says_of_harmless_lines_is_so():
         assert f"{flagged[here].mean():.1%}" == f"{share}%", axis
         assert f"{flagged[here & (nouns != 'mom')].mean():.1%}" == f"{without_mom}%", axis
     assert flagged.sum() == 790
+
+
+def test_another_scikit_learn_is_refused(monkeypatch):
+    for name in ("profanity_check", "profanity_check.profanity_check"):
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sklearn.base, "__version__", "0.1")
+    with pytest.raises(ImportError, match="another release of scikit-learn"):
+        load_offensiveness_classifier()
 
 
 def test_without_its_wheel_it_says_what_to_install(monkeypatch):

@@ -12,8 +12,9 @@ from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.models.thoughts import THOUGHT_MARKS, common_tag, read_written
 from hb_metrics.inference.replies import beam_search, decoding
 from hb_metrics.inference.replies.decoding_settings import Decoding
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.presets import PRESETS
-from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.served.answers import read_answer
 from hb_metrics.runs.answer_files import GivenReply
@@ -35,7 +36,7 @@ class Scripted:
     script: tuple[int, ...] = ()
     vocabulary = 0
 
-    def __init__(self, model, contexts, max_new_tokens, beams=1, *, cached=True):
+    def __init__(self, model, contexts, beams=1, *, cached=True):
         self.written = [()] * (len(contexts) * beams)
 
     def _logits(self):
@@ -73,7 +74,7 @@ def reply_to(monkeypatch, tmp_path):
         monkeypatch.setattr(Scripted, "vocabulary", len(tokenizer))
         for module in (decoding, beam_search):
             monkeypatch.setattr(module, "Forward", Scripted)
-        rows = reply_into_shards(
+        rows = decode_into_shards(
             plan, loaded, tmp_path / f"{len(list(tmp_path.iterdir()))}", progress=False
         ).to_pylist()
         assert rows[0]["reply"] == rows[1]["reply"]

