@@ -77,13 +77,8 @@ def plan_replies(
         context_reason: Why this format, for the record.
 
     Raises:
-        ValueError: The model writes no replies, or cannot take these contexts.
+        ValueError: The model cannot take these contexts.
     """
-    if loaded.kind == "masked":
-        raise ValueError(
-            "a masked language model writes no replies; measure its likelihoods (--measurements likelihood), or use a "
-            "causal or encoder-decoder model"
-        )
     check_cue(requests.cue, context, context_reason)
     chat, decoding, max_reasoning_tokens = requests.chat, requests.decoding, requests.max_reasoning_tokens
     has_encoder = loaded.model.config.is_encoder_decoder

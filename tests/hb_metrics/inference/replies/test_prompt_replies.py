@@ -286,42 +286,6 @@ def test_a_run_that_broke_off_goes_on_and_ends_the_same(prompts, load, tmp_path,
     assert not changed(folder, before)
 
 
-@pytest.mark.parametrize(
-    "damage", ["cut", "bits flipped", "empty", "other rows", "other order", "a column less", "no id"]
-)
-def test_a_shard_that_is_not_whole_is_made_again(damage, prompts, load, tmp_path, small_shards, capsys):
-    loaded = load("llama")
-    plan = plan_for(loaded, prompts, DECODINGS["greedy"])
-    whole = decode_into_shards(plan, loaded, tmp_path, progress=False)
-    bytes_before, before = contents(tmp_path), times(tmp_path)
-    path = sorted(tmp_path.iterdir())[1]
-    content = bytearray(path.read_bytes())
-    table = pq.read_table(path)
-    if damage == "cut":
-        path.write_bytes(content[: len(content) // 2])
-    elif damage == "bits flipped":  # several: a single one may be in a statistic that nobody reads
-        for place in range(len(content) // 4, len(content) // 4 + 64):
-            content[place] ^= 0x10
-        path.write_bytes(content)
-    elif damage == "empty":
-        path.write_bytes(b"")
-    else:
-        other = {
-            "other rows": table.slice(1),
-            "other order": table.take(list(range(len(table)))[::-1]),
-            "a column less": table.drop_columns("reply"),
-            "no id": table.drop_columns("id"),
-        }
-        pq.write_table(other[damage], path)
-    assert decode_into_shards(plan, loaded, tmp_path, progress=False).equals(whole)
-    (tmp_path / f".{path.name}.1.aside").unlink()  # what was there is kept
-    assert contents(tmp_path) == bytes_before
-    assert changed(tmp_path, before) == {path.name}
-    out = capsys.readouterr().out
-    assert str(path) in out
-    assert "computed again" in out
-
-
 def test_generic_shards_come_back_in_the_order_of_the_data(tmp_path):
     schema = pa.schema([("id", pa.string()), ("square", pa.int64())])
     ids = [f"id-{row}" for row in range(23)]
@@ -507,9 +471,7 @@ def test_a_later_turn_follows_from_what_was_answered(prompts, load, tmp_path):
     assert again["reply"].equals(second["reply"])
 
 
-def test_a_model_that_cannot_reply_is_refused(prompts, load):
-    with pytest.raises(ValueError, match="a masked language model"):
-        plan_for(load("bert"), prompts, Decoding())
+def test_contexts_that_are_too_long_are_refused(prompts, load):
     first = prompts["id"][0].as_py()
     with pytest.raises(ValueError, match=f"the context of prompt {first} is .*fewer persona lines"):
         plan_for(load("gpt2"), prompts, Decoding(max_new_tokens=60))
@@ -557,7 +519,7 @@ def test_settings_of_a_preset_can_be_changed():
         (name,) = change
         with pytest.raises(ValueError, match=f"^{name} is .*--decoding {preset}"):
             decoding_preset(preset, **change)
-    with pytest.raises(ValueError, match="sampling with num_beams 5"):
+    with pytest.raises(ValueError, match="num_beams is 5"):
         decoding_preset("sample", num_beams=5)
     assert decoding_preset("blenderbot2", max_new_tokens=10).min_new_tokens == 10
 
