@@ -10,7 +10,7 @@ import pytest
 from hb_dataset import load_table
 from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.inference.models.chats import ChatOptions, chat_messages, render_chats
-from hb_metrics.inference.models.contexts import encode_contexts, render_contexts, render_messages
+from hb_metrics.inference.models.contexts import encode_contexts, render_messages
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.cues import (
     QUESTIONS_FILE,
@@ -89,14 +89,6 @@ def test_dialogues_of_models_without_chats(context, persona, get_small_model):
     assert text == DIALOGUES[context, persona].replace("</s>", tokenizer.eos_token)
     tagged = given(tokenizer, context, "history", persona=persona, tag="bias")
     assert tagged == text.replace(QUESTION, f"{QUESTION} bias")
-
-
-@pytest.mark.parametrize("style", STYLES)
-def test_with_the_prompt_as_the_cue_nothing_has_changed(style):
-    tokenizer = chat_tokenizer(style)
-    text = given(tokenizer, "chat", "prompt", chat=BRIEF, persona=True)
-    assert [text] == render_contexts([SENTENCE], [[LINE]], tokenizer, "chat", is_encoder_decoder=False, chat=BRIEF)
-    assert QUESTION not in text
 
 
 @pytest.mark.parametrize("cue", ["prompt", "system", "history"])
@@ -210,19 +202,6 @@ def test_within_a_template_all_terms_are_asked_the_same_questions(prompts, per_c
     again = draw_questions(drawn_cells(chosen.take(order), seed=3), pool, seed=3)
     assert again[::-1] == questions
     assert draw_questions(drawn_cells(chosen, seed=4), pool, seed=4) != questions
-
-
-def test_fewer_prompts_have_questions_of_those_of_more(prompts):
-    chosen = prompts_for_cue(prompts, "system")
-    pool = read_questions()[:2]  # fewer than would be drawn
-    found = {}
-    for number in (12, 16):
-        some = select_prompts(chosen, number, seed=0)
-        found[number] = dict(
-            zip(some["id"].to_pylist(), draw_questions(drawn_cells(some, seed=0), pool, seed=0), strict=True)
-        )
-        assert set(found[number].values()) == set(pool)
-    assert found[12].items() <= found[16].items()
 
 
 def test_the_questions_say_nothing_of_who_asks():
