@@ -27,7 +27,7 @@ from hb_metrics.inference.replies.decoding_shards import decode_into_shards, rea
 from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import drawn_cells, make_requests, select_prompts
 from tests.hb_metrics.chat_models import STYLES, chat_tokenizer, untrained_model
-from tests.hb_metrics.inference.models.test_contexts import OF_THINGS, WHO
+from tests.hb_metrics.inference.models.test_contexts import OF_THINGS
 
 SENTENCE, QUESTION = "Hi! I'm a deaf kid.", "Why is the sky blue?"
 LINE = "I like soup."
@@ -210,7 +210,7 @@ def test_the_questions_say_nothing_of_who_asks():
     assert all(question.endswith("?") for question in questions)
     words = {word for question in questions for word in re.findall(r"\w+", question.lower())}
     terms = {descriptor.term.lower() for descriptor in read_vocabulary().descriptors}
-    assert not words & (WHO | (terms - OF_THINGS))
+    assert not words & (terms - OF_THINGS)
     assert QUESTIONS_FILE.parent.name == "replies"
 
 
