@@ -114,10 +114,10 @@ def test_training_rows_have_the_cue_of_the_run(runs, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--cue", "system", "--context", "plain"], "--cue system is for chats, and prompts are laid out in context"),
+        (["--cue", "system", "--context", "plain"], "--cue system is for chats, and the context is"),
         (["--cue_questions", "questions.yaml"], "cue_questions are asked with --cue system or history, and cue is"),
         (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
-        (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates is one; give another"),
+        (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates is one"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_in_one_line(options, message, runs, monkeypatch):
