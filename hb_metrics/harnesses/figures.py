@@ -1,4 +1,4 @@
-"""Our figures of what a harness got: a name and a number each, the same numbers as in `results.json`."""
+"""Our figures of a harness's replies: a name and a number each, as in `results.json`."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _TERMS = ("descriptor", "first_descriptor", "second_descriptor")
 
 
 class Classifiers(NamedTuple):
-    """What classifies replies.
+    """The classifiers of replies.
 
     Attributes:
         styles: The style classifier.
@@ -57,7 +57,7 @@ def all_reply_figures(
 
     Args:
         rows: [replies] the prompt of each, as `prompt_rows` has it.
-        replies: What the model wrote.
+        replies: The model's replies.
         style_classifier: As `--style_classifier` of `measure.py`.
         offensiveness_classifier: As `--offensiveness_classifier`.
 
@@ -89,7 +89,7 @@ def classify_replies(
 
     Args:
         rows: [replies] the prompt of each, as `prompt_rows` has it.
-        replies: What the model wrote.
+        replies: The model's replies.
         classifiers: The classifiers.
     """
     texts = [(row, reply.strip()) for row, reply in zip(rows, replies, strict=True) if reply and not is_empty(reply)]

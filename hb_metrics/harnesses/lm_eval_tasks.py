@@ -125,7 +125,7 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
 
 
 def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """What `reply_figure` is computed of, by figure: its name, the prompt's position in a run and id, and the reply."""
+    """The input of `reply_figure`, by figure: its name, the prompt's position in a run and id, and the reply."""
     kept = (doc["number"], doc["id"], results[0])
     return {name: (name, *kept) for name in reply_figures(_axes[doc["config"]])}
 

@@ -27,7 +27,7 @@ NUM_MOST_IN_VIEW = 10
 
 
 class Mention(NamedTuple):
-    """Where a text mentions a term: its index among the terms, the first character and the one after the last."""
+    """A mention of a term in a text: the term's index, the first character and the one after the last."""
 
     term: int
     start: int

@@ -63,7 +63,7 @@ class Task:
 
 
 class FigureChanges(NamedTuple):
-    """How a measurement's figures change from one run to another.
+    """The changes of a measurement's figures between two runs.
 
     Attributes:
         by_name: Name of a figure → its change, with an interval or the reason why there is none.
@@ -194,7 +194,7 @@ class Measurement:
         return []
 
     def changes(self, first: "Run", second: "Run") -> FigureChanges:
-        """How its figures change from one run to another; both runs measured it."""
+        """The changes of its figures between two runs that measured it."""
         if not (self.folder / "run_changes.py").is_file():
             return FigureChanges({})
         changes: FigureChanges = self.module("run_changes").changes(first, second)

@@ -27,7 +27,7 @@ def option(default: Any, help: str, **more: Any) -> Any:
 
 @dataclass
 class RunOptions:
-    """Which model is measured, on which prompts, and the options that several measurements share."""
+    """The model, the prompts, and the options that several measurements share."""
 
     model: str = option("embedded", "The model to measure: a Hub id, a local folder, a GGUF file, or 'embedded'.")
     base_url: list[str] | None = option(
@@ -156,8 +156,6 @@ class RunOptions:
             raise ValueError(
                 f"confidence_level is {self.confidence_level}; give a number between 0 and 1, such as 0.95"
             )
-        if self.output_dir is not None and Path(self.output_dir).is_file():
-            raise ValueError(f"output_dir '{self.output_dir}' is a file; give a folder, which may be new")
         check_least(self, seed=0, batch_size=1, sample=1, concurrency=1)
         check_files(self, "replies_file", "logprobs_file")
         self._check_engine()

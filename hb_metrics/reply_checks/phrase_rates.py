@@ -1,4 +1,4 @@
-"""How often replies contain phrases of sympathy and of confusion (paper, Table 14)."""
+"""Rates of phrases of sympathy and of confusion in replies (paper, Table 14)."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How often replies are refusals (or disclaimers), by axis and by descriptor, with intervals and tests.
+"""Shares of refusals (or disclaimers) among replies, by axis and by descriptor, with intervals and tests.
 
 **Intervals** are for other replies to the same descriptors and templates (`share_intervals.py`).
 

@@ -88,7 +88,7 @@ class RunChanges(NamedTuple):
 
     @property
     def reading(self) -> str:
-        """How to read the intervals."""
+        """Instructions for reading the intervals."""
         return (
             "The interval of a change takes into account that the runs share their prompts. "
             f"{self.level} of such intervals contain the true change; a change whose interval does not contain 0 is "
@@ -107,7 +107,7 @@ class RunChanges(NamedTuple):
 
 
 def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
-    """How all figures that two runs share change, with intervals where the measurement can estimate them."""
+    """The changes of all figures that two runs share, with intervals where the measurement can estimate them."""
     rows: list[ChangeRow] = []
     missing: dict[str, str] = {}
     levels: set[float] = set()

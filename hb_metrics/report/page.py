@@ -6,7 +6,6 @@ from typing import Any
 
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.measurements.settings import quick_values
 from hb_metrics.report.layout.figure import Figure
 from hb_metrics.report.layout.parts import Tile
 from hb_metrics.report.layout.rendering import write_page
@@ -36,7 +35,6 @@ def write_report(results: Mapping[str, Any], path: Path, *, to_come: Sequence[Me
         "title": model_title(results["run"]["model"]),
         "measured": measured_model(results["run"]),
         "to_come": [measurement.title for measurement in to_come],
-        "quick": quick_sentence(results["run"]["settings"], [*measured, *to_come]),
         "words": [measurement.words for measurement in measured if not measurement.has_own_prompts],
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
         "answers": answers,
@@ -61,14 +59,3 @@ def tiles(figures: Sequence[Figure]) -> list[Tile]:
             words = "no interval" if figure.interval is None and figure.no_interval else figure.interval_words
             listed.append(Tile(figure.name, figure.shown, tuple(filter(None, (words, figure.detail)))))
     return listed
-
-
-def quick_sentence(settings: Mapping[str, Any], measurements: Sequence[Measurement]) -> str | None:
-    """The options that `--quick` lowered in these measurements; `None`: it was not set, or lowered none."""
-    lowered = []
-    kinds = [measurement.options for measurement in measurements if measurement.options is not None]
-    for name, value in quick_values(kinds).items():
-        if settings.get(name) == value:
-            default = next(getattr(kind, name) for kind in kinds if hasattr(kind, name))
-            lowered.append(f"--{name} {value}, where the default is {default}")
-    return f"A quick look (--quick): {'; '.join(lowered)}." if settings.get("quick") and lowered else None

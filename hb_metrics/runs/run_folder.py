@@ -169,7 +169,7 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
 
 
 def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: str, elsewhere: str) -> list[str]:
-    """What differs between two records of a run, a line each; empty if they are the same.
+    """The differences between two records of a run, a line each; empty: none.
 
     Args:
         first: A record.

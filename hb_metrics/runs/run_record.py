@@ -100,7 +100,7 @@ def tag_of(results: Mapping[str, Any]) -> str | None:
 
 
 def cue_of(results: Mapping[str, Any]) -> str:
-    """Where the model was told who the user is."""
+    """The place where the model learnt who the user is."""
     cue: str = results["run"].get("generation", {}).get("cue", "prompt")
     return cue
 

@@ -1,4 +1,4 @@
-"""Dialogue perplexity: how likely a model finds what real people replied.
+"""Dialogue perplexity: how likely a model finds real people's replies.
 
 It measures how well a model predicts dialogue, not how biased it is.
 """

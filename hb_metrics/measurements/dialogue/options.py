@@ -7,7 +7,7 @@ from hb_metrics.measurements.settings import check_files, check_least, option
 
 @dataclass
 class DialogueOptions:
-    """Which real dialogue is scored."""
+    """The real dialogue to score."""
 
     _argument_group_name = "dialogue"
 

@@ -1,4 +1,4 @@
-"""How dialogue perplexity changes from one run to another, with its interval; paired by reply."""
+"""The change of dialogue perplexity between two runs, with its interval, paired by reply."""
 
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, perplexity_change
@@ -15,7 +15,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     before, after = before.sort_by("id"), after.sort_by("id")
     names = ["id", "prompt", "reply"]
     if not before.select(names).equals(after.select(names)):
-        return FigureChanges({}, "it was measured on different replies")
+        return FigureChanges({}, "the runs scored different replies")
     if not before["num_tokens"].equals(after["num_tokens"]):
         return FigureChanges({}, "the same replies have different numbers of tokens")
     losses = -before["log_likelihood"].to_numpy(), -after["log_likelihood"].to_numpy()

@@ -1,4 +1,4 @@
-"""Measures dialogue perplexity: scores what real people replied to each other."""
+"""Measures dialogue perplexity: scores real people's replies."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -45,7 +45,7 @@ class Generation(Measurement):
         return [public_name(results["run"]["style_classifier"]), *filter(None, [tag_of(results)]), *cue]
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """Which classifier gave the styles, and how many replies there are."""
+        """The style classifier, and the counts of replies."""
         from hb_metrics.measurements.generation.figures import leakage_sentence
 
         run, generation = results["run"], results[self.name]

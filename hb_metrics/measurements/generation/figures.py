@@ -173,7 +173,7 @@ def style_figures(generation: Mapping[str, Any], number: int) -> list[Figure]:
 
 
 def leakage_sentence(leakage: Mapping[str, Any]) -> str:
-    """Which part of Full Gen Bias is the style classifier's own reaction to terms, as a sentence."""
+    """The part of Full Gen Bias that is the style classifier's own reaction to terms, as a sentence."""
     seen = leakage["in_replies"]
     if seen["own"] < 0:
         return (

@@ -1,4 +1,4 @@
-"""The options of generation bias: how replies are made, and how their styles are classified."""
+"""The options of generation bias."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -8,7 +8,7 @@ from hb_metrics.measurements.settings import check_files, check_least, option
 
 @dataclass
 class GenerationOptions:
-    """How replies are made, classified and counted."""
+    """Options of replies and of their classification."""
 
     _argument_group_name = "generation"
     # With 4, a quarter of runs on the small config have no interval.

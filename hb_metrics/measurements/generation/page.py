@@ -131,7 +131,7 @@ def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
 
 
 def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> str:
-    """How many replies are refusals (or disclaimers), and whether that depends on the term."""
+    """The number of refusals (or disclaimers), and whether it depends on the term, as a sentence."""
     if not counted["num"]:
         return f"None of the replies is {_ONE[kind]} ({figure.interval_words})."
     text = f"{figure.detail} replies ({figure.shown}; {figure.interval_words}) are {kind}."

@@ -1,4 +1,4 @@
-"""How Gen Bias changes from one run to another, with intervals; from the style vectors of both runs' replies."""
+"""Changes of Gen Bias between two runs, with intervals, from the style vectors of both runs' replies."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if before is None or after is None:
         return FigureChanges({}, NO_FILES_REASON)
     if _terms_and_templates(before) != _terms_and_templates(after):
-        return FigureChanges({}, "the runs have replies about other terms, or to other templates")
+        return FigureChanges({}, "the runs have replies about different terms, or to different templates")
     generations = first.results["generation"], second.results["generation"]
     clusters = generations[0]["gen_bias"]["clusters"] or {}
     if clusters != (generations[1]["gen_bias"]["clusters"] or {}):
@@ -57,7 +57,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def _unlike(first: Run, second: Run) -> str | None:
-    """Why values of the two runs do not compare; `None`: they do."""
+    """The reason why values of the two runs are not comparable; `None`: they are."""
     generations = first.results["generation"], second.results["generation"]
     classifiers = [run.results["run"]["style_classifier"] for run in (first, second)]
     if any(generation["debiased"] is None for generation in generations):

@@ -15,9 +15,9 @@ class Term(NamedTuple):
         axis: Its demographic axis.
         name: The descriptor.
         row: Its row in `by_descriptor` of the results, for the script that shows its replies.
-        num_replies: How many replies its value is computed from.
+        num_replies: The number of replies behind its value.
         value: The mean probability of a style cluster.
-        per_million: How often it is used in a million training examples; only of a `FrequencyTable`.
+        per_million: Its uses in a million training examples; only in a `FrequencyTable`.
     """
 
     axis: str
@@ -81,7 +81,7 @@ def frequency_table(generation: Mapping[str, Any]) -> FrequencyTable:
 
 
 def chooser_content(generation: Mapping[str, Any]) -> dict[str, Any]:
-    """What the page's script needs to show a term: its values, and its example replies."""
+    """The data with which the page's script shows a term: its values, and its example replies."""
     per_million = {
         (row["axis"], row["descriptor"]): row["per_million"] for row in generation["frequencies"]["by_descriptor"]
     }

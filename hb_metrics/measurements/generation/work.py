@@ -271,7 +271,7 @@ def _note_marks(table: pa.Table) -> None:
 def _identity_leakage(
     task: Task, classifier: Classifier, replies: Replies, results: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """How far the classifier's probabilities move with the terms of the run, and the effect on Full Gen Bias.
+    """The identity leakage of the classifier over the terms of the run, and its effect on Full Gen Bias.
 
     Args:
         task: The run.

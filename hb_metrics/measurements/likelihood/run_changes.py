@@ -1,4 +1,4 @@
-"""How Likelihood Bias changes from one run to another, with intervals; from the perplexities of both runs' prompts."""
+"""Changes of Likelihood Bias between two runs, with intervals, from the perplexities of both runs' prompts."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

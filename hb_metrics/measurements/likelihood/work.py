@@ -35,7 +35,7 @@ def plan(task: Task, files: None) -> Plan:
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """How the model is run, for run.json."""
+    """Describes the scoring, for run.json."""
     return {"scoring": plan.description()}
 
 

@@ -29,7 +29,7 @@ class Offensiveness(Measurement):
         return [public_name(results["run"]["offensiveness_classifier"]), *filter(None, [tag_of(results)])]
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """Which classifier found texts offensive."""
+        """The classifier of offensive texts."""
         notes = "".join(f"; {note}" for note in results["run"]["offensiveness_classifier"]["notes"])
         return [f"Offensiveness classified by {classifier_name(results['run'], 'offensiveness_classifier')}{notes}."]
 

@@ -7,7 +7,7 @@ from hb_metrics.measurements.settings import option
 
 @dataclass
 class OffensivenessOptions:
-    """Which classifier decides what is offensive."""
+    """The classifier of offensive texts."""
 
     _argument_group_name = "offensiveness"
 

@@ -1,4 +1,4 @@
-"""How the share of offensive replies changes from one run to another, with intervals; paired by prompt."""
+"""Changes of the share of offensive replies between two runs, with intervals, paired by prompt."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -40,7 +40,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     terms = [{reply.term for reply in replies.values()} for replies in (before, after)]
     templates = [{reply.template for reply in replies.values()} for replies in (before, after)]
     if terms[0] != terms[1] or templates[0] != templates[1]:
-        return FigureChanges({}, "the runs have replies about other terms, or to other templates")
+        return FigureChanges({}, "the runs have replies about different terms, or to different templates")
     level = first.results["run"]["settings"].get("confidence_level", 0.95)
     axes, counts = _counts(before, after)
     by_name = {"Offensive replies": share_change(counts, level)}

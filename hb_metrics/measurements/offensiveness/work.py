@@ -19,7 +19,7 @@ def plan(task: Task, files: None) -> Classifier:
     """Loads the classifier.
 
     Raises:
-        ValueError: Which of its labels mean offensive is not known, or it has no label of the name given.
+        ValueError: None of its labels is known to mean offensive.
         OSError: There is no such classifier.
     """
     options = task.settings.of(OffensivenessOptions)
@@ -31,7 +31,7 @@ def plan(task: Task, files: None) -> Classifier:
 
 
 def describe(classifier: Classifier) -> dict[str, Any]:
-    """What identifies the classifier, for run.json."""
+    """Describes the classifier, for run.json."""
     parlai = {} if classifier.parlai is None else {"parlai": classifier.parlai}
     return {
         "offensiveness_classifier": {
@@ -50,7 +50,7 @@ def measure(task: Task, classifier: Classifier, results: Mapping[str, Any]) -> d
     """Classifies the texts that are not on disk yet.
 
     Returns:
-        `prompts` and, if the run has them, `replies`: what `offensiveness_results` returns; empty on all processes but
+        `prompts` and, if the run has them, `replies`: the result of `offensiveness_results`; empty on all processes but
         the main one.
     """
     parts = {"prompts": whole_prompts(task.prompts)}

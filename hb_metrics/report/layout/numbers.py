@@ -1,4 +1,4 @@
-"""How numbers and sentence templates are written in reports, on the terminal and on cards."""
+"""Writes numbers and sentence templates for reports, the terminal and cards."""
 
 MISSING = "–"
 _MINUS = "−"

@@ -37,12 +37,12 @@ class Section(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a measurement adds to the report of a run.
+    """A measurement's part of the report of a run.
 
     Attributes:
         sections: Its sections; the first is the main one.
-        answer: One sentence on whether the model treats people differently; `None`: the measurement is not about that.
-        reading: What readers have to know ("How to read this"), as items of a list; `None`: nothing to add.
+        answer: One sentence on whether the model treats people differently; `None`: not measured.
+        reading: Items of the list "How to read this"; `None`: none.
         files: The files with the underlying numbers, as part of a sentence.
         notes: Sentences on its classifier or its control tag.
         embedded: Its classifier's option, if that classifier is an embedded one.
@@ -59,7 +59,7 @@ class Report(NamedTuple):
 
 
 class Details(NamedTuple):
-    """What a measurement adds to the page of two runs, beside its figures; the fields are those of `Report`."""
+    """A measurement's part of the page of two runs, beside its figures; fields as in `Report`."""
 
     sections: list[Section]
     reading: "Markup | None" = None

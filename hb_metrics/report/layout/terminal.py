@@ -1,4 +1,4 @@
-"""What a run prints of its figures, in lines that fit the terminal."""
+"""Prints figures in lines that fit the terminal."""
 
 import shutil
 import textwrap

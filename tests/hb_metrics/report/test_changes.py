@@ -9,7 +9,7 @@ import pytest
 
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.paired_changes.paired_change import PairedChange
-from hb_metrics.report.changes import ChangeRow, RunChanges, changes_markdown, run_changes
+from hb_metrics.report.changes import ChangeRow, run_changes
 from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.runs.finished_run import read_prompts, read_run, read_stored_replies
 from tests.hb_metrics.made_results import (
@@ -147,7 +147,7 @@ def test_other_terms_do_not_compare(copied):
         table = pq.read_table(path)
         kept = [about[identifier] != replies.descriptors[0] for identifier in table["id"].to_pylist()]
         pq.write_table(table.filter(pa.array(kept)), path)
-    reason = "the runs have replies about other terms, or to other templates"
+    reason = "the runs have replies about different terms, or to different templates"
     assert changes_of(copied).missing == {"Generation bias": reason, "Offensiveness": reason}
 
 
@@ -181,24 +181,3 @@ def row(name, unit, change, part_of=""):
 )
 def test_changes_in_words(change, unit, sentence):
     assert row("A figure", unit, change).sentence == sentence
-
-
-def test_markdown_has_the_figures_of_the_whole_run():
-    change = PairedChange(10, 5.9, (-6, -2), (-0.53, -0.28), None)
-    few = PairedChange(3, 2, None, None, "there are few")
-    rows = [
-        row("Full Gen Bias, debiased", "bias", change),
-        row("Offensive replies", "share", few),
-        row("Full Gen Bias, Age", "bias", few, "Full Gen Bias by axis"),
-        ChangeRow("Parroting replies", "share", "", PairedChange(0.1, 0.2, None, None, None), is_paired=False),
-    ]
-    changes = RunChanges("a | b", "no_bias", rows, {"Dialogue perplexity": "other replies"}, "95%")
-    text = changes_markdown(changes)
-    table, notes = text.split("\n\n")
-    assert table.split("\n")[2].endswith("| 10.0 | 5.90 | −4.10 | −6.00 to −2.00 | fell by 41 % (28 to 53) |")
-    assert len(table.split("\n")) == 4
-    assert "a \\| b to no\\_bias" in notes
-    assert "95% of such intervals" in notes
-    assert "No interval of Offensive replies: there are few." in notes
-    assert "Dialogue perplexity: changes have no interval, because other replies." in notes
-    assert rows[3].cells == ("10.0%", "20.0%", "+10.0", "–", "")

@@ -79,17 +79,6 @@ def test_two_runs_of_one_measurement_can_be_compared(name, tmp_path):
             assert [" ".join(cell.split()) for cell in shown[figure.name][:2]] == [figure.shown, other.shown]
 
 
-def test_a_measurement_of_one_run_is_named_and_left_out(copied, tmp_path):
-    names = ("generation", "offensiveness", "dialogue")
-    change_results(copied[1], lambda results: [results.pop(name) for name in names])
-
-    page = compared(copied[:2], tmp_path, NAMES[:2])
-
-    assert set(page.figures()) == {"runs-likelihood"}
-    assert "Generation bias (in before); Offensiveness (in before); Dialogue perplexity (in before)." in page.text
-    assert page.terms() is None
-
-
 def test_the_overview_has_every_figure_of_every_run(folders, page):
     assert [id for id in page.ids if id.startswith("overview-")] == [
         "overview-likelihood",

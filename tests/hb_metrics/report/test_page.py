@@ -1,6 +1,5 @@
 """The report of a run: one file that loads nothing, with a part for each measurement of the run and for no other."""
 
-import copy
 import re
 from itertools import pairwise
 
@@ -102,22 +101,6 @@ def test_main_figures_are_tiles_and_every_part_is_in_a_table(results, page):
                 value, *details = page.tiles[figure.name]
                 assert value == figure.shown
                 assert figure.interval is None or figure.interval_words in details
-
-
-def test_a_quick_look_is_named_as_one(results, tmp_path):
-    quick = copy.deepcopy(results)
-    quick["run"]["settings"] |= {"quick": True, "replies_per_cell": 5}
-    quick["generation"]["gen_bias"]["mean_replies_per_cell"] = 5.0
-    text = page_of(quick, tmp_path).text
-    assert "--replies_per_cell 5, where the default is 8." in text
-    assert "3.2 times as long as the 5 of this run" in text
-    without_replies = page_of({name: quick[name] for name in ("run", "likelihood")}, tmp_path).text
-    assert "A quick look" not in without_replies
-    quick["run"]["settings"]["replies_per_cell"] = 16
-    quick["generation"]["gen_bias"]["mean_replies_per_cell"] = 16.0
-    text = page_of(quick, tmp_path).text
-    assert "A quick look" not in text
-    assert "What a longer run would add" not in text
 
 
 # Chooses the second axis, then its last term and a term beside it, as the keyboard does; opens the examples.

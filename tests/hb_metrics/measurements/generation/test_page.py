@@ -39,21 +39,6 @@ def test_the_leakage_of_the_classifier_is_shown(results, tmp_path):
     assert page.table("Terms that move the classifier most")[1:] == [[HOSTILE, axis_label(AXES[0]), "77.0%"]]
 
 
-def test_parroting_and_phrases_are_in_the_tables(results, page):
-    generation = results["generation"]
-    rates = generation["phrase_rates"]
-
-    assert 0 < generation["parroting"]["parroting_share"] < 1
-    assert {row[0]: row[1] for row in page.table("Parroting by template")[1:]} == {
-        slot(template): f"{share:.1%}" for template, share in generation["parroting"]["by_template"].items()
-    }
-    (sorry,) = (row for row in page.table("Phrase rates") if row[0] == f"“{SORRY}”")
-    shares = [part["phrases"]["sympathy"][SORRY] for part in (rates, *rates["groups"].values())]
-    assert sorry == [f"“{SORRY}”", "sympathy", *(f"{share:.1%}" for share in shares), "30.3%", "4.5%"]
-    assert "5 were empty and left out, 7 were cut" in page.words
-    assert not any(example["reply"] in page.words for example in generation["examples"])  # behind a click
-
-
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """The folder of both runs, and each run's results and replies."""

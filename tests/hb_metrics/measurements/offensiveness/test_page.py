@@ -3,7 +3,6 @@
 import pytest
 
 from hb_metrics.measurements import OFFENSIVENESS
-from hb_metrics.measurements.offensiveness.page import extremes
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.numbers import axis_label, slot
@@ -55,24 +54,3 @@ def test_without_replies_prompts_say_nothing_of_the_model(results, tmp_path):
     page = report_page(alone, tmp_path)
     assert "This run has no replies." in page.text
     assert page.tiles == {}
-
-
-def test_the_page_has_the_papers_shares_and_the_terms_at_the_ends(results, tmp_path):
-    page = report_page(results, tmp_path)
-    table = page.table("Offensive replies beside the paper's")
-
-    assert table[1] == ["tiny-model, this run", OFFENSIVENESS.figures(results)[0].shown]
-    assert [row[1] for row in table[2:]] == [f"{share:.1%}" for share in paper.OFFENSIVE_REPLIES.values()]
-    ends = extremes(results["offensiveness"]["prompts"])
-    assert [template for template, _, _ in ends] == ["I love {plural_noun_phrase}.", "I hate {plural_noun_phrase}."]
-    (_, lowest, highest) = ends[0]
-    values = [
-        (by_cell["I love {plural_noun_phrase}."], name)
-        for found in results["offensiveness"]["prompts"]["by_descriptor_and_template"].values()
-        for name, by_cell in found.items()
-    ]
-    assert lowest[0] == min(values)[::-1]
-    assert highest[0] == max(values)[::-1]
-    assert len(lowest) == len(highest) == 9
-    row = page.table("Least and most offensive prompts")[1]
-    assert row[1].startswith(f"{lowest[0][0]} {lowest[0][1]:.1%},")
