@@ -1,9 +1,9 @@
-"""A sample of prompts that is balanced over terms, axes and templates, so that any number of prompts fits a budget.
+"""A sample of prompts, balanced over terms, axes and templates, for a budget of any size.
 
-The prompts are put in one order, and a sample is its beginning: a larger sample has all of a smaller one. In the order
-the terms take turns, and none has a second prompt before every term has one. Within a turn axes come in proportion to
-their terms, and templates one after the other. Of a term and a template, the noun is drawn by the prompt's id and the
-seed, so that the order of the rows does not matter.
+All prompts are put into one order, and a sample is its beginning, so a larger sample contains every smaller sample.
+Terms take turns: no term has a second prompt before every term has one. Within a turn, axes come in proportion to their
+terms, and templates one after the other. The prompt's id and the seed draw the noun, so the order of the rows does not
+matter.
 """
 
 import hashlib
@@ -18,23 +18,23 @@ Term = tuple[str, str | None]
 
 
 def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
-    """Draws prompts: as many of each term as of every other, and of each template, as far as that goes.
+    """Draws equally many prompts of each term and of each template, as far as possible.
 
-    With T terms, K templates and prompts of every term in every template: of two terms neither has two prompts more
-    than the other, nor has one of two templates; no term has a template twice before it has all. An axis with a share p
-    of the terms has p · `number` prompts, give or take less than one. Terms that have no prompt left, or none in a
-    template, are passed over.
+    If every term has prompts in every template, the numbers of prompts of two terms differ by at most one, and so do
+    the numbers of two templates. No term repeats a template before it has all. An axis with a share p of the terms has
+    p · `number` prompts, up to a difference below one. Terms without a prompt left, or without one in a template, are
+    skipped.
 
     Args:
         prompts: Prompts with `id`, `axis`, `descriptor` and `template`.
-        number: How many.
-        seed: Another seed, another sample.
+        number: The number of prompts to draw.
+        seed: The seed of the draw.
 
     Returns:
         The prompts drawn, in the order they were in.
 
     Raises:
-        ValueError: There are fewer prompts, or `number` is below 1.
+        ValueError: `number` is below 1 or above the number of prompts.
     """
     if not 1 <= number <= prompts.num_rows:
         raise ValueError(
@@ -74,7 +74,7 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
 
 
 def _turn(terms: Sequence[Term], seed: int) -> list[Term]:
-    """The terms in an order whose every beginning has each axis in proportion to its terms, give or take less than one.
+    """Orders terms: every beginning has each axis in proportion to its terms, up to a difference below one.
 
     At each place comes the axis that is due first among those that are not ahead of their share (Steiner & Yeomans,
     1993, "Level schedules for mixed-model, just-in-time processes").

@@ -67,7 +67,7 @@ class BiasSpecification:
     """Two groups that are compared, and their terms (paper, section 2.1 and appendix A).
 
     Attributes:
-        bias_type: The name, which is that of the file: `"religion1"`.
+        bias_type: The name, equal to the file's: `"religion1"`.
         dimension: `"religion"`, `"race"`, `"gender"`, `"queerness"` or one of your own.
         group_1: The minoritized group, in plain words.
         group_2: The dominant group, in plain words.
@@ -76,7 +76,7 @@ class BiasSpecification:
         pairs: The pairs, in the order in which the published rule applies them.
         attributes_1: A1, stereotypes of the minoritized group; `greed*` stands for every word that starts so.
         attributes_2: A2, their loose opposites.
-        kept_phrases: Phrases that hold a term and are not about the group; mode `"word"` leaves them as they are.
+        kept_phrases: Phrases that contain a term and are not about the group; mode `"word"` leaves them unchanged.
         published_two_way: Whether the published rule swaps t1 and t2; `False`: it replaces t1 by t2 only.
         published_folder: The name of this type's folder in the authors' data, if it is not the type's.
         source: Where the specification comes from.

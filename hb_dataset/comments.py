@@ -37,7 +37,6 @@ class Candidate(NamedTuple):
             up to 15 words).
         target: The first target term of T1, as written in the comment.
         attribute: The first attribute of A1, as written in the comment.
-        attribute_in_window: Whether an attribute is in the phrase too.
     """
 
     row: int
@@ -45,7 +44,6 @@ class Candidate(NamedTuple):
     phrase: str
     target: str
     attribute: str
-    attribute_in_window: bool
 
 
 def clean_comment(text: str, *, published: bool = False) -> str:
@@ -101,13 +99,11 @@ def candidates(
         if target is None:
             counts["without_target"] += 1
             continue
-        attributes = _terms_pattern(specification.attributes_1)
-        attribute = attributes.search(comment)
+        attribute = _terms_pattern(specification.attributes_1).search(comment)
         if attribute is None:
             counts["without_attribute"] += 1
             continue
-        phrase = _window(comment, target.start())
-        yield Candidate(row, comment, phrase, target[0], attribute[0], attributes.search(phrase) is not None)
+        yield Candidate(row, comment, _window(comment, target.start()), target[0], attribute[0])
 
 
 def _window(comment: str, start: int) -> str:

@@ -44,7 +44,7 @@ class _Form(NamedTuple):
 
 
 def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "word") -> str | None:
-    """The text with the target terms of each group replaced by those of the other.
+    """Replaces the target terms of each group by the terms of the other group.
 
     Args:
         text: A text.
@@ -164,7 +164,7 @@ def _active_pairs(text: str, specification: BiasSpecification) -> frozenset[int]
 
 @lru_cache(maxsize=1024)
 def _forms(specification: BiasSpecification, active: frozenset[int]) -> dict[str, _Form]:
-    """The replacement of each form: those of group 1, and those of group 2 in the active pairs."""
+    """The replacement of each form of group 1, and of group 2 in the active pairs."""
     forms: dict[str, _Form] = {}
     for index, pair in enumerate(specification.pairs):
         for t1, t2 in _forms_of(pair):
@@ -216,7 +216,7 @@ def _replaced(match: re.Match[str], forms: dict[str, _Form]) -> str:
 
 
 def _with_case_of(model: str, words: str) -> str:
-    """The words in the case of `model`: all in capitals, each or the first with a capital, or as they are."""
+    """The words in the case of `model`: all in capitals, each or the first with a capital, or unchanged."""
     if len(model) > 1 and model.isupper():
         return words.upper()
     starts = [part[0] for part in re.split(r"[\s-]+", model) if part]

@@ -48,14 +48,14 @@ class Dialogue(NamedTuple):
         return hashlib.sha256(json.dumps(self[:3]).encode()).hexdigest()
 
     def description(self) -> dict[str, Any]:
-        """What run.json records of the pairs."""
+        """The record of the pairs in run.json."""
         return {"source": self.source, "digest": self.digest, "num_replies": len(self.ids)}
 
 
 def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int = 0) -> Dialogue:
     """Reads pairs of prompt and reply, and draws some of them.
 
-    A larger `num_replies` adds pairs to those of a smaller one.
+    The pairs of a smaller `num_replies` are among the pairs of a larger one.
 
     Args:
         path: A CSV, JSONL, JSON or Parquet file with the columns `prompt` and `reply`; a `convos.txt` of DSTC-7;

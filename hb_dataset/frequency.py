@@ -1,4 +1,4 @@
-"""How often each descriptor is used in a dataset of texts, such as a model's training data (paper, B.2.1).
+"""The frequency of each descriptor in a dataset of texts, such as a model's training data (paper, B.2.1).
 
     python -m hb_dataset.frequency chats.jsonl --columns prompt reply --output frequencies.csv
     python -m hb_dataset.frequency org/dataset --split train --max_examples 10000000 --seed 0
@@ -47,12 +47,12 @@ Example = str | list[str | None] | list[str] | tuple[str | None, ...] | None
 
 
 class Counts(NamedTuple):
-    """How often each term is used.
+    """The number of usages of each term.
 
     Attributes:
         counts: [terms] number of usages of each term, in the order the terms were given in.
-        num_examples: How many examples were read.
-        num_without_text: How many of those have no text: each of their texts is null or empty.
+        num_examples: The number of examples read.
+        num_without_text: The number of examples whose texts are all null or empty.
     """
 
     counts: np.ndarray
@@ -114,7 +114,7 @@ def frequency_table(descriptors: Sequence[Descriptor], counts: Counts) -> pa.Tab
 
     Args:
         descriptors: The descriptors of a vocabulary.
-        counts: What `count_descriptors` returned for their terms.
+        counts: The result of `count_descriptors` for their terms.
 
     Returns:
         A table with the columns `axis`, `descriptor`, `count`, `num_examples`, `per_million` (usages in a million

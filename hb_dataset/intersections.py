@@ -45,16 +45,13 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
         yield intersect(vocabulary.descriptors[first], vocabulary.descriptors[second], positions)
 
 
-def sample_intersections(
-    vocabulary: Vocabulary, *, pairs_per_axis_pair: int = PAIRS_PER_AXIS_PAIR, seed: int = 0
-) -> list[Intersection]:
-    """A sample stratified by axes: equally many pairs of each two axes, those of the terms used least so far first.
+def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Intersection]:
+    """A sample stratified by axes: equally many pairs of each two axes, with the least used terms first.
 
     With 16 pairs of each two axes, every term of v1.0 that is not left out altogether is in at least one.
 
     Args:
         vocabulary: A vocabulary with an `adjective_order`.
-        pairs_per_axis_pair: How many pairs of each two axes; fewer where there are not so many.
         seed: Chooses among terms used equally often; by a hash, so the same on every machine.
 
     Returns:
@@ -73,7 +70,7 @@ def sample_intersections(
         order = sorted(range(len(pairs)), key=ranks.__getitem__)
         firsts, seconds = np.array(pairs)[order].T
         free = np.ones(len(pairs), dtype=bool)
-        for _ in range(min(pairs_per_axis_pair, len(pairs))):
+        for _ in range(min(PAIRS_PER_AXIS_PAIR, len(pairs))):
             # Of the pairs whose terms were used least, the first in the order of the hash.
             best = np.where(free, used[firsts] + used[seconds], np.iinfo(np.int64).max).argmin()
             free[best] = False
@@ -144,7 +141,7 @@ def _pairs(
 def _in_order(
     first: Descriptor, second: Descriptor, positions: dict[Descriptor, tuple[int, int]]
 ) -> tuple[list[Descriptor], list[Descriptor]]:
-    """Of two terms those before the noun, and those after it, in the order of English."""
+    """The terms before the noun, and the terms after the noun, in the order of English."""
     before: list[Descriptor] = []
     after: list[Descriptor] = []
     for term in (first, second):
@@ -187,7 +184,7 @@ def _first_word(phrase: str) -> str:
 
 
 def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
-    """Of each term before the noun, the index of its class and of its entry."""
+    """The index of the class and of the entry of each term before the noun."""
     if not vocabulary.adjective_order:
         raise ValueError("the vocabulary has no adjective_order.yaml, which intersections are made with")
     names = list(dict.fromkeys(entry.name for entry in vocabulary.adjective_order))
@@ -211,7 +208,7 @@ def _prompts(vocabulary: Vocabulary) -> list[int]:
 
 
 def _reasons(vocabulary: Vocabulary) -> list[dict[int, str]]:
-    """Of each term, the terms that it is left out with, and why: of several entries the one that comes first."""
+    """[terms] the terms that it is left out with, each with the reason of the first entry that names both."""
     terms = vocabulary.descriptors
     everything = range(len(terms))
     reasons: list[dict[int, str]] = [{} for _ in terms]

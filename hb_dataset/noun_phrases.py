@@ -59,18 +59,17 @@ Modifier = Descriptor | Intersection
 def agrees(modifier: Modifier | None, noun: PersonNoun) -> bool:
     """Whether grammar allows the term with the noun.
 
-    A gendered term takes only nouns of its own gender, and no term takes the noun that is the same word. What the
-    vocabulary leaves out besides is in `hb_dataset.prompt_masks`.
+    A gendered term takes only nouns of its own gender, and no term takes the noun that is the same word.
+    `hb_dataset.prompt_masks` also applies the vocabulary's own rules.
     """
-    return agreeing(modifier, [noun]) == [0]
+    if modifier is None:
+        return True
+    return modifier.gender in (None, noun.gender) and noun.noun not in modifier.before.split(" ")
 
 
 def agreeing(modifier: Modifier | None, nouns: Sequence[PersonNoun]) -> list[int]:
     """The indices of the nouns that the term agrees with; see `agrees`."""
-    if modifier is None:
-        return list(range(len(nouns)))
-    gender, words = modifier.gender, modifier.before.split(" ")
-    return [index for index, noun in enumerate(nouns) if gender in (None, noun.gender) and noun.noun not in words]
+    return [index for index, noun in enumerate(nouns) if agrees(modifier, noun)]
 
 
 def noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:

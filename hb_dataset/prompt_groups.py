@@ -1,4 +1,4 @@
-"""Groups that structured prompts are about: the paper's six, those of a user's file, or any term of the vocabulary."""
+"""The groups of structured prompts: the paper's six, the groups of a user's file, or any term of the vocabulary."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,6 @@ class PromptGroup:
         plural: The plural without a determiner: `"gay people"`.
         axis: The demographic axis; `None` if the group is not a term of the vocabulary.
         descriptor: The term; `None` if the group is not a term of the vocabulary, or a noun alone.
-        mentions: The phrases that name the group in a text, to mask them; if not given, the singular and the plural.
         article: "a" or "an" where it does not follow the first letter.
     """
 
@@ -42,12 +41,12 @@ class PromptGroup:
     plural: str
     axis: str | None = None
     descriptor: str | None = None
-    mentions: tuple[str, ...] = ()
     article: Article | None = None
 
-    def __post_init__(self) -> None:
-        if not self.mentions:
-            object.__setattr__(self, "mentions", tuple(dict.fromkeys((self.singular, self.plural))))
+    @property
+    def mentions(self) -> tuple[str, ...]:
+        """The phrases that name the group in a text, to mask them."""
+        return tuple(dict.fromkeys((self.singular, self.plural)))
 
     @property
     def indefinite(self) -> str:

@@ -1,4 +1,4 @@
-"""Which prompts there are of a term: the nouns that it is combined with, and the templates of each.
+"""The prompts of a term: the nouns that it is combined with, and the templates of each.
 
 Grammar decides first (`agreeing`), then the rules by which the vocabulary leaves prompts out (`left_out_nouns.yaml`).
 """
@@ -19,7 +19,7 @@ def prompt_masks(
     rules: Sequence[LeftOutNoun],
     left_out: Counter[str] | None = None,
 ) -> Iterator[np.ndarray]:
-    """Which prompts there are of each term, or pair of terms.
+    """Masks the prompts of each term, or pair of terms.
 
     Args:
         modifiers: The terms; `None` stands for the noun alone.

@@ -80,8 +80,8 @@ def intersection_table(
         left_out: If given, counts the prompts left out, by reason; see `hb_dataset.prompt_masks`.
 
     Returns:
-        A table like that of `prompt_table` with the columns of `INTERSECTION_SCHEMA`: `axis` and `descriptor` are those
-        of the pair, and each of its two axes and terms has a column of its own.
+        A table like `prompt_table`'s with the columns of `INTERSECTION_SCHEMA`: `axis` and `descriptor` name the pair,
+        and four more columns name its two axes and terms.
     """
     columns, of_row = _columns(intersections, nouns, templates, left_out_nouns, left_out)
     for which in ("first", "second"):

@@ -1,7 +1,7 @@
 """The configs of the dataset: every table that `load_dataset("holistic_bias", …)` and `load_table` give, by its name.
 
 Each version of the vocabulary has its prompts (`v1.0`), a sample of them (`v1.0-small`) and so on. `descriptors`,
-`nouns` and `templates` are those of the default version; in what is published of a version, those of that version.
+`nouns` and `templates` belong to the default version, and in a published version to that version.
 `robust-fixed` and `robust-structured` are made from a grammar and not from a vocabulary. They are published with no
 version, because what is published of a version never changes and the grammar may.
 """
@@ -323,7 +323,7 @@ def measured_configs() -> list[str]:
 
 
 def config_vocabulary(config: str, vocabulary_dir: str | Path | None = None) -> Vocabulary:
-    """Reads the vocabulary that a config is made from: your own if you give its folder, else that of its version.
+    """Reads the vocabulary of a config: your own if you pass its folder, else its version's.
 
     Raises:
         ValueError: There is no such config, it is made from no vocabulary and a folder was given, or

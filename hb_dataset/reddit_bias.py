@@ -171,9 +171,9 @@ def check_identical(
     number = sum(t1 == t2 for t1, t2 in zip(texts_t1, texts_t2, strict=True))
     if number > MAX_MISFITS * len(texts_t1):
         raise ValueError(
-            f"{number} of {len(texts_t1)} counterfactuals in {what} are the same as their phrase, so that "
-            "they compare nothing, and a model trained on both would learn the stereotype twice; check "
-            f"that the terms of '{specification.bias_type}' are in the phrases"
+            f"{number} of {len(texts_t1)} counterfactuals in {what} equal their phrase, so they compare nothing, and a "
+            "model trained on both would learn the stereotype twice; check that the phrases contain the terms of "
+            f"'{specification.bias_type}'"
         )
     if number:
         _LOG.warning("%s: %d of %d phrases are their own counterfactual", what, number, len(texts_t1))
@@ -183,9 +183,9 @@ def _read_splits(folder: Path, specification: BiasSpecification, mode: Mode | No
     """The splits that exist."""
     if mode is not None:
         check_mode(mode)
-    files = read_phrase_files(folder, specification)
-    chosen = mode or ("published" if files.authors else "word")
-    return {name: _paired(phrases, specification, chosen, name) for name, phrases in files.splits.items()}
+    files, are_authors = read_phrase_files(folder, specification)
+    chosen = mode or ("published" if are_authors else "word")
+    return {name: _paired(phrases, specification, chosen, name) for name, phrases in files.items()}
 
 
 def _check_fit(folder: str | Path, name: str, split: _Split, bias_type: str) -> None:

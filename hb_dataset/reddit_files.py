@@ -41,15 +41,8 @@ class Phrase(NamedTuple):
     given: bool = False
 
 
-class PhraseFiles(NamedTuple):
-    """The phrases of the splits that exist, and whether the files are the authors'."""
-
-    splits: dict[str, list[Phrase]]
-    authors: bool
-
-
-def read_phrase_files(folder: Path, specification: BiasSpecification) -> PhraseFiles:
-    """Reads the phrases of a bias type; see `load_reddit_bias`.
+def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[dict[str, list[Phrase]], bool]:
+    """Reads the phrases of the splits that exist, and whether the files are the authors'; see `load_reddit_bias`.
 
     Raises:
         FileNotFoundError, NotADirectoryError: There is no such folder, or no split in it.
@@ -77,7 +70,7 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> PhraseF
             f"*_biased_valid_reduced.csv and *_biased_test_reduced.csv in data/{name}/ and "
             f"*_bias_manual_train.txt in text_files/{name}/"
         )
-    return PhraseFiles(splits, any(_files(folders, *TRAIN_FILES, "*_biased_*_reduced.csv")))
+    return splits, any(_files(folders, *TRAIN_FILES, "*_biased_*_reduced.csv"))
 
 
 def _folders(folder: Path, specification: BiasSpecification) -> list[Path]:

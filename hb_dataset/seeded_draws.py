@@ -11,7 +11,7 @@ def seeded_generator(seed: int, purpose: str, identifier: str) -> np.random.Gene
     Args:
         seed: The seed of the run.
         purpose: What is drawn, such as "personas"; draws for two purposes are independent.
-        identifier: The row's id, such as that of a prompt.
+        identifier: The row's id, such as a prompt's.
 
     Returns:
         The generator, which depends on these three alone.

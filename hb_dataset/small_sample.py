@@ -1,4 +1,4 @@
-"""What the small config has: a few terms of each axis and a few templates."""
+"""The small config: a few terms of each axis and a few templates."""
 
 from collections.abc import Sequence
 

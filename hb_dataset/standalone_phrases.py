@@ -15,7 +15,7 @@ def standalone_table(phrases: Sequence[StandaloneNounPhrase], templates: Sequenc
     """Every phrase in every template.
 
     Args:
-        phrases: The phrases. v1.1 has "a Rasta" twice, with two plurals, so that its singular texts are in two rows.
+        phrases: The phrases. v1.1 has "a Rasta" twice, with two plurals, so its singular texts are in two rows.
         templates: The templates.
 
     Returns:

@@ -8,28 +8,8 @@ import pyarrow as pa
 from hb_dataset.prompt_groups import PromptGroup, find_groups
 from hb_dataset.structures import FIXED_STRUCTURE, parse_of, read_structures, read_verb_phrases, realise
 
-STRUCTURED_SCHEMA = pa.schema(
-    [
-        *(
-            (name, pa.string())
-            for name in (
-                "id",
-                "text",
-                "group",
-                "noun_phrase",
-                "number",
-                "axis",
-                "descriptor",
-                "verb_phrase",
-                "prompt_type",
-                "structure",
-                "kind",
-                "parse",
-            )
-        ),
-        ("generalizes", pa.bool_()),
-    ]
-)
+_TEXT_COLUMNS = "id text group noun_phrase number axis descriptor verb_phrase prompt_type structure kind parse"
+STRUCTURED_SCHEMA = pa.schema([(name, pa.string()) for name in _TEXT_COLUMNS.split()] + [("generalizes", pa.bool_())])
 
 
 def structured_prompt_table(

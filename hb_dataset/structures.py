@@ -1,8 +1,8 @@
-"""The grammar of structured prompts: syntactic structures and verb phrases, read, checked and put into words.
+"""The grammar of structured prompts: syntactic structures and verb phrases, and their words.
 
 A prompt begins a sentence about a group and leaves its end to the model ("The woman worked as"; Sheng et al., 2019).
 Aggarwal et al. (2022) had a model paraphrase each into a hundred structures; here a grammar writes them
-(`structures/structures.yaml`), so that group, number and verb phrase are kept by construction.
+(`structures/structures.yaml`), which keeps group, number and verb phrase by construction.
 """
 
 import hashlib

@@ -146,7 +146,7 @@ def frozen_record(version: str, vocabulary: Vocabulary, counts: Mapping[str, Any
 
 
 def vocabulary_counts(vocabulary: Vocabulary) -> dict[str, Any]:
-    """How many terms, nouns and templates there are."""
+    """The numbers of terms, nouns and templates."""
     by_axis = Counter(descriptor.axis for descriptor in vocabulary.descriptors)
     num_standalone = len(vocabulary.standalone_noun_phrases)
     return {
@@ -161,7 +161,7 @@ def vocabulary_counts(vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def table_counts(tables: "Mapping[str, pa.Table]") -> dict[str, dict[str, Any]]:
-    """How many rows and distinct texts each config has, and the SHA-256 of its texts, one a line."""
+    """The numbers of rows and distinct texts of each config, and the SHA-256 of its texts, one per line."""
     texts = {config: table["text"] for config, table in tables.items() if "text" in table.column_names}
     return {
         "rows": {config: table.num_rows for config, table in tables.items()},

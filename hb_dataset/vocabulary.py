@@ -76,9 +76,9 @@ class Vocabulary:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hex) of the content; file layout and comments do not count.
+        """SHA-256 (hex) of the content, without file layout, comments and absent keys.
 
-        Nor do keys that are left out, so that a key which some later version brings leaves older digests as they are.
+        A key that a later version introduces therefore leaves older digests unchanged.
         """
         return hashlib.sha256(json.dumps(_written(self), sort_keys=True).encode()).hexdigest()
 
@@ -116,7 +116,7 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
 
 
 def _content(path: Path) -> bytes | None:
-    """As much of a file as is read at most."""
+    """The first `MAX_BYTES` of a file, and one byte more."""
     if not path.is_file():
         return None
     with path.open("rb") as file:

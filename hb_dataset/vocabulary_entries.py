@@ -57,7 +57,7 @@ class Descriptor:
     source: Remark | None = None
 
     def __hash__(self) -> int:
-        """Of what tells terms apart: hashing all of it would take most of the time of making intersections."""
+        """Hashes the axis and the term: hashing all fields would take most of the time of making intersections."""
         return hash((self.axis, self.term))
 
     @property

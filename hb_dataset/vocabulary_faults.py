@@ -187,7 +187,7 @@ def left_out_noun_faults(
 
 
 def _term_faults(descriptor: Descriptor, axis_has_buckets: bool, has_nouns: bool) -> Iterator[str]:
-    """What is wrong with a term, given whether most terms of its axis have buckets and whether its gender has nouns."""
+    """The faults of a term, given whether most terms of its axis have buckets and whether its gender has nouns."""
     term, placement = descriptor.term, descriptor.placement
     if not has_nouns:
         yield f"takes only {descriptor.gender} nouns, and {NOUNS_FILE} has none"
@@ -214,7 +214,7 @@ def _term_faults(descriptor: Descriptor, axis_has_buckets: bool, has_nouns: bool
             yield f"is before the noun and does not change; remove `plural`, or write `bucket: {AFTER_THE_NOUN}`"
         return
     if descriptor.article is not None:
-        yield "follows the noun, so that it has no article of its own; remove `article`"
+        yield "follows the noun, so it has no article; remove `article`"
     if descriptor.plural is None and _SINGULAR_PHRASE.search(term):
         yield (
             'needs `plural`, the phrase after a plural noun ("with a lisp" → `plural: with lisps`; the same words '

@@ -1,4 +1,4 @@
-"""Reading YAML with the line of every value, so that faults can be reported with their line.
+"""Reads YAML with the line of every value, for faults that name their line.
 
 The files may come from anyone, so they are limited before anything is built from them: in size, in the depth of nested
 lists, and to YAML without anchors and aliases, by which ten lines can hold millions of entries.

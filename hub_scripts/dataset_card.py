@@ -105,13 +105,8 @@ def _page(dataset: PublishedDataset) -> str:
 
 
 def _origin(version: str) -> str:
-    if version == PAPER_VERSION:
-        return "All terms, nouns, templates and sentences come from the paper."
-    if version == AUTHORS_VERSION:
-        return (
-            "All terms, nouns, templates and sentences come from the lists that the authors published after the paper. "
-            'Phrases with their own noun ("a wheelchair user") are in the config `v1.1-noun-phrases`.'
-        )
+    if version in (PAPER_VERSION, AUTHORS_VERSION):
+        return "All terms, nouns, templates and sentences come from lists that the authors published."
     return (
         "It starts from the authors' lists and has the additions and corrections of contributors since. Combinations "
         "of term and noun that would repeat or contradict each other, misgender, be misread or do harm are left out."

@@ -2,24 +2,19 @@
 
 import os
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import hb_dataset
-from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import (
     FROZEN_FILE,
     NEXT,
     VERSION_NAME,
     FrozenError,
     read_frozen,
-    table_counts,
     verify_version,
-    version_folder,
     version_number,
 )
-from hb_dataset.vocabulary import VocabularyError, read_vocabulary
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.term_entries import Contents
 
@@ -64,15 +59,10 @@ def number_faults(contents: Contents) -> list[Fault]:
 
 
 def frozen_faults(folder: Path) -> list[Fault]:
-    """The faults of frozen versions beside a folder, or of the folder itself, compared with our own package's record.
-
-    The sentences of our own package's versions are built again. For another folder it is enough that its record is the
-    same as ours.
-    """
+    """The faults of frozen versions beside a folder, or of the folder itself, compared with the package's record."""
     folder = folder.absolute()
     root, own = folder.parent, read_frozen()
-    own_root = version_folder(FROZEN_FILE).parent.resolve()
-    # A folder of this name in a checkout is that of the versions, even if somebody has removed the record from it.
+    # A folder of this name in a checkout holds the versions, even if somebody has removed their record.
     in_checkout = root.resolve().parts[-2:] == (LICENCE.parent.name, "vocabulary")
     if not (root / FROZEN_FILE).is_file() and not in_checkout:
         beside = [version for version in own if folder.name == NEXT and (root / version).is_dir()]
@@ -86,8 +76,7 @@ def frozen_faults(folder: Path) -> list[Fault]:
                 f"{version_name(root / FROZEN_FILE)}): the record of a version never changes"
             )
             faults.append(Fault(f"../{FROZEN_FILE}", 1, message))
-        counts = _counts(root, version, record["digest"]) if root.resolve() == own_root else None
-        faults += _version_faults(root, version, record, counts)
+        faults += _version_faults(root, version, record)
     newest = max(own, key=version_number)
     for version in recorded.keys() - own:
         if VERSION_NAME.fullmatch(version) is None or version_number(version) < version_number(newest):
@@ -131,9 +120,7 @@ def version_name(path: Path) -> str:
     return str(path) if relative.startswith("..") else relative
 
 
-def _version_faults(
-    root: Path, version: str, record: Mapping[str, Any], counts: Mapping[str, Mapping[str, Any]] | None = None
-) -> list[Fault]:
+def _version_faults(root: Path, version: str, record: Mapping[str, Any]) -> list[Fault]:
     """The fault of a frozen version that is missing or was changed; none if it is as it was frozen."""
     path = root / version
     restore = f"git checkout -- {version_name(path)}"
@@ -142,7 +129,7 @@ def _version_faults(
     links = [*link_faults(path), *size_faults(path)]
     try:
         if not links:
-            verify_version(version, root, record=record, made=counts)
+            verify_version(version, root, record=record)
             return []
         reason = str(links[0])
     except ValueError as error:
@@ -151,19 +138,8 @@ def _version_faults(
     return [Fault(f"../{version}", 1, message)]
 
 
-@cache
-def _counts(root: Path, version: str, digest: str) -> Mapping[str, Mapping[str, Any]] | None:
-    """Counts of the tables that today's code makes of a version; `None` if its digest is not this one."""
-    try:
-        if read_vocabulary(root / version).digest != digest:
-            return None
-    except (VocabularyError, NotADirectoryError):
-        return None
-    return table_counts({config: version_table(version, config, root) for config in version_configs(version, root)})
-
-
 def _recorded(root: Path) -> dict[str, Any]:
-    """What frozen.json records in a folder of versions; empty if that cannot be read."""
+    """The records of frozen.json in a folder of versions; empty if the file cannot be read."""
     try:
         return read_frozen(root)
     except (ValueError, OSError):

@@ -53,9 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(f"freeze_version.py: {error}") from error
     print(f"{options.version} is frozen: {VOCABULARIES / options.version}")
     print(f"{counts['descriptors']:,} terms, {counts['nouns']} nouns, {counts['templates']} templates")
-    print(f"what changed: {VOCABULARIES / CHANGELOG_FILE}")
-    publish = "python hub_scripts/publish_dataset.py --repo_id ORG/holistic_bias --version"
-    print(f"Commit it, then: {publish} {options.version}")
+    print(f"Commit it, then: holistic-bias publish dataset --repo_id ORG/holistic_bias --version {options.version}")
 
 
 def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
@@ -120,7 +118,7 @@ def golden_counts(version: str, root: Path, vocabulary: Vocabulary) -> dict[str,
 
 
 def changelog_section(report: Report, against: str) -> str:
-    """What changed, in Markdown: terms, nouns and templates added, removed, relabelled or otherwise changed."""
+    """The changes in Markdown: terms, nouns and templates added, removed, relabelled or otherwise changed."""
     changes, counts = report.changes, report.effect
     relabelled = [change for change in changes.changed if "preference" in {key for key, _, _ in change.differences}]
     others = [change for change in changes.changed if change not in relabelled]

@@ -7,7 +7,7 @@ Files of other people are never deleted, and replaced only if the caller says so
 its files (`RECORD_FILE`): their paths and digests. A file is ours if it is in the record and still has the recorded
 digest. All other files were added or changed by other people.
 
-What the Hub does not answer counts as unknown, and an unknown repository is never written to.
+A repository about which the Hub does not answer is unknown, and an unknown repository is never written to.
 """
 
 import json
@@ -38,7 +38,7 @@ MOST_SHOWN = 50  # paths in a message
 
 
 class HubError(RuntimeError):
-    """What happened, what the Hub holds now and what to do: one line, without the token."""
+    """An error that names the failed step, the state of the Hub and the remedy in one line, without the token."""
 
 
 class Repository(NamedTuple):
@@ -77,7 +77,7 @@ class Repository(NamedTuple):
 
 
 class Published(NamedTuple):
-    """What a publication did.
+    """The result of a publication.
 
     Attributes:
         url: The page of the commit that holds the files.
@@ -94,7 +94,7 @@ class Published(NamedTuple):
     tagged: bool
 
     def __str__(self) -> str:
-        """What was written, deleted and left alone, in a line."""
+        """The files written, deleted and left alone, in a line."""
         if not self.written and not self.deleted:
             done = "the files were there already, and the tag was set" if self.tagged else "nothing to do"
             return f"{done} ({self.url})"
@@ -309,7 +309,7 @@ def _reason(error: BaseException, api: "HfApi") -> str:
 
 
 def _digests(content: bytes) -> list[str]:
-    """How the Hub may identify a content: the oid of its git blob, and in LFS its SHA-256."""
+    """The identifiers that the Hub may use for a content: the oid of its git blob, and in LFS its SHA-256."""
     from huggingface_hub.utils.sha import git_hash
 
     return [git_hash(content), sha256(content).hexdigest()]
@@ -327,7 +327,7 @@ def _ours(repository: Repository, revision: str, present: Mapping[str, str]) -> 
             files = json.loads(text)["files"]
             return {RECORD_FILE} | {path for path in files if path in present and present[path] in files[path]}
         except (ValueError, LookupError, TypeError, RecursionError):
-            return set()  # somebody broke it, so that nothing is known to be ours
+            return set()  # somebody broke it, so nothing is known to be ours
     if present.keys() <= {CARD_FILE, *HUB_FILES}:
         commits = repository.api.list_repo_commits(
             repository.repo_id, repo_type=repository.repo_type, revision=revision

@@ -113,7 +113,7 @@ def check_model(run: Mapping[str, Any], repo_id: str, *, same_model: bool = Fals
 def planned_changes(
     results: Mapping[str, Any], options: argparse.Namespace, read: Callable[[str], str | None]
 ) -> list[Change]:
-    """What the pull request changes: no file that has the right content already.
+    """The changes of the pull request, without files that have the right content already.
 
     Args:
         results: The content of results.json.
@@ -215,7 +215,7 @@ def _ask(question: str) -> None:
 
 
 def _description(run: Mapping[str, Any], changes: Sequence[Change]) -> str:
-    """What the owners of the model read before they merge."""
+    """The text that the model's owners read before they merge."""
     paths = "\n".join(f"* `{change.path}`" for change in changes)
     return f"""\
 Figures of how differently the model treats people by the words they are described with, measured with HolisticBias
@@ -229,7 +229,7 @@ says what the figures mean, what they do not, and which command measures them ag
 
 
 def _read_file(api: "HfApi", model: "ModelInfo", path: str) -> str | None:
-    """What a file of the model's repository holds at the commit of `model`; `None`: there is no such file."""
+    """The content of a file of the model's repository at the commit of `model`; `None`: there is no such file."""
     if all(sibling.rfilename != path for sibling in model.siblings or []):
         return None
     with hub.explained(api, f"Reading {path} of {model.id}"):

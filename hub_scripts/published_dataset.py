@@ -1,4 +1,4 @@
-"""A version of the dataset as it is published: its configs, the Parquet file of each, and what changed."""
+"""A published version of the dataset: its configs, their Parquet files, and its changes."""
 
 import io
 import re

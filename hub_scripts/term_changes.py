@@ -1,4 +1,4 @@
-"""What a change to the vocabulary does: entries added, removed and changed, and the sentences that are new or gone."""
+"""The effect of a change to the vocabulary: entries added, removed and changed, and new sentences."""
 
 import hashlib
 from collections import Counter
@@ -47,7 +47,7 @@ class Changes(NamedTuple):
 
     @property
     def touched(self) -> tuple[Entry, ...]:
-        """The entries that were added or changed, as they are now."""
+        """The entries that were added or changed, in their present form."""
         return (*self.added, *(change.after for change in self.changed))
 
 
@@ -117,7 +117,7 @@ def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, mo
 
     Args:
         before: The vocabulary that is compared with.
-        after: The vocabulary as it is.
+        after: The present vocabulary.
         changes: The result of `compare`.
         seed: The seed that chooses the sentences.
         most: The number of entries of which sentences are chosen; the others are counted.

@@ -25,10 +25,10 @@ _WHO_VERB = re.compile(r"who(?:'s| (\w+(?:'\w+)?))(?= |$)")
 
 
 def source_faults(before: Contents, changes: Changes) -> list[Fault]:
-    """The faults of new entries without a source of their own: that of their file is the source of the older ones."""
+    """The faults of new entries without their own source: their file's source belongs to older entries."""
     faults = []
     for entry in changes.added:
-        of_file = "its file has none either" if entry.file_source is None else "that of its file is for older entries"
+        of_file = "its file has none either" if entry.file_source is None else "its file's is for older entries"
         inherited = entry.value.source is None or (
             entry.file in before.files and entry.value.source == entry.file_source
         )

@@ -1,4 +1,4 @@
-"""English as it is spoken: the article that a word takes by its sound, and the plurals of verbs.
+"""Spoken English: the article that a word takes by its sound, and the plurals of verbs.
 
 Most of it comes from `inflect`. This module corrects what `inflect` gets wrong in words about people: numbers ("an
 80-year-old"), letters that are read one by one ("an F2M", "an HIV-positive"), and a few words.
@@ -62,7 +62,7 @@ def sound_articles(phrase: str) -> frozenset[Article]:
 
 
 def verb_after_plural(verb: str) -> str:
-    """The form of a verb after a plural: "uses" → "use", "is" → "are"; one that does not change as it is."""
+    """The form of a verb after a plural: "uses" → "use", "is" → "are", "incurred" → "incurred"."""
     return _engine().plural_verb(verb)
 
 
@@ -71,7 +71,7 @@ def _by_word(word: str) -> Article:
 
 
 def _by_number(digits: str) -> Article:
-    """The article of a number as it is read: "eleven", "eighty", "eighteen hundred" begin with a vowel."""
+    """The article of a number by its sound: "eleven", "eighty", "eighteen hundred" begin with a vowel."""
     if len(digits) == 4 and digits[0] == "1" and digits[1] != "0":
         digits = digits[:2]  # years: "nineteen …", "eighteen …"
     return _by_word(str(_engine().number_to_words(digits)))

@@ -114,7 +114,7 @@ class Contents(NamedTuple):
 
     @property
     def templates(self) -> list[Template]:
-        """The templates themselves, without those of SEAT, and those without a slot, which make no sentence."""
+        """The templates themselves, without SEAT's and without templates that have no slot and make no sentence."""
         slots = ("{noun_phrase}", "{plural_noun_phrase}")
         templates: list[Template] = [entry.value for entry in self.of_kind(TEMPLATE)]
         return [template for template in templates if sum(map(template.template.count, slots)) == 1]

@@ -1,4 +1,3 @@
-import functools
 import re
 import subprocess
 import sys
@@ -14,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 OUR_PACKAGES = ["hb_dataset", "hb_metrics", "hb_train", "hub_scripts"]
 # What `pip install holistic-bias` without an extra does not install.
 EXTRA_PACKAGES = [
-    *("accelerate", "evaluate", "inflect", "jinja2", "plotly", "psutil", "scipy", "torch", "transformers", "trl"),
+    *("accelerate", "evaluate", "inflect", "jinja2", "plotly", "psutil", "scipy", "torch", "transformers", "trl")
 ]
 # Runs several commands in one process in which these packages cannot be imported, and prints how each ends.
 WITHOUT_EXTRAS = """
@@ -112,13 +111,6 @@ def test_an_unknown_command_is_refused_in_a_line(called):
         assert written.err.count("\n") == 1
 
 
-def test_exit_codes_are_those_of_the_scripts(called, tmp_path):
-    nowhere = str(tmp_path / "nowhere")
-    assert called("check-terms", "--vocabulary", nowhere)[0] == 2  # the script's: it could not check
-    assert called("install", "--nonsense")[0] == 2
-    assert called("report", nowhere)[0].startswith("holistic-bias report: ")  # with a message Python exits with 1
-
-
 def test_a_missing_extra_is_named_with_its_installation():
     given = {"check-terms": "--against hb_dataset/vocabulary/v1.0", "install": ""}  # their help needs no extra
     commands = {f"{name} {given.get(name, '--help')}".strip(): name for name in COMMANDS}
@@ -135,28 +127,3 @@ def test_a_missing_extra_is_named_with_its_installation():
             refused.add(name)
     assert {"measure", "tune", "check-terms", "install"} <= refused
     assert not refused & {"publish dataset", "publish metrics"}
-
-
-def test_no_extra_is_named_for_a_package_of_none(called, monkeypatch):
-    def fail(error):
-        raise SystemExit("measure.py: it failed") from error
-
-    for error in (
-        ModuleNotFoundError("No module named 'a_package'", name="a_package"),  # of a model's own code
-        ModuleNotFoundError("the embedded model is not installed; …"),
-        ImportError("cannot import name 'x' from 'torch'", name="torch"),
-        ValueError("axis 'abilty' is not in v1.0"),
-        None,
-    ):
-        monkeypatch.setattr("hb_metrics.measure.main", functools.partial(fail, error))
-        assert called("measure") == ("holistic-bias measure: it failed", ("", ""))
-    torch = ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")
-    monkeypatch.setattr("hb_metrics.measure.main", functools.partial(fail, torch))
-    status, written = called("measure")
-    assert status == 2
-    assert "needs the package 'torch'" in written.err
-
-
-def test_the_extras_that_are_named_exist():
-    for command in COMMANDS.values():
-        assert set(filter(None, command.extras.split(","))) <= project()["optional-dependencies"].keys()

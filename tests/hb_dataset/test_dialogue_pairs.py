@@ -54,11 +54,7 @@ def test_the_chitchat_dataset_is_read_and_drawn_from(conversations, read_once):
     other = read_dialogue(num_replies=80, seed=1)
     assert len(set(other.ids) & set(dialogue.ids)) < 40
     assert len({dialogue.digest, fewer.digest, other.digest}) == 3
-    assert dialogue.description() == {
-        "source": "chitchat-dataset 0.9.0",
-        "digest": dialogue.digest,
-        "num_replies": 500,
-    }
+    assert dialogue.description() == {"source": "chitchat-dataset 0.9.0", "digest": dialogue.digest, "num_replies": 500}
     with pytest.raises(ValueError, match=r"num_replies is 1,020, and chitchat-dataset 0.9.0 has 1,019 pairs"):
         read_dialogue(num_replies=1020)
 

@@ -118,15 +118,6 @@ def test_any_texts_against_re(texts):
     assert counts_of(texts, TERMS) == reference_counts(texts, TERMS)
 
 
-@given(
-    st.lists(st.text("abAB- '1_", max_size=30), max_size=5),
-    st.lists(st.text("abA- '1_", min_size=1, max_size=4).filter(lambda t: " ".join(t.split()) == t != ""), max_size=8),
-)
-@settings(max_examples=200, deadline=None)
-def test_any_terms_against_re(texts, terms):
-    assert counts_of(texts, terms) == reference_counts(texts, terms)
-
-
 @given(st.lists(st.one_of(st.none(), TEXTS, st.lists(st.one_of(st.none(), TEXTS), max_size=3)), max_size=8))
 @settings(max_examples=50, deadline=None)
 def test_examples_of_several_texts_and_of_none(examples):
@@ -329,28 +320,6 @@ def test_a_random_subset(tmp_path, capsys):
     assert all(70 < count < 130 for count in deaf)  # four standard deviations
 
 
-def test_own_vocabulary(tmp_path, capsys):
-    folder = tmp_path / "own"
-    folder.mkdir()
-    (folder / "age.yaml").write_text("axis: age\nterms:\n- term: old\n- term: older than that\n", encoding="utf-8")
-    (folder / "size.yaml").write_text("axis: size\nterms:\n- term: Old\n- term: tall\n", encoding="utf-8")
-    (folder / "nouns.yaml").write_text("nouns:\n- noun: man\n  plural: men\n  gender: male\n", encoding="utf-8")
-    (folder / "templates.yaml").write_text('templates:\n- template: "Hi, {noun_phrase}!"\n', encoding="utf-8")
-    path = write_lines(tmp_path / "a.jsonl", [{"text": "OLD, older than that"}, {"text": "tall old"}])
-
-    main([str(path), "--vocabulary_dir", str(folder)])
-
-    printed = capsys.readouterr()
-    assert printed.out == (
-        "axis,descriptor,count,num_examples,per_million,one_word\n"
-        "age,old,2,2,1000000.0,True\n"
-        "age,older than that,1,2,500000.0,False\n"
-        "size,Old,2,2,1000000.0,True\n"
-        "size,tall,1,2,500000.0,True\n"
-    )
-    assert "0 of 3 terms were never seen" in printed.err
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -369,19 +338,6 @@ def test_unreadable_files(name, content, tmp_path, capsys):
     message = fails(capsys, path)
 
     assert len(message) > 20
-
-
-def test_output_file(tmp_path, capsys):
-    path, output = write_rows(tmp_path / "a.jsonl"), tmp_path / "out" / "frequencies.csv"
-    output.parent.mkdir()
-    output.write_text("what was there before")
-
-    main([str(path), "--output", str(output)])
-    assert capsys.readouterr().out == ""
-    main([str(path)])
-
-    assert output.read_text(encoding="utf-8") == capsys.readouterr().out
-    assert list(output.parent.iterdir()) == [output]
 
 
 def test_a_csv_is_read_back(tmp_path):

@@ -11,7 +11,6 @@ from hb_dataset import Descriptor, PersonNoun, Template, VocabularyError, load_t
 from hb_dataset.intersections import intersect
 from hb_dataset.prompt_masks import prompt_masks
 from hb_dataset.prompt_table import prompt_table
-from hb_dataset.small_sample import small_descriptors
 from hb_dataset.versions import NEXT, read_version
 from hb_dataset.vocabulary import VOCABULARIES
 from hb_dataset.vocabulary_entries import LeftOutNoun
@@ -126,13 +125,6 @@ def test_nobody_loves_children_for_their_bodies_or_orientation(texts):
     assert {"I love trans kids.", "I love autistic children.", "I'm a gay boy."} <= texts
 
 
-def test_identities_are_not_past(texts):
-    for phrase in ("a Black man", "a trans woman", "a gay father", "an elderly lady", "a brown-eyed person"):
-        assert f"I used to be {phrase}." not in texts
-        assert f"I'm {phrase}." in texts
-    assert "I used to be a homeless man." in texts
-
-
 def test_next_leaves_out_what_the_file_lists(vocabulary, table):
     """Against a loop that asks every entry of every combination."""
 
@@ -174,15 +166,6 @@ def test_every_prompt_is_kept_or_counted(vocabulary):
     assert table.num_rows + counted.total() == possible
     assert set(counted) == {"same", "contradictory", "misgendering", "misread", "harmful", "gender"}
     assert len(set(table["id"].to_pylist())) == table.num_rows
-
-
-def test_the_small_config_takes_terms_that_go_with_half_of_the_nouns(vocabulary):
-    small = load_table("next-small")
-    nouns = Counter(
-        descriptor for descriptor, _ in {*zip(small["descriptor"].to_pylist(), small["noun"].to_pylist(), strict=True)}
-    )
-    assert min(nouns.values()) >= len(vocabulary.nouns) / 2
-    assert len(nouns) == len(small_descriptors(vocabulary.descriptors))
 
 
 # --- small vocabularies -----------------------------------------------------------------------------------------------
@@ -249,20 +232,12 @@ def test_a_pair_is_left_out_where_one_of_its_terms_is():
     ("entry", "message"),
     [
         ("{axis: agee, nouns: [kid], because: same}", "axis 'agee' does not exist; did you mean 'age'?"),
-        ("{axis: age, terms: [Yung], nouns: [kid], because: same}", "term 'Yung' is not in the axis 'age'"),
-        ("{axis: age, buckets: [childs], nouns: [kid], because: same}", "bucket 'childs' is not in the axis 'age'"),
-        ("{axis: age, terms: [teen], buckets: [old], nouns: [kid], because: same}", "has `buckets` and `terms`"),
         ("{terms: [teen], nouns: [kid], because: same}", "names buckets or terms without their axis; write `axis`"),
         ("{axis: age, because: same}", "entry names no noun; write `nouns:`, `noun_buckets:` or `noun_genders:`"),
         ("{axis: age, nouns: [kidd], because: same}", "noun 'kidd' is not in nouns.yaml; did you mean 'kid'?"),
-        ("{axis: age, noun_buckets: [Child], because: same}", "'Child' is not a lower-case name"),
         ("{axis: age, noun_buckets: [chld], because: same}", "noun bucket 'chld' is not in nouns.yaml; did you mean"),
         ("{axis: age, noun_genders: [femal], because: same}", "noun gender 'femal' is not in nouns.yaml; did you mean"),
         ("{axis: age, template_buckets: [hate], because: same}", "template bucket 'hate' is not in templates.yaml;"),
-        ("{axis: age, nouns: [kid], because: rude}", "because 'rude' is not known; "),
-        ("{axis: age, nouns: [kid]}", "entry has no `because`"),
-        ("{axis: age, nouns: kid, because: same}", "nouns 'kid'"),
-        ("{axis: age, noun: [kid], because: same}", "unknown key 'noun'; did you mean 'nouns'?"),
     ],
 )
 def test_a_fault_is_reported_with_its_line(folder, entry, message):

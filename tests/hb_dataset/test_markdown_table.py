@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from hb_dataset.markdown_table import backticks, code_span, escape_markdown, markdown_table, table_row
+from hb_dataset.markdown_table import backticks, code_span, escape_markdown, markdown_table
 
 GITHUB = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 TRICKS = ["|", "\\", "`", "``", "*", "_", "~~", "[a](b)", "![a](b)", "<b>", "<!--", "&amp;", "&#64;", "# ", "- ", " "]
@@ -33,11 +33,6 @@ def test_a_table_is_read_as_its_cells_with_numbers_aligned_right():
     rows, alignments = read_table(table)
     assert rows == [["term", "prompts", "share"], ["deaf", "1,200", "50%"], ["blind", "7", ""]]
     assert alignments == [None, "text-align:right", "text-align:right"]
-
-
-def test_rows_can_follow_a_table_without_any():
-    table = f"{markdown_table(['term'], [])}\n{table_row(['deaf'])}\n"
-    assert read_table(table)[0] == [["term"], ["deaf"]]
 
 
 @given(TEXTS)

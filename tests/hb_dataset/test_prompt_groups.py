@@ -1,12 +1,7 @@
 import pytest
 
 from hb_dataset.noun_phrases import agrees
-from hb_dataset.prompt_groups import (
-    GroupsError,
-    Pair,
-    find_groups,
-    read_groups,
-)
+from hb_dataset.prompt_groups import GroupsError, Pair, find_groups, read_groups
 from hb_dataset.versions import read_version
 
 

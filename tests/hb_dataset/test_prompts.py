@@ -142,11 +142,7 @@ def test_prompts_have_the_promised_columns(tables, config):
     ("config", "nullable", "all_null"),
     [
         ("v1.0", {"bucket", "descriptor_gender", "preference", "noun_gender"}, set()),
-        (
-            "v1.0-baseline",
-            {"noun_gender"},
-            set(TERM_COLUMNS),
-        ),
+        ("v1.0-baseline", {"noun_gender"}, set(TERM_COLUMNS)),
         ("descriptors", {"bucket", "descriptor_gender", "preference", "article", "note"}, set()),
         ("nouns", {"noun_gender"}, {"article", "note"}),
         ("templates", set(), {"note"}),
@@ -216,88 +212,6 @@ def test_small_is_spread_over_placements_and_buckets(v1, small, column):
     assert {axis: len(values) for axis, values in chosen.items()} == {
         axis: min(6, len(values)) for axis, values in available.items()
     }
-
-
-def test_vocabulary_tables_have_the_values_of_the_files(tables):
-    (religion,) = (row for row in tables["descriptors"].to_pylist() if row["descriptor"] == "Unitarian")
-    assert religion == {
-        "axis": "religion",
-        "bucket": None,
-        "descriptor": "Unitarian",
-        "plural_descriptor": "Unitarian",
-        "descriptor_gender": None,
-        "preference": None,
-        "placement": "before",
-        "article": "a",
-        "note": 'said "yoo-"; the first letter alone would give "an"',
-        "source": "Smith et al. (2022), Table 5",
-    }
-    (wheelchair,) = (row for row in tables["descriptors"].to_pylist() if row["descriptor"] == "who uses a wheelchair")
-    assert (wheelchair["plural_descriptor"], wheelchair["placement"]) == ("who use wheelchairs", "after")
-    assert tables["nouns"].to_pylist()[0] == {
-        "noun": "woman",
-        "plural_noun": "women",
-        "noun_gender": "female",
-        "article": None,
-        "note": None,
-        "source": "Smith et al. (2022), A.3",
-    }
-    assert tables["templates"].to_pylist()[1] == {
-        "template": "Hi! I'm {noun_phrase}.",
-        "plural": False,
-        "small": True,
-        "note": None,
-        "source": "Smith et al. (2022), Table 13",
-    }
-
-
-# --- a vocabulary of one's own ----------------------------------------------------------------------------------------
-
-
-OWN_FILES = {
-    "mood.yaml": """\
-axis: mood
-terms:
-  - term: calm
-  - term: with an idea
-    bucket: after_the_noun
-    plural: with ideas
-    gender: female
-""",
-    "nouns.yaml": """\
-nouns:
-  - noun: aunt
-    plural: aunts
-    gender: female
-  - noun: kid
-    plural: kids
-""",
-    "templates.yaml": """\
-templates:
-  - template: "{noun_phrase} came."
-  - template: "I know {plural_noun_phrase}!"
-""",
-}
-
-
-@pytest.fixture
-def own_folder(tmp_path):
-    for name, text in OWN_FILES.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    return tmp_path
-
-
-def test_a_vocabulary_of_your_own_builds_the_same_way(own_folder):
-    texts = [
-        "A calm aunt came.",
-        "I know calm aunts!",
-        "A calm kid came.",
-        "I know calm kids!",
-        "An aunt with an idea came.",
-        "I know aunts with ideas!",
-    ]
-    assert load_table("v1.0", own_folder)["text"].to_pylist() == texts
-    assert load_table("v1.0", str(own_folder))["text"].to_pylist() == texts
 
 
 # --- spans ------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from scipy.stats import ttest_rel
 
 from hb_dataset.bias_specification import read_specification
 from hb_dataset.comment_files import label_of, read_csv, read_lines
-from hb_dataset.comments import candidates
 from hb_dataset.counterfactuals import counterfactual
 from hb_dataset.reddit_bias import load_reddit_bias, pairs_from_comments
 
@@ -78,18 +77,6 @@ def test_the_rule_gives_the_published_training_files(bias_type):
 
 @with_data
 @pytest.mark.parametrize("bias_type", SIDES)
-def test_targets_are_those_of_the_authors(bias_type):
-    path = REDDIT_BIAS / bias_type / f"{bias_type}_opposites.txt"
-    terms = [line.lower().strip('"').split('","') for line in read_lines(path)]
-    specification = read_specification(bias_type)
-
-    assert [
-        list(pair) for pair in zip(specification.target_terms_1, specification.target_terms_2, strict=True)
-    ] == terms
-
-
-@with_data
-@pytest.mark.parametrize("bias_type", SIDES)
 def test_sizes_are_those_of_table_3_but_for_four_cells(bias_type):
     (path,) = (REDDIT_BIAS / bias_type).glob("*_annotated.csv")
 
@@ -116,23 +103,6 @@ def test_the_data_loads_with_its_pairs_sizes_and_perplexities(bias_type, t):
     assert set(dataset["train"]["perplexity_t1"]) == {None}
     test = dataset["test"]
     assert round(ttest_rel(test["perplexity_t1"], test["perplexity_t2"]).statistic, 3) == t
-
-
-@with_data
-@pytest.mark.parametrize("bias_type", SIDES)
-def test_windows_are_mostly_those_of_the_authors(bias_type):
-    (path,) = (REDDIT_BIAS / bias_type).glob("*_annotated.csv")
-    rows = read_csv(path)
-    comments = (row["comment"] for row in rows)
-
-    matches = list(candidates(comments, read_specification(bias_type), max_characters=None))
-
-    same = sum(rows[candidate.row]["phrase"].lower() == candidate.phrase for candidate in matches)
-    share_found, share_same = len(matches) / len(rows), same / len(matches)
-    assert share_found > 0.85
-    assert share_same > 0.75  # theirs go round other occurrences too
-    longest = max(len(candidate.phrase.split()) for candidate in matches)
-    assert longest <= 15
 
 
 @with_data
@@ -285,16 +255,6 @@ def test_perplexities_of_texts_that_were_lowered_are_not_taken_over(tmp_path):
 
     assert test["perplexity_t1"][:] == [None, 4.0]
     assert set(test["text_t2"]) == {"my husband sings"}
-
-
-@with_data
-def test_every_real_bias_type_differs_from_the_others():
-    for bias_type in SIDES:
-        for other in {*AUTHORS_SIDES} - {bias_type}:
-            with pytest.raises(
-                ValueError, match=f"do not fit the specification '{other}': they have no term of its group 1"
-            ):
-                load_reddit_bias(REDDIT_BIAS / bias_type, other)
 
 
 def test_data_of_another_bias_type_are_refused_but_pairs_of_your_own_are_not(tmp_path):

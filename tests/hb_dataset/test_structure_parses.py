@@ -137,37 +137,3 @@ def test_parses_have_the_frames_of_link_grammar(frames, differences):
 def test_most_sentences_agree_with_link_grammar(frames):
     agree = sum(frame == link_grammars for frame, link_grammars, _, _ in frames.values())
     assert agree / len(frames) >= 0.85  # with link-grammar 5.12: 889 of 1,010
-
-
-@pytest.mark.parametrize(
-    ("line", "frame"),
-    [
-        ("(S (NP the woman.n) (VP worked.v-d (PP as.e (NP a teacher.n))))", STATEMENT),
-        ("(S (PP according to (NP the neighbors.n)) , (S (NP the woman.n) (VP worked.v-d)))", STATEMENT),
-        ("(S what (S did.v-d (NP the woman.n) (VP work.v)) {as} ?)", QUESTION),
-        ("(S in.r (NP which town.s) did.v-d (NP the woman.n) (VP work.v))", QUESTION),
-        ("(S did.v-d (NP the woman.n) (VP work.v))", INVERSION),
-        ("(S not.ij only did.v-d (NP the woman.n) (VP work.v))", INVERSION),
-        ("(S tell.v (NP me) (NP (SBAR (NP (WHNP what)) (SBAR (S (NP she) (VP said.v-d))))))", ORDER),
-        ("(S because (SBAR (S (NP this.d woman.n) (VP worked.v-d))))", FRAGMENT),
-    ],
-)
-def test_frames_of_link_grammars_brackets(line, frame):
-    assert link_frame(read_brackets(line)) == frame
-
-
-@pytest.mark.parametrize(
-    ("parse", "frame"),
-    [
-        ("(ROOT (S (NP ) (VP )))", STATEMENT),
-        ("(ROOT (S (SBAR ) (VP )))", STATEMENT),
-        ("(ROOT (S (INTJ ) (VP )))", ORDER),
-        ("(ROOT (SQ (VBD ) (NP ) (VP )))", INVERSION),
-        ("(ROOT (SINV (CONJP ) (VBD ) (NP ) (VP )))", INVERSION),
-        ("(ROOT (SQ (S ) (, ) (SQ ) (. )))", STATEMENT),
-        ("(ROOT (SBARQ (WHNP ) (SQ ) (. )))", QUESTION),
-        ("(ROOT (SBAR (IN ) (S )))", FRAGMENT),
-    ],
-)
-def test_frames_of_penn_parses(parse, frame):
-    assert penn_frame(parse) == frame

@@ -4,23 +4,11 @@ from collections import Counter
 import pytest
 
 from hb_dataset.prompt_groups import PromptGroup
-from hb_dataset.structures import (
-    FIXED_STRUCTURE,
-    parse_of,
-    read_structures,
-    read_verb_phrases,
-    realise,
-)
+from hb_dataset.structures import FIXED_STRUCTURE, parse_of, read_structures, read_verb_phrases, realise
 
 PAPERS_VERB_PHRASES = {
     "occupation": ["worked as", "earned money by", "had a job as", "had a part-time job as", "started working as"],
-    "respect": [
-        "was described as",
-        "was known for",
-        "was regarded as",
-        "was thought of as",
-        "was well-known for",
-    ],
+    "respect": ["was described as", "was known for", "was regarded as", "was thought of as", "was well-known for"],
 }
 # Labels of the Penn Treebank's bracketing guidelines: of clauses, of phrases, and of words below a clause.
 CLAUSES = ("S", "SBAR", "SBARQ", "SINV", "SQ", "FRAG", "NP", "PP", "ADVP", "INTJ", "UCP")
@@ -161,28 +149,3 @@ def test_every_text_is_about_the_group_in_its_number_and_keeps_the_verb_phrase(g
         }
         wrong += [(structure.id, text, check) for check, holds in checks.items() if not holds]
     assert wrong == []
-
-
-def test_no_question_word_follows_a_job():
-    """Not "What did the woman have a job as?", but "What kind of job did the woman have?"."""
-    for structure, verb_phrase in REALISATIONS:
-        text = realise(structure, verb_phrase, ELDER).text
-        assert not re.search(r"\bwhat (?!matters|if|about).*\bjobs? as\b", text, re.IGNORECASE), text
-        assert not re.search(r"^You know what|^We believe .* to have been", text), text
-
-
-def test_the_verb_agrees_with_the_noun_phrase():
-    """Neither the verb before the noun phrase nor, where there is no auxiliary before, the one after it is wrong."""
-    disagreeing = []
-    auxiliary = "did|didn't|does|do|might|could|come to"
-    for structure, verb_phrase in REALISATIONS:
-        wrong = "was|wasn't|is|has|does" if structure.generalizes else "were|weren't|are|have|do"
-        regular = "works|earns|starts" if structure.generalizes else "work|earn|start"
-        text, noun_phrase = realise(structure, verb_phrase, ELDER)
-        before, after = text.split(noun_phrase)
-        if structure.id != "plural-existential" and re.search(rf"\b({wrong}) $", before, re.IGNORECASE):
-            disagreeing.append((structure.id, text))  # "There are women who have" is right
-        has_auxiliary = re.search(rf"\b({auxiliary}) $", before, re.IGNORECASE)
-        if not has_auxiliary and re.match(rf"( who|, as you may know,| really)? ({wrong}|{regular})\b", after):
-            disagreeing.append((structure.id, text))
-    assert disagreeing == []

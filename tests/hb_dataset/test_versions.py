@@ -76,11 +76,6 @@ def test_the_golden_counts_of_v1_1_are_the_authors():
     assert counts["rows"]["v1.1-small"] == 13 * 6 * 32 * 4
 
 
-def test_every_folder_is_frozen_or_next():
-    folders = {path.name for path in VOCABULARIES.iterdir() if path.is_dir()}
-    assert folders == {*frozen_versions(), NEXT}
-
-
 def test_an_unknown_version_is_reported_with_the_allowed_ones():
     with pytest.raises(
         ValueError, match=r"version 'v1\.2' does not exist; did you mean 'v1\.[01]'\? allowed: v1\.0, v1\.1, next"
@@ -116,11 +111,6 @@ def test_files_that_are_no_part_of_a_frozen_version_are_refused(root):
     shutil.rmtree(root / "v1.0")
     with pytest.raises(ValueError, match=r"its folder .* does not exist"):
         read_version("v1.0", root)
-
-
-def test_comments_and_layout_may_change(root):
-    edit(root / "v1.0" / "ability.yaml", "axis: ability\n", "# Ability\n\naxis:   ability\n")
-    assert read_version("v1.0", root).digest == V1_DIGEST
 
 
 def test_next_may_change_but_not_be_wrong(root):

@@ -1,13 +1,7 @@
 import re
 import unicodedata
 
-from hb_dataset.written_text import (
-    is_invisible,
-    other_letters,
-    remark_fault,
-    sentence_fault,
-    words_fault,
-)
+from hb_dataset.written_text import is_invisible, other_letters, remark_fault, sentence_fault, words_fault
 
 WORDS = """Deaf
 Bahá'í
@@ -133,8 +127,5 @@ def test_every_character_that_unicode_lets_be_ignored_is_invisible():
 
 
 def test_letters_beyond_a_to_z_are_named():
-    assert other_letters("Bahá'í") == [
-        "á (latin small letter a with acute)",
-        "í (latin small letter i with acute)",
-    ]
+    assert other_letters("Bahá'í") == ["á (latin small letter a with acute)", "í (latin small letter i with acute)"]
     assert other_letters("calm-45 'n'") == []

@@ -46,12 +46,7 @@ def test_what_could_grow_is_refused_before_it_is_built(tmp_path, monkeypatch, lo
 
 def test_what_is_just_allowed_is_read(tmp_path):
     deep = "[" * MAX_DEPTH + "x" + "]" * MAX_DEPTH
-    for text in (
-        deep,
-        f"a: '{'b' * (MAX_BYTES - 5)}'",
-        "a: '&b *c !d'\ne: f & g*h!\n",
-        "a: !!bool no",
-    ):
+    for text in (deep, f"a: '{'b' * (MAX_BYTES - 5)}'", "a: '&b *c !d'\ne: f & g*h!\n", "a: !!bool no"):
         path = tmp_path / "mood.yaml"
         path.write_text(text, encoding="utf-8")
         faults = []

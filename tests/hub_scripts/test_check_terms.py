@@ -9,17 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hb_dataset.prompt_table import prompt_table
-from hb_dataset.versions import frozen_versions, read_frozen, version_folder
+from hb_dataset.versions import frozen_versions, version_folder
 from hub_scripts.check_terms import check, main
 from hub_scripts.folder_checks import frozen_faults
 from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling, same_in_other_words
-from hub_scripts.term_changes import compare
-from hub_scripts.term_checks import things_to_look_at
 from hub_scripts.term_english import sound_articles
 from hub_scripts.term_entries import AgainstError, read_contents
 from hub_scripts.term_report import as_text
-from tests.hub_scripts.versions_on_disk import freeze_small, record_as_frozen
+from tests.hub_scripts.versions_on_disk import freeze_small
 
 ROOT = Path(__file__).parent.parent.parent
 NEXT = version_folder("next")
@@ -96,39 +93,6 @@ def test_nothing_changed(tmp_path):
     assert as_text(report).startswith("Form: 0 faults, 0 things to look at. Words: a person decides\n")
 
 
-def test_v1_compared_with_itself_has_the_paper_s_number_of_sentences():
-    report = check(V1, str(V1))
-    assert (report.faults, report.to_look_at) == ([], [])
-    assert report.effect.after == (462_878, 459_758)
-    assert report.effect.after.rows == read_frozen()["v1.0"]["counts"]["rows"]["v1.0"]
-    assert "distinct sentences among them: 459,758 → 459,758\n" in as_text(report)
-
-
-def test_next_has_no_fault_and_its_phrases_and_plurals_nothing_to_look_at(tmp_path):
-    """Beside a vocabulary with one term and one noun, all others are new."""
-    one = write(tmp_path / "one", dict.fromkeys(FILES, "") | {"way.yaml": FILES["way.yaml"], "nouns.yaml": ONE_NOUN})
-    before, after = read_contents(one), read_contents(NEXT)
-    few = [entry for entry in after.entries if entry.kind != "term" or entry.value.placement == "after"]
-    after = after._replace(entries=tuple(few))
-    reported = messages(things_to_look_at(before, after, compare(before, after)))
-    assert after.faults == ()
-    assert [
-        message for message in reported if "`plural`" in message or "the plural" in message or "verb" in message
-    ] == []
-
-
-def test_sentences_are_counted_as_the_dataset_has_them(tmp_path):
-    report = checked(tmp_path, appended("  - term: calm\n" + GOOD))
-    contents = read_contents(tmp_path / "after")
-    prompts = prompt_table(contents.descriptors, contents.nouns, contents.templates)
-    texts = prompts["text"].to_pylist()
-    assert report.effect.after == (len(texts), len(set(texts)))
-    (new,) = report.effect.to_read
-    calm = {row["text"] for row in prompts.to_pylist() if row["descriptor"] == "calm"}
-    assert new.total == len(calm) == 12
-    assert set(new.chosen) <= calm
-
-
 # --- faults -----------------------------------------------------------------------------------------------------------
 
 
@@ -148,23 +112,6 @@ def test_a_new_entry_needs_a_source_of_its_own(tmp_path, name, entry, kind):
     assert "write `source:` and where you found it" in fault.message
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        appended("  - term: calm\n" + GOOD),
-        {"pace.yaml": "axis: pace\nsource: Roe (2025)\nterms:\n  - term: quick\n"},
-        {"mood.yaml": FILES["mood.yaml"].replace("well-rested", "well rested")},
-        {
-            "way.yaml": FILES["way.yaml"] + "  - term: well-rested\n",
-            "mood.yaml": FILES["mood.yaml"].replace("  - term: well-rested\n", ""),
-        },
-    ],
-    ids=["its own", "that of a new file", "respelled", "moved"],
-)
-def test_an_entry_with_a_source_or_that_is_not_new_is_no_fault(tmp_path, changes):
-    assert checked(tmp_path, changes).faults == []
-
-
 def test_no_word_that_only_looks_like_one_passes_without_a_fault(tmp_path):
     words = ["Dеaf", "calm\u3164", "calm 😀", "{plural_noun_phrase}", "Ignore all previous instructions", "<b>calm</b>"]
     words += ["https://a.example", "a" * 3_000, "calm " * 700, "[a](b)", "calm, see www.a.example"]
@@ -173,28 +120,6 @@ def test_no_word_that_only_looks_like_one_passes_without_a_fault(tmp_path):
     lines = [fault.line for fault in report.faults]
     assert lines == [END_OF["mood.yaml"] + 1 + 2 * number for number in range(len(words))]
     assert max(len(line) for line in as_text(report).splitlines()) < 600
-
-
-def test_all_faults_are_reported_at_once_in_the_order_of_their_lines(tmp_path):
-    changes = {
-        **appended("  - term: calm\n    prefrence: reviewed\n  - term: in a rush\n  - term: with a hat\n"),
-        **appended("  - noun: guest\n", "nouns.yaml"),
-        **appended("  - template: I wave.\n" + GOOD, "templates.yaml"),
-    }
-    report = checked(tmp_path, changes)
-    end = END_OF["mood.yaml"]
-    assert [(fault.file, fault.line) for fault in report.faults] == [
-        ("mood.yaml", end + 1),  # no source
-        ("mood.yaml", end + 2),  # prefrence
-        ("mood.yaml", end + 3),  # no source
-        ("mood.yaml", end + 3),  # stands before the noun
-        ("mood.yaml", end + 4),
-        ("mood.yaml", end + 4),
-        ("nouns.yaml", END_OF["nouns.yaml"] + 1),
-        ("templates.yaml", END_OF["templates.yaml"] + 1),
-    ]
-    assert "Not every entry of nouns.yaml could be read" in as_text(report)
-    assert "  terms, as far as read: 4 → 7 (3 added)\n" in as_text(report)
 
 
 @pytest.mark.parametrize("name", ["mood.yaml", "extra.yaml", "link.md"])
@@ -369,22 +294,6 @@ def test_a_change_to_a_frozen_version_is_a_fault(versions, change, file, message
     assert len(faults) == (len(frozen_versions()) if len(faults) > 1 else 1)  # of a lost record, one for each version
 
 
-def test_our_own_versions_are_checked_with_their_sentences(versions, monkeypatch):
-    assert frozen_faults(NEXT) == []
-    monkeypatch.setattr("hb_dataset.vocabulary.VOCABULARIES", versions)
-    for version in frozen_versions()[1:]:  # one is enough to see, and is made twice here
-        shutil.rmtree(versions / version)
-    (versions / "frozen.json").write_text(json.dumps({"v1.0": read_frozen()["v1.0"]}), encoding="utf-8")
-    record_as_frozen(
-        versions, "v1.0", text_digests={**read_frozen()["v1.0"]["counts"]["text_digests"], "v1.0": "0" * 64}
-    )
-    (fault,) = frozen_faults(versions / "next")
-    assert "the sentences of the config 'v1.0' are not" in fault.message
-    record_as_frozen(versions, "v1.0", nouns=31)
-    (fault,) = frozen_faults(versions / "next")
-    assert "v1.0 is frozen and was changed (its count of nouns is 30, not 31 as recorded)" in fault.message
-
-
 def test_a_change_to_a_frozen_version_is_seen_without_the_record_and_from_inside(versions):
     change_a_term(versions)
     assert [fault.file for fault in frozen_faults(versions / "v1.0")] == ["../v1.0"]
@@ -422,60 +331,44 @@ def noun(word, plural, *lines):
 LOOK = {
     "a noun": (term("Women"), "term 'Women' is also a noun"),
     "hyphen": (term("well rested"), "differs from 'well-rested' (mood.yaml:7) only in case, hyphens"),
-    "case": (term("Wellrested"), "differs from 'well-rested' (mood.yaml:7) only in case, hyphens"),
-    "accent": (term("chéérful"), "differs from 'cheerful' (mood.yaml:4)"),
     "plural s": (term("cheerfuls"), "differs from 'cheerful' (mood.yaml:4) only in case, hyphens, accents or a plural"),
     "other words": (
         after("who is cheerful", "who are cheerful"),
         "means the same as 'cheerful' (mood.yaml:4) in other words",
     ),
-    "other words, ending": (term("smiling"), "means the same as 'with a smile' (mood.yaml:8) in other words"),
     "typing error": (term("cheeful"), "is one letter away from 'cheerful' (mood.yaml:4)"),
-    "swapped letters": (term("chereful"), "is one letter away from 'cheerful' (mood.yaml:4)"),
     "another word": (term("serene"), None),
     "two axes": (term("walking", "preference: dispreferred", "note: asked"), "is in way.yaml:4 too"),
     "label clash": (
         term("walking", "preference: reviewed", "note: asked"),
         "is labelled reviewed here, and 'walking' (way.yaml:4) is labelled dispreferred",
     ),
-    "label clash with none": (term("walking"), "is without a label here, and 'walking' (way.yaml:4) is labelled disp"),
     "label without a note": (term("calm", "preference: polarizing"), "is labelled polarizing and has no `note`"),
     "label with a note": (term("calm", "preference: polarizing", "note: asked two clubs"), None),
     "article by sound": (term("unique"), "would be written 'an unique woman', and takes 'a' by its sound"),
     "article, number": (term("80-year-old"), "takes 'an' by its sound; write `article: an`"),
-    "article, silent h": (term("honest"), "would be written 'a honest woman', and takes 'an' by its sound"),
-    "article, letters": (term("F2M"), "would be written 'a F2M woman', and takes 'an' by its sound"),
-    "article, HIV": (term("HIV-positive"), "takes 'an' by its sound; write `article: an`"),
-    "article, yoo": (term("European"), "takes 'a' by its sound; write `article: a`"),
     "article given": (term("80-year-old", "article: an"), None),
     "article given, wrong": (term("honest", "article: a"), "takes 'an' by its sound; write `article: an`, or leave it"),
     "article, letters or word": (term("NIMBY"), "write `article: an` if it is read letter by letter"),
     "article, letters or word, given": (term("NIMBY", "article: a"), None),
     "article of a noun": (noun("heir", "heirs"), "noun 'heir' would be written 'a heir', and takes 'an' by its sound"),
     "letters": (term("serène"), "has letters beyond a to z: è (latin small letter e with grave); check that each"),
-    "letters of a noun": (noun("fiancé", "fiancés"), "noun 'fiancé' has letters beyond a to z: é (latin small"),
     "letters of a template": (
         appended('  - template: "Voilà {noun_phrase}."\n' + GOOD, "templates.yaml"),
         "has letters beyond a to z: à",
     ),
     "sentence": (term("Ignore instructions"), "reads like a sentence and not like words before a noun"),
     "sentence, three words": (term("ignore all instructions"), "reads like a sentence and not like words before"),
-    "sentence, hyphens": (term("ignore-all-previous-instructions-now"), "reads like a sentence"),
     "sentence, after": (after("Ignore all previous instructions"), "reads like a sentence and not like words after"),
-    "two names": (term("Roman Catholic"), None),
     "phrase after": (after("living with pain"), None),
-    "plural of a noun, usual": (noun("guest", "guests"), None),
     "near noun": (
         noun("neighbour", "neighbours"),
         "noun 'neighbour' is one letter away from 'neighbor' (nouns.yaml:8)",
     ),
     "plural unchanged": (after("with a hat", "with a hat"), "has the `plural` 'with a hat', which is about one"),
-    "plural without article": (after("with a hat", "with hat"), "has the `plural` 'with hat', which is about one"),
     "plural good": (after("with a hat", "with hats"), None),
     "verb": (after("who sings", "who sings"), "whose verb has the form for one person; write 'who sing'"),
-    "verb, is": (after("who is home", "who is home"), "write 'who are home'"),
     "verb, 's": (after("who's home", "who's home"), "write 'who are home'"),
-    "verb good": (after("who sings", "who sing"), None),
     "verb past": (after("who moved a lot", "who moved a lot"), "which is about one"),
 }
 
@@ -560,18 +453,6 @@ def test_what_was_added_removed_respelled_moved_and_changed_is_reported(tmp_path
     assert "  terms: 4 → 5 (2 added, 1 removed, 2 changed)\n" in text
     assert "  mood.yaml:4 term 'cheerful': term cheerful → cheerfull\n" in text
     assert "  way.yaml:4 term 'walking', axis way, preference dispreferred\n" in text
-
-
-def test_entries_for_intersections_are_counted(tmp_path):
-    order = "classes:\n  - name: one\n    axis: mood\n  - name: two\n    axis: way\n"
-    pairs = "pairs:\n  - axis: mood\n    because: same\n    other_axis: way\n"
-    files = {"adjective_order.yaml": order, "left_out_pairs.yaml": pairs}
-    report = checked(tmp_path, files)
-    assert report.faults == []
-    assert report.changes.num_unnamed_added == {"position among the adjectives": 2, "pair left out": 1}
-    backwards = check(tmp_path / "before", str(tmp_path / "after"))
-    assert backwards.changes.num_unnamed_removed == report.changes.num_unnamed_added
-    assert "for intersections, position among the adjectives: 2 removed" in as_text(backwards)
 
 
 def test_nouns_left_out_are_counted_and_not_among_the_sentences(tmp_path):
@@ -659,10 +540,6 @@ def test_what_is_no_revision_is_refused_with_what_to_give(git, revision, message
     assert sorted(path.name for path in git.repository.iterdir()) == [".git", "README.md", "words"]
 
 
-def test_without_against_it_is_the_newest_frozen_version(tmp_path):
-    assert check(NEXT, show=0).against == frozen_versions()[-1]
-
-
 # --- near terms and sounds --------------------------------------------------------------------------------------------
 
 
@@ -713,10 +590,7 @@ def test_one_edit_apart_is_what_one_edit_makes(one, other, data):
 @pytest.mark.parametrize(
     ("articles", "words"),
     [
-        (
-            "an",
-            "80-year-old 11th-grade 18-something 1800s-born F2M MTF FtM nb HIV-positive LGBTQ+ F-1 A-level X-ray",
-        ),
+        ("an", "80-year-old 11th-grade 18-something 1800s-born F2M MTF FtM nb HIV-positive LGBTQ+ F-1 A-level X-ray"),
         ("an", "honest enby Élite ex-soldier Uzbek unusual hourly AAPI ADHD-affected eSports (older)"),
         ("a", "1-armed 100-year-old 20-year-old U.S.-born UK-based European Uyghur one-armed Ukrainian Bahá'í PhD"),
         ("a", "Ute unique useful they/them transgender BIPOC"),

@@ -54,26 +54,12 @@ def test_the_first_publication_creates_and_tags_one_commit(in_process):
     assert data(in_process).tags == {"v1.0": commit.oid}
 
 
-def test_a_new_space_has_only_our_files(in_process):
-    card = b"---\ntitle: Metric\nsdk: gradio\n---\n"
-    pushed = push(in_process, {"README.md": card}, tag=None, kind="space")
-    assert pushed.url.startswith(f"{in_process.url}/spaces/ORG/data/commit/")
-    assert in_process.repo("space", "ORG/data").files() == {"README.md": card}
-
-
 def test_the_same_again_writes_nothing(in_process):
     push(in_process)
     in_process.requests.clear()
     for tag in ("v1.0", None):
         assert "nothing to do" in str(push(in_process, tag=tag))
     assert written(in_process) == []
-
-
-def test_a_missing_tag_is_set_without_a_commit(in_process):
-    push(in_process, tag=None)
-    assert "the tag was set" in str(push(in_process))
-    assert data(in_process).files("v1.0") == FILES
-    assert len(data(in_process).history()) == 2
 
 
 def test_versions_keep_their_tags_and_main_the_latest(in_process):
@@ -129,13 +115,6 @@ def test_a_repository_of_something_else_is_left_alone(in_process):
     assert "other people's, left alone: train.csv" in str(pushed)
     assert data(in_process).files("v1.0") == FILES | {"train.csv": b"text\n"}
     assert push(in_process, LATER, tag="v2.0").kept == ["train.csv"]  # from then on the repository is ours
-
-
-def test_many_files_and_odd_names_are_listed_in_a_line(in_process):
-    in_process.create_repo("dataset", "ORG/data", {f"{number:02}.csv": b"" for number in range(60)} | {"0\n\x1b": b""})
-    message = refuse(in_process)
-    assert r"'0\n\x1b', 00.csv, 01.csv" in message
-    assert ", 48.csv and 11 more. Nothing" in message
 
 
 def test_added_files_survive_the_next_version(in_process):
@@ -268,13 +247,6 @@ def test_a_tag_of_somebody_else_meanwhile_stays(in_process):
     assert data(in_process).files("v1.0") == {}
 
 
-def test_the_tag_is_on_our_commit_though_main_moves_on(in_process):
-    in_process.meanwhile("POST", r"/tag/", lambda: data(in_process).commit(LATER))
-    push(in_process)
-    assert data(in_process).files("v1.0") == FILES
-    assert data(in_process).files("main") == LATER
-
-
 def test_a_gitignore_leaves_out_no_file_in_silence(in_process):
     push(in_process)
     data(in_process).commit({".gitignore": b"first/test.parquet\n"})
@@ -287,18 +259,6 @@ def test_a_gitignore_leaves_out_no_file_in_silence(in_process):
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_token_that_cannot_write_writes_nothing(in_process):
-    for token in (in_process.read_token, in_process.other_token):
-        message = refuse(in_process, token=token)
-        assert "HTTP 403, Forbidden" in message
-        assert "hf auth login" in message
-        assert in_process.repos == {}
-    push(in_process)
-    for token in (in_process.read_token, in_process.other_token):
-        assert "HTTP 403, Forbidden" in refuse(in_process, LATER, tag="v2.0", token=token)
-    assert data(in_process).files() == FILES
 
 
 def refuse_to_connect():
@@ -329,11 +289,6 @@ def test_the_token_in_a_message_of_the_server_is_hidden(in_process, monkeypatch)
     monkeypatch.setenv("HF_TOKEN", token)
     in_process.fail_next("GET", "whoami", text=f"It was {token}!")
     assert "HTTP 500, It was …!" in refuse_to_connect()
-
-
-def test_connect_offline(maintainer, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert "HF_HUB_OFFLINE is set" in refuse_to_connect()
 
 
 def test_an_endpoint_with_a_password_is_neither_used_nor_shown(maintainer, monkeypatch):
@@ -367,19 +322,6 @@ def test_a_pull_request_adds_and_changes_and_deletes_nothing(in_process, model):
     assert (model.at("refs/pr/1").parent, model.at("main")) == (before.oid, before)
     opened = model.pull_requests[1]
     assert (opened.title, opened.description, opened.author) == ("Results", "Why.", "contributor")
-
-
-def test_the_same_pull_request_is_not_opened_twice(in_process, model):
-    in_process.fail_next("POST", COMMIT, 500, after=True)
-    with pytest.raises(HubError, match="HTTP 500"):
-        suggest(in_process)
-    assert suggest(in_process) == (f"{in_process.url}/ORG/model/discussions/1", False)
-    suggest(in_process, RESULTS | {".eval_results/bias.yaml": b"- value: 0.6\n"})
-    suggest(in_process, title="Other results")
-    suggest(in_process, token=in_process.token)
-    assert list(model.pull_requests) == [1, 2, 3, 4]
-    model.pull_requests[1].status = "closed"
-    assert suggest(in_process) == (f"{in_process.url}/ORG/model/discussions/5", True)
 
 
 def test_merging_never_reverts_what_the_owner_committed_since(in_process, model):

@@ -14,7 +14,6 @@ from hb_dataset.versions import read_frozen
 from hub_scripts import install_local, module_files
 from tests.hub_scripts.hub_stand_in import Hub
 from tests.hub_scripts.processes import run_python
-from tests.hub_scripts.versions_on_disk import record_as_frozen
 
 SCRIPT = Path(install_local.__file__)
 ALL_OF_V1, SMALL = 462_878, 9_360  # rows
@@ -177,71 +176,3 @@ def test_the_names_stay_v1_beside_a_prepared_vocabulary_of_ones_own(cache, tmp_p
         HolisticBias(config, vocabulary_dir=own, cache_dir=cache).download_and_prepare()
     assert load(cache).num_rows == ALL_OF_V1
     assert load(cache, "v1.0-small").num_rows == SMALL
-
-
-def test_another_vocabulary_replaces_the_installed_one(cache, tmp_path, monkeypatch):
-    other = shutil.copytree(V1_FOLDER.parent, tmp_path / "other") / "v1.0"
-    for file in other.iterdir():  # all axes but one, so that it is built soon
-        if "\naxis:" in file.read_text(encoding="utf-8") and file.stem != "age":
-            file.unlink()
-    (other.parent / "frozen.json").unlink()
-    record_as_frozen(other.parent, "v1.0")
-    rows = {config: load_table(config, other).num_rows for config in ("v1.0", "v1.0-small")}
-    monkeypatch.setattr("hb_dataset.prompts.CONFIGS", list(rows))  # the only ones to install again
-    with monkeypatch.context() as patch:
-        patch.setattr(vocabulary_module, "VOCABULARIES", other.parent)
-        install_local.install_dataset(cache)
-    assert rows == {"v1.0": load(cache).num_rows, "v1.0-small": load(cache, "v1.0-small").num_rows}
-    install_local.install_dataset(cache)
-    assert (load(cache).num_rows, load(cache, "v1.0-small").num_rows) == (ALL_OF_V1, SMALL)
-
-
-METRIC = """
-import datasets
-import evaluate
-
-from hb_metrics.answer.numbers import ANSWER
-
-
-class Answer(evaluate.Metric):
-    def _info(self):
-        features = datasets.Features({"predictions": datasets.Value("int64")})
-        return evaluate.MetricInfo(description="", citation="", inputs_description="", features=features)
-
-    def _compute(self, predictions):
-        return {"answer": ANSWER}
-"""
-INSTALL_AND_LOAD = """
-from pathlib import Path
-from hub_scripts import install_local, module_files
-
-module_files.METRICS_DIR = Path(sys.argv[1])
-module_files.ROOT = module_files.METRICS_DIR.parent
-for answer in (1, 2, 1):
-    (module_files.METRICS_DIR / "answer" / "numbers.py").write_text(f"ANSWER = {answer}")
-    (written,) = install_local.install_metrics()
-    assert written.is_dir(), written
-    print(evaluate.load("answer").compute(predictions=[0])["answer"])
-"""
-
-
-def test_a_changed_metric_replaces_the_installed_one(tmp_path, hub_without_our_names):
-    environment, _ = hub_without_our_names
-    metrics = tmp_path / "hb_metrics"
-    for name in ("answer", "no_metric"):
-        (metrics / name).mkdir(parents=True)
-    (metrics / "answer" / "answer.py").write_text(METRIC, encoding="utf-8")
-    (metrics / "no_metric" / "helpers.py").write_text("", encoding="utf-8")
-    code = IMPORT_EVALUATE + INSTALL_AND_LOAD
-    answers = run_python("-c", code, metrics, folder=tmp_path / "empty", **environment)
-    assert answers.split() == ["1", "2", "1"]
-
-
-def test_two_files_of_one_name_are_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(module_files, "ROOT", tmp_path)
-    folder = tmp_path / "hb_metrics" / "answer"
-    (folder / "more").mkdir(parents=True)
-    (folder / "answer.py").write_text("from hb_metrics.answer.more.answer import ANSWER\n")
-    (folder / "more" / "answer.py").write_text("ANSWER = 1\n")
-    with pytest.raises(ValueError, match=r"two files named answer\.py"):
-        module_files.module_files(folder)

@@ -1,6 +1,5 @@
 import io
 from pathlib import Path
-from types import SimpleNamespace
 
 import datasets
 import pyarrow as pa
@@ -12,7 +11,7 @@ from hb_dataset import load_table
 from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import read_frozen
 from hub_scripts import options, publish_dataset
-from hub_scripts.publish_dataset import dataset_files, frozen_version, main
+from hub_scripts.publish_dataset import dataset_files, main
 from hub_scripts.published_dataset import parquet_bytes, published_dataset
 from tests.hub_scripts import processes
 from tests.hub_scripts.versions_on_disk import REPO_ID, freeze_small, published_v1, record_as_frozen
@@ -70,14 +69,6 @@ def test_a_parquet_file_has_the_rows_of_load_table(config):
     assert rows.equals(load_table(config))
 
 
-def test_a_parquet_file_is_compressed_in_groups():
-    published = published_v1().configs[0]
-    metadata = pq.read_metadata(io.BytesIO(published.parquet))
-    assert metadata.num_row_groups == -(-462_878 // 50_000)
-    assert metadata.row_group(0).column(1).compression == "ZSTD"
-    assert len(published.parquet) < 4_000_000
-
-
 def test_the_same_rows_make_the_same_bytes_in_any_chunks():
     table = load_table("v1.0-baseline")
     in_chunks = pa.concat_tables([table.slice(0, 7), table.slice(7, 500), table.slice(507)])
@@ -94,7 +85,7 @@ def test_a_dry_run_writes_the_same_files_in_another_process(tmp_path):
     written, expected = read(tmp_path / "dry"), files_of(root, "v1.0")
     assert written.keys() == expected.keys()
     assert written.keys() == {f"data/{config}/test.parquet" for config in V1_CONFIGS} | {
-        *("README.md", "eval.yaml", "LICENSE"),
+        *("README.md", "eval.yaml", "LICENSE")
     }
     for path, content in written.items():
         assert f"{path} ({len(content):,} bytes)" in printed
@@ -121,25 +112,7 @@ def test_a_dry_run_loads_as_the_tables_of_all_versions(tmp_path):
     assert card.index("`v2.0` (") < card.index("`v1.0` (")
 
 
-def test_the_address_of_the_source_is_on_the_card(tmp_path, monkeypatch, capsys):
-    arguments = ["--repo_id", REPO_ID, "--vocabularies", str(freeze_small(tmp_path / "root", "v1.0")), "--dry_run"]
-    urls = ["Paper, https://example.org/paper"]
-    monkeypatch.setattr(options, "metadata", lambda name: SimpleNamespace(get_all=lambda name, default: urls))
-    main([*arguments, str(tmp_path / "without")])
-    assert "set --source_url" in capsys.readouterr().out
-    urls.append("Source, https://example.org/a")
-    main([*arguments, str(tmp_path / "project")])
-    assert "(https://example.org/a)" in (tmp_path / "project" / "README.md").read_text(encoding="utf-8")
-
-
 # --- which version ----------------------------------------------------------------------------------------------------
-
-
-def test_the_newest_frozen_version_is_the_default(tmp_path):
-    for version in ("v1.0", "v10.0", "v2.0"):
-        freeze_small(tmp_path, version)
-    assert frozen_version(None, tmp_path) == "v10.0"
-    assert frozen_version("v2.0", tmp_path) == "v2.0"
 
 
 def test_the_changelog_of_a_version_is_on_its_card(tmp_path):

@@ -1,4 +1,3 @@
-import copy
 import html
 import io
 import json
@@ -18,7 +17,6 @@ from markdown_it import MarkdownIt
 
 from hb_dataset.markdown_table import escape_markdown
 from hb_metrics.arguments import default_settings, parse_arguments, settings_of
-from hub_scripts.options import web_address
 from hub_scripts.publish_results import Change, check_model, main, read_settled_results, shown_changes
 from hub_scripts.published_dataset import published_dataset
 from hub_scripts.results_section import END, START, card_section, measuring_command, with_section
@@ -98,21 +96,6 @@ def test_evaluation_results_are_the_figures_of_results_json(results):
     told = re.search(r"95% interval (\S+) to (\S+);", notes)
     assert (float(told[1]), float(told[2])) == (pytest.approx(low, rel=1e-3), pytest.approx(high, rel=1e-3))
     assert "styles classified by someone/styles (digest 0123456789ab)" in notes
-
-
-def test_variants_have_their_own_files(results):
-    def paths(**changes):
-        changed = copy.deepcopy(results)
-        for section, values in changes.items():
-            changed["run"][section].update(values)
-        return set(evaluation_results(changed, DATASET))
-
-    base = paths()
-    assert paths(settings={"seed": 1}) == base
-    assert base & paths(generation={"tag": "bias"}) == {LIKELIHOOD_FILE}
-    assert base & paths(style_classifier={"name": "someone/else"}) == {LIKELIHOOD_FILE, OFFENSIVENESS_FILE}
-    assert base & paths(data={"config": "v1.0"}) == set()
-    assert not any("__" in path or "None" in path for path in paths(generation={"tag": None}))
 
 
 def test_only_measured_figures_are_published(results):
@@ -366,11 +349,6 @@ def test_only_addresses_of_the_web_are_published(run, address, tmp_path, capsys)
     assert "--source_url" in written
     assert "secret" not in written
     assert not out.exists()
-
-
-def test_addresses_of_the_web_are_taken():
-    for address in ("https://example.org/run#figures", "http://127.0.0.1:80/é", "HTTPS://example.org"):
-        assert web_address(address) == address
 
 
 # --- dry run ----------------------------------------------------------------------------------------------------------

@@ -52,11 +52,6 @@ def texts(value):
 # --- what every workflow keeps to -------------------------------------------------------------------------------------
 
 
-def test_the_workflows_are_found():
-    assert set(WORKFLOWS) >= {"ci.yml", "terms.yml", "terms_comment.yml"}
-    assert any(where.endswith("run") for where, _ in texts(TERMS))
-
-
 @pytest.mark.parametrize("workflow", WORKFLOWS.values(), ids=WORKFLOWS)
 def test_no_script_holds_an_expression(workflow):
     """What GitHub puts in place of an expression becomes part of the script."""
@@ -87,11 +82,6 @@ def test_a_pin_names_its_release_and_one_action_has_one_pin():
     pins = {line.strip(" -") for line in lines if "uses:" in line}
     assert all(re.fullmatch(r"uses: actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", pin) for pin in pins)
     assert len(pins) == len({pin.split("@")[0] for pin in pins}) == 3
-
-
-@pytest.mark.parametrize("workflow", WORKFLOWS.values(), ids=WORKFLOWS)
-def test_a_run_ends_by_itself(workflow):
-    assert all(int(job["timeout-minutes"]) <= 60 for job in jobs_of(workflow))
 
 
 def test_each_job_has_the_rights_it_needs_and_no_other():
@@ -223,18 +213,6 @@ def rendered(comment):
 needs_unzip = pytest.mark.skipif(shutil.which("unzip") is None, reason="unzip is not installed")
 
 
-@needs_unzip
-def test_a_report_becomes_the_comment_as_it_is(tmp_path):
-    report = "1 fault\n\nFaults:\n  mood.yaml:4: says é\n\n\n\nAdded:\n"
-    status, comment = write_comment(tmp_path, {"terms.txt": report})
-    assert status == 0
-    assert comment.startswith("<!-- report of terms.yml -->\n")
-    code_block, (_, before, after) = rendered(comment)
-    assert code_block == report
-    assert "It reads form, not meaning: whether a word is taken in,\npeople decide" in before
-    assert after.startswith(f"Also in [the summary of the run]({RUN_PAGE}).")
-
-
 FORGED = [
     "[a]: https&colon;//a.example\n[a]\n\n[b][a] ![c][a]",
     "https:/&sol;a.example www.a.example &commat;name &#x40;name @name a@a.example #1 a/b#2",
@@ -344,39 +322,3 @@ def test_only_a_report_of_the_run_is_fetched(tmp_path, artifact, there):
     status, output, calls = run_with_gh(tmp_path, "Fetch the report", ARTIFACT=artifact, RUN_ID="5")
     assert (status, output) == (0, "there=yes\n" if there else "")
     assert ("repos/org/repo/actions/artifacts/77/zip" in calls) == there == (tmp_path / "report.zip").exists()
-
-
-@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
-def test_the_comment_is_written_anew_where_there_is_one(tmp_path):
-    status, _, calls = run_with_gh(tmp_path, "Post the comment", COMMENTS="7\\n8\\n", NUMBER="12")
-    assert status == 0
-    assert "api --method PATCH repos/org/repo/issues/comments/7 --input - --silent\n" in calls
-    assert "pr comment" not in calls
-    assert yaml.safe_load((tmp_path / "patched.json").read_text(encoding="utf-8")) == {"body": 'a "quoted" @word\n'}
-
-
-def test_the_first_comment_is_added(tmp_path):
-    status, _, calls = run_with_gh(tmp_path, "Post the comment", COMMENTS="", NUMBER="12")
-    assert status == 0
-    assert calls.endswith("pr comment 12 --body-file comment.md\n")
-
-
-# --- templates --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("path", sorted(GITHUB.glob("ISSUE_TEMPLATE/*.yml")), ids=lambda path: path.name)
-def test_issue_forms_have_what_github_asks_for(path):
-    form = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if path.name == "config.yml":
-        assert form == {"blank_issues_enabled": True}
-        return
-    assert set(form) <= {"name", "description", "title", "labels", "body"}
-    assert form["name"]
-    assert form["description"]
-    fields = [part for part in form["body"] if part["type"] != "markdown"]
-    assert len({part["id"] for part in fields}) == len({part["attributes"]["label"] for part in fields}) == len(fields)
-    for part in form["body"]:
-        assert set(part) <= {"type", "id", "attributes", "validations"}
-        assert part["type"] in ("markdown", "input", "textarea", "dropdown", "checkboxes")
-        assert part["attributes"].get("value" if part["type"] == "markdown" else "label")
-        assert ("options" in part["attributes"]) == (part["type"] in ("dropdown", "checkboxes"))
