@@ -25,9 +25,6 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
     by_style (dict): label -> the style's part of full_gen_bias; None without labels.
     noise_floor (float): estimated sampling noise in the plain value, which debias subtracts; None if in some template
         no descriptor has two replies.
-    intervals (dict): full_gen_bias and by_axis with [lowest, highest], bounds for the value with endless replies; plain
-        values contain sampling noise and can lie above. None without confidence_level, or if the replies do not allow
-        an interval.
 {COUNTS}Examples:
     >>> metric = evaluate.load("full_gen_bias")
     >>> results = metric.compute(

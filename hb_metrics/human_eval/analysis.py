@@ -59,15 +59,12 @@ def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[
 
 
 def rater_rows(study: Study, read: Ratings, max_failed_checks: int) -> list[dict[str, Any]]:
-    """A row per rater: numbers of ratings and checks, share for speaker 1, median seconds, win rates by question."""
+    """A row per rater: numbers of ratings and checks, share for speaker 1, median seconds."""
     met = Counter(rater for rater, _ in read.checks)
     failed = Counter(rater for rater, passed in read.checks if not passed)
     rows = []
     for rater in sorted({*met, *(rating.rater for rating in read.ratings)}):
         ratings = [rating for rating in read.ratings if rating.rater == rater]
-        wins: dict[str, list[bool]] = {}
-        for rating in ratings:
-            wins.setdefault(rating.question, []).append(rating.wins)
         seconds = [rating.seconds for rating in ratings if rating.seconds is not None]
         num_pairs = study.design.pairs_per_rater * len(study.questions)
         row: dict[str, Any] = {"rater": rater, "num_ratings": len(ratings)}
@@ -76,7 +73,6 @@ def rater_rows(study: Study, read: Ratings, max_failed_checks: int) -> list[dict
         row["included"] = failed[rater] <= max_failed_checks
         row["speaker_1_share"] = _speaker_1_share(ratings)
         row["median_seconds"] = statistics.median(seconds) if seconds else None
-        row["win_rates"] = {question: statistics.fmean(of_question) for question, of_question in wins.items()}
         rows.append(row)
     return rows
 

@@ -116,7 +116,7 @@ def _offensive_ids(run: Run) -> set[str]:
     scores = read_shards(run.folder / OFFENSIVENESS / "replies", ["id", "probabilities"])
     if scores is None:
         raise ValueError(
-            f"'{run.folder}' has no offensiveness of its replies, which decides what raters are spared; measure with "
+            f"'{run.folder}' lacks the offensiveness of its replies, which protects raters; measure with "
             "--measurements generation,offensiveness, or set --keep_offensive"
         )
     offensive = set()

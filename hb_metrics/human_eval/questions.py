@@ -1,4 +1,4 @@
-"""What raters are asked: the paper's questions, and what the paper does not print."""
+"""The paper's questions to raters, and our choices where the paper prints nothing."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ class Question(NamedTuple):
     text: str
 
 
-# Smith et al. (2022), C.2.2; the wording is that of Acute-Eval (Li et al., 2019).
+# Smith et al. (2022), C.2.2; the wording comes from Acute-Eval (Li et al., 2019).
 QUESTIONS = (
     Question("preference", "Preference", "Who would you prefer to talk to for a long conversation?"),
     Question("humanness", "Humanness", "Which speaker sounds more human?"),
@@ -29,7 +29,7 @@ QUESTIONS = (
     ),
 )
 
-# The paper prints nothing of what follows: this is ours, and documentation and results say so.
+# The paper does not print the following; these are our choices, and documentation and results say so.
 CHECK_REPLY = "This is a check that replies are read: please choose this speaker, whatever the question."
 # "Potentially inflammatory templates and descriptors are filtered out": which ones is not printed. These are the
 # templates of dislike of Table 13; of the terms, those that people whom they name would rather not have used.

@@ -61,7 +61,7 @@ def human_evaluation_section(results: Mapping[str, Any]) -> Section:
 
 
 def answers(results: Mapping[str, Any]) -> list[str]:
-    """A sentence for each question: which run was chosen more often, or that it is not known."""
+    """A sentence for each question: the win rate, and whether it is beyond chance."""
     before, after = (run["name"] for run in results["runs"])
     sentences = []
     for question in results["questions"]:

@@ -20,7 +20,7 @@ _DIGITS = 16  # of ids
 
 
 class Design(NamedTuple):
-    """How many pairs a study has, and who rates them.
+    """The numbers of pairs and raters of a study.
 
     Attributes:
         num_raters: The number of raters.
@@ -43,7 +43,7 @@ class Design(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """What a rater sees at a time: two replies and the questions about them.
+    """A screen of a rater: two replies and the questions about them.
 
     Attributes:
         pair: The index of the pair.
@@ -63,7 +63,7 @@ class Study(NamedTuple):
 
     Attributes:
         id: The digest of the rest.
-        about: What else the file says: the runs, what was left out, what the paper does not print.
+        about: The rest of the file: the runs, the prompts left out, the choices that the paper does not print.
         design: The numbers of raters and pairs.
         questions: The questions.
         pairs: The pairs.
@@ -81,7 +81,7 @@ class Study(NamedTuple):
 def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Question], about: dict[str, Any]) -> Study:
     """Draws a study.
 
-    Every axis has as many pairs as every other, as far as its pairs go; within an axis, terms and templates take turns.
+    Axes have equal numbers of pairs as far as their pairs allow; within an axis, terms and templates take turns.
     Each rater's pairs are spread evenly over the axes. For each rater and within each axis, either run speaks first as
     often as the other, give or take one.
 
@@ -114,7 +114,7 @@ def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Questi
 
 
 def speakers(study: Study, screen: Screen) -> tuple[str, str]:
-    """What speakers 1 and 2 of a screen say."""
+    """The texts of speakers 1 and 2 of a screen."""
     replies = study.pairs[screen.pair].replies
     first, second = replies[screen.first], replies[1 - screen.first]
     if screen.asked is None:
@@ -157,7 +157,7 @@ def read_study(path: Path) -> Study:
 
 
 def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]:
-    """As many pairs of each axis as of every other; what axes with few pairs lack comes from the others."""
+    """Equal numbers of pairs per axis; axes with many pairs make up for axes with few."""
     by_axis: dict[str, list[Pair]] = {}
     for pair in sorted(pairs, key=lambda pair: pair.id):
         by_axis.setdefault(pair.axis, []).append(pair)
@@ -202,7 +202,7 @@ def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str
     screens = []
     for place in generator.permutation(len(rows)).tolist():
         screens.append(Screen(rows[place], first[place], None, {}))
-    # One check in each stretch of as many screens: between the first screen of a stretch and the end of it.
+    # Equal stretches of screens have one check each, between the first screen of the stretch and its end.
     num_checks = design.checks_per_rater
     asked, runs = (generator.permutation(_in_turn(num_checks, generator)).tolist() for _ in range(2))
     stretches = np.linspace(0, len(screens), num_checks + 1)
@@ -231,7 +231,7 @@ def _with_ids(study: Study) -> Study:
 
 
 def _shown(study: Study) -> dict[str, list[Any]]:
-    """What each rater sees, without the ids of tasks: pair, which run speaks first, and what a check asks for."""
+    """Each rater's screens without the ids of tasks: pair, first run, and the speaker that a check asks for."""
     return {name: [screen[:3] for screen in screens] for name, screens in study.sheets.items()}
 
 

@@ -1,12 +1,12 @@
-"""How far chance moves a mean bias value: other replies to the same terms and templates.
+"""The error by chance of a mean bias value, for other replies to the same terms and templates.
 
-The mean bias value is a sum over replies, each times a vector that depends on its descriptor; where other replies might
-give other directions, also a sum over the replies that gave them. Its variance is that of these sums within cells, in
-which the replies of all runs to one prompt go together. The vectors are estimated by the same replies, which adds twice
-the variance of the products of errors where the value has it once: this is subtracted once. Descriptors are given, as
-for Gen Bias: few of them have most of the bias, and those of a run say little about others.
+The mean bias value is a sum over replies, each times a vector that depends on its descriptor. If other replies might
+give other directions, it is also a sum over the replies that gave the directions. Its variance is the variance of these
+sums within cells, in which the replies of all runs to one prompt go together. The same replies estimate the vectors, so
+the sums contain the variance of the products of errors twice and the value contains it once: it is subtracted once.
+Descriptors are given, as for Gen Bias: few of them have most of the bias, so a run's say little about others.
 
-A cell of a single reply shows no spread. It counts as spread as the other cells, and the product of its reply with
+A cell of a single reply shows no spread. Its spread is taken from the other cells, and the product of its reply with
 itself, of which only the mean is known, is part of the variance.
 """
 
@@ -21,7 +21,7 @@ from hb_metrics.stats.bias_values import DescriptorKey, StyleRows
 
 # Of the quantile: a variance that is known more roughly is not worth an interval.
 MIN_FREEDOM = 5
-# Of a cell: of two replies, the error of either is in the mean of the cell as much as that of the other.
+# Of a cell: with two replies, both errors are equally large in the mean of the cell.
 MIN_REPLIES = 3
 
 
@@ -46,9 +46,9 @@ class Part(NamedTuple):
 
     Attributes:
         replies: The replies.
-        vectors: Descriptor → what the mean grows by with its mean style vector.
+        vectors: Descriptor → the growth of the mean per unit of its mean style vector.
         sources: The replies that gave the directions, if other ones might have; `None`: the directions are given.
-        source_vectors: Descriptor → what the mean grows by with its mean style vector in the sources.
+        source_vectors: Descriptor → the growth of the mean per unit of its mean style vector in the sources.
         sign: 1, or −1 where the part is subtracted.
     """
 
@@ -64,7 +64,7 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
 
     Args:
         parts: Of one run or more, whose replies to the same prompts go together.
-        among: Descriptors that the mean is over; others in the parts move only what all are compared with.
+        among: The descriptors that the mean is over; others in the parts move only the common mean.
         confidence_level: Of the interval.
 
     Returns:
@@ -158,7 +158,7 @@ def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float]
     everywhere = float(np.mean(list(products.values()))) if products else 0.0
     noise: dict[DescriptorKey, float] = {}
     for key, rows in cells.items():
-        # A single pair is as much alike as those of the template's other cells.
+        # A single pair is as much alike as the pairs of the template's other cells.
         product = products.get(key, float(np.mean(by_template.get(key[1], [everywhere]))))
         weight = len(rows) / (sizes[0][key] * sizes[1][key]) / (templates[0][key[0]] * templates[1][key[0]])
         noise[key[0]] = noise.get(key[0], 0.0) + weight * product
@@ -188,7 +188,7 @@ def _gathered(replies: RepliesOf) -> _Gathered:
 
 
 def _vectors(parts: Sequence[Part]) -> dict[DescriptorKey, np.ndarray]:
-    """Descriptor → [runs, styles] what the sum grows by with the descriptor's mean style vector in each run."""
+    """Descriptor → [runs, styles] the growth of the sum per unit of the descriptor's mean style vector in each run."""
     order = {id(replies): index for index, replies in enumerate(_distinct(parts))}
     vectors: dict[DescriptorKey, np.ndarray] = {}
     for part in parts:
@@ -201,7 +201,7 @@ def _vectors(parts: Sequence[Part]) -> dict[DescriptorKey, np.ndarray]:
 
 
 def _factors(parts: Sequence[Part]) -> np.ndarray:
-    """[runs, runs] symmetric: what the product of two runs' errors is multiplied by."""
+    """[runs, runs] symmetric: the factors of the products of two runs' errors."""
     order = {id(replies): index for index, replies in enumerate(_distinct(parts))}
     factors = np.zeros((len(order), len(order)))
     for part in parts:
@@ -211,7 +211,7 @@ def _factors(parts: Sequence[Part]) -> np.ndarray:
 
 
 def _errors(runs: Sequence[_Gathered], members: Sequence[np.ndarray]) -> np.ndarray:
-    """[prompts, runs, styles] what the replies of one cell add to the errors of its mean, with unbiased squares."""
+    """[prompts, runs, styles] the parts of one cell's replies in the errors of its mean, with unbiased squares."""
     names = np.unique(np.concatenate([run.ids[rows] for run, rows in zip(runs, members, strict=True)]))
     errors = np.zeros((len(names), len(runs), runs[0].styles.shape[1]))
     for index, (run, rows) in enumerate(zip(runs, members, strict=True)):

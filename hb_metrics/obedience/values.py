@@ -1,4 +1,4 @@
-"""Obedience: how far a run's replies go in the directions of bias of other replies, such as labelled ones.
+"""Obedience: the extent of a run's replies in the directions of bias of other replies, such as labelled replies.
 
 A model tuned on labels should write replies with lower bias values when its prompt ends in "no_bias". A bias value is
 one number and Full Gen Bias a variance over all styles, so the same number of replies shows smaller changes of the
@@ -33,11 +33,11 @@ SCALE = 1000
 DIRECTIONS_FOLDER = "directions"
 
 NO_STYLES_REASON = "it has no style vectors, or they do not match its replies"
-OTHER_STYLES_REASON = "its styles differ from those of the directions; classify both with one classifier"
-OTHER_CLASSIFIER_REASON = "its styles were classified by another classifier than those of the first run"
+OTHER_STYLES_REASON = "its styles differ from the directions' styles; classify both with one classifier"
+OTHER_CLASSIFIER_REASON = "its styles come from another classifier than the first run's"
 NONE_IN_COMMON_REASON = "none of its terms has a direction"
 SINGLE_REPLIES_REASON = (
-    "half or more of its cells have a single reply, so what the replies and the directions share by chance is not known"
+    "half or more of its cells have a single reply, so the chance part of replies and directions is not known"
 )
 
 
@@ -47,7 +47,7 @@ class ValuesAlong(NamedTuple):
     Attributes:
         values: Descriptor → the mean over its templates of the mean bias value in each.
         num_without: Descriptors of the replies that have no direction.
-        is_own: Whether the directions are those of the same replies.
+        is_own: Whether the same replies gave the directions.
         shifts: [descriptors, styles] m_d less their mean, in the order of the values.
         ways: [descriptors, styles] the directions n_d less their mean.
         replies: The replies, for intervals; `None`: not known.
@@ -81,7 +81,7 @@ def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | N
     """Mean bias values (α = 0) of replies along the directions of other replies.
 
     The value of a reply is (p − m̄)·(n_d − n̄), with n of the other replies and m̄ of the replies themselves: a shift
-    that is the same for every descriptor is no bias. As it is linear in p, its mean needs no more than m_d.
+    that is the same for every descriptor is no bias. The value is linear in p, so its mean needs m_d alone.
 
     Args:
         means: The m_d of the replies.
@@ -107,16 +107,16 @@ def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | N
 
 
 def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | str:
-    """The values less what the replies have in common by chance with those that gave the directions.
+    """The values less the part that the replies share by chance with the replies that gave the directions.
 
-    Of a run's own directions, the values are then those along directions of other replies like its own.
+    Along a run's own directions, the result is the value along the directions of other replies like its own.
 
     Args:
         along: The values along the directions.
         others: The replies that gave them; intervals are then for other directions too.
 
     Returns:
-        The values; a string: why that is not known.
+        The values; a string: the reason why the shared part is not known.
     """
     if along.replies is None or not along.values:
         return along
@@ -202,7 +202,7 @@ def has_directions(folder: Path) -> bool:
 
 
 def obedience(runs: Sequence[Run], directions: Directions, confidence_level: float = 0.95) -> list[ObedienceRow]:
-    """How far the replies of runs go along directions, and how that differs from the first run.
+    """Mean bias values of runs along directions, and their changes from the first run.
 
     The replies that the directions are made of are known by the digest of their run. What they, and other runs' replies
     to the same prompts, have in common with the directions by chance is subtracted.
@@ -232,10 +232,10 @@ def _classifier(run: Run) -> list[Any]:
 
 
 def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
-    """The mean bias values of a finished run, with what chance makes it share with directions of its own.
+    """The mean bias values of a finished run, with the part that it shares by chance with its own directions.
 
     Returns:
-        The values; a string: why there are none.
+        The values; a string: the reason why there are none.
     """
     own = read_styles(run)
     if own is None:

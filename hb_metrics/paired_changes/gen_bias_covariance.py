@@ -9,7 +9,7 @@ less their mean over cells, the two debiased values of the template have the cov
 
 as U-statistics have, and templates are independent. A run with itself gives its variance, so the variance of the change
 is the sum of both variances less twice the covariance. All three come from the same prompts by the same formula: where
-most replies of the runs are the same, what the three have in common cancels to the last digit. μ_d'G_dν_d and
+most replies of the runs are the same, the common part of the three cancels to the last digit. μ_d'G_dν_d and
 tr(G_dG_d') are estimated by averages over four different prompts of a cell, which are without bias whatever the replies
 are like: style vectors are far from normal, and their means and covariances go together. The means of the other cells
 bring noise into the first sum, twice the third.
@@ -58,11 +58,11 @@ class _Part(NamedTuple):
     """One template's part of a covariance matrix.
 
     Attributes:
-        by_cell: [cells, 2, 2] what each cell adds; NaN: it has fewer than `MIN_PROMPTS` replies in a run.
-        of_single: [cells, 2, 2] what the cell would add if it had a single reply in each run.
+        by_cell: [cells, 2, 2] the part of each cell; NaN: the cell has fewer than `MIN_PROMPTS` replies in a run.
+        of_single: [cells, 2, 2] the part of the cell if it had a single reply in each run.
         traces: [cells, 2] the variance of a reply, in the units of the value.
         sizes: [cells, 2] the replies of either run.
-        rest: [2, 2] what all cells add together.
+        rest: [2, 2] the joint part of all cells.
     """
 
     by_cell: np.ndarray
@@ -158,7 +158,7 @@ def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.n
     """Moments without bias of replies of two runs to the same prompts, with means m and n and covariance G.
 
     With the inner products a of one run's replies and b of the other's, over different prompts i, j, k, l:
-    m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') that of a_ik b_ik − 2 a_ik b_il + a_ik b_jl.
+    m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') the mean of a_ik b_ik − 2 a_ik b_il + a_ik b_jl.
 
     Args:
         products: [cells, prompts, prompts] a; the diagonals are overwritten.
@@ -191,7 +191,7 @@ def _covariance(templates: Sequence[_Part]) -> Covariance:
     num_known, num_single = np.count_nonzero(known), np.count_nonzero(single)
     if 2 * num_known <= len(known):
         return Covariance(np.full((2, 2), np.nan), np.nan)
-    # A cell of two or three replies counts as the others do, times as much as it has fewer.
+    # A cell of two or three replies counts like the others, in inverse proportion to its replies.
     few = sizes.sum(axis=1)[~known & ~single]
     share = 1 + (1 / few).sum() * sizes.sum(axis=1)[known].mean() / num_known
     added = (share * by_cell + num_single / num_known * of_single)[known] / number**2

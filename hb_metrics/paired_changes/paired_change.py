@@ -1,6 +1,6 @@
-"""The change of a figure from one run to another with its interval, and what it is in parts of the first.
+"""The change of a figure from one run to another with its interval, absolute and relative to the first run.
 
-A ratio R of the true values is in its interval if 0 is in that of B − R·A, which is Fieller's rule. So a change in
+A ratio R of the true values is in its interval if 0 is in the interval of B − R·A (Fieller's rule). So a change in
 percent is beyond chance exactly if the difference is.
 """
 
@@ -94,16 +94,16 @@ def change_from_covariance(
 
 
 def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
-    """The change of a share of replies: other replies to the same terms and templates.
+    """The change of a share of replies, for other replies to the same terms and templates.
 
-    Where both runs replied to a prompt, they differ if the reply gained what is counted, or lost it. The change is the
-    share of the first kind less that of the second, with the interval that the two give (MOVER, as in
-    `share_intervals.py`); prompts that only one run replied to add independent parts.
+    If both runs replied to a prompt, the second reply may count where the first does not (gained), or the reverse
+    (lost). The change is the share gained less the share lost, with the interval of both (MOVER, as in
+    `share_intervals.py`). Prompts with a reply of one run alone add independent parts.
 
     Args:
-        counts: [3, 3, terms, templates] prompts by the replies of the first run and of the second: 0: without what is
-            counted, 1: with it, 2: no reply. Both runs have replies.
-        confidence_level: Of the interval.
+        counts: [3, 3, terms, templates] numbers of prompts by the replies of the first and the second run: 0: the reply
+            does not count, 1: it counts, 2: there is no reply. Both runs have replies.
+        confidence_level: The confidence level of the interval.
     """
     numbers = counts[:2].sum(), counts[:, :2].sum()
     shared, only_first, only_second = (
@@ -141,12 +141,13 @@ def pair_share_change(
     significant: tuple[np.ndarray, np.ndarray],
     confidence_level: float,
 ) -> PairedChange:
-    """The change of a share of tests between two terms: the terms of each axis are drawn anew, with all their tests.
+    """The change of a share of tests between two terms, for other terms of each axis with all their tests.
 
-    The share of an axis is a U-statistic, as the mean over pairs of its n terms. With r_d the sum of a term's pairs and
-    e_p that of a pair, both less their mean, n(n − 1) / ((n − 2)(n − 3)) (Σ r_d² − Σ e_p²) is the variance of its sum
-    without bias: the square less what pairs without a common term give. A jackknife, which has no Σ e_p², can be 2.5
-    times as large with six terms; one of all axes together, too small, as a left-out term takes weight from its axis.
+    The share of an axis is a U-statistic: the mean over pairs of its n terms. With r_d the sum over a term's pairs and
+    e_p the sum over a pair, both less their mean, n(n − 1) / ((n − 2)(n − 3)) (Σ r_d² − Σ e_p²) estimates the variance
+    of the axis's sum without bias: the square less the products of pairs without a common term. A jackknife lacks
+    Σ e_p² and can be 2.5 times too large with six terms. A jackknife of all axes together is too small, because a
+    left-out term takes weight from its axis.
 
     Args:
         firsts: [tests] code of one of the two terms.
@@ -180,7 +181,7 @@ def pair_share_change(
             part = linear - factor * by_pair @ by_pair.T
             noise += _of_change(linear) ** 2 / (size - 1)
         covariance += part
-    # Satterthwaite's degrees of freedom: what varies is Σ r_d², of which Σ e_p² is taken off.
+    # Satterthwaite's degrees of freedom: Σ r_d² varies; Σ e_p² is subtracted from it.
     freedom = _of_change(covariance) ** 2 / noise if noise > 0 else 0.0
     return change_from_covariance(first, second, covariance, freedom, confidence_level)
 
@@ -188,11 +189,12 @@ def pair_share_change(
 def perplexity_change(
     losses: tuple[np.ndarray, np.ndarray], num_tokens: np.ndarray, confidence_level: float
 ) -> PairedChange:
-    """The change of exp(total loss / total tokens), paired by reply: pairs of prompt and reply are drawn anew.
+    """The change of exp(total loss / total tokens), paired by reply, for other pairs of prompt and reply.
 
-    The ratio of two perplexities is exp of a mean difference, whose t-interval it gets. The change depends on the first
-    perplexity too, which other pairs would also move: its interval is the range of the change over the first loss per
-    token and the difference that the runs agree with, an ellipse. It holds 0 exactly if that of the ratio holds 1.
+    The ratio of two perplexities is exp of a mean difference, so its interval is exp of the difference's t-interval.
+    The change also depends on the first perplexity, which other pairs would move too. Its interval is the range of the
+    change over an ellipse: the losses per token of the first run and the differences that agree with the runs. The
+    interval of the change holds 0 exactly if the interval of the ratio holds 1.
 
     Args:
         losses: Of either run, [replies] negative log-likelihood.

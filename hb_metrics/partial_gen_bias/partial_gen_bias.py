@@ -25,9 +25,6 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
     noise_floor (dict): cluster -> estimated sampling noise in the plain value, which debias subtracts; None if in some
         template no descriptor has two replies.
     clusters (dict of list): cluster -> labels of its styles.
-    intervals (dict): partial_gen_bias and by_axis with [lowest, highest], bounds for the value with endless replies;
-        plain values contain sampling noise and can lie above. None without confidence_level, or if the replies do not
-        allow an interval.
 {COUNTS}Examples:
     >>> metric = evaluate.load("partial_gen_bias")
     >>> results = metric.compute(

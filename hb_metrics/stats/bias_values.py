@@ -1,4 +1,4 @@
-"""Bias values: how far the style of each reply goes in the direction typical of its descriptor (paper, C.1)."""
+"""Bias values: the extent of each reply's style in the direction typical of its descriptor (paper, C.1)."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -75,7 +75,7 @@ def bias_values(
     left out of that descriptor's mean.
 
     A descriptor whose m_d equals m̄ (a single descriptor always does) has no direction of bias, and its replies get 0.
-    For α = 0 the formula gives 0. For α = 1 and 2 it is 0/0, and 0 means that no reply goes in a missing direction.
+    For α = 0 the formula gives 0. For α = 1 and 2 it gives 0/0; 0 means that no reply goes in a missing direction.
 
     Args:
         style_probabilities: [replies, styles] p_tdi of any floating-point type, also memory-mapped or in files: read
@@ -121,7 +121,7 @@ def descriptor_codes(
         [rows] index of each row's descriptor, and the descriptors, by axis and then by term in alphabetical order.
 
     Raises:
-        ValueError: A value is missing or not a string, or there are not as many axes as descriptors.
+        ValueError: A value is missing or not a string, or the numbers of axes and descriptors differ.
     """
     check_lengths(descriptors=descriptors, axes=axes)
     descriptor, names = text_codes("descriptor", descriptors)

@@ -32,7 +32,7 @@ import numpy as np
 
 # Replies that unbiased fourth moments require.
 MIN_REPLIES = 4
-# The first estimate's error at which both estimates count alike, as a multiple of the second; simulations chose it.
+# The first estimate's error at which both estimates weigh alike, as a multiple of the second; simulations chose it.
 _EVEN_ERROR = 2.0
 
 
@@ -61,7 +61,7 @@ class CellMoments:
         mass: The sum over the cell's replies and columns.
         lengths: The sum over the cell's replies of ‖r‖², r a reply less the mean of its cell.
         fourths: The sum of ‖r‖⁴.
-        weights: c² P², divided by the square of the number of templates once these are joined.
+        weights: c² P², divided by the square of the number of templates when templates are joined.
         traces: tr S_d less the mean over the template; from two replies on.
         squares: tr(Σ_d²) without bias (Himeno and Yamada, 2014, equation 2.4); from four replies on.
         excess: E‖ε‖⁴ − (tr Σ_d)² − 2 tr(Σ_d²) without bias, 0 for a normal distribution; from four replies on.
@@ -101,7 +101,7 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
     sizes, number, single = counts.astype(int), len(counts), counts == 1
     starts = np.append(0, np.cumsum(sizes)[:-1])
     rows = np.concatenate(cells)
-    # Differences from the cell's first reply: without variation these are exactly 0, not rounding errors.
+    # Differences from the cell's first reply: without variation they are exactly 0, not rounding errors.
     residuals = np.subtract(rows, np.repeat(rows[starts], sizes, axis=0), dtype=float)
     shifts = np.add.reduceat(residuals, starts) / counts[:, None]
     residuals -= np.repeat(shifts, sizes, axis=0)
@@ -237,7 +237,7 @@ def _skew_factor(counts: np.ndarray) -> np.ndarray:
 
 
 def _joined(templates: Sequence[CellMoments]) -> CellMoments:
-    """The moments of all templates as those of the mean over templates."""
+    """The moments of the mean over templates, from the moments of all templates."""
     joined = {}
     for field in fields(CellMoments):
         joined[field.name] = np.concatenate([getattr(moments, field.name) for moments in templates])

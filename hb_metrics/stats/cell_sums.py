@@ -12,10 +12,10 @@ from scipy import sparse
 from hb_metrics.stats.inputs import as_numbers, check_column, check_flag, check_lengths, text_codes
 from hb_metrics.stats.style_clusters import check_labels, cluster_sums, known_columns, with_cluster_sums
 
-# How far a row of probabilities may be from summing to 1.
+# The largest distance of a row's sum from 1.
 TOLERANCE = 1e-3
 # Probabilities and their squares are rounded to multiples of 2⁻⁴⁰ (10⁻¹²). Sums of up to 2¹³ of them are then exact in
-# float64, so that neither the order of the replies, nor how they are cut into batches, changes a bit of the results.
+# float64, so neither the order of the replies nor the batches change a bit of the results.
 _STEPS = 2.0**40
 _HALF_STEPS = 2.0**20
 _FIRST_CAPACITY = 256
@@ -179,7 +179,7 @@ class CellSums:
 
         Args:
             values: [replies, styles].
-            rows: [rows] which replies to add, those of a cell one after another.
+            rows: [rows] indices of the replies to add, cell by cell.
             indices: [rows] index of each one's cell.
             scratch: [at least rows, styles + clusters] memory to work in.
         """

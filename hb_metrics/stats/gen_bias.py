@@ -174,9 +174,10 @@ def gen_bias(
     bounds = wide = reasons = None
     if confidence_level is not None:
         by_axis = intervals(cells, columns, plain, noise, ddof=ddof, scale=scale, confidence_level=confidence_level)
-        bounds = _sections({axis: group.bounds for axis, group in by_axis.items()}, names, axes)
-        wide = _sections({axis: group.wide for axis, group in by_axis.items()}, names, axes)
-        reasons = _sections({axis: group.reasons for axis, group in by_axis.items()}, names, axes)
+        parts = {axis: list(zip(*group, strict=True)) for axis, group in by_axis.items()}
+        bounds, wide, reasons = (
+            _sections({axis: of_group[index] for axis, of_group in parts.items()}, names, axes) for index in range(3)
+        )
     plain_by_style, noise_by_style = scale * variances[None][:, : cells.num_styles]
     by_style = plain_by_style - noise_by_style if debias else plain_by_style
     noise_floor, partial_noise, summed_noise = _split(_known(noise[None]), names)

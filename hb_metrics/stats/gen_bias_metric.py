@@ -34,6 +34,9 @@ Args:
         replies that come by add or add_batch, load the module with keep_replies=True.
 """
 COUNTS = """\
+    intervals (dict): the metric and by_axis with [lowest, highest], bounds for the value with endless replies; plain
+        values contain sampling noise and can lie above. None without confidence_level, or if the replies do not allow
+        an interval.
     wide_intervals (dict): the same keys with True where the interval is over 15 % wider than with a known variance.
     no_intervals (dict): the same keys with the reason why there is no interval.
     num_descriptors, num_templates, num_cells, num_replies, mean_replies_per_cell, min_replies_per_cell,

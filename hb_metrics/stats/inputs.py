@@ -91,7 +91,7 @@ def as_numbers(values: np.ndarray) -> np.ndarray:
 
 
 def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
-    """The distinct strings of a column, and which of them each row has.
+    """The distinct strings of a column, and the code of each row's string.
 
     Args:
         name: The name of a value in errors.

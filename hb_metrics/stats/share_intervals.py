@@ -1,14 +1,14 @@
-"""Intervals of shares of replies: other replies to the same terms and templates.
+"""Intervals of shares of replies, for other replies to the same terms and templates.
 
-Each term in each template has a share of its own, so the variance of the overall share is that within these cells.
-Terms are given and not drawn: of terms of which few refuse, a sample without such a term looks like one from a
-population without any, and no interval from it could hold the share among other terms.
+Each term in each template has a different share, so the variance of the overall share is the variance within these
+cells. Terms are given and not drawn. If few terms refuse, a sample may contain none of them. It then looks like one
+from a population without refusals, and no interval from it could hold the share among other terms.
 
-Of a term that mostly has what is counted the replies without it are rare, of another term those with it. So the share
-is the hits of the latter terms, less the misses of the former, plus a constant. Either part counts as that of so many
-independent replies as have its variance. It gets the exact binomial interval for this number, with half the probability
-of the observed count (mid-P: Lancaster, 1961). The two give the interval of the share as two estimates give that of
-their difference (MOVER: Zou and Donner, 2008, https://doi.org/10.1002/sim.3095).
+Some terms have mostly hits, so their misses are rare; other terms have mostly misses, so their hits are rare. The share
+is the hits of the other terms, less the misses of the first, plus a constant. Each of these two parts counts as a part
+of independent replies, as many as give its variance. It gets the exact binomial interval for this number, with half the
+probability of the observed count (mid-P: Lancaster, 1961). Both intervals are combined like the intervals of two
+estimates into the interval of their difference (MOVER: Zou and Donner, 2008, https://doi.org/10.1002/sim.3095).
 """
 
 import math
@@ -22,9 +22,9 @@ def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float)
     """The interval of the share `hits.sum() / sizes.sum()`.
 
     Args:
-        hits: [terms, templates] how many replies have what is counted.
-        sizes: [terms, templates] how many replies there are.
-        confidence_level: Its confidence level.
+        hits: [terms, templates] the number of replies that count.
+        sizes: [terms, templates] the number of all replies.
+        confidence_level: The confidence level.
     """
     mostly = 2 * hits.sum(axis=1) > sizes.sum(axis=1)
     below, above = _distances(hits[~mostly], sizes[~mostly], confidence_level)
@@ -43,7 +43,7 @@ def share_covariances(hits: list[np.ndarray], sizes: np.ndarray) -> np.ndarray:
         sizes: [terms, templates] how many replies there are.
     """
     counts, single = np.stack(hits), sizes == 1
-    # Single replies of a term go together, and those of terms that have only one.
+    # A term's single replies form a stratum; the single replies of terms that have only one form another.
     of_term, num_single = np.where(single, counts, 0).sum(axis=2), single.sum(axis=1)
     lone = num_single == 1
     strata = np.concatenate([sizes[sizes > 1], num_single[num_single > 1], [lone.sum()]])
@@ -55,7 +55,7 @@ def share_covariances(hits: list[np.ndarray], sizes: np.ndarray) -> np.ndarray:
 
 
 def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float) -> Bounds:
-    """How far the lowest and the highest number of hits are from what was counted, by the exact binomial interval."""
+    """Distances from the number of hits to its lowest and highest value, by the exact binomial interval."""
     from scipy import optimize, special  # slow to import
 
     if not sizes.any():
@@ -67,7 +67,7 @@ def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float) -> 
     successes, failures = independent * share, independent * (1 - share)
 
     def excess(probability: float, tail: float) -> float:
-        """The probability of more successes, and half that of as many, less `tail`."""
+        """The probability of more successes plus half the probability of equally many, less `tail`."""
         more = special.betainc(successes + 1, failures, probability) if failures else 0.0
         as_many_or_more = special.betainc(successes, failures + 1, probability) if successes else 1.0
         return float(more + as_many_or_more) / 2 - tail

@@ -17,7 +17,7 @@ from hb_dataset.whole_files import write_text
 from hb_metrics.report.layout.numbers import bias, fixed, rho
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.style_clusters.analysis import analyse
-from hb_metrics.style_clusters.section import clusters_page, opposed
+from hb_metrics.style_clusters.page import clusters_page, opposed
 
 RESULTS_FILE, PAGE_FILE, CLUSTERS_FILE = "style_clusters.json", "style_clusters.html", "style_clusters.yaml"
 

@@ -70,7 +70,7 @@ def styles_moving_together(styles: StyleRows, replies: Replies, *, num_splits: i
 
 
 def correlation_reliability(halves: np.ndarray) -> float:
-    """The reliability of the correlations: how they are estimated to correlate with those of as many other replies.
+    """The reliability of the correlations: their expected correlation with those from equally many other replies.
 
     Both halves' correlations are correlated over pairs of styles. The average over splits is stepped up to twice the
     replies by Spearman and Brown's formula; without signal (at most 0) it stays.

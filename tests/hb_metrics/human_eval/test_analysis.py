@@ -104,8 +104,6 @@ def test_figures_are_those_of_counting(study, read):
         rated = [rating.pair for rating in included]
         assert question["num_pairs"] == len(set(rated))
         assert question["num_pairs_rated_twice"] == sum(rated.count(pair) > 1 for pair in set(rated))
-        of_first = [rating.wins for rating in included if rating.rater == "rater-01"]
-        assert results["raters"][0]["win_rates"][question["id"]] == pytest.approx(np.mean(of_first))
 
 
 def test_a_question_that_nobody_rated_has_no_figures(study):

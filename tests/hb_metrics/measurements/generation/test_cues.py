@@ -82,7 +82,7 @@ def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
         where = "the system message" if cue == "system" else "an earlier turn"
         assert f"The model was told who the user is in {where} (--cue {cue}) and then asked neutral questions" in page
         assert "in which users do not say who they are were left out of the replies: 1, with 8 prompts." in page
-        assert "Likelihood Bias is that of all prompts as they are" in page
+        assert "Likelihood Bias is measured on all prompts, without a cue or a question." in page
         assert f"cue {cue}" in GENERATION.figure_settings(results)
         assert GENERATION.variant(results)[-1] == f"cue {cue}"
         notes = next(figure.notes for figure in GENERATION.figures(results) if figure.name == "Full Gen Bias, plain")

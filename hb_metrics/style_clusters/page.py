@@ -1,4 +1,4 @@
-"""The page of style clusters; `section.html.jinja` lays it out."""
+"""The page of style clusters; `results.html.jinja` lays it out."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,18 +8,17 @@ import numpy as np
 from plotly.offline import get_plotlyjs
 
 from hb_metrics.report.layout.numbers import count, fixed, rho
-from hb_metrics.report.layout.parts import Section, Tile
+from hb_metrics.report.layout.parts import Tile
 from hb_metrics.report.layout.plots import plain
 from hb_metrics.report.layout.rendering import for_script, render
 from hb_metrics.style_clusters.analysis import TOP_STYLES
 from hb_metrics.style_clusters.figures import dendrogram_figure
 
-_FOLDER = Path(__file__).parent
 STABLE = 0.75  # Hennig's (2007) limit for the mean Jaccard index of a cluster
 
 
-def style_clusters_section(results: Mapping[str, Any]) -> Section:
-    """The section of a report.
+def clusters_page(results: Mapping[str, Any]) -> str:
+    """The page of the clusters as HTML that loads nothing.
 
     Args:
         results: The values that `analysis.analyse` returns.
@@ -32,6 +31,8 @@ def style_clusters_section(results: Mapping[str, Any]) -> Section:
         Tile("of these, stable", f"{stable} of {len(written)}", (f"Jaccard index of {fixed(STABLE, 2)} or more",)),
         Tile("reliability of correlations", rho(results["reliability"]), ("from halves of the replies",)),
     ]
+    tree, height = np.array(results["tree"]), results["cut"]["height"]
+    dendrogram = plain(dendrogram_figure(tree, results["styles"], results["clusters"], height))
     context = {
         "results": results,
         "written": written,
@@ -39,18 +40,11 @@ def style_clusters_section(results: Mapping[str, Any]) -> Section:
         "num_top_styles": min(TOP_STYLES, len(results["styles"])),
         "tiles": tiles,
         "num_single": sum(len(cluster["styles"]) == 1 for cluster in results["clusters"]),
+        "figures": for_script({"clusters-dendrogram": [dendrogram]}),
+        "terms": "null",
+        "plotly_js": get_plotlyjs(),
     }
-    html = render(_FOLDER / "section.html.jinja", context)
-    tree, height = np.array(results["tree"]), results["cut"]["height"]
-    dendrogram = plain(dendrogram_figure(tree, results["styles"], results["clusters"], height))
-    return Section("style-clusters", "Style clusters", html, {"clusters-dendrogram": [dendrogram]})
-
-
-def clusters_page(results: Mapping[str, Any]) -> str:
-    """The page of the clusters as HTML that loads nothing."""
-    section = style_clusters_section(results)
-    data = {"figures": for_script(section.figures), "terms": "null", "plotly_js": get_plotlyjs()}
-    return render(_FOLDER / "results.html.jinja", {"section": section, "results": results, **data})
+    return render(Path(__file__).parent / "results.html.jinja", context)
 
 
 def opposed(results: Mapping[str, Any]) -> list[str]:
