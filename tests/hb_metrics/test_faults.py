@@ -230,21 +230,6 @@ def test_a_full_disk_at_any_write_keeps_what_is_there_and_the_run_goes_on(files,
     assert contents(out) == expected
 
 
-@pytest.mark.parametrize("size", ["24k", pytest.param("1m", marks=pytest.mark.long)])
-def test_a_disk_that_is_full_indeed(size, options, whole, tmp_path):
-    """24 KiB end in the midst of the first shards, 1 MiB in the midst of the first report."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    with mounted(disk, "-t", "tmpfs", "-o", f"size={size}", "tmpfs"):
-        message = refusal(options, disk / "run")
-        assert "No space left on device" in message
-        assert (REPORT_FILE in message, PERPLEXITIES in message) == (size == "1m", size == "24k")
-        assert contents(disk / "run").items() < contents(whole).items()
-        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
-        run(options, disk / "run")
-        assert contents(disk / "run") == contents(whole)
-
-
 def test_a_folder_that_may_not_be_written_is_named_and_left_alone(options, whole, copy):
     (copy / RESULTS_FILE).unlink()
     if os.geteuid():

@@ -53,7 +53,7 @@ for name, (folder, card_example, loaded_with, options, tables) in given.items():
             whole.append(metric.compute(**columns, **options))
             for start in range(0, len(columns["predictions"]), 50):
                 metric.add_batch(**{key: column[start : start + 50] for key, column in columns.items()})
-            in_batches.append(metric.compute(**options))
+            in_batches.append(metric.compute(**{key: options[key] for key in options if key not in loaded_with}))
         results[source] = [whole, in_batches]
     example = {}
     exec(card_example, example)

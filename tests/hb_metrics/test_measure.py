@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from hb_dataset import load_table
-from hb_dataset.variations import VARIATIONS
 from hb_metrics.arguments import asked_measurements, parse_arguments, settings_of
 from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
 from hb_metrics.report.layout.numbers import bias
@@ -132,23 +131,6 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     assert f"had 5.39. The model has {debiased}." in page
     assert "with other values of --system_prompt and --cue, which bias_tuning.json in its folder lists" in page
     assert "settings.tag is 'auto' there and 'bias' here" in refusal(*options, *asked, "--tag", "bias")
-
-
-def test_persona_lines_and_variations(vocabulary, save_small_model, tmp_path):
-    personas, out = tmp_path / "personas.yaml", tmp_path / "run"
-    personas.write_text("personas: [I like tea., I like trains., I like maps.]")
-    options = ["--model", save_small_model("llama"), "--vocabulary_dir", vocabulary, "--output_dir", out]
-    options += ["--measurements", "generation", "--personas", 1, "--personas_file", personas, "--variations"]
-    measure_here(*options, *QUICK)
-    replies = pq.read_table(out / "replies").to_pylist()
-    table = load_table("v1.0-small", vocabulary)
-    texts = dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
-    assert {line for row in replies for line in row["personas"]} == {"I like tea.", "I like trains.", "I like maps."}
-    varied = [row for row in replies if any(row[name] for name in VARIATIONS)]
-    assert any(row["text"] != texts[row["id"]] for row in varied)
-    assert all(row["text"] == texts[row["id"]] for row in replies if row not in varied)
-    results = json.loads((out / "results.json").read_text())
-    assert set(results) == {"run", "generation"}
 
 
 def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):

@@ -1,10 +1,10 @@
-"""What answers a run's requests: prompts → replies, texts → log-likelihoods. All else does not know which engine did.
+"""Engines answer a run's requests: prompts → replies, texts → log-likelihoods. Nothing else depends on which one does.
 
-An engine is a subclass of `Engine`. What it can give is in `gives`; the methods of what it does not give are never
-called. A measurement asks in this order: `layout` and `decoding` for how to ask, `plan_replies` or `plan_likelihoods`
-(every process; what cannot be answered is refused here), `description()` of the plan for run.json, then `reply` or
-`score_into_shards` (all processes, resumable). An engine answers messages: the requests of a later turn, planned when
-the earlier one was answered, have the conversations so far.
+An engine is a subclass of `Engine`. `gives` lists its abilities; methods of other abilities are never called. A
+measurement calls `layout` and `decoding` first, then `plan_replies` or `plan_likelihoods` (on every process; requests
+that cannot be answered are rejected here), `description()` of the plan for run.json, and `reply` or
+`score_into_shards` (on all processes, resumable). An engine answers messages: the requests of a later turn, planned
+once the earlier turn is answered, contain the conversations so far.
 """
 
 from collections.abc import Mapping
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from hb_metrics.inference.replies.decoding_settings import Decoding
     from hb_metrics.inference.replies.requests import ReplyRequests
 
-# What measurements may need: replies to prompts; log-likelihoods of prompts; the model itself, with its weights and
+# The needs of measurements: replies to prompts; log-likelihoods of prompts; the model itself, with its weights and
 # tokens, for dialogue, pairs of texts and continuations.
 Ability = Literal["replies", "likelihoods", "weights"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodRequests:
-    """The texts whose log-likelihoods are asked for.
+    """Texts to score.
 
     Attributes:
-        ids: [texts] what each is keyed by; each once.
+        ids: [texts] the key of each; each once.
         texts: [texts] the texts.
         spans: [texts] (start, end) of the words in each that are about people, in characters; only for masked models.
     """
@@ -44,11 +44,11 @@ class LikelihoodRequests:
 
 
 class Lack(NamedTuple):
-    """Why an engine does not give something.
+    """The reason why an engine lacks an ability.
 
     Attributes:
         why: The second half of a sentence that begins with the model's name.
-        instead: What to do, as the second half of a sentence.
+        instead: The remedy, as the second half of a sentence.
     """
 
     why: str
@@ -56,20 +56,20 @@ class Lack(NamedTuple):
 
 
 class Plan(Protocol):
-    """Requests as an engine will answer them."""
+    """The requests in the form in which an engine answers them."""
 
     def description(self) -> dict[str, Any]:
-        """Everything in it that results depend on, for run.json."""
+        """The parts that results depend on, for run.json."""
 
 
 class Engine:
     """Answers requests; each engine is a subclass.
 
     Attributes:
-        name: What the model is called on pages.
-        gives: What it can give.
-        kind: How the model gives likelihoods: "causal", "masked", "encoder-decoder"; `None`: not known.
-        lacks: Why it does not give what it cannot.
+        name: The model's name on pages.
+        gives: Its abilities.
+        kind: The kind of model: "causal", "masked", "encoder-decoder"; `None`: unknown.
+        lacks: The reasons for the abilities that it lacks.
         loaded: The model, if it gives `weights`.
     """
 
@@ -81,28 +81,28 @@ class Engine:
 
     @property
     def words(self) -> str:
-        """What it is, in a few words for the line that a run prints first."""
+        """A few words about it, for the first line that a run prints."""
         raise NotImplementedError
 
     def identity(self) -> dict[str, Any]:
-        """The section `model` of run.json: `name`, `kind`, `digest`, `dtype`, `num_parameters`; `None`: not known."""
+        """The section `model` of run.json: `name`, `kind`, `digest`, `dtype`, `num_parameters`; `None`: unknown."""
         raise NotImplementedError
 
     def layout(self, *, context: Any, tag: str, chat: "ChatOptions") -> "Layout":
-        """How prompts are laid out. Arguments and errors as `choose_layout`."""
+        """The layout of prompts. Arguments and errors as `choose_layout`."""
         from hb_metrics.inference.models.layout import choose_layout
 
         return choose_layout(None, context=context, tag=tag, chat=chat)
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> "tuple[Decoding, dict[str, Any]]":
-        """How replies are decoded, and the settings of the model's own generation_config that are passed over.
+        """The settings of decoding, and those in the model's generation_config that it does not follow.
 
         Arguments and errors as `decoding_preset`.
         """
         if preset == MODEL_PRESET:
             raise ValueError(
                 f"decoding 'model' takes the settings of the model's own generation_config, and '{self.name}' is not "
-                "loaded here; give another --decoding"
+                "loaded here; set another --decoding"
             )
         return decoding_preset(preset, None, extent, **changes), {}
 
@@ -110,17 +110,17 @@ class Engine:
         """Plans the replies.
 
         Raises:
-            ValueError: A request cannot be answered as it is asked.
+            ValueError: The engine cannot answer a request.
         """
         raise NotImplementedError
 
     def reply(self, plan: Any, folder: Path, *, batch_size: int | None) -> "pa.Table":
-        """Answers each conversation with the model's next turn, as far as it is not on disk yet.
+        """Answers each conversation that is not on disk yet with the model's next turn.
 
         Args:
-            plan: What `plan_replies` returned.
-            folder: Where the shards of this turn are.
-            batch_size: How many prompts are replied to at once; `None`: the engine decides.
+            plan: The plan of `plan_replies`.
+            folder: The folder of this turn's shards.
+            batch_size: The number of prompts to answer at once; `None`: the engine decides.
 
         Returns:
             A table with the columns of `requests.REPLY_SCHEMA` in the order of the requests, on all processes. Where a
@@ -150,7 +150,7 @@ class Engine:
 
 
 def asked_description(requests: "ReplyRequests", layout: "Layout") -> dict[str, Any]:
-    """What run.json records of replies that another engine gives, of which only what was asked is known."""
+    """The record of requests that a server or a file answers, for run.json."""
     chat = {
         "chat_template_kwargs": dict(requests.chat.template_kwargs) or None,
         "system_prompt": requests.chat.system_prompt,

@@ -1,4 +1,4 @@
-"""The engine of answers that were given elsewhere: files of replies and log-probabilities."""
+"""The engine of files: replies and log-probabilities that were made elsewhere."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -32,13 +32,13 @@ ROWS_PER_SHARD = 16384
 
 @dataclass(frozen=True, kw_only=True)
 class FilePlan:
-    """The rows of a file that a run takes, in the order of its requests, and what run.json records of them.
+    """The rows of a file that a run takes, in the order of its requests, and their record.
 
     Attributes:
-        ids: [rows] what each is keyed by; each once.
+        ids: [rows] the key of each; each once.
         make_table: Makes the table of some rows.
         schema: Its columns.
-        about: What run.json records.
+        about: The record of the rows, for run.json.
     """
 
     ids: list[str]
@@ -47,11 +47,11 @@ class FilePlan:
     about: dict[str, Any]
 
     def description(self) -> dict[str, Any]:
-        """What run.json records."""
+        """The record of the rows, for run.json."""
         return self.about
 
     def shards(self, folder: Path) -> list[Shard]:
-        """Where the rows are kept."""
+        """The shards of the rows."""
         return plan_row_shards(len(self.ids), ROWS_PER_SHARD, folder)
 
     def fill(self, folder: Path, label: str) -> pa.Table | None:
@@ -68,12 +68,12 @@ class FilePlan:
 
 
 class FileEngine(Engine):
-    """Answers from files; which model gave them, nobody here can tell: its name is the one that was given."""
+    """Answers from files; the name of their model is that of `--model`, which nothing here can check."""
 
     lacks: ClassVar[dict[Ability, Lack]] = {
-        "replies": Lack("has no file of replies here", "give --replies_file"),
-        "likelihoods": Lack("has no file of log-probabilities here", "give --logprobs_file"),
-        "weights": Lack("is not loaded here", "give a model that is, without --replies_file and --logprobs_file"),
+        "replies": Lack("has no file of replies here", "set --replies_file"),
+        "likelihoods": Lack("has no file of log-probabilities here", "set --logprobs_file"),
+        "weights": Lack("is not loaded here", "set --model to one that is, without --replies_file and --logprobs_file"),
     }
 
     def __init__(self, name: str, replies: str | None, log_probabilities: str | None) -> None:
@@ -84,7 +84,7 @@ class FileEngine(Engine):
 
     @property
     def words(self) -> str:
-        """Which files."""
+        """The files."""
         return "answers of " + " and ".join(filter(None, [self._replies, self._log_probabilities]))
 
     def identity(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class FileEngine(Engine):
         }
 
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> FilePlan:
-        """Takes the replies of the file: all that it has to each prompt.
+        """Takes all replies of the file to each prompt.
 
         Raises:
             ValueError: The file is not valid, or not about these prompts.

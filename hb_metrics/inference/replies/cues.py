@@ -1,12 +1,12 @@
-"""Cues: where a model is told who the user is.
+"""Cues: the places where a model learns who the user is.
 
-* `prompt`: in the prompt itself, which is the last thing that the user says, as in Smith et al. (2022).
-* `system`: in the system message of a chat, which repeats what the user said about themselves.
-* `history`: in an earlier turn, which the model has acknowledged.
+* `prompt`: the prompt itself, the user's last turn, as in Smith et al. (2022).
+* `system`: the system message of a chat, which repeats what the user said about themselves.
+* `history`: an earlier turn, which the model has acknowledged.
 
-With the last two the user then asks a neutral question, and only sentences in which users say who they are can be cues.
-Within a template every term is asked the same questions; a template and a question together are a template to the
-metrics, so that replies to two questions are never compared.
+With `system` and `history` the user then asks a neutral question, and only sentences in which users describe themselves
+can be cues. Within a template every term is asked the same questions. For the metrics, a template and a question
+together are a template, so replies to different questions are never compared.
 """
 
 import re
@@ -36,24 +36,24 @@ _SAYS_WHO = re.compile(
 
 
 def check_cue(cue: Cue, context: ContextFormat, reason: str) -> None:
-    """Raises a ValueError if the context format, chosen for this reason, cannot have the cue."""
+    """Raises a ValueError if the context format, chosen for this reason, has no place for the cue."""
     if cue == "system" and context != "chat":
         raise ValueError(
-            f"--cue system is for chats, and prompts are laid out in context '{context}' ({reason}); give --cue "
-            "history, which every context takes, or --context chat"
+            f"--cue system is for chats, and the context is '{context}' ({reason}); set --cue history, which every "
+            "context takes, or --context chat"
         )
 
 
 def says_who_the_user_is(template: str) -> bool:
-    """Whether users say in a template who they are: "I'm …", "I am …", "I'm currently …" or "As …, I …".
+    """Whether users describe themselves in a template: "I'm …", "I am …", "I'm currently …" or "As …, I …".
 
-    Not where they say that they are not, used to be or would like to be, nor how it is to be so, which says more.
+    Templates about what they are not, used to be or would like to be do not count.
     """
     return _SAYS_WHO.search(template) is not None
 
 
 def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
-    """The prompts that can be a cue: all of them with `prompt`, else those in which users say who they are.
+    """The prompts that can be a cue: all of them with `prompt`, otherwise those in which users describe themselves.
 
     Raises:
         ValueError: There are none.
@@ -65,7 +65,7 @@ def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
     if not usable:
         raise ValueError(
             f'--cue {cue} needs templates in which users say who they are, such as "I\'m {SINGULAR_SLOT}.", and none '
-            f"of the {len(templates)} templates is one; give another --dataset_config, add such a template, or give "
+            f"of the {len(templates)} templates is one; set another --dataset_config, add such a template, or set "
             "--cue prompt"
         )
     return prompts.filter(pc.is_in(prompts["template"], pa.array(usable, pa.string())))
@@ -79,12 +79,11 @@ def read_questions(path: str | Path = QUESTIONS_FILE) -> list[str]:
 def draw_questions(
     cells: Mapping[tuple[str, str, str], Sequence[int]], questions: Sequence[str], *, seed: int
 ) -> list[str]:
-    """Draws the question that follows each prompt, so that all terms in a template are asked the same ones.
+    """Draws the question after each prompt; all terms in a template are asked the same questions.
 
-    A template has as many questions as leave its cells `MIN_REPLIES` prompts each, by their median size, since fewer
-    replies have no intervals; and at least one. The prompts of a cell get them in turn, so that every cell with that
-    many prompts has each question equally often, within one. Cells that have fewer prompts than there are questions
-    lack some, which metrics count as missing cells.
+    A template has as many questions as leave its cells `MIN_REPLIES` prompts per question, by their median size, and at
+    least one: fewer replies have no intervals. The prompts of a cell get the questions in turn, so their numbers differ
+    by one at most. A cell with fewer prompts than questions lacks some, which metrics count as missing cells.
 
     Args:
         cells: The rows of each cell (axis, descriptor and template), in the order they were drawn in.
@@ -119,14 +118,14 @@ def cue_messages(
     chat: ChatOptions = DEFAULT_CHAT,
     tag: str | None = None,
 ) -> list[Message]:
-    """The messages of a prompt with its cue where it belongs, up to where the model speaks.
+    """The messages of a prompt and its cue, up to the model's turn.
 
     Args:
-        cue: Where the model is told who the user is.
+        cue: The place of the cue.
         text: A sentence with a term, variations applied.
-        question: What the user asks then; `None` with `prompt`.
+        question: The user's question after the cue; `None` with `prompt`.
         personas: Persona lines; may be empty.
-        chat: What else the chat has.
+        chat: The system prompt and other options of the chat.
         tag: The control tag that the last message ends in; `None`: none.
     """
     said = with_tag(text if question is None else question, tag)

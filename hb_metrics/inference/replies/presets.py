@@ -1,4 +1,4 @@
-"""Named ways of decoding replies, and how much of what a model writes is its reply."""
+"""Presets of decoding, and the part of a model's text that is its reply."""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -21,11 +21,11 @@ PRESETS = {
     "dialogpt": Decoding(num_beams=10, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
     "blenderbot2": Decoding(num_beams=3, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
 }
-# The settings of the model's own generation_config; see `model_decoding`.
+# The settings in the model's generation_config; see `model_decoding`.
 MODEL_PRESET = "model"
 # The other presets are for one line of dialogue.
 WHOLE_PRESETS = ("greedy", MODEL_PRESET)
-WHOLE_TOKENS = 256  # of a whole reply at most, unless the options or the model say otherwise
+WHOLE_TOKENS = 256  # the greatest length of a whole reply, unless the options or the model set another
 ALL_TOKENS = 2**31  # transformers takes a top_k of 0 for no limit
 # Settings of a generation_config that change what is decoded, with the value that changes nothing.
 _NOT_DECODED = {
@@ -47,18 +47,18 @@ _NOT_DECODED = {
 def decoding_preset(
     name: str, model: PreTrainedModel | None = None, extent: Extent = "first_line", **changes: Any
 ) -> Decoding:
-    """A preset, with the settings changed that are not `None`.
+    """A preset with changes.
 
     Args:
         name: One of `PRESETS`, or "model": the settings of the model's generation_config.
         model: The model; only for "model".
-        extent: A whole reply ends after no sentence, and has at most `WHOLE_TOKENS` tokens unless the model's own
-            settings or `changes` have another number.
-        changes: Settings by name; a `top_k` of 0 is that of all tokens.
+        extent: A whole reply does not end after a sentence, and has at most `WHOLE_TOKENS` tokens unless the model's
+            own settings or `changes` set another number.
+        changes: Settings by name; `None` changes nothing, and a `top_k` of 0 means all tokens.
 
     Raises:
-        ValueError: There is no such preset, a change cannot be decoded with, or it is of sampling and the preset does
-            not sample.
+        ValueError: The preset does not exist, or a change is out of range or for sampling with a preset that does not
+            sample.
     """
     changes = {key: value for key, value in changes.items() if value is not None}
     if changes.get("top_k") == 0:  # as transformers writes it
@@ -80,16 +80,16 @@ def decoding_preset(
     for setting in ("temperature", "top_k", "top_p"):
         if setting in changes and not decoding.sample:
             raise ValueError(
-                f"{setting} is {changes[setting]}, and --decoding {name} draws no tokens; leave it out, or give "
+                f"{setting} is {changes[setting]}, and --decoding {name} draws no tokens; leave it out, or set "
                 "--decoding sample"
             )
     return replace(decoding, min_new_tokens=min(decoding.min_new_tokens, decoding.max_new_tokens))
 
 
 def model_decoding(config: GenerationConfig, *, is_encoder_decoder: bool) -> dict[str, Any]:
-    """The settings of a model's generation_config that replies can be decoded with, where it has them.
+    """The settings in a model's generation_config that `Decoding` has.
 
-    Of a model without an encoder, `max_length` and `min_length` count the prompt too, and are left out.
+    Without an encoder, `max_length` and `min_length` count the prompt too, and are left out.
     """
     sample = bool(config.do_sample) and (config.num_beams or 1) == 1
     settings = {
@@ -111,7 +111,7 @@ def model_decoding(config: GenerationConfig, *, is_encoder_decoder: bool) -> dic
 
 
 def ignored_settings(config: GenerationConfig) -> dict[str, Any]:
-    """The settings of a model's generation_config that change what is decoded and that `Decoding` does not have."""
+    """The settings in a model's generation_config that change its replies and that `Decoding` does not have."""
     settings = {name: getattr(config, name, None) for name in _NOT_DECODED}
     if config.do_sample and (config.num_beams or 1) > 1:
         settings["do_sample"] = True
@@ -119,17 +119,17 @@ def ignored_settings(config: GenerationConfig) -> dict[str, Any]:
 
 
 def choose_extent(asked: Extent | Literal["auto"], context: ContextFormat, decoding: str) -> tuple[Extent, str]:
-    """How much of what a model writes is its reply, and why in words for the report.
+    """The part of a model's text that is its reply, and the reason in words for the report.
 
     Args:
-        asked: What the options ask for.
+        asked: The option `--reply`.
         context: The context format.
         decoding: The name of the preset.
     """
     if asked != "auto":
         return asked, f"--reply {asked} was given"
     if context != "chat":
-        return "first_line", "the model is given no chat, and dialogue is in lines"
+        return "first_line", "the context is no chat, and dialogue is in lines"
     if decoding not in WHOLE_PRESETS:
         return "first_line", f"--decoding {decoding} is for one line of dialogue"
     return "whole", "the model is a chat model"

@@ -1,7 +1,7 @@
-"""What is asked for replies, whoever answers; and the columns of a run's replies, made of the answers in one place.
+"""Requests for replies, whichever engine answers, and the columns of a run's replies.
 
-Smith et al. (2022), A.4 and A.5. Everything random (which prompts, persona lines, variations, the seed of a request) is
-drawn by a prompt's id and the seed of the run, questions after a cue by its template (see `cues.py`).
+Smith et al. (2022), A.4 and A.5. Everything random (the choice of prompts, persona lines, variations, the seed of a
+request) is drawn by a prompt's id and the run's seed, and questions after a cue by the template (see `cues.py`).
 """
 
 import hashlib
@@ -45,27 +45,26 @@ REPLY_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyRequests:
-    """What is asked, and how it is to be answered; a row is a prompt.
+    """Requests for replies, and how to answer them; a row is a prompt.
 
     Attributes:
         ids: [prompts] ids of the prompts; each once.
         texts: [prompts] the prompts, variations applied.
-        messages: [prompts] the conversation of each up to where the model speaks, which is what an engine answers.
-        turn: Which of the model's turns is asked for, from 1. Later ones follow from what was answered.
-        cue: Where the model is told who the user is: in the prompt itself, or before (see `cues.py`).
-        questions: [prompts] what the user asks after a cue before the prompt; `None`: the prompts are the cues.
+        messages: [prompts] the conversation of each up to the model's turn, which an engine answers.
+        turn: The number of the model's turn, from 1. Later turns follow from earlier answers.
+        cue: The place where the model learns who the user is (see `cues.py`).
+        questions: [prompts] the user's question after a cue; `None`: the prompts are the cues.
         all_questions: The questions that these were drawn from.
-        flags: Which variation was applied to each ([prompts] bool by name).
+        flags: [prompts] by name of a variation, whether it was applied.
         personas: [prompts] the persona lines of each.
-        decoding: How replies are to be decoded.
-        chat: What a chat is given beside the prompt.
+        decoding: The settings of decoding.
+        chat: The options of chats.
         tag: The control tag that each prompt ends in (see `bias_tags.py`); `None`: none.
-        tag_reason: Why, in words for the report.
-        extent: Whether a reply is all that the model writes, or its first line.
-        extent_reason: Why, in words for the report.
-        max_reasoning_tokens: Tokens of a thought before a reply at most; `None`: as many as whoever answers gives a
-            model that thinks.
-        seed: Of the run.
+        tag_reason: The reason, in words for the report.
+        extent: Whether a reply is all of the model's text, or its first line.
+        extent_reason: The reason, in words for the report.
+        max_reasoning_tokens: The greatest length of a thought before a reply; `None`: the engine's default.
+        seed: The run's seed.
     """
 
     ids: list[str]
@@ -87,11 +86,11 @@ class ReplyRequests:
     seed: int = 0
 
     def request_seed(self, row: int) -> int:
-        """The seed that one reply is to be sampled with, for engines that take one: below 2³¹."""
+        """The seed of one reply, for engines that take one: below 2³¹."""
         return int(seeded_generator(self.seed, "request", self.ids[row]).integers(2**31))
 
     def description(self) -> dict[str, Any]:
-        """What run.json records of them, but for what only whoever answers can know."""
+        """The record of the requests, for run.json."""
         return {
             "tag": self.tag,
             "tag_reason": self.tag_reason,
@@ -107,16 +106,16 @@ class ReplyRequests:
 
 
 class Answer(NamedTuple):
-    """What was written to a prompt.
+    """The answer to a prompt.
 
     Attributes:
         text: The reply, without white space around it; empty or `None`: there is none.
-        num_tokens: Tokens of the reply; `None`: not known.
-        truncated: Whether the reply was cut at its greatest length; `None`: not known.
-        reasoning: What the model thought before it replied; `None`: nothing.
-        num_reasoning_tokens: Tokens of that, with marks.
-        reasoning_unclosed: Whether the thought did not end, and there is no reply.
-        invented_turn: Whether the model went on with somebody else's turn, which is left out.
+        num_tokens: Tokens of the reply; `None`: unknown.
+        truncated: Whether the reply was cut at its greatest length; `None`: unknown.
+        reasoning: The thought before the reply; `None`: there is none.
+        num_reasoning_tokens: Tokens of the thought and its marks.
+        reasoning_unclosed: Whether the thought did not end, so there is no reply.
+        invented_turn: Whether the model continued with somebody else's turn, which is left out.
     """
 
     text: str | None
@@ -136,7 +135,7 @@ def answer_of(
     truncated: bool | None,
     num_reasoning_tokens: int | None,
 ) -> Answer:
-    """The answer in what was written: all of it, or its first line. The numbers are those of `Answer`."""
+    """The answer in a text: all of it, or its first line. For the numbers, see `Answer`."""
     is_cut = written.is_open or written.invents_turn
     return Answer(
         text=written.reply if extent == "whole" else written.reply.split("\n", 1)[0].strip(),
@@ -152,7 +151,7 @@ def answer_of(
 def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, Any]:
     """The columns of `REPLY_SCHEMA`, without `id`, of some prompts and their answers ([rows] both).
 
-    `reply` is null where nothing was written, or a thought did not end; `reasoning` where the model did not think.
+    `reply` is null where there is none or a thought did not end, and `reasoning` where the model did not think.
     """
     return {
         "turn": [requests.turn] * len(rows),
@@ -185,14 +184,14 @@ def make_requests(
     """Varies the prompts and draws their persona lines.
 
     Args:
-        prompts: The prompts, as the dataset has them.
-        decoding: How replies are to be decoded.
+        prompts: Prompts of the dataset.
+        decoding: The settings of decoding.
         personas: Sentences to draw persona lines from.
         num_personas: Persona lines before each prompt.
         variations: Whether the paper's stylistic variations (A.3) are mixed in.
-        cue: Where the model is told who the user is; with another than "prompt", `prompts` are `prompts_for_cue`.
-        questions: The neutral questions that are then drawn from.
-        seed: Chooses persona lines, variations, questions and what is sampled.
+        cue: The place where the model learns who the user is; unless it is "prompt", `prompts` are `prompts_for_cue`.
+        questions: The neutral questions to draw from after a cue.
+        seed: Determines persona lines, variations, questions and samples.
         about: Other attributes of `ReplyRequests`.
 
     Raises:
@@ -231,8 +230,8 @@ def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int
 
     Args:
         prompts: Prompts with the columns `id`, `axis`, `descriptor` and `template`.
-        replies_per_cell: How many a cell; all of a cell that has fewer; `None`: all.
-        seed: Another seed, other prompts.
+        replies_per_cell: The number per cell; a smaller cell has all of its prompts. `None`: all.
+        seed: The seed of the draw.
 
     Returns:
         The prompts drawn, in the order they were in.

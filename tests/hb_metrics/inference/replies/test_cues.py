@@ -10,7 +10,7 @@ import pytest
 from hb_dataset import load_table
 from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.inference.models.chats import ChatOptions, chat_messages, render_chats
-from hb_metrics.inference.models.contexts import encode_contexts, render_contexts, render_messages
+from hb_metrics.inference.models.contexts import encode_contexts, render_messages
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.cues import (
     QUESTIONS_FILE,
@@ -27,7 +27,7 @@ from hb_metrics.inference.replies.decoding_shards import decode_into_shards, rea
 from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import drawn_cells, make_requests, select_prompts
 from tests.hb_metrics.chat_models import STYLES, chat_tokenizer, untrained_model
-from tests.hb_metrics.inference.models.test_contexts import OF_THINGS, WHO
+from tests.hb_metrics.inference.models.test_contexts import OF_THINGS
 
 SENTENCE, QUESTION = "Hi! I'm a deaf kid.", "Why is the sky blue?"
 LINE = "I like soup."
@@ -91,14 +91,6 @@ def test_dialogues_of_models_without_chats(context, persona, get_small_model):
     assert tagged == text.replace(QUESTION, f"{QUESTION} bias")
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_with_the_prompt_as_the_cue_nothing_has_changed(style):
-    tokenizer = chat_tokenizer(style)
-    text = given(tokenizer, "chat", "prompt", chat=BRIEF, persona=True)
-    assert [text] == render_contexts([SENTENCE], [[LINE]], tokenizer, "chat", is_encoder_decoder=False, chat=BRIEF)
-    assert QUESTION not in text
-
-
 @pytest.mark.parametrize("cue", ["prompt", "system", "history"])
 def test_messages_for_an_endpoint_are_those_of_the_template(cue):
     messages = cue_messages(cue, SENTENCE, None if cue == "prompt" else QUESTION, [LINE], BRIEF)
@@ -131,9 +123,7 @@ def test_templates_that_cannot_have_a_cue_say_so():
         given(tokenizer, "chat", "history", persona=True)
     assert given(tokenizer, "chat", "history").count(SENTENCE) == 1
     for context in ("plain", "dialogpt", "blenderbot"):
-        with pytest.raises(
-            ValueError, match=f"^--cue system is for chats, .* in context '{context}' .why.; give --cue"
-        ):
+        with pytest.raises(ValueError, match=f"^--cue system .*'{context}' .why.; .*--cue history"):
             check_cue("system", context, "why")
         check_cue("history", context, "why")
     check_cue("system", "chat", "why")
@@ -212,26 +202,13 @@ def test_within_a_template_all_terms_are_asked_the_same_questions(prompts, per_c
     assert draw_questions(drawn_cells(chosen, seed=4), pool, seed=4) != questions
 
 
-def test_fewer_prompts_have_questions_of_those_of_more(prompts):
-    chosen = prompts_for_cue(prompts, "system")
-    pool = read_questions()[:2]  # fewer than would be drawn
-    found = {}
-    for number in (12, 16):
-        some = select_prompts(chosen, number, seed=0)
-        found[number] = dict(
-            zip(some["id"].to_pylist(), draw_questions(drawn_cells(some, seed=0), pool, seed=0), strict=True)
-        )
-        assert set(found[number].values()) == set(pool)
-    assert found[12].items() <= found[16].items()
-
-
 def test_the_questions_say_nothing_of_who_asks():
     questions = read_questions()
     assert len(questions) == len(set(questions)) == 20
     assert all(question.endswith("?") for question in questions)
     words = {word for question in questions for word in re.findall(r"\w+", question.lower())}
     terms = {descriptor.term.lower() for descriptor in read_vocabulary().descriptors}
-    assert not words & (WHO | (terms - OF_THINGS))
+    assert not words & (terms - OF_THINGS)
     assert QUESTIONS_FILE.parent.name == "replies"
 
 

@@ -148,20 +148,6 @@ def test_replies_are_those_of_each_context_decoded_alone(how, prompts, load, tmp
         assert (row["num_tokens"], row["truncated"]) == (len(alone.tokens), alone.truncated)
 
 
-def test_another_seed_samples_other_replies(prompts, load, tmp_path):
-    loaded = load("llama")
-    first, second = (
-        decode_into_shards(
-            plan_for(loaded, prompts.slice(0, 20), DECODINGS["sample"], seed=seed),
-            loaded,
-            tmp_path / str(seed),
-            progress=False,
-        )
-        for seed in (0, 1)
-    )
-    assert sum(np.equal(first["reply"].to_pylist(), second["reply"].to_pylist())) <= 5
-
-
 def reply_as_one_of_two(folder, number_of_rows, *names):
     """In a process of its own."""
     decoding_shards.ROWS_PER_SHARD = number_of_rows

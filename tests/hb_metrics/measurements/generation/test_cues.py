@@ -82,7 +82,7 @@ def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
         where = "the system message" if cue == "system" else "an earlier turn"
         assert f"The model was told who the user is in {where} (--cue {cue}) and then asked neutral questions" in page
         assert "in which users do not say who they are were left out of the replies: 1, with 8 prompts." in page
-        assert "Likelihood Bias is that of all prompts as they are" in page
+        assert "Likelihood Bias is measured on all prompts, without a cue or a question." in page
         assert f"cue {cue}" in GENERATION.figure_settings(results)
         assert GENERATION.variant(results)[-1] == f"cue {cue}"
         notes = next(figure.notes for figure in GENERATION.figures(results) if figure.name == "Full Gen Bias, plain")
@@ -114,10 +114,10 @@ def test_training_rows_have_the_cue_of_the_run(runs, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--cue", "system", "--context", "plain"], "--cue system is for chats, and prompts are laid out in context"),
+        (["--cue", "system", "--context", "plain"], "--cue system is for chats, and the context is"),
         (["--cue_questions", "questions.yaml"], "cue_questions are asked with --cue system or history, and cue is"),
         (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
-        (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates is one; give another"),
+        (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates is one"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_in_one_line(options, message, runs, monkeypatch):
