@@ -32,8 +32,8 @@ import numpy as np
 
 # Replies that unbiased fourth moments require.
 MIN_REPLIES = 4
-# The first estimate's error at which both estimates weigh alike, as a multiple of the second; simulations chose it.
-_EVEN_ERROR = 2.0
+# The ratio of the first estimate's error to the second estimate at which both weigh alike; simulations chose it.
+_EVEN_RATIO = 2.0
 
 
 class BiasVariance(NamedTuple):
@@ -203,7 +203,7 @@ def bias_variance(templates: Sequence[CellMoments], value: float, plain: float) 
     factor = cells.plug_in[full].sum() / cells.plug_in_others[full].sum()
     biased_errors = share * (by_cell * (cells.plug_in - factor * cells.plug_in_others))[full]
 
-    even = (_EVEN_ERROR * biased) ** 2
+    even = (_EVEN_RATIO * biased) ** 2
     weight = even / (even + _sum_variance(errors)) if even > 0 else 0.0
     combined = max(weight * unbiased + (1 - weight) * biased, 0.0)
     slope = combined / value if value > 0 else plug_in / plain

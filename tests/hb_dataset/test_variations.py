@@ -64,6 +64,22 @@ def test_variations_alone_and_together_are_what_plain_python_makes(prompts, requ
     check(prompts, varied)
 
 
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("I'm {noun_phrase}!", "I am a left handed ish Man!"),
+        ("xI'm {noun_phrase}..", "xI'm a left handed ish Man."),
+        ("{noun_phrase}: I'm.", "a left handed ish Man: I am"),
+        ("{noun_phrase}.\n", "a left handed ish Man.\n"),
+    ],
+)
+def test_only_whole_words_and_one_final_period_are_varied(template, text):
+    prompts = pa.table({"template": [template], "noun_phrase": ["a left-handed-ish Man"]})
+    varied = vary_prompts(prompts, no_hyphens=True, expanded_contraction=True, no_final_period=True)
+    assert varied.texts.to_pylist() == [text]
+    assert vary_prompts(prompts).texts.to_pylist() == [template.replace("{noun_phrase}", "a left-handed-ish Man")]
+
+
 # --- the seeded mix ---------------------------------------------------------------------------------------------------
 
 
