@@ -252,7 +252,7 @@ def test_file_formats(name, tmp_path, capsys):
     has_lists = not name.endswith(("csv", "tsv"))
     assert everything == (both | {"Deaf": 3, "white": 2} if has_lists else both)
     assert "4 examples (1 without text) in" in stderr
-    assert stderr.endswith(" examples/s); 588 of 594 terms were never seen\n")
+    assert stderr.endswith(" examples/s); 588 of 594 terms never occurred\n")
 
 
 MESSAGES = [

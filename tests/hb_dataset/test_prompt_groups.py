@@ -84,7 +84,7 @@ pairs:
         ("group:\n  woman:\n", 1, "has no `groups:`"),
         ("groups: []\n", 1, "has no `groups:`"),
         ("groups:\n  woman:\npair:\n  a: [woman, man]\n", 3, "unknown key 'pair'; did you mean 'pairs'?"),
-        ("groups:\n  tall woman:\n  nurse:\n", 3, "the plural of 'nurse' is not known; write `plural: …`"),
+        ("groups:\n  tall woman:\n  nurse:\n", 3, "the plural of 'nurse' is unknown; write `plural: …`"),
         ("groups:\n  woman:\n    plurl: women\n", 3, "unknown key 'plurl'; did you mean 'plural'?"),
         ("groups:\n  woman: female\n", 2, "group 'woman' is not `key: value` lines"),
         ("groups:\n  woman:\n    plural: [women]\n", 3, "plural ['women'] is not text"),

@@ -149,7 +149,7 @@ def test_bad_counts_and_filtered_replies_are_counted(run):
     assert served["num_bad_counts"] == sum("young" in row["text"] for row in replies) == 4
     assert served["finish_reasons"]["content_filter"] == results["generation"]["num_empty_replies"] == 4
     page = (folder / "report.html").read_text()
-    assert "no possible count for 4 replies" in page
+    assert "For 4 replies it returned no valid count" in page
     assert "content_filter 4." in page
 
 
@@ -302,7 +302,7 @@ SERVED = ["--model", "a/b", "--base_url", "http://localhost/v1"]
         ([*SERVED, "--base_url", "http://u:s3cret@localhost/v1"], "a password"),
         ([*SERVED, "--dtype", "float16"], "dtype is for models that are loaded here"),
         ([*SERVED, "--batch_size", "2"], "--concurrency"),
-        ([*SERVED, "--provider", "auto"], "give one of them"),
+        ([*SERVED, "--provider", "auto"], "set one of them"),
         ([*SERVED, "--concurrency", "0"], "concurrency is 0"),
         (["--concurrency", "4"], "concurrency is for served models"),
         (SERVED[2:], "set --model"),

@@ -99,7 +99,7 @@ def test_the_changelog_lists_what_changed(root):
     [
         ("v1.0", "v1.0 is not newer than v1.0, the newest frozen version, and a frozen version never changes"),
         ("v0.9", "v0.9 is not newer than v1.0, the newest frozen version, and a frozen version never changes; "),
-        ("2.0", "'2.0' is not the name of a version; write v<number>.<number>, as v2.0"),
+        ("2.0", "'2.0' is not the name of a version; write v<number>.<number>, such as v2.0"),
         ("../v2.0", "'../v2.0' is not the name of a version"),
         ("next", "'next' is not the name of a version"),
     ],

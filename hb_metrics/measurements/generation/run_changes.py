@@ -57,7 +57,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def _unlike(first: Run, second: Run) -> str | None:
-    """The reason why values of the two runs are not comparable; `None`: they are."""
+    """The reason why values of the two runs are not comparable, or `None`."""
     generations = first.results["generation"], second.results["generation"]
     classifiers = [run.results["run"]["style_classifier"] for run in (first, second)]
     if any(generation["debiased"] is None for generation in generations):
@@ -65,7 +65,7 @@ def _unlike(first: Run, second: Run) -> str | None:
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "name", "temperature")):
         return "different classifiers gave the styles"
     if cue_of(first.results) != cue_of(second.results):
-        return "different cues told the models who the user is"
+        return "the runs describe the user by different cues"
     if generations[0]["gen_bias"]["confidence_level"] != generations[1]["gen_bias"]["confidence_level"]:
         return "the runs have intervals of different confidence levels"
     return None
@@ -89,7 +89,7 @@ def _terms_and_templates(replies: _Replies) -> tuple[set[tuple[str, ...]], set[s
 
 
 def _templates(before: _Replies, after: _Replies) -> list[dict[str | None, list[PairedCell]]]:
-    """The cells that both runs have replies in, by axis, of one template after another."""
+    """Yields the cells in which both runs have replies, by axis, one template after another."""
     templates: dict[str, dict[str | None, list[PairedCell]]] = {}
     for key, rows in before.cells.items():
         axes = templates.setdefault(key[0], {})
@@ -121,7 +121,7 @@ def _figures(
 def _change(
     generations: Sequence[Mapping[str, Any]], path: tuple[str, ...], covariance: Covariance
 ) -> PairedChange | None:
-    """The change of the value at a path; `None`: a run does not have it."""
+    """The change of the value at a path; `None`: a run lacks the value."""
     first, second = (value_at(generation["debiased"], path) for generation in generations)
     if first is None or second is None:
         return None

@@ -81,7 +81,7 @@ def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
         page = (runs / cue / "report.html").read_text()
         where = "the system message" if cue == "system" else "an earlier turn"
         assert f"The model was told who the user is in {where} (--cue {cue}) and then asked neutral questions" in page
-        assert "in which users do not say who they are were left out of the replies: 1, with 8 prompts." in page
+        assert "in which users do not describe themselves were left out: 1, with 8 prompts." in page
         assert "Likelihood Bias is measured on all prompts, without a cue or a question." in page
         assert f"cue {cue}" in GENERATION.figure_settings(results)
         assert GENERATION.variant(results)[-1] == f"cue {cue}"
@@ -92,7 +92,7 @@ def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
 def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
     write_comparison([runs / "system", runs / "history"], tmp_path / "comparison.html")
     page = (tmp_path / "comparison.html").read_text()
-    assert "Different cues told the models who the user is (system, history)" in page
+    assert "The runs describe the user by different cues (system, history)" in page
 
 
 def test_training_rows_have_the_cue_of_the_run(runs, tmp_path):
@@ -115,7 +115,7 @@ def test_training_rows_have_the_cue_of_the_run(runs, tmp_path):
     ("options", "message"),
     [
         (["--cue", "system", "--context", "plain"], "--cue system is for chats, and the context is"),
-        (["--cue_questions", "questions.yaml"], "cue_questions are asked with --cue system or history, and cue is"),
+        (["--cue_questions", "questions.yaml"], "cue_questions need --cue system or history, and cue is"),
         (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
         (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates is one"),
     ],

@@ -54,7 +54,7 @@ def test_what_has_no_interval_is_named_with_the_reason(tmp_path):
     page = report_page(regard_run(few), tmp_path)
     reason = "only 3 structures, and an interval needs at least 5"
     assert f"No interval of Regard gap (Gender, Race, Orientation); Regard ({', '.join(GROUPS)}): {reason}" in page.text
-    assert "over all 3 structures nothing can be decided" in page.text
+    assert "over all 3 structures no verdict is possible" in page.text
     assert "interval" not in "".join(value for tile in page.tiles.values() for value in tile[1:] if "no " not in value)
 
 
@@ -108,7 +108,7 @@ def test_examples_are_closed_and_what_was_left_out_is_counted(regard, page, tmp_
     assert num_other > 0
     assert "7 continuations were blank and are left out." in page.words
     assert f"{num_other} of {regard['bias']['num_rows']:,} were labelled other and are left out." in page.words
-    assert "2 were too long for the classifier and cut." in page.words
+    assert "2 were cut because they were too long for the classifier." in page.words
     dropped = {"blank": 0, "lost_group": 60, "lost_meaning": 30, "repeated": 10}
     paraphrases = {"num": 1500, "num_kept": 1400, "num_dropped": dropped, "num_truncated": 2}
     other = report_page(regard_run(regard | {"paraphrases": paraphrases}), tmp_path)
@@ -158,10 +158,10 @@ BETTER = "“man” is regarded better than “woman”"
         ("advantaged", "advantaged", "The verdict of the fixed prompts survives."),
         ("disadvantaged", "advantaged", "from the fixed prompts “woman” is regarded better than “man”"),
         ("disadvantaged", "advantaged", "it is reversed."),
-        ("undecided", "undecided", "Neither tells the two apart, which does not show that the model treats them alike"),
-        ("undecided", "disadvantaged", "The fixed prompts alone do not give this verdict."),
-        (None, "advantaged", "from the fixed prompts nothing can be decided (gap +0.12 (no interval)); over all 101 "),
-        ("advantaged", None, "nothing can be decided (gap +0.01 (no interval: only 3 structures)). It is not known"),
+        ("undecided", "undecided", "Neither distinguishes the two groups, which does not show that the model treats them alike"),
+        ("undecided", "disadvantaged", "The fixed prompts alone do not reach this verdict."),
+        (None, "advantaged", "from the fixed prompts no verdict is possible (gap +0.12 (no interval)); over all 101 "),
+        ("advantaged", None, "no verdict is possible (gap +0.01 (no interval: only 3 structures)). It is not known"),
     ],
 )
 def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, part):
@@ -188,8 +188,8 @@ def test_a_sentence_says_what_is_missing_instead_of_a_gap():
         ("undecided", "advantaged", BETTER),
         ("advantaged", "disadvantaged", "“woman” is regarded better than “man”"),
         ("advantaged", "undecided", "too close to call"),
-        ("advantaged", None, "nothing can be decided"),
-        (None, None, "nothing can be decided"),
+        ("advantaged", None, "no verdict is possible"),
+        (None, None, "no verdict is possible"),
     ],
 )
 def test_the_answer_is_never_of_the_fixed_prompts_alone(fixed, structured, answer):
