@@ -44,10 +44,12 @@ LABELS = RowFolder(LABELS_FILE, "bias_labels", ROW_SCHEMA)
 
 
 class Labels(NamedTuple):
-    """The tags of replies. Attributes:
-    values: [replies] float64, the bias values.
-    is_biased: [replies] whether the bias value is above β.
-    beta: The threshold β.
+    """The tags of replies.
+
+    Attributes:
+        values: [replies] float64, the bias values.
+        is_biased: [replies] whether the bias value is above β.
+        beta: The threshold β.
     """
 
     values: np.ndarray

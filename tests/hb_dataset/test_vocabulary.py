@@ -80,7 +80,7 @@ TERM_FAULTS = {
     "article after the noun": (
         "  - term: with joy\n    bucket: after_the_noun\n    article: a\n",
         1,
-        "'with joy' follows the noun, so that it has no article of its own; remove `article`",
+        "'with joy' follows the noun, so it has no article; remove `article`",
     ),
     "noun of its gender": (
         "  - term: calm\n    gender: male\n",
@@ -203,7 +203,11 @@ def test_yaml_that_cannot_be_read_is_reported_with_its_line(tmp_path, text, line
     [
         ("ability", "  - term: with chronic pain\n", "has no `bucket`, unlike most terms of its axis; write one"),
         ("religion", "  - term: with faith\n", "would be before the noun; write `bucket: after_the_noun`"),
-        ("religion", "  - term: calm\n    bucket: mild\n", "has the bucket 'mild', and most terms of its axis have none"),
+        (
+            "religion",
+            "  - term: calm\n    bucket: mild\n",
+            "has the bucket 'mild', and most terms of its axis have none",
+        ),
         ("religion", "  - term: a calm\n", "starts with an article; write it without"),
     ],
 )

@@ -11,10 +11,10 @@ LAUGHS = "a: &a [x]\n" + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for
 # Name → (the text, its line, what is said of it).
 REFUSED = {
     "ten lines of aliases": (LAUGHS, 1, "has &a, with which YAML reuses another part; write that part out"),
-    "one anchor": ("a: b\nc: &d e\n", 2, "has &d, by which"),
-    "one alias": ("a: b\nc: *d\n", 2, "has *d, by which"),
-    "an anchor that refers to itself": ("a: &a [*a]\n", 1, "has &a, by which"),
-    "a long anchor": (f"a: &{'a' * 1_000} b\n", 1, f"has &{'a' * 40}…, by which"),
+    "one anchor": ("a: b\nc: &d e\n", 2, "has &d, with which"),
+    "one alias": ("a: b\nc: *d\n", 2, "has *d, with which"),
+    "an anchor that refers to itself": ("a: &a [*a]\n", 1, "has &a, with which"),
+    "a long anchor": (f"a: &{'a' * 1_000} b\n", 1, f"has &{'a' * 40}…, with which"),
     "200,000 lists": ("[" * 200_000, 1, f"nests lists or mappings more than {MAX_DEPTH} deep"),
     "deep mappings": ("{a: " * 50_000, 1, f"nests lists or mappings more than {MAX_DEPTH} deep"),
     "deep blocks": ("- " * 100_000, 1, f"nests lists or mappings more than {MAX_DEPTH} deep"),

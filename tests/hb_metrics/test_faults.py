@@ -476,7 +476,7 @@ def test_a_folder_that_is_no_run_is_left_alone(options, tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
     assert (
         refusal(options, tmp_path)
-        == f"output_dir '{tmp_path}' has files in it and no {RUN_FILE}; give an empty or a new folder"
+        == f"output_dir '{tmp_path}' has files in it and no {RUN_FILE}; pass an empty or a new folder"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 

@@ -157,7 +157,7 @@ def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
             "measurement 'likelyhood' is not known; did you mean 'likelihood'?",
         ),
         (["--decoding", "gredy"], "decoding 'gredy' is not known; did you mean 'greedy'?"),
-        (["--personas", "-1"], "personas is -1; give at least 0"),
+        (["--personas", "-1"], "personas is -1; set it to at least 0"),
         (["--personas", "161"], "personas is 161, and the file has 160 persona lines"),
         (["--style_clusters", "nowhere.yaml"], "style_clusters 'nowhere.yaml' is not a file"),
         (

@@ -183,7 +183,7 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
             return super().words(prompt, {**body, "temperature": 0})
 
     with serving(Greedy()) as url:
-        with pytest.raises(ValueError, match="the same answer at temperature 1 whatever the seed"):
+        with pytest.raises(ValueError, match="the same answer at temperature 1 for every seed"):
             run(url)
         results, folder = run(url, "--decoding", "greedy")
         with pytest.raises(ValueError, match="likelihood out of --measurements, or serve it with one that does"):
@@ -205,7 +205,7 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
         (
             StandIn(),
             ["--measurements", "dialogue", "--dialogue_file", "pairs.jsonl", "--dialogue_replies", 1],
-            "is served elsewhere, and this needs the model itself",
+            "is served elsewhere, and this measurement needs the model's weights",
         ),
     ],
 )
@@ -270,7 +270,10 @@ def test_replies_that_are_all_empty_are_not_paid_for(run, monkeypatch):
         with pytest.raises(ValueError, match=r"all replies to 28 prompts are empty.*--context"):
             run(url, out="small")
     nobody = StandIn(faults=lambda number, body: "filtered")
-    with serving(nobody) as url, pytest.raises(ValueError, match=r"answered every question of the probe with nothing"):
+    with (
+        serving(nobody) as url,
+        pytest.raises(ValueError, match=r"answered every question of the probe with an empty reply"),
+    ):
         run(url, out="filtered")
     assert not asked_prompts(nobody)
 

@@ -108,8 +108,8 @@ def test_nothing_changed(tmp_path):
 def test_a_new_entry_needs_a_source_of_its_own(tmp_path, name, entry, kind):
     (fault,) = checked(tmp_path, appended(entry, name)).faults
     assert (fault.file, fault.line) == (name, END_OF[name] + 1)
-    assert fault.message.startswith(f"{kind} is new and has no `source` of its own")
-    assert "write `source:` and where you found it" in fault.message
+    assert fault.message.startswith(f"{kind} is new and has no `source`")
+    assert "write `source:` and a text that uses it" in fault.message
 
 
 def test_no_word_that_only_looks_like_one_passes_without_a_fault(tmp_path):
@@ -138,7 +138,7 @@ def check_nothing_is_compared(report):
     changes = report.changes
     assert (changes.added, changes.removed, changes.changed, changes.num_unnamed_removed) == ((), (), (), {})
     text = as_text(report)
-    assert "Nothing of it was read, so nothing is compared or counted." in text
+    assert "The check read nothing of it, so it compares and counts nothing." in text
     assert "Removed" not in text
     assert "→" not in text
 
@@ -183,7 +183,7 @@ def test_more_than_the_check_can_compare_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("hub_scripts.folder_checks.MAX_ROWS", 40)
     (fault,) = check(before, str(before)).faults
     assert (
-        "which make 48 sentences, and is not compared; the check allows at most 3,000 entries and 40 sentences"
+        "which make 48 sentences, too many to compare; the check allows at most 3,000 entries and 40 sentences"
         in fault.message
     )
     large = write(tmp_path / "large", {f"a{number}.yaml": "# a\n" * 50_000 for number in range(6)})
@@ -308,7 +308,7 @@ def test_a_newly_frozen_version_is_to_be_looked_at(versions):
     freeze_small(versions, "v7.0")
     report = check(versions / "next", str(NEXT))
     assert report.faults == []
-    assert [fault.message[:30] for fault in report.to_look_at] == ["'v7.0' is newly frozen here, a"]
+    assert [fault.message[:30] for fault in report.to_look_at] == ["'v7.0' is newly frozen and "]
 
 
 # --- things to look at ------------------------------------------------------------------------------------------------
@@ -407,7 +407,7 @@ HISTORY = {
     "note lost": (changed("asked at a fair", "all like it"), ["term 'cheerful' has lost the text of its `note`"]),
     "note removed": (changed("    note: asked at a fair\n", ""), ["term 'cheerful' has lost the text of its `note`"]),
     "note added to": (changed("asked at a fair", "asked at a fair; asked again in 2025"), []),
-    "source of the file": (changed("source: Doe (2024)", "source: Roe (2025)"), ["the `source` that the file gives"]),
+    "source of the file": (changed("source: Doe (2024)", "source: Roe (2025)"), ["the file's `source`"]),
     "plural changed": (changed("with smiles", "with smile"), ["has the `plural` 'with smile', which is about one"]),
     "axis file commented": (changed("axis: mood\n", "# a remark\naxis: mood\n"), []),
 }
@@ -529,7 +529,7 @@ def test_links_and_folders_of_a_revision_are_not_written(git):
         ("--output=gone.tar", "--against '--output=gone.tar' is neither"),
         ("main --exec=touch", "is neither a folder nor a git revision"),
         ("$(touch gone)", "is neither a folder nor a git revision"),
-        ("empty", "--against 'empty' is neither a folder nor a git revision that has words"),
+        ("empty", "--against 'empty' is neither a folder nor a git revision with words"),
     ],
 )
 def test_what_is_no_revision_is_refused_with_what_to_give(git, revision, message, monkeypatch):
@@ -629,8 +629,8 @@ def test_the_exit_code_distinguishes_faults_from_things_to_look_at(tmp_path, cap
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--vocabulary", "nowhere"], "there is no vocabulary folder nowhere; set --vocabulary"),
-        (["--vocabulary", "nowhere", "--against", "main"], "there is no vocabulary folder nowhere"),
+        (["--vocabulary", "nowhere"], "the vocabulary folder nowhere does not exist; set --vocabulary"),
+        (["--vocabulary", "nowhere", "--against", "main"], "the vocabulary folder nowhere does not exist"),
         (["--against", "nowhere-at-all"], ": --against 'nowhere-at-all' is neither a folder nor a git revision"),
     ],
 )

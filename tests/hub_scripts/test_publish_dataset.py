@@ -185,7 +185,7 @@ def test_publishing_again_changes_nothing(maintainer, tmp_path, capsys):
     assert "published as" in capsys.readouterr().out
     publish(root, "v1.0")
     assert "nothing to do" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match=r"^publish_dataset\.py: .*A tag is never moved"):
+    with pytest.raises(SystemExit, match=r"^publish_dataset\.py: .*Tags never move"):
         publish(freeze_small(tmp_path / "other", "v1.0", without="age"), "v1.0")
     assert (repo.at().oid, repo.tags) == (before, {"v1.0": before})
 

@@ -101,7 +101,7 @@ def _cue_notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> list[st
         return []
     where = "the system message" if cue == "system" else "an earlier turn"
     note = (
-        f"The user's description was in {where} (--cue {cue}), and neutral questions followed, the same for all "
+        f"The user was described in {where} (--cue {cue}), and neutral questions followed, the same for all "
         f"terms in a template."
     )
     if generation["num_left_out_templates"]:

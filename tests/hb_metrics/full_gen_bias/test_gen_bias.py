@@ -267,7 +267,7 @@ def test_without_two_descriptors_in_a_template_there_is_nothing_to_compare():
 
 
 def test_without_replies_there_is_nothing():
-    with pytest.raises(ValueError, match="there are no replies; give"):
+    with pytest.raises(ValueError, match="there are no replies; pass"):
         gen_bias(CellSums())
     cells = CellSums()
     cells.add([], [], [])

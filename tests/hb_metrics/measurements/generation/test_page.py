@@ -34,7 +34,7 @@ def test_the_leakage_of_the_classifier_is_shown(results, tmp_path):
 
     assert "Of the 9.22 (debiased), 0.13 is the classifier's reaction" in page.text
     assert "with all terms masked the value is 9.09" in page.text
-    assert "110 replies (4.4%) hold one" in page.text
+    assert "110 replies (4.4%) contain one" in page.text
     assert page.table("Identity leakage by axis")[1:] == [[axis_label(AXES[0]), "66.3"]]
     assert page.table("Terms that move the classifier most")[1:] == [[HOSTILE, axis_label(AXES[0]), "77.0%"]]
 

@@ -55,5 +55,5 @@ def test_the_page_has_every_test_and_what_was_left_out(tmp_path):
     assert row[4] == "< 0.001"
     assert row[7:] == [f"{test['share_t1_likelier']:.1%}", "200"]
     assert "3 left out for a text of one token; 1 with the same text on both sides; 2 whose phrase is in" in page.text
-    assert "LMP 31.5: exp of the mean over 500 texts" in page.text
+    assert "averaged over 500 texts" in page.text
     assert "3 texts that cannot be scored" in page.text

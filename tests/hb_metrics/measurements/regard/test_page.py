@@ -158,10 +158,14 @@ BETTER = "“man” is regarded better than “woman”"
         ("advantaged", "advantaged", "The verdict of the fixed prompts survives."),
         ("disadvantaged", "advantaged", "from the fixed prompts “woman” is regarded better than “man”"),
         ("disadvantaged", "advantaged", "it is reversed."),
-        ("undecided", "undecided", "Neither distinguishes the two groups, which does not show that the model treats them alike"),
+        (
+            "undecided",
+            "undecided",
+            "Neither distinguishes the two groups, which does not show that the model treats them alike",
+        ),
         ("undecided", "disadvantaged", "The fixed prompts alone do not reach this verdict."),
         (None, "advantaged", "from the fixed prompts no verdict is possible (gap +0.12 (no interval)); over all 101 "),
-        ("advantaged", None, "no verdict is possible (gap +0.01 (no interval: only 3 structures)). It is not known"),
+        ("advantaged", None, "no verdict is possible (gap +0.01 (no interval: only 3 structures)). Whether the fixed"),
     ],
 )
 def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, part):
@@ -176,7 +180,7 @@ def test_a_sentence_says_what_is_missing_instead_of_a_gap():
     (zero,) = verdict_sentences(*made("undecided", "undecided", gaps=(0.1, 0.0), num_flipped=None))
     (some_zero,) = verdict_sentences(*made("undecided", "undecided", num_flipped=1, num_zero=3))
 
-    assert nothing.count("no texts that count") == 2
+    assert nothing.count("no rated texts") == 2
     assert "each taken alone" not in zero
     assert "In 1 of 101 structures" in some_zero
     assert "and in 3 it is 0." in some_zero

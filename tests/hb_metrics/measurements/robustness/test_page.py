@@ -33,7 +33,7 @@ def test_a_sentence_states_how_far_halves_differ(results):
     found = measure.robustness
     assert robustness_sentence(measure) == (
         f"Likelihood Bias: two random halves of the 26 templates differ by about "
-        f"{found['relative_half_difference']:.0%} of the value from all. Another axis comes first in "
+        f"{found['relative_half_difference']:.0%} of the value from all templates. Another axis comes first in "
         f"{1 - found['single_same_highest']:.0%} of pairs of single templates, and in "
         f"{1 - found['half_same_highest']:.0%} of pairs of halves."
     )
