@@ -16,14 +16,11 @@ from tests.benchmarks.run_side import load_row
 FRACTION = 0.002
 FRACTIONS = {  # where that much takes long, or is too little for what is found
     "full_gen_bias": 0.02,
-    "perplexity_40000": 0.00005,
     "perplexity_embedded": 0.001,
-    "perplexity_gpt2": 0.001,
     "perplexity_terms": 0.001,
 }
 NEEDED = {  # by how a side's name begins
     "lm-eval": "lm_eval",
-    "sentence-transformers": "sentence_transformers",
 }
 SIDES = [(name, side) for name in bench.ROWS for side in load_row(name).sides]
 LOADED = {}

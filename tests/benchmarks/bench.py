@@ -3,7 +3,7 @@
     make bench                        all rows
     make bench ROW=likelihood_bias    one of them
 
-Each side of a row runs in a process of its own, the smallest size first. Where its results differ from ours, the row is
+Each side of a row runs in a process of its own. Where its results differ from ours, the row is
 an error, and no number is printed. Writes a table (Markdown) and the raw numbers into --output.
 """
 
@@ -27,10 +27,8 @@ from tests.benchmarks.row import OURS, Row
 from tests.benchmarks.run_side import load_row
 
 ROWS = sorted(path.stem for path in (Path(__file__).parent / "rows").glob("*.py") if path.stem != "__init__")
-FRACTIONS = (0.25, 0.5, 1.0)
 PACKAGES = (
     *("torch", "transformers", "datasets", "evaluate", "lm_eval", "numpy", "pandas", "pyarrow", "scipy"),
-    "sentence-transformers",
 )
 MEGABYTE = 1e6
 LEAST_MEMORY = 1e6  # bytes: what is below is not told apart from none
@@ -51,13 +49,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--row", nargs="+", choices=ROWS, default=ROWS, metavar="ROW", help="The rows. Default: all.")
     parser.add_argument("--output", type=Path, default=Path("runs/bench"), help="Default: runs/bench.")
-    parser.add_argument("--fractions", type=float, nargs="+", default=FRACTIONS, help="Sizes; the last is reported.")
     asked = parser.parse_args(argv)
     asked.output.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     for name in asked.row:
         print(f"{name} …", flush=True)
-        result = measure_row(name, load_row(name), asked.fractions)
+        result = measure_row(name, load_row(name))
         (asked.output / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
         print("\n".join(table_lines(result)), flush=True)
     results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(asked.output.glob("*.json"))]
@@ -65,16 +62,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"{(time.monotonic() - start) / 60:.1f} minutes; {asked.output / 'table.md'}")
 
 
-def measure_row(name: str, row: Row, fractions: Sequence[float]) -> dict[str, Any]:
-    """Runs all sides of a row at all sizes; only the last size is repeated.
+def measure_row(name: str, row: Row) -> dict[str, Any]:
+    """Runs all sides of a row, and ours also at the sizes of sides that run a part of the work.
 
     Raises:
         ValueError: A side's results are not ours.
     """
-    repeats = {
-        side_name: {fraction * side.share: side.repeats if fraction == fractions[-1] else 1 for fraction in fractions}
-        for side_name, side in row.sides.items()
-    }
+    repeats = {side_name: {side.share: side.repeats} for side_name, side in row.sides.items()}
     for parts in list(repeats.values()):
         for part in parts:
             repeats[OURS].setdefault(part, 1)  # to compare with what a side finds in it
@@ -83,29 +77,23 @@ def measure_row(name: str, row: Row, fractions: Sequence[float]) -> dict[str, An
         for part, measured in sizes.items():
             if side_name != OURS:
                 _check_equal(name, row, side_name, found[OURS][part].found, measured.found)
-    sides = {
-        side_name: [_scaled(found[side_name][fraction * side.share], side.share) for fraction in fractions]
-        for side_name, side in row.sides.items()
-    }
+    sides = {side_name: _scaled(found[side_name][side.share], side.share) for side_name, side in row.sides.items()}
     return {
         "row": name,
         "title": row.title,
         "unit": row.unit,
-        "work": sides[OURS][-1].work,
-        "notes": sides[OURS][-1].notes,
+        "work": sides[OURS].work,
+        "notes": sides[OURS].notes,
         "sides": {
             side: {
-                "seconds": [median(each.seconds) for each in sizes],
-                "all_seconds": sizes[-1].seconds,
-                "memory": sizes[-1].memory,
-                "slope": _slope(fractions, [median(each.seconds) for each in sizes]),
+                "seconds": measured.seconds,
+                "memory": measured.memory,
                 "share": row.sides[side].share,
                 "bar": row.sides[side].bar,
                 "memory_bar": row.sides[side].memory_bar,
             }
-            for side, sizes in sides.items()
+            for side, measured in sides.items()
         },
-        "fractions": list(fractions),
         "machine": machine(),
     }
 
@@ -171,18 +159,11 @@ def _check_equal(
             raise ValueError(f"{name}: '{side}' finds another {key} than ours: {detail}") from None
 
 
-def _slope(fractions: Sequence[float], seconds: Sequence[float]) -> float | None:
-    """The power of the size with which the time grows: 1 is in proportion."""
-    if len(fractions) < 2:
-        return None
-    return float(np.polyfit(np.log(fractions), np.log(seconds), 1)[0])
-
-
 def markdown(results: Sequence[Mapping[str, Any]]) -> str:
     """The table of all rows, with what it was measured on."""
     lines = [
-        "| work | side | median s (lowest–highest) | times ours | bar | peak memory MB | grows as size^ |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
+        "| work | side | median s (lowest–highest) | times ours | bar | peak memory MB |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
     for result in results:
         lines += table_lines(result)
@@ -200,20 +181,19 @@ def table_lines(result: Mapping[str, Any]) -> list[str]:
     ours = result["sides"][OURS]
     lines = []
     for number, (name, side) in enumerate(result["sides"].items()):
-        seconds = side["all_seconds"]
+        seconds = side["seconds"]
         spread = f"{_seconds(median(seconds))} ({_seconds(min(seconds))}–{_seconds(max(seconds))})"
         ratio, bar = "", ""
         if name != OURS:
-            times = median(seconds) / median(ours["all_seconds"])
+            times = median(seconds) / median(ours["seconds"])
             ratio, bar = _times(times, side["bar"]), "" if side["bar"] is None else f"≥ {side['bar']:g}"
         memory = "–" if side["memory"] is None else f"{max(side['memory'], 0) / MEGABYTE:,.0f}"
         if name != OURS and side["memory_bar"] is not None:
             less = side["memory"] / max(ours["memory"], LEAST_MEMORY)
             memory += f" ({_times(less, side['memory_bar'])}, bar ≥ {side['memory_bar']:g})"
-        slope = "" if side["slope"] is None else f"{side['slope']:.2f}"
         mark = "†" if side["share"] < 1 else ""
         title = f"{result['title']} ({result['work']:,} {result['unit']})" if number == 0 else ""
-        lines.append(f"| {title} | {name}{mark} | {spread} | {ratio} | {bar} | {memory} | {slope} |")
+        lines.append(f"| {title} | {name}{mark} | {spread} | {ratio} | {bar} | {memory} |")
     return lines
 
 

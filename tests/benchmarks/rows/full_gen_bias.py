@@ -80,13 +80,6 @@ def by_pandas(inputs: Replies, frame: "pd.DataFrame") -> dict[str, np.ndarray]:
     }
 
 
-def by_pandas_means(inputs: Replies, frame: "pd.DataFrame") -> dict[str, np.ndarray]:
-    """Group means alone, without the sampling noise."""
-    means = frame.groupby(["template", "descriptor"], sort=False).mean()
-    spread = means.groupby("template", sort=False).var(ddof=0).sum(axis=1)
-    return {"full_gen_bias": np.array(SCALE * spread.mean(), dtype=float)}
-
-
 def as_frame(inputs: Replies) -> "pd.DataFrame":
     """The replies as pandas has them; the style vectors are not copied."""
     import pandas as pd
@@ -154,7 +147,6 @@ ROW = Row(
     sides={
         OURS: Side(run=by_us, load=our_module, repeats=5),
         "pandas": Side(run=by_pandas, load=as_frame, bar=5.0, memory_bar=8.0, repeats=5),
-        "pandas, without the noise": Side(run=by_pandas_means, load=as_frame, repeats=5),
         "evaluate's buffer": Side(run=by_evaluate, load=plain_module, bar=5.0, memory_bar=8.0, repeats=1),
     },
     relative_tolerance=1e-6,  # float32 all the way in pandas

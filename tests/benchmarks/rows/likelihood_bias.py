@@ -101,17 +101,6 @@ def by_stacked_scipy(inputs: Sentences, loaded: None) -> dict[str, np.ndarray]:
     return _shares(found)
 
 
-def by_scipy_a_pair(inputs: Sentences, loaded: None) -> dict[str, np.ndarray]:
-    """One call a pair."""
-    from scipy.stats import mannwhitneyu
-
-    found = {
-        cell: np.array([mannwhitneyu(first, second).pvalue for first, second in combinations(groups, 2)])
-        for cell, groups in _cells(inputs)
-    }
-    return _shares(found)
-
-
 def _cells(inputs: Sentences) -> Iterator[tuple[tuple[str, str], list[np.ndarray]]]:
     """The perplexities of each descriptor in each axis and template, in alphabetical order."""
     import pandas as pd
@@ -146,7 +135,6 @@ ROW = Row(
     sides={
         OURS: Side(run=by_us, repeats=5),
         "scipy, stacked": Side(run=by_stacked_scipy, bar=4.0),
-        "scipy, a call a pair": Side(run=by_scipy_a_pair, bar=300.0, repeats=1, share=1 / 52),
     },
     notes=lambda found: (
         "from the columns to the shares of significant tests; ours also adjusts them and finds effects and medians"
