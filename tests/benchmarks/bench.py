@@ -27,9 +27,7 @@ from tests.benchmarks.row import OURS, Row
 from tests.benchmarks.run_side import load_row
 
 ROWS = sorted(path.stem for path in (Path(__file__).parent / "rows").glob("*.py") if path.stem != "__init__")
-PACKAGES = (
-    *("torch", "transformers", "datasets", "evaluate", "lm_eval", "numpy", "pandas", "pyarrow", "scipy"),
-)
+PACKAGES = (*("torch", "transformers", "datasets", "evaluate", "lm_eval", "numpy", "pandas", "pyarrow", "scipy"),)
 MEGABYTE = 1e6
 LEAST_MEMORY = 1e6  # bytes: what is below is not told apart from none
 
