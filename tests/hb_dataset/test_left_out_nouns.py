@@ -231,12 +231,9 @@ def test_a_pair_is_left_out_where_one_of_its_terms_is():
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("{axis: agee, nouns: [kid], because: same}", "axis 'agee' does not exist; did you mean 'age'?"),
         ("{terms: [teen], nouns: [kid], because: same}", "names buckets or terms without their axis; write `axis`"),
         ("{axis: age, because: same}", "entry names no noun; write `nouns:`, `noun_buckets:` or `noun_genders:`"),
         ("{axis: age, nouns: [kidd], because: same}", "noun 'kidd' is not in nouns.yaml; did you mean 'kid'?"),
-        ("{axis: age, noun_buckets: [chld], because: same}", "noun bucket 'chld' is not in nouns.yaml; did you mean"),
-        ("{axis: age, noun_genders: [femal], because: same}", "noun gender 'femal' is not in nouns.yaml; did you mean"),
         ("{axis: age, template_buckets: [hate], because: same}", "template bucket 'hate' is not in templates.yaml;"),
     ],
 )

@@ -1,10 +1,9 @@
-"""Any file of a vocabulary is read or reported. `-m long` tries many more."""
+"""Any file of a vocabulary is read or reported."""
 
 import re
 import shutil
 from dataclasses import fields
 
-import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,13 +35,7 @@ FILES = {
     LEFT_OUT_FILE: b"pairs:\n  - axis: mood\n    because: same\n    terms: [cheerful]\n    other_axis: way\n",
     LEFT_OUT_NOUNS_FILE: b"combinations:\n  - axis: mood\n    terms: [cheerful]\n    nouns: [kid]\n    because: same\n",
 }
-
-
-def depths(quick, deep):
-    """A test's settings, with so many examples: always the same ones, or (`-m long`) many of each time."""
-    always = settings(max_examples=quick, derandomize=True, deadline=None, database=None)
-    thorough = settings(max_examples=deep, deadline=None)
-    return pytest.mark.parametrize("depth", [always, pytest.param(thorough, marks=pytest.mark.long)], ids=["", "deep"])
+ALWAYS = settings(max_examples=200, derandomize=True, deadline=None, database=None)
 
 
 def write_files(folder, files):
@@ -51,9 +44,6 @@ def write_files(folder, files):
     for name, content in files.items():
         (folder / name).write_bytes(content)
     return folder
-
-
-# --- reading vocabularies ---------------------------------------------------------------------------------------------
 
 
 def read_or_faults(folder, files):
@@ -76,28 +66,14 @@ def check_faults(message, faults, files):
     assert message.splitlines()[1:] == [f"  {fault.file}:{fault.line}: {fault.message}" for fault in faults]
 
 
-@depths(150, 5000)
-def test_any_bytes_are_read_or_reported(depth, tmp_path):
-    letters = st.sampled_from([*b"axis: terms\n  -'\"{}[]&*!|>%@`#,?:\t\r\0", 0xE9, 0xEF, 0xBB, 0xBF, 0xC2, 0x85, 0xFF])
-    content = st.one_of(st.binary(max_size=60), st.lists(letters, max_size=80).map(bytes))
-
-    @depth
-    @given(st.sampled_from(sorted(FILES)), content)
-    def check(name, content):
-        read_or_faults(tmp_path / "v", {**FILES, name: content})
-
-    check()
-
-
-@depths(250, 4000)
-def test_a_vocabulary_with_a_slip_is_read_or_reported(depth, tmp_path):
+def test_a_vocabulary_with_a_slip_is_read_or_reported(tmp_path):
     signs = "&a |*a|!!int |null|- |? |---\n|terms:|term: |<<: |\u00a0|\u2028|\\u2028|\x85"
     pieces = st.sampled_from(
         [b"", *(bytes([byte]) for byte in b"\n -:'\"\t{}[]|\x00\xff"), *map(str.encode, signs.split("|"))]
     )
     slips = st.lists(st.tuples(st.integers(0, 80), st.integers(0, 6), pieces), min_size=1, max_size=3)
 
-    @depth
+    @ALWAYS
     @given(st.sampled_from(sorted(FILES)), slips)
     def check(name, slips):
         content = FILES[name]
@@ -108,8 +84,7 @@ def test_a_vocabulary_with_a_slip_is_read_or_reported(depth, tmp_path):
     check()
 
 
-@depths(200, 5000)
-def test_any_tree_of_lists_and_mappings_is_read_or_reported(depth, tmp_path):
+def test_any_tree_of_lists_and_mappings_is_read_or_reported(tmp_path):
     kinds = (Descriptor, PersonNoun, Template, AdjectiveClass, LeftOutPair, LeftOutNoun)
     names = {field.name for kind in kinds for field in fields(kind)}
     keys = st.sampled_from(sorted(names | {"nouns", "templates", "classes", "pairs", "combinations", ""}))
@@ -128,7 +103,7 @@ def test_any_tree_of_lists_and_mappings_is_read_or_reported(depth, tmp_path):
     lists = {"terms": "mood.yaml", "nouns": NOUNS_FILE, "templates": TEMPLATES_FILE, "classes": ADJECTIVE_ORDER_FILE}
     lists |= {"pairs": LEFT_OUT_FILE, "combinations": LEFT_OUT_NOUNS_FILE}
 
-    @depth
+    @ALWAYS
     @given(
         st.sampled_from(sorted(lists)), st.lists(st.dictionaries(keys, trees, max_size=4) | trees, max_size=4), trees
     )

@@ -7,11 +7,9 @@ from datasets import Dataset
 from transformers import AutoTokenizer
 
 from hb_metrics.inference.models.bias_tags import read_bias_tuning
-from hb_train import tune
 from hb_train.tune import main as tune_main
 from hb_train.tuning.kto import ReplyKTOTrainer, kto_rows
 from tests.hb_train.conftest import (
-    TRAINERS,
     WARNINGS_OF_TRL,
     few_steps,
     labels_by_hand,
@@ -146,13 +144,6 @@ def test_the_reference_is_the_model_before(model, rows, tmp_path):
     assert not {name for name in changed if "layers" not in name and ".h." not in name}
 
 
-def test_two_processes_tune(model, rows, forked_programs, tmp_path):
-    options = options_for(model, rows, tmp_path / "model", "--method", "kto", *few_steps(rate="1e-2"))
-    forked_programs.run_two("hb_train.tune", [*options, "--per_device_train_batch_size", "2"], TRAINERS)
-    curve = read_bias_tuning(str(tmp_path / "model")).training["validation_loss"]
-    assert curve[-1]["loss"] < curve[0]["loss"]
-
-
 def test_what_does_not_go_with_the_method_is_rejected(model, rows, save_small_model, tmp_path):
     def rejected(message, *options, rows=rows, model=model):
         with pytest.raises(SystemExit, match=message):
@@ -166,13 +157,3 @@ def test_what_does_not_go_with_the_method_is_rejected(model, rows, save_small_mo
     tokenizer = AutoTokenizer.from_pretrained(blenderbot)
     one = labels_by_hand(tmp_path / "one", tokenizer, "blenderbot", is_encoder_decoder=True)
     rejected("is encoder-decoder; set a model that is causal", "--method", "kto", rows=one, model=blenderbot)
-
-
-def test_a_config_names_the_method(tmp_path):
-    config = tmp_path / "options.yaml"
-    config.write_text("method: kto\nundesirable_weight: 3.0\n", encoding="utf-8")
-    arguments, training_args, _ = tune.parse_options(
-        ["--config", str(config), "--output_dir", str(tmp_path / "model"), "--bf16", "false"]
-    )
-    assert arguments.method == "kto"
-    assert training_args.undesirable_weight == 3
