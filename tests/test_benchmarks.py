@@ -15,7 +15,6 @@ from tests.benchmarks.run_side import load_row
 
 FRACTION = 0.002
 FRACTIONS = {  # where that much takes long, or is too little for what is found
-    "full_gen_bias": 0.02,
     "perplexity_embedded": 0.001,
     "perplexity_terms": 0.001,
 }

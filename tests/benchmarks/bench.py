@@ -1,4 +1,4 @@
-"""Measures us beside our peers: the same inputs, the same results, then time and memory.
+"""Measures us beside our peers: the same inputs, the same results, then time.
 
     make bench                        all rows
     make bench ROW=likelihood_bias    one of them
@@ -28,15 +28,12 @@ from tests.benchmarks.run_side import load_row
 
 ROWS = sorted(path.stem for path in (Path(__file__).parent / "rows").glob("*.py") if path.stem != "__init__")
 PACKAGES = (*("torch", "transformers", "datasets", "evaluate", "lm_eval", "numpy", "pandas", "pyarrow", "scipy"),)
-MEGABYTE = 1e6
-LEAST_MEMORY = 1e6  # bytes: what is below is not told apart from none
 
 
 class Measured(NamedTuple):
-    """A side at one size: the seconds of each repeat, the median of the peak bytes, and the results."""
+    """A side at one size: the seconds of each repeat, and the results."""
 
     seconds: list[float]
-    memory: float | None
     work: int
     notes: str
     found: dict[str, np.ndarray]
@@ -85,10 +82,8 @@ def measure_row(name: str, row: Row) -> dict[str, Any]:
         "sides": {
             side: {
                 "seconds": measured.seconds,
-                "memory": measured.memory,
                 "share": row.sides[side].share,
                 "bar": row.sides[side].bar,
-                "memory_bar": row.sides[side].memory_bar,
             }
             for side, measured in sides.items()
         },
@@ -128,8 +123,7 @@ def _read(path: Path) -> Measured:
     with np.load(path) as kept:
         measured = json.loads(str(kept["measured"]))
         found = {key.removeprefix("found_"): kept[key] for key in kept.files if key != "measured"}
-    memory = None if None in measured["memory"] else median(measured["memory"])
-    return Measured(measured["seconds"], memory, measured["work"], measured["notes"], found)
+    return Measured(measured["seconds"], measured["work"], measured["notes"], found)
 
 
 def _scaled(measured: Measured, share: float) -> Measured:
@@ -160,8 +154,8 @@ def _check_equal(
 def markdown(results: Sequence[Mapping[str, Any]]) -> str:
     """The table of all rows, with what it was measured on."""
     lines = [
-        "| work | side | median s (lowest–highest) | times ours | bar | peak memory MB |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
+        "| work | side | median s (lowest–highest) | times ours | bar |",
+        "| --- | --- | ---: | ---: | ---: |",
     ]
     for result in results:
         lines += table_lines(result)
@@ -185,13 +179,9 @@ def table_lines(result: Mapping[str, Any]) -> list[str]:
         if name != OURS:
             times = median(seconds) / median(ours["seconds"])
             ratio, bar = _times(times, side["bar"]), "" if side["bar"] is None else f"≥ {side['bar']:g}"
-        memory = "–" if side["memory"] is None else f"{max(side['memory'], 0) / MEGABYTE:,.0f}"
-        if name != OURS and side["memory_bar"] is not None:
-            less = side["memory"] / max(ours["memory"], LEAST_MEMORY)
-            memory += f" ({_times(less, side['memory_bar'])}, bar ≥ {side['memory_bar']:g})"
         mark = "†" if side["share"] < 1 else ""
         title = f"{result['title']} ({result['work']:,} {result['unit']})" if number == 0 else ""
-        lines.append(f"| {title} | {name}{mark} | {spread} | {ratio} | {bar} | {memory} |")
+        lines.append(f"| {title} | {name}{mark} | {spread} | {ratio} | {bar} |")
     return lines
 
 

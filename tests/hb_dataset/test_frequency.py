@@ -252,15 +252,6 @@ def test_nested_columns(suffix, tmp_path, capsys):
     assert "cannot write --output" in fails(capsys, path, "--output", tmp_path)
 
 
-def test_values_of_several_types_are_read_as_json(tmp_path, capsys):
-    parts = [{"type": "text", "text": "a\nblind man"}, {"type": "blind", "size": 5}]
-    rows = [{"messages": [{"content": "one\nblind"}]}, {"messages": [{"content": parts}, {"content": None}]}]
-    path = write_lines(tmp_path / "a.jsonl", rows)
-
-    assert run(capsys, path, "--columns", "messages.content")[0] == {"blind": 3}
-    assert run(capsys, path, "--columns", "messages.content.text")[0] == {"blind": 1}
-
-
 def test_a_folder_and_its_splits(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = Path("csv")  # also the name of a reader of `datasets`

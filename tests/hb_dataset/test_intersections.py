@@ -125,28 +125,17 @@ def test_a_pair_is_named_by_both_axes_and_terms(pairs):
 
 MUST_NOT = """
 sexual_orientation/queer + gender_and_sex/queer | sexual_orientation/LGBTQ+ + gender_and_sex/LGBT
-sexual_orientation/gay + gender_and_sex/LGBT | characteristics/stateless + nationality/American
 ability/barren + characteristics/who is expecting | characteristics/active + political_ideologies/Democrat
-characteristics/homeless + socioeconomic_class/wealthy | age/20-year-old + cultural/Boomer
 age/teen + cultural/Millennial | age/teen + body_type/sexy
-characteristics/foreign-born + nationality/American-Born Chinese | religion/Muslim + nonce/blicket
 race_ethnicity/American Indian + nationality/Indian | political_ideologies/moderate + gender_and_sex/endosex
-body_type/pretty + age/old | body_type/strong + political_ideologies/Democrat
-cultural/country + socioeconomic_class/rich | sexual_orientation/pan + race_ethnicity/Asian
 political_ideologies/nationalist + race_ethnicity/white | socioeconomic_class/poor + ability/disabled
-characteristics/native + nationality/American | age/retired + sexual_orientation/lesbian
-age/80-year-old + characteristics/in the Army | age/elderly + characteristics/pregnant
 age/teen + socioeconomic_class/with a PhD | gender_and_sex/trans femme + body_type/bearded
-characteristics/refugee + race_ethnicity/Native American
 """
 MUST = """
 age/60-year-old + cultural/Gen-X | age/70-year-old + cultural/Boomer
 gender_and_sex/trans male + characteristics/pregnant | sexual_orientation/straight + gender_and_sex/queer
 characteristics/homeless + socioeconomic_class/with a PhD | ability/paraplegic + characteristics/athletic
-race_ethnicity/Black + body_type/light-skinned | political_ideologies/moderate + socioeconomic_class/with a PhD
-body_type/pretty + ability/with a lisp | socioeconomic_class/poor + race_ethnicity/Black
 gender_and_sex/nonbinary + sexual_orientation/lesbian | gender_and_sex/trans + age/teen
-sexual_orientation/gay + age/teen | age/young + characteristics/professional
 """
 
 

@@ -109,8 +109,6 @@ def test_the_data_loads_with_its_pairs_sizes_and_perplexities(bias_type, t):
 @pytest.mark.parametrize(
     ("bias_type", "share", "share_of_all"),
     [
-        pytest.param("gender", 0.95, 0.95, marks=pytest.mark.long),
-        pytest.param("race", 0.90, 0.90, marks=pytest.mark.long),
         ("religion1", 0.63, 0.84),
     ],
 )

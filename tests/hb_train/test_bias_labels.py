@@ -4,10 +4,7 @@ import json
 import shutil
 from copy import deepcopy
 from functools import partial
-from pathlib import Path
-from uuid import uuid4
 
-import huggingface_hub.constants
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -419,24 +416,3 @@ def test_a_model_that_moved_is_found_and_another_is_refused(measured, labelled, 
     config = json.loads((tmp_path / "moved" / "config.json").read_text())
     (tmp_path / "moved" / "config.json").write_text(json.dumps({**config, "resid_pdrop": 0.5}))
     refused(run, "did not give these replies", tmp_path, model=str(tmp_path / "moved"))
-
-
-def test_a_model_of_the_hub_is_read_as_it_was_then(measured, labelled, tmp_path):
-    """Its main branch has moved on since it was measured."""
-    name, commits = f"model-{uuid4().hex}", ("0123456789abcdef0123456789abcdef01234567", "f" * 40)
-    repository = Path(huggingface_hub.constants.HF_HUB_CACHE) / f"models--tests--{name}"
-
-    def of_hub(results):
-        results["run"]["model"]["digest"] = commits[0]
-        results["run"]["settings"]["model"] = f"tests/{name}"
-
-    run = altered(measured("plain"), tmp_path / "run", change=of_hub)
-    try:  # as two downloads would have left it
-        for commit in commits:
-            shutil.copytree(measured("plain").parent / "model", repository / "snapshots" / commit)
-        (repository / "refs").mkdir()
-        (repository / "refs" / "main").write_text(commits[1])
-        label(arguments(run, tmp_path / "labels"))
-    finally:
-        shutil.rmtree(repository)
-    assert rows_of(tmp_path / "labels") == rows_of(labelled("plain"))

@@ -3,19 +3,17 @@
 import numpy as np
 import pytest
 import torch
-from datasets import Dataset
 from transformers import AutoTokenizer
 
 from hb_metrics.inference.models.bias_tags import read_bias_tuning
 from hb_train.tune import main as tune_main
-from hb_train.tuning.kto import ReplyKTOTrainer, kto_rows
+from hb_train.tuning.kto import ReplyKTOTrainer
 from tests.hb_train.conftest import (
     WARNINGS_OF_TRL,
     few_steps,
     labels_by_hand,
     measured,
     options_for,
-    same,
     sympathy,
     weights,
 )
@@ -49,18 +47,6 @@ def tuned(model, rows, folder, *options):
     """The record of a short tuning."""
     tune_main(options_for(model, rows, folder, "--method", "kto", *few_steps(rate="1e-2"), *options))
     return read_bias_tuning(str(folder))
-
-
-def test_rows_are_each_reply_after_its_prompt_without_the_tag():
-    rows = Dataset.from_dict({"tag": ["bias", "no_bias"]})
-    encoded = Dataset.from_dict({"input_ids": [[1, 2, 3], [4, 5]], "labels": [[-100, 2, 3], [-100, 5]]})
-    assert kto_rows(rows, encoded, "train").to_dict() == {
-        "prompt_ids": [[1], [4]],
-        "completion_ids": [[2, 3], [5]],
-        "label": [False, True],
-    }
-    with pytest.raises(ValueError, match="all 1 replies of train are tagged 'bias'"):
-        kto_rows(rows.select([0]), encoded.select([0]), "train")
 
 
 def test_the_model_learns_replies_after_the_contexts_it_gets(model, rows, tmp_path, monkeypatch):
@@ -102,27 +88,6 @@ def test_the_model_learns_replies_after_the_contexts_it_gets(model, rows, tmp_pa
         assert [reply for _, reply in other] == [own[index - 1][1] for index in range(len(own))]
     assert record.training["desirable_weight"] == 1
     assert record.training["undesirable_weight"] == 0.5  # 8 of 12 rows are not wanted
-
-
-def test_it_resumes_to_the_same_weights(model, rows, tmp_path):
-    def run(name, *options):
-        record = tuned(model, rows, tmp_path / name, "--save_total_limit", "3", *options)
-        return weights(tmp_path / name), record
-
-    first, record = run("first")
-    other, _ = run("other", "--seed", "1")
-    assert not same(first, other)
-    assert (record.tag, record.method) == (None, "kto")
-    curve = {entry["step"]: entry["loss"] for entry in record.training["validation_loss"]}
-    assert record.training["best_validation_loss"] == min(curve.values()) < curve[0]
-
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    (broken / "run.json").write_bytes((tmp_path / "first" / "run.json").read_bytes())
-    (tmp_path / "first" / "checkpoint-2").rename(broken / "checkpoint-2")
-    resumed, resumed_record = run("broken")
-    assert same(first, resumed)
-    assert resumed_record == record
 
 
 def test_the_reference_is_the_model_before(model, rows, tmp_path):

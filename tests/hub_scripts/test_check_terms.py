@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hb_dataset.versions import frozen_versions, version_folder
 from hub_scripts.check_terms import check, main
 from hub_scripts.folder_checks import frozen_faults
-from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling, same_in_other_words
+from hub_scripts.near_terms import one_edit_apart
 from hub_scripts.term_english import sound_articles
 from hub_scripts.term_entries import AgainstError
 from hub_scripts.term_report import as_text
@@ -478,26 +478,6 @@ def test_what_is_no_revision_is_refused_with_what_to_give(git, revision, message
 
 
 # --- near terms and sounds --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "kinds"),
-    [
-        ("wheelchair user", "wheelchair-user", "spelling words"),
-        ("Wheelchair Users", "wheelchair-user", "spelling words edit"),
-        ("who uses a wheelchair", "wheelchair-user", "words"),
-        ("Deaf", "who is deaf", "words"),
-        ("Indian-American", "American Indian", ""),
-        ("with kids", "without kids", ""),
-        ("gray-eyed", "grey-eyed", "edit"),
-        ("vietnamees", "Vietnamese", "edit"),
-        ("fat", "fit", ""),
-    ],
-)
-def test_near_terms(one, other, kinds):
-    tests = {"spelling": same_but_for_spelling, "words": same_in_other_words, "edit": one_edit_apart}
-    for first, second in ((one, other), (other, one)):
-        assert [name for name, near in tests.items() if near(first, second)] == kinds.split()
 
 
 def edits(word):

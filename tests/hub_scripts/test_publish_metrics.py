@@ -220,22 +220,3 @@ def test_a_published_metric_loads_from_the_hub(maintainer, tmp_path, capsys):
     assert 'evaluate.load("ORG/full_gen_bias")' in printed
     result = json.loads(run_python("-c", WITHOUT_OURS + LOAD_AND_COMPUTE, folder=tmp_path, **maintainer.environment()))
     assert result["full_gen_bias"] == pytest.approx(125.0)
-
-
-def test_only_a_space_whose_files_differ_gets_a_commit(maintainer, capsys, monkeypatch):
-    main(["--org", "ORG"])
-    spaces = {name: maintainer.repo("space", f"ORG/{name}") for name in NAMES}
-    commits = {}
-    for name, space in spaces.items():
-        assert space.files() == space_files(METRICS_DIR / name, "ORG")
-        commits[name] = space.at().oid
-    spaces["offensiveness"].commit({"theirs.md": b"Theirs.", "app.py": b"By hand."})
-    capsys.readouterr()
-    with pytest.raises(SystemExit, match=r"space ORG/offensiveness holds files .*: app\.py\. Nothing"):
-        main(["--org", "ORG"])
-    main(["--org", "ORG", "--among_other_files"])
-    assert spaces["offensiveness"].files() == space_files(METRICS_DIR / "offensiveness", "ORG") | {
-        "theirs.md": b"Theirs."
-    }
-    del commits["offensiveness"]
-    assert {name: spaces[name].at().oid for name in commits} == commits
