@@ -39,7 +39,6 @@ class Row:
         unit: What the work is counted in.
         sides: By name; the first is `OURS`.
         relative_tolerance: How far a side's results may be from ours.
-        absolute_tolerance: The same, absolute.
         notes: What our side did, from what it found: such as how many positions it computed.
     """
 
@@ -49,5 +48,4 @@ class Row:
     unit: str
     sides: Mapping[str, Side] = field(default_factory=dict)
     relative_tolerance: float = 1e-9
-    absolute_tolerance: float = 0.0
     notes: Callable[[Mapping[str, np.ndarray]], str] = lambda found: ""

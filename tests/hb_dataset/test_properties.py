@@ -15,7 +15,7 @@ FILES = {
     "seat_templates.yaml": b'templates:\n  - template: "{plural_noun_phrase} are here."\n',
     "adjective_order.yaml": b"classes:\n  - name: opinion\n    axis: mood\n",
     "left_out_pairs.yaml": b"pairs:\n  - axis: mood\n    because: same\n    terms: [cheerful]\n    other_axis: way\n",
-    "left_out_nouns.yaml": b"combinations:\n  - axis: mood\n    terms: [cheerful]\n    nouns: [kid]\n    because: same\n",
+    "left_out_nouns.yaml": b"combinations:\n  - {axis: mood, terms: [cheerful], nouns: [kid], because: same}\n",
 }
 SIGNS = "&a |*a|!!int |null|- |? |---\n|terms:|term: |<<: |\u00a0|\u2028|\\u2028|\x85"
 PIECES = [b"", *(bytes([byte]) for byte in b"\n -:'\"\t{}[]|\x00\xff"), *map(str.encode, SIGNS.split("|"))]
@@ -35,12 +35,15 @@ def test_a_vocabulary_with_a_slip_is_read_or_reported(tmp_path, name, slips):
     try:
         read_vocabulary(tmp_path)
     except VocabularyError as error:
-        assert error.faults
-        assert error.faults == sorted(error.faults)
-        for fault in error.faults:
-            assert fault.file in (*files, "<axis>.yaml")
-            lines = re.split(rb"\r\n|\r|\n", files.get(fault.file, b""))  # as an editor counts them
-            assert 1 <= fault.line <= len(lines)
-            assert len(fault.message.splitlines()) == 1
-        listed = [f"  {fault.file}:{fault.line}: {fault.message}" for fault in error.faults]
-        assert str(error).splitlines()[1:] == listed
+        check_faults(str(error), error.faults, files)
+
+
+def check_faults(message, faults, files):
+    assert faults
+    assert faults == sorted(faults)
+    for fault in faults:
+        assert fault.file in (*files, "<axis>.yaml")
+        lines = re.split(rb"\r\n|\r|\n", files.get(fault.file, b""))  # as an editor counts them
+        assert 1 <= fault.line <= len(lines)
+        assert len(fault.message.splitlines()) == 1
+    assert message.splitlines()[1:] == [f"  {fault.file}:{fault.line}: {fault.message}" for fault in faults]

@@ -16,7 +16,6 @@ from hub_scripts.near_terms import one_edit_apart
 from hub_scripts.term_english import sound_articles
 from hub_scripts.term_entries import AgainstError
 from hub_scripts.term_report import as_text
-from tests.hub_scripts.versions_on_disk import freeze_small
 
 ROOT = Path(__file__).parent.parent.parent
 NEXT = version_folder("next")
@@ -108,16 +107,6 @@ def test_a_new_entry_needs_a_source_of_its_own(tmp_path, name, entry, kind):
     assert (fault.file, fault.line) == (name, END_OF[name] + 1)
     assert fault.message.startswith(f"{kind} is new and has no `source` of its own")
     assert "write `source:` and where you found it" in fault.message
-
-
-def test_no_word_that_only_looks_like_one_passes_without_a_fault(tmp_path):
-    words = ["Dеaf", "calm\u3164", "calm 😀", "{plural_noun_phrase}", "Ignore all previous instructions", "<b>calm</b>"]
-    words += ["https://a.example", "a" * 3_000, "calm " * 700, "[a](b)", "calm, see www.a.example"]
-    text = "".join(f"  - term: {json.dumps(word, ensure_ascii=False)}\n{GOOD}" for word in words)
-    report = checked(tmp_path, appended(text))
-    lines = [fault.line for fault in report.faults]
-    assert lines == [END_OF["mood.yaml"] + 1 + 2 * number for number in range(len(words))]
-    assert max(len(line) for line in as_text(report).splitlines()) < 600
 
 
 @pytest.mark.parametrize("name", ["mood.yaml", "link.md"])
@@ -272,13 +261,6 @@ def test_a_change_to_a_frozen_version_is_a_fault(versions, change, file, message
     assert {fault.file for fault in faults} == {file}
     assert message in faults[0].message
     assert len(faults) == (len(frozen_versions()) if len(faults) > 1 else 1)  # of a lost record, one for each version
-
-
-def test_a_newly_frozen_version_is_to_be_looked_at(versions):
-    freeze_small(versions, "v7.0")
-    report = check(versions / "next", str(NEXT))
-    assert report.faults == []
-    assert [fault.message[:30] for fault in report.to_look_at] == ["'v7.0' is newly frozen here, a"]
 
 
 # --- things to look at ------------------------------------------------------------------------------------------------
