@@ -96,19 +96,6 @@ def test_articles_of_next_follow_the_sound():
             assert noun_phrase(descriptor, vocabulary.nouns[0]) == f"{article} {descriptor.term} woman"
 
 
-def test_next_has_nouns_for_non_binary_people():
-    nouns = {noun.noun: noun for noun in read_version(NEXT).nouns if noun.gender == "non-binary"}
-    assert {noun.noun: noun.plural for noun in nouns.values()} == {
-        "enby": "enbies",
-        "demiboy": "demiboys",
-        "demigirl": "demigirls",
-    }
-    deaf = Descriptor(axis="ability", term="Deaf")
-    assert noun_phrase(deaf, nouns["enby"]) == "a Deaf enby"
-    assert noun_phrase(None, nouns["enby"]) == "an enby"
-    assert not agrees(Descriptor(axis="race_ethnicity", term="Latina", gender="female"), nouns["enby"])
-
-
 def test_no_term_takes_the_noun_that_is_the_same_word():
     enby = Descriptor(axis="gender_and_sex", term="enby")
     assert not agrees(enby, PersonNoun(noun="enby", plural="enbies", gender="non-binary"))

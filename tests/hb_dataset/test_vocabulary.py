@@ -78,7 +78,7 @@ TERM_FAULTS = {
     "article after the noun": (
         "  - term: with joy\n    bucket: after_the_noun\n    article: a\n",
         1,
-        "'with joy' follows the noun, so that it has no article of its own; remove `article`",
+        "follows the noun, so it has no article; remove `article`",
     ),
     "noun of its gender": (
         "  - term: calm\n    gender: male\n",
@@ -201,9 +201,7 @@ def test_all_faults_are_reported_at_once_in_the_order_of_their_lines(tmp_path):
     all_faults = faults(
         tmp_path,
         {
-            **appended("mood.yaml", "  - term: calm \n    prefrence: reviewed\n  - term:\n  - term: cheerful\n"),
-            **appended("nouns.yaml", "  - noun: man\n"),
-            **appended("templates.yaml", "  - template: I know you.\n  - template: I know {noun}.\n"),
+            **appended("mood.yaml", "  - term: calm \n    prefrence: reviewed\n  - term:\n"),
             "way.yaml": "axis: ways\nterms:\n  - term: with a hat\n    bucket: after_the_noun\n    gender: male\n",
             "todo.txt": "",
         },
@@ -211,10 +209,6 @@ def test_all_faults_are_reported_at_once_in_the_order_of_their_lines(tmp_path):
     assert [(fault.file, fault.line) for fault in all_faults] == [
         ("mood.yaml", 6),
         ("mood.yaml", 7),
-        ("mood.yaml", 8),
-        ("nouns.yaml", 7),
-        ("templates.yaml", 3),
-        ("templates.yaml", 4),
         ("todo.txt", 1),
         ("way.yaml", 1),
         ("way.yaml", 3),

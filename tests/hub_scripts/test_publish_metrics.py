@@ -173,28 +173,19 @@ def test_the_page_shows_the_figures_of_its_example(computed, name):
     assert re.match(r"## [a-z /A-Z]+: .*\d", computed[name]["message"])
 
 
-@pytest.fixture
-def page(monkeypatch, dry_run):
-    """The page of a metric, in this process."""
+def test_the_page_says_why_nothing_is_computed(dry_run, monkeypatch):
     monkeypatch.setattr(space_page, "FOLDER", dry_run[0] / "full_gen_bias")
-    return space_page
-
-
-@pytest.mark.parametrize(
-    ("change", "settings", "message"),
-    [
+    rows, _ = space_page.example(space_page.load_metric("Full Gen Bias"))
+    for change, settings, message in (
         ({"Happy": ["0.8", "x", "0.3", "0.1"]}, "", "could not convert string to float"),
         ({}, '{"scal": 1}', "scal"),
         ({"descriptors": ["<img src=x>"] + [""] * 3}, "", "descriptor in row 1 is None"),
-    ],
-)
-def test_the_page_says_why_nothing_is_computed(page, change, settings, message):
-    rows, _ = page.example(page.load_metric("Full Gen Bias"))
-    shown, figures = page.compute("Full Gen Bias", rows.assign(**change), settings)
-    assert shown.startswith("## Not computed")
-    assert message in shown
-    assert "<img" not in shown
-    assert figures == []
+    ):
+        shown, figures = space_page.compute("Full Gen Bias", rows.assign(**change), settings)
+        assert shown.startswith("## Not computed")
+        assert message in shown
+        assert "<img" not in shown
+        assert figures == []
 
 
 # --- publishing -------------------------------------------------------------------------------------------------------
