@@ -18,7 +18,6 @@ from hub_scripts.term_entries import AgainstError
 from hub_scripts.term_report import as_text
 
 ROOT = Path(__file__).parent.parent.parent
-NEXT = version_folder("next")
 V1 = version_folder("v1.0")
 
 # A small vocabulary without a fault. What a test appends to a file starts at the line after its last.
