@@ -36,7 +36,6 @@ from hb_metrics.runs.run_folder import (
     STYLES,
     hold_folder,
 )
-
 from tests.hb_metrics.conftest import write_vocabulary
 
 ROOT = Path(__file__).parents[2]

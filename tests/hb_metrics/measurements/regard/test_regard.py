@@ -139,9 +139,7 @@ def test_options_that_will_not_do_are_refused(options, message):
         groups_and_pairs(asked(**options))
 
 
-def test_a_paraphraser_writes_prompts_and_losses_are_counted(
-    saved_llama, get_small_model, tmp_path, monkeypatch
-):
+def test_a_paraphraser_writes_prompts_and_losses_are_counted(saved_llama, get_small_model, tmp_path, monkeypatch):
     """This one has random weights and loses everything, so that the fixed prompts are left."""
     monkeypatch.setattr(paraphrases, "MAX_NEW_TOKENS", 8)
     monkeypatch.setattr(paraphrases, "_targets_of", lambda prompt: [("present", "(S )"), ("emphatic", "(S )")])
