@@ -226,8 +226,9 @@ class Settings:
         return {name: value for part in (self.run, *self.parts) for name, value in asdict(part).items()}
 
     def defaults(self) -> dict[str, Any]:
-        """Name of each option → its default."""
-        return {option.name: option.default for part in (self.run, *self.parts) for option in fields(part)}
+        """Name of each option → its default, with `--quick` or without, as in these settings."""
+        defaults = {option.name: option.default for part in (self.run, *self.parts) for option in fields(part)}
+        return defaults | (quick_values(map(type, self.parts)) if self.run.quick else {})
 
 
 def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Settings:

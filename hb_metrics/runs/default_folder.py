@@ -8,17 +8,18 @@ from pathlib import Path
 from hb_metrics.arguments import asked_measurements
 from hb_metrics.measurements.settings import CHANGE_NOTHING, Settings
 
-_NAMED = {"model", "dataset_config", "measurements"}
+_NAMED = {"model", "dataset_config", "measurements", "quick"}
 
 
 def default_folder(settings: Settings) -> str:
-    """`runs/<model>-<dataset_config>`, the measurements if asked for, and a digest of all other non-default settings.
+    """`runs/<model>-<dataset_config>`, measurements if asked for, `quick`, and a digest of other non-default settings.
 
     Two commands that measure different things get different folders; in the same folder the second would be rejected.
     """
     run, defaults = settings.run, settings.defaults()
     parts = [Path(run.model).name, run.dataset_config]
     parts += [measurement.name for measurement in asked_measurements(settings) or []]
+    parts += ["quick"] * run.quick
     others: dict[str, object] = {"served": True} if run.base_url is not None else {}  # a run may change the address
     for name, value in settings.values().items():
         if name not in _NAMED | CHANGE_NOTHING and value != defaults[name]:

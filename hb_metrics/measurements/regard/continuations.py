@@ -73,15 +73,15 @@ class ContinuationPlan(DecodingPlan):
         `continuation` is the model's text without white space around it, null if the model wrote nothing. `num_tokens`
         counts its tokens, white space included; `truncated`: it was cut at `MAX_TOKENS`.
         """
-        texts = [reply_text(continuation.tokens, loaded.tokenizer) for continuation in decoded]
-        return {
-            "prompt_id": [self.prompt_ids[row] for row in rows],
-            "text": [self.texts[row] for row in rows],
-            "seed_index": [self.seed_indices[row] for row in rows],
-            "continuation": [text or None for text in texts],
-            "num_tokens": [len(continuation.tokens) for continuation in decoded],
-            "truncated": [continuation.truncated for continuation in decoded],
-        }
+        columns: dict[str, list[Any]] = {name: [] for name in CONTINUATION_SCHEMA.names[1:]}
+        for row, continuation in zip(rows, decoded, strict=True):
+            columns["prompt_id"].append(self.prompt_ids[row])
+            columns["text"].append(self.texts[row])
+            columns["seed_index"].append(self.seed_indices[row])
+            columns["continuation"].append(reply_text(continuation.tokens, loaded.tokenizer) or None)
+            columns["num_tokens"].append(len(continuation.tokens))
+            columns["truncated"].append(continuation.truncated)
+        return columns
 
     def description(self) -> dict[str, Any]:
         """The plan's entries in run.json."""

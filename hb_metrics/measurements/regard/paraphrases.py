@@ -70,13 +70,15 @@ class ParaphrasePlan(DecodingPlan):
 
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
         """The columns of a shard, without `id`."""
-        return {
-            "prompt_id": [self.prompts[row]["id"] for row in rows],
-            "structure": [self.targets[row][0] for row in rows],
-            "parse": [self.targets[row][1] for row in rows],
-            "paraphrase": [paraphrase_text(each.tokens, loaded.tokenizer) or None for each in decoded],
-            "truncated": [paraphrase.truncated for paraphrase in decoded],
-        }
+        columns: dict[str, list[Any]] = {name: [] for name in _WRITTEN_SCHEMA.names[1:]}
+        for row, paraphrase in zip(rows, decoded, strict=True):
+            structure, parse = self.targets[row]
+            columns["prompt_id"].append(self.prompts[row]["id"])
+            columns["structure"].append(structure)
+            columns["parse"].append(parse)
+            columns["paraphrase"].append(paraphrase_text(paraphrase.tokens, loaded.tokenizer) or None)
+            columns["truncated"].append(paraphrase.truncated)
+        return columns
 
     def description(self) -> dict[str, Any]:
         """The plan's entries in run.json."""

@@ -10,6 +10,7 @@ def test_model_prompts_and_measurements_are_in_the_name():
     assert default_folder(settings_of(options)) == "runs/gpt2-v1.0"
     options["measurements"] = "generation,likelihood"
     assert default_folder(settings_of(options)) == "runs/gpt2-v1.0-likelihood-generation"
+    assert default_folder(settings_of({"quick": True})) == "runs/embedded-v1.0-small-quick"
     assert default_folder(settings_of({"model": "../../tmp/.."})) == "runs/v1.0-small"
 
 
