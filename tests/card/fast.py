@@ -116,8 +116,7 @@ def rates_of(setting: Setting) -> Rates:
 def measured_rates(setting: Setting) -> Rates:
     """The rates of a product of large matrices, and of a copy, which reads and writes."""
     width, length = (8192, 2**29) if setting.device != "cpu" else (256, 2**20)
-    dtype = torch.bfloat16 if setting.device != "cpu" else torch.float32
-    matrix = torch.randn(width, width, device=setting.device, dtype=dtype)
+    matrix = torch.randn(width, width, device=setting.device, dtype=torch.bfloat16)
     source = torch.randn(length, device=setting.device)
     target = torch.empty_like(source)
     multiplied = _seconds(setting, lambda: matrix @ matrix)
@@ -147,8 +146,7 @@ def machine(setting: Setting) -> Found:
     if setting.device != "cpu":
         card = torch.cuda.get_device_properties(setting.device)
         found |= {"name": card.name, "memory": card.total_memory, "cuda": torch.version.cuda}
-    rates = {"rates": rates_of(setting)._asdict(), "measured": measured_rates(setting)._asdict()}
-    return {**found, **packages, **rates}
+    return {**found, **packages, "rates": rates_of(setting)._asdict(), "measured": measured_rates(setting)._asdict()}
 
 
 def scoring(setting: Setting) -> Found:

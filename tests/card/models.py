@@ -68,7 +68,6 @@ SHAPES: dict[str, dict[str, Any]] = {
         "num_local_experts": 32, "num_experts_per_tok": 4, "sliding_window": 128,
     },
 }  # fmt: skip
-CHECKED_LAYERS = 4  # by checks of these shapes: all layers would take too much memory in float32
 LARGE, EMBEDDED = "llama-3.1-8b", "embedded"
 NAMES = (EMBEDDED, *SHAPES)
 _TINY = {
@@ -96,7 +95,8 @@ def build(
         loaded = load_model(setting.embedded, dtype=dtype, device=setting.device)
         loaded.model.set_attn_implementation(attention)
         return loaded
-    settings = SHAPES[name] | ({} if all_layers else {"num_hidden_layers": CHECKED_LAYERS})
+    # Checks have four layers, because all would take too much memory in float32.
+    settings = SHAPES[name] | ({} if all_layers else {"num_hidden_layers": 4})
     if setting.tiny:
         settings |= {key: value for key, value in _TINY.items() if key in settings}
     if "layer_types" in settings:

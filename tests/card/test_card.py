@@ -24,7 +24,7 @@ def test_every_stage_reports(capsys):
 
 
 def test_the_script_runs_by_itself(tmp_path):
-    options = ["--tiny", "--only", "machine", "processes", "--out", str(tmp_path / "out.json")]
+    options = ["--tiny", "--only", "machine", "processes", "--out", tmp_path / "out.json"]
     command = [sys.executable, "-m", "tests.card.run", *options]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True)
     *stages, last = map(json.loads, done.stdout.splitlines())
