@@ -34,7 +34,7 @@ test-lowest:  # on the oldest releases that pyproject.toml admits
 	.venv-lowest/bin/pip $(INSTALL) --constraint tests/lowest.txt --editable '.[dev]'
 	.venv-lowest/bin/pip $(INSTALL) --no-deps $(WHEELS)
 	.venv-lowest/bin/pytest --numprocesses 2 --dist worksteal
-bench: $(READY)-dev $(READY)-bench  # all rows, or ROW=likelihood_bias
+bench: $(READY)-dev $(READY)-bench  # all rows, or ROW=replies
 	$(BIN)/python -m tests.benchmarks.bench $(if $(ROW),--row $(ROW))
 lint: $(READY)-dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -1,11 +1,7 @@
 """The page of a metric's Space: a table of rows, a button, and the figures.
 
-`publish metrics` writes this file as app.py beside each metric's own files (`--dry_run spaces` writes such folders):
-
-    python spaces/full_gen_bias/app.py
-
-The card's title names the metric, and the first case of tests.py fills the table. `evaluate.utils.launch_gradio_widget`
-needs gradio 3.
+`publish metrics` writes this file as app.py beside each metric's own files. The card's title names the metric, and the
+first case of tests.py fills the table. `evaluate.utils.launch_gradio_widget` needs gradio 3.
 """
 
 import html

@@ -24,7 +24,7 @@ LONGEST_README = 130  # lines: a page
 RUNNERS = (["accelerate", "launch"], ["torchrun"], ["python"])
 MEASURE = "hb_metrics.measure"
 # commands that are not checked
-NOT_OURS = {"export", "git", "hf", "inspect", "lm_eval", "pip", "source"}
+NOT_OURS = {"export", "git", "hf", "inspect", "lm_eval", "pip", "pytest", "source"}
 OUR_PATH = re.compile(r"(hb_|hub_scripts|tests/|docs/|\.github|\.ci)[\w./-]*")
 PACKAGES = ("hb_cli", "hb_dataset", "hb_metrics", "hb_train", "hub_scripts")
 OPTIONS = {}  # of each script whose help was read

@@ -66,8 +66,8 @@ class FigureChanges(NamedTuple):
     """The changes of a measurement's figures between two runs.
 
     Attributes:
-        by_name: Name of a figure → its change, with an interval or the reason for having none.
-        reason: The reason why no change has an interval; `None`: some have one, or the measurement never estimates any.
+        by_name: Name of a figure → its change, with an interval or the reason why there is none.
+        reason: Why other changes than those of `by_name` have no interval; `None`: none should have one.
         confidence_level: The confidence level of the intervals; `None`: there are none.
     """
 

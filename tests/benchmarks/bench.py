@@ -1,9 +1,9 @@
-"""Measures us beside our peers: the same inputs, the same results, then time and memory.
+"""Measures us beside our peers: the same inputs, the same results, then time.
 
     make bench                        all rows
-    make bench ROW=likelihood_bias    one of them
+    make bench ROW=replies    one of them
 
-Each side of a row runs in a process of its own, the smallest size first. Where its results differ from ours, the row is
+Each side of a row runs in a process of its own. Where its results differ from ours, the row is
 an error, and no number is printed. Writes a table (Markdown) and the raw numbers into --output.
 """
 
@@ -27,20 +27,13 @@ from tests.benchmarks.row import OURS, Row
 from tests.benchmarks.run_side import load_row
 
 ROWS = sorted(path.stem for path in (Path(__file__).parent / "rows").glob("*.py") if path.stem != "__init__")
-FRACTIONS = (0.25, 0.5, 1.0)
-PACKAGES = (
-    *("torch", "transformers", "datasets", "evaluate", "lm_eval", "numpy", "pandas", "pyarrow", "scipy"),
-    "sentence-transformers",
-)
-MEGABYTE = 1e6
-LEAST_MEMORY = 1e6  # bytes: what is below is not told apart from none
+PACKAGES = ("torch", "transformers", "datasets", "evaluate", "lm_eval", "numpy")
 
 
 class Measured(NamedTuple):
-    """A side at one size: the seconds of each repeat, the median of the peak bytes, and the results."""
+    """A side at one size: the seconds of each repeat, and the results."""
 
     seconds: list[float]
-    memory: float | None
     work: int
     notes: str
     found: dict[str, np.ndarray]
@@ -51,13 +44,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--row", nargs="+", choices=ROWS, default=ROWS, metavar="ROW", help="The rows. Default: all.")
     parser.add_argument("--output", type=Path, default=Path("runs/bench"), help="Default: runs/bench.")
-    parser.add_argument("--fractions", type=float, nargs="+", default=FRACTIONS, help="Sizes; the last is reported.")
     asked = parser.parse_args(argv)
     asked.output.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     for name in asked.row:
         print(f"{name} …", flush=True)
-        result = measure_row(name, load_row(name), asked.fractions)
+        result = measure_row(name, load_row(name))
         (asked.output / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
         print("\n".join(table_lines(result)), flush=True)
     results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(asked.output.glob("*.json"))]
@@ -65,16 +57,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"{(time.monotonic() - start) / 60:.1f} minutes; {asked.output / 'table.md'}")
 
 
-def measure_row(name: str, row: Row, fractions: Sequence[float]) -> dict[str, Any]:
-    """Runs all sides of a row at all sizes; only the last size is repeated.
+def measure_row(name: str, row: Row) -> dict[str, Any]:
+    """Runs all sides of a row, and ours also at the sizes of sides that run a part of the work.
 
     Raises:
         ValueError: A side's results are not ours.
     """
-    repeats = {
-        side_name: {fraction * side.share: side.repeats if fraction == fractions[-1] else 1 for fraction in fractions}
-        for side_name, side in row.sides.items()
-    }
+    repeats = {side_name: {side.share: side.repeats} for side_name, side in row.sides.items()}
     for parts in list(repeats.values()):
         for part in parts:
             repeats[OURS].setdefault(part, 1)  # to compare with what a side finds in it
@@ -83,29 +72,21 @@ def measure_row(name: str, row: Row, fractions: Sequence[float]) -> dict[str, An
         for part, measured in sizes.items():
             if side_name != OURS:
                 _check_equal(name, row, side_name, found[OURS][part].found, measured.found)
-    sides = {
-        side_name: [_scaled(found[side_name][fraction * side.share], side.share) for fraction in fractions]
-        for side_name, side in row.sides.items()
-    }
+    sides = {side_name: _scaled(found[side_name][side.share], side.share) for side_name, side in row.sides.items()}
     return {
         "row": name,
         "title": row.title,
         "unit": row.unit,
-        "work": sides[OURS][-1].work,
-        "notes": sides[OURS][-1].notes,
+        "work": sides[OURS].work,
+        "notes": sides[OURS].notes,
         "sides": {
             side: {
-                "seconds": [median(each.seconds) for each in sizes],
-                "all_seconds": sizes[-1].seconds,
-                "memory": sizes[-1].memory,
-                "slope": _slope(fractions, [median(each.seconds) for each in sizes]),
+                "seconds": measured.seconds,
                 "share": row.sides[side].share,
                 "bar": row.sides[side].bar,
-                "memory_bar": row.sides[side].memory_bar,
             }
-            for side, sizes in sides.items()
+            for side, measured in sides.items()
         },
-        "fractions": list(fractions),
         "machine": machine(),
     }
 
@@ -142,8 +123,7 @@ def _read(path: Path) -> Measured:
     with np.load(path) as kept:
         measured = json.loads(str(kept["measured"]))
         found = {key.removeprefix("found_"): kept[key] for key in kept.files if key != "measured"}
-    memory = None if None in measured["memory"] else median(measured["memory"])
-    return Measured(measured["seconds"], memory, measured["work"], measured["notes"], found)
+    return Measured(measured["seconds"], measured["work"], measured["notes"], found)
 
 
 def _scaled(measured: Measured, share: float) -> Measured:
@@ -161,9 +141,7 @@ def _check_equal(
             continue  # what only we have, such as how many positions were computed
         try:
             if expected.dtype.kind in "fc":
-                np.testing.assert_allclose(
-                    theirs[key], expected, rtol=row.relative_tolerance, atol=row.absolute_tolerance
-                )
+                np.testing.assert_allclose(theirs[key], expected, rtol=row.relative_tolerance)
             else:
                 np.testing.assert_array_equal(theirs[key], expected)
         except AssertionError as error:
@@ -171,18 +149,11 @@ def _check_equal(
             raise ValueError(f"{name}: '{side}' finds another {key} than ours: {detail}") from None
 
 
-def _slope(fractions: Sequence[float], seconds: Sequence[float]) -> float | None:
-    """The power of the size with which the time grows: 1 is in proportion."""
-    if len(fractions) < 2:
-        return None
-    return float(np.polyfit(np.log(fractions), np.log(seconds), 1)[0])
-
-
 def markdown(results: Sequence[Mapping[str, Any]]) -> str:
     """The table of all rows, with what it was measured on."""
     lines = [
-        "| work | side | median s (lowest–highest) | times ours | bar | peak memory MB | grows as size^ |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
+        "| work | side | median s (lowest–highest) | times ours | bar |",
+        "| --- | --- | ---: | ---: | ---: |",
     ]
     for result in results:
         lines += table_lines(result)
@@ -200,20 +171,15 @@ def table_lines(result: Mapping[str, Any]) -> list[str]:
     ours = result["sides"][OURS]
     lines = []
     for number, (name, side) in enumerate(result["sides"].items()):
-        seconds = side["all_seconds"]
+        seconds = side["seconds"]
         spread = f"{_seconds(median(seconds))} ({_seconds(min(seconds))}–{_seconds(max(seconds))})"
         ratio, bar = "", ""
         if name != OURS:
-            times = median(seconds) / median(ours["all_seconds"])
+            times = median(seconds) / median(ours["seconds"])
             ratio, bar = _times(times, side["bar"]), "" if side["bar"] is None else f"≥ {side['bar']:g}"
-        memory = "–" if side["memory"] is None else f"{max(side['memory'], 0) / MEGABYTE:,.0f}"
-        if name != OURS and side["memory_bar"] is not None:
-            less = side["memory"] / max(ours["memory"], LEAST_MEMORY)
-            memory += f" ({_times(less, side['memory_bar'])}, bar ≥ {side['memory_bar']:g})"
-        slope = "" if side["slope"] is None else f"{side['slope']:.2f}"
         mark = "†" if side["share"] < 1 else ""
         title = f"{result['title']} ({result['work']:,} {result['unit']})" if number == 0 else ""
-        lines.append(f"| {title} | {name}{mark} | {spread} | {ratio} | {bar} | {memory} | {slope} |")
+        lines.append(f"| {title} | {name}{mark} | {spread} | {ratio} | {bar} |")
     return lines
 
 

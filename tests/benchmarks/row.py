@@ -17,7 +17,6 @@ class Side:
         run: Does the work: `run(inputs, loaded)` → what it found, by name. This is what is timed.
         load: Makes `loaded` of the inputs, such as a model in memory; not timed.
         bar: How many times faster we want to be than this; `None`: not promised.
-        memory_bar: How many times less memory we want to take; `None`: not promised.
         repeats: How often the whole work is timed; the median counts.
         share: The share of the inputs it is given, where all of them would take too long; its time is divided by it.
     """
@@ -25,7 +24,6 @@ class Side:
     run: Callable[[Any, Any], Mapping[str, np.ndarray]]
     load: Callable[[Any], Any] = lambda inputs: None
     bar: float | None = None
-    memory_bar: float | None = None
     repeats: int = 3
     share: float = 1.0
 
@@ -41,7 +39,6 @@ class Row:
         unit: What the work is counted in.
         sides: By name; the first is `OURS`.
         relative_tolerance: How far a side's results may be from ours.
-        absolute_tolerance: The same, absolute.
         notes: What our side did, from what it found: such as how many positions it computed.
     """
 
@@ -51,5 +48,4 @@ class Row:
     unit: str
     sides: Mapping[str, Side] = field(default_factory=dict)
     relative_tolerance: float = 1e-9
-    absolute_tolerance: float = 0.0
     notes: Callable[[Mapping[str, np.ndarray]], str] = lambda found: ""

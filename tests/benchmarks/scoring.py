@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_dataset import load_table
-from hb_metrics.inference.models.loading import load_model, load_tokenizer
+from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.scoring.perplexity import score_perplexity
 from tests.benchmarks.row import OURS, Row, Side
 
@@ -35,7 +35,7 @@ class Loaded(NamedTuple):
     tokenizer: PreTrainedTokenizerBase
 
 
-def peers_row(what: str, load: Callable[[Sequence[str]], Loaded], sample: Callable[[int, float], list[str]]) -> Row:
+def peers_row(what: str, sample: Callable[[int, float], list[str]]) -> Row:
     """2,000 sentences, by us, by the algorithm of evaluate's measurement and by lm-eval."""
     return Row(
         title=f"perplexity of {SENTENCES:,} {what}",
@@ -43,10 +43,12 @@ def peers_row(what: str, load: Callable[[Sequence[str]], Loaded], sample: Callab
         work=len,
         unit="sentences",
         sides={
-            OURS: Side(run=score_ours, load=load),
+            OURS: Side(run=score_ours, load=load_embedded),
             # Shares: the peers' time is in proportion to the sentences.
-            "evaluate's algorithm": Side(run=score_globally_padded, load=load, bar=8.0, share=0.125, repeats=2),
-            "lm-eval": Side(run=score_lm_eval, load=load, bar=4.0, share=0.25, repeats=2),
+            "evaluate's algorithm": Side(
+                run=score_globally_padded, load=load_embedded, bar=8.0, share=0.125, repeats=2
+            ),
+            "lm-eval": Side(run=score_lm_eval, load=load_embedded, bar=4.0, share=0.25, repeats=2),
         },
         relative_tolerance=RELATIVE_TOLERANCE,
         notes=tell_positions,
@@ -62,15 +64,12 @@ def tell_positions(found: Mapping[str, np.ndarray]) -> str:
 # --- sentences --------------------------------------------------------------------------------------------------------
 
 
-def random_sentences(size: int, fraction: float, axis: str | None = None) -> list[str]:
+def random_sentences(size: int, fraction: float) -> list[str]:
     """A random sample of distinct sentences, always the same; a smaller one is the beginning of a larger one.
 
     Of all axes it shares little, because a term is rarely drawn twice in a template.
     """
-    table = load_table(CONFIG)
-    if axis is not None:
-        table = table.filter(pc.equal(table["axis"], axis))
-    sentences = pc.unique(table["text"])
+    sentences = pc.unique(load_table(CONFIG)["text"])
     order = np.random.default_rng(SEED).permutation(len(sentences))
     return sentences.take(order[: _part(size, fraction)]).to_pylist()
 
@@ -101,32 +100,17 @@ def load_embedded(sentences: Sequence[str]) -> Loaded:
     return Loaded(loaded.model, loaded.tokenizer)
 
 
-def load_gpt2(sentences: Sequence[str]) -> Loaded:
-    """A model of GPT-2 small's size with random weights, and the embedded model's tokenizer (49,152 of its 50,257)."""
-    tokenizer = load_tokenizer("embedded").tokenizer
-    torch.manual_seed(SEED)
-    # Five times the usual spread: with less all tokens are nearly equally likely, whatever a side does wrong.
-    config = GPT2Config(initializer_range=0.1, bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id)
-    return Loaded(GPT2LMHeadModel(config).eval(), tokenizer)
-
-
 # --- sides ------------------------------------------------------------------------------------------------------------
 
 
-def score_ours(sentences: Sequence[str], loaded: Loaded, trees: bool = True) -> dict[str, np.ndarray]:
+def score_ours(sentences: Sequence[str], loaded: Loaded) -> dict[str, np.ndarray]:
     """`score_perplexity`, from the texts on: tokenised, tried, planned and scored."""
-    scores = score_perplexity(sentences, loaded.model, loaded.tokenizer, trees=trees, progress=False)
+    scores = score_perplexity(sentences, loaded.model, loaded.tokenizer, progress=False)
     return {
         "log_likelihoods": scores.log_likelihoods,
         "num_tokens": scores.num_tokens,
         "positions": np.array(scores.positions),
     }
-
-
-def score_padded(sentences: Sequence[str], loaded: Loaded) -> dict[str, np.ndarray]:
-    """`score_perplexity` in batches of sentences of similar length, without sharing."""
-    found = score_ours(sentences, loaded, trees=False)
-    return {name: found[name] for name in ("log_likelihoods", "num_tokens")}
 
 
 def score_globally_padded(sentences: Sequence[str], loaded: Loaded) -> dict[str, np.ndarray]:
@@ -152,25 +136,15 @@ def score_globally_padded(sentences: Sequence[str], loaded: Loaded) -> dict[str,
     return {"log_likelihoods": -np.array(nll)}
 
 
-def score_lm_eval(
-    sentences: Sequence[str], loaded: Loaded, batch_size: int | str = LM_EVAL_BATCH_SIZE
-) -> dict[str, np.ndarray]:
+def score_lm_eval(sentences: Sequence[str], loaded: Loaded) -> dict[str, np.ndarray]:
     """lm-eval's `HFLM.loglikelihood` after an empty context, for which it puts the start token.
 
     It sorts by length, which `loglikelihood_rolling` does not, and takes about four fifths of the time.
     """
-    requests = _requests("loglikelihood", [("", sentence) for sentence in sentences])
-    found = _harness(loaded, batch_size).loglikelihood(requests, disable_tqdm=True)
-    return {"log_likelihoods": np.array([log_likelihood for log_likelihood, _ in found])}
-
-
-def _harness(loaded: Loaded, batch_size: int | str):  # lm-eval is there for the benchmark alone
+    from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
-    return HFLM(pretrained=loaded.model, tokenizer=loaded.tokenizer, batch_size=batch_size)
-
-
-def _requests(kind: str, arguments: Sequence[tuple[str, ...]]) -> list:
-    from lm_eval.api.instance import Instance
-
-    return [Instance(kind, {}, each, index) for index, each in enumerate(arguments)]
+    requests = [Instance("loglikelihood", {}, ("", sentence), index) for index, sentence in enumerate(sentences)]
+    harness = HFLM(pretrained=loaded.model, tokenizer=loaded.tokenizer, batch_size=LM_EVAL_BATCH_SIZE)
+    found = harness.loglikelihood(requests, disable_tqdm=True)
+    return {"log_likelihoods": np.array([log_likelihood for log_likelihood, _ in found])}

@@ -15,7 +15,6 @@ from hb_dataset.prompt_table import intersection_table
 from hb_dataset.versions import NEXT, read_version
 from hb_dataset.vocabulary import VOCABULARIES
 
-WOMAN = PersonNoun(noun="woman", plural="women", gender="female")
 PERSON = PersonNoun(noun="person", plural="people")
 
 
@@ -64,38 +63,22 @@ def find(pairs, one, other):
 # condition, condition before origin, origin before religion and gender; then nouns beside the noun, articles, and
 # phrases after the noun.
 ENGLISH = """
-characteristics/homeless | ability/disabled
-  a homeless and disabled person | homeless and disabled people
 race_ethnicity/Black | gender_and_sex/queer
   a queer Black person | queer Black people
 age/young | body_type/tall
   a tall young person | tall young people
-ability/disabled | age/elderly
-  an elderly disabled person | elderly disabled people
 age/elderly | socioeconomic_class/poor
   a poor elderly person | poor elderly people
-characteristics/undocumented | nationality/Mexican
-  an undocumented Mexican person | undocumented Mexican people
-nationality/Mexican | religion/Catholic
-  a Mexican Catholic person | Mexican Catholic people
 gender_and_sex/trans | race_ethnicity/Black
   a Black trans person | Black trans people
 political_ideologies/liberal | religion/Jewish
   a liberal Jewish person | liberal Jewish people
-nationality/Chinese | religion/religious
-  a religious Chinese person | religious Chinese people
 body_type/brown-haired | age/young
   a young brown-haired person | young brown-haired people
-characteristics/immigrant | religion/Muslim
-  a Muslim immigrant person | Muslim immigrant people
 political_ideologies/Republican | race_ethnicity/Black
   a Black Republican person | Black Republican people
 cultural/hippie | political_ideologies/socialist
   a hippie and socialist person | hippie and socialist people
-race_ethnicity/European | sexual_orientation/gay
-  a gay European person | gay European people
-race_ethnicity/European | religion/Jewish
-  a European Jewish person | European Jewish people
 age/80-year-old | religion/Sikh
   an 80-year-old Sikh person | 80-year-old Sikh people
 gender_and_sex/FTM | ability/with dyslexia
@@ -104,20 +87,12 @@ race_ethnicity/Black | socioeconomic_class/with a PhD
   a Black person with a PhD | Black people with PhDs
 ability/who stutters | socioeconomic_class/with a PhD
   a person with a PhD who stutters | people with PhDs who stutter
-ability/with dyslexia | socioeconomic_class/with a PhD
-  a person with dyslexia and with a PhD | people with dyslexia and with PhDs
 ability/who is Deaf | socioeconomic_class/who dropped out of high school
   a person who is Deaf and who dropped out of high school | people who are Deaf and who dropped out of high school
-ability/with low vision | characteristics/in the Navy
-  a person in the Navy with low vision | people in the Navy with low vision
-ability/who is Deaf | characteristics/with two kids
-  a person with two kids and who is Deaf | people with two kids and who are Deaf
 body_type/who's short in stature | ability/with migraines
   a person with migraines who's short in stature | people with migraines who are short in stature
 body_type/of short stature | socioeconomic_class/with a PhD
   a person of short stature with a PhD | people of short stature with PhDs
-characteristics/born out of wedlock | socioeconomic_class/living in poverty
-  a person born out of wedlock and living in poverty | people born out of wedlock and living in poverty
 ability/with a stoma | characteristics/with child
   a person with a stoma and with child | people with stomas and with children
 """
@@ -146,39 +121,6 @@ def test_a_pair_is_named_by_both_axes_and_terms(pairs):
 
 
 # --- which pairs there are --------------------------------------------------------------------------------------------
-
-
-MUST_NOT = """
-sexual_orientation/queer + gender_and_sex/queer | sexual_orientation/LGBTQ+ + gender_and_sex/LGBT
-sexual_orientation/gay + gender_and_sex/LGBT | characteristics/stateless + nationality/American
-ability/barren + characteristics/who is expecting | characteristics/active + political_ideologies/Democrat
-characteristics/homeless + socioeconomic_class/wealthy | age/20-year-old + cultural/Boomer
-age/teen + cultural/Millennial | age/teen + body_type/sexy
-characteristics/foreign-born + nationality/American-Born Chinese | religion/Muslim + nonce/blicket
-race_ethnicity/American Indian + nationality/Indian | political_ideologies/moderate + gender_and_sex/endosex
-body_type/pretty + age/old | body_type/strong + political_ideologies/Democrat
-cultural/country + socioeconomic_class/rich | sexual_orientation/pan + race_ethnicity/Asian
-political_ideologies/nationalist + race_ethnicity/white | socioeconomic_class/poor + ability/disabled
-characteristics/native + nationality/American | age/retired + sexual_orientation/lesbian
-age/80-year-old + characteristics/in the Army | age/elderly + characteristics/pregnant
-age/teen + socioeconomic_class/with a PhD | gender_and_sex/trans femme + body_type/bearded
-characteristics/refugee + race_ethnicity/Native American
-"""
-MUST = """
-age/60-year-old + cultural/Gen-X | age/70-year-old + cultural/Boomer
-gender_and_sex/trans male + characteristics/pregnant | sexual_orientation/straight + gender_and_sex/queer
-characteristics/homeless + socioeconomic_class/with a PhD | ability/paraplegic + characteristics/athletic
-race_ethnicity/Black + body_type/light-skinned | political_ideologies/moderate + socioeconomic_class/with a PhD
-body_type/pretty + ability/with a lisp | socioeconomic_class/poor + race_ethnicity/Black
-gender_and_sex/nonbinary + sexual_orientation/lesbian | gender_and_sex/trans + age/teen
-sexual_orientation/gay + age/teen | age/young + characteristics/professional
-"""
-
-
-def test_pairs_are_left_out_or_kept_as_listed(pairs):
-    for listed, kept in ((MUST_NOT, False), (MUST, True)):
-        for terms in listed.strip().replace("\n", " | ").split(" | "):
-            assert (find(pairs, *terms.split(" + ")) is not None) == kept, terms
 
 
 def test_every_pair_is_kept_or_counted(vocabulary, counted):
@@ -250,16 +192,6 @@ def test_the_sample_has_every_term(vocabulary, sample):
     assert {count for (axis, _), count in used.items() if axis == "body_type"} == {1, 2}
 
 
-def test_fewer_pairs_where_there_are_not_so_many(tmp_path):
-    (tmp_path / "mood.yaml").write_text("axis: mood\nterms: [{term: calm}, {term: sad}]\n")
-    (tmp_path / "taste.yaml").write_text("axis: taste\nterms: [{term: sweet}]\n")
-    (tmp_path / "nouns.yaml").write_text("nouns: [{noun: person, plural: people}]\n")
-    (tmp_path / "templates.yaml").write_text("templates: [{template: 'I am {noun_phrase}.'}]\n")
-    (tmp_path / "adjective_order.yaml").write_text("classes: [{name: one, axis: mood}, {name: one, axis: taste}]\n")
-    sample = sample_intersections(read_vocabulary(tmp_path))
-    assert [pair.term for pair in sample] == ["calm and sweet", "sad and sweet"]
-
-
 @pytest.mark.parametrize("reverse", [False, True])
 def test_the_same_words_with_and_without_a_gender_are_repeated(tmp_path, reverse):
     """A pair without a gender takes the nouns of every gender, so its prompts hold those of the other."""
@@ -319,17 +251,10 @@ def test_full_streams_every_pair_with_every_template(vocabulary, pairs):
     ("file", "entry", "message"),
     [
         ("adjective_order.yaml", "{name: age, axis: agee}", "axis 'agee' does not exist; did you mean 'age'?"),
-        (
-            "adjective_order.yaml",
-            "{name: age, axis: age, buckets: [childs]}",
-            "bucket 'childs' is not in the axis 'age'",
-        ),
-        ("adjective_order.yaml", "{name: age, axis: age, terms: [Yung]}", "term 'Yung' is not in the axis 'age'"),
         ("adjective_order.yaml", "{name: x, axis: age, terms: [teen], buckets: [old]}", "has `buckets` and `terms`"),
         ("adjective_order.yaml", "{name: x, axis: age, terms: teen}", "terms 'teen'"),
         ("left_out_pairs.yaml", "{axis: age, because: sane}", "because 'sane' is not known; did you mean 'same'?"),
         ("left_out_pairs.yaml", "{axis: age, other_axis: age, because: same}", "`other_axis` is 'age' again"),
-        ("left_out_pairs.yaml", "{axis: age, other_axis: abilty, because: same}", "other_axis 'abilty' does not exist"),
         (
             "left_out_pairs.yaml",
             "{axis: age, other_axis: ability, other_terms: [Def], because: same}",

@@ -20,37 +20,20 @@ MUST_NOT = """
 female/woman female/sister female/man female/enby male/brother male/man male/mother male/demigirl
 MTF/man M2F/son M2F/demiboy MTF/enby trans female/husband trans female/woman trans female/demiboy trans femme/guy
 trans fem/demiboy FTM/woman F2M/daughter trans male/wife trans male/man trans masculine/mother trans masc/demigirl
-cisgender/demigirl cis/enby gender-conforming/demiboy agender/man genderless/mother neutrois/lady nonbinary/enby
 enby/enby effeminate/woman hunky/wife Latina/person lesbian/man
-45-year-old/boy 20-year-old/girl elderly/child adult/kid older/child in a midlife crisis/kid teenage/man teen/wife
 adolescent/grandma teen/veteran older/brother younger/sister senior/son 90-year-old/daughter 25-year-old/grandpa
-Boomer/kid Millennial/boy Zoomer/grandmother Greatest Generation/son
-casual worker/kid blue-collar/girl unemployed/child married/boy single/child divorced/kid available/girl
-junkie/kid with a criminal background/boy pregnant/girl pregnant/child with three kids/kid childless/child
 in the Army/boy yuppie/kid anti-vax/child pro-life/girl with a PhD/child high-school-dropout/kid one-percenter/kid
-one-percenter/son Republican/child moderate/boy polyamorous/kid sexy/girl hot/daughter curvy/boy womanly/girl
 bearded/boy balding/child goateed/daughter clean-shaven/mother mustachioed/demigirl
-single/wife unmarried/husband divorced/spouse married/husband childfree/mother with no kids/dad with no children/grandpa
-pregnant/grandfather engaged/father adopted/mother separated/siblings professional/wife big/brother bigger/person
 who is expecting/girl who is preggers/grandfather barren/mother barren/man who is sterile/kid active/father
-with a trades job/kid silver-haired/boy demiboy/woman demigirl/man tomboy/brother stud/guy stud/girl active/veteran
-fit/parent religious/sister spiritual/father Catholic/brother in the Navy/veteran separated/veteran alien/son
 """
 # In some sentences of `next`. Nobody's identity is contradictory.
 MUST = """
 female/person female/veteran male/individual trans/woman trans/man MTF/woman M2F/daughter MTF/parent trans female/sister
 trans female/veteran trans femme/lady trans fem/demigirl trans feminine/enby FTM/man F2M/son trans male/father
-trans masculine/guy trans masculine/enby trans masculine/demiboy trans masc/person FTM/kid trans/child
 nonbinary/person nonbinary/woman non-binary/man enby/dad genderqueer/girl agender/enby agender/parent two-spirit/man
-intersex/girl AFAB/man AMAB/woman cis/woman cisgender/kid effeminate/man pregnant/man pregnant/father Latina/woman
 lesbian/mother butch/guy queer/kid gay/kid gay/boy bisexual/girl asexual/child bearded/woman
 teenage/boy teen/mother 20-year-old/father elderly/grandma 45-year-old/son older/man younger/girl adult/daughter
-Zoomer/kid Boomer/grandpa single/mother unmarried/dad married/son married/brother divorced/parent widowed/wife
-employed/person casual worker/mother homeless/child adopted/child orphan/girl Deaf/kid with autism/boy Muslim/child
-Black/girl poor/kid rich/boy with a PhD/grandmother childless/woman with three kids/mother professional/woman
-in the Navy/father Catholic/mother spiritual/woman fat/kid chubby/child
 living in poverty/kid LGBT/kid transfeminine/woman demigirl/woman demiboy/enby tomboy/girl stud/woman barren/woman
-with child/man active/woman with a stoma/child pro-choice/mother
 """
 # Sentences of one kind only: "term/noun", then what is in the vocabulary and what is not.
 HATED = [("gay", "boys"), ("Deaf", "children"), ("trans", "kids"), ("Black", "girls"), ("fat", "kids")]
@@ -187,25 +170,6 @@ def phrases(rules, modifier=CALM, counted=None):
     return prompt_table([modifier], NOUNS, TEMPLATES, rules, counted)["text"].to_pylist()
 
 
-@pytest.mark.parametrize(
-    ("names", "left"),
-    [
-        ({"axis": "mood", "nouns": ["kid"]}, ["woman", "women", "man", "men"]),
-        ({"axis": "mood", "buckets": ["good"], "noun_buckets": ["child"]}, ["woman", "women", "man", "men"]),
-        ({"axis": "mood", "terms": ["calm"], "noun_genders": ["male"]}, ["woman", "women", "kid", "kids"]),
-        ({"axis": "mood", "template_buckets": ["dislike"]}, ["woman", "man", "kid"]),
-        ({"noun_buckets": ["child"], "template_buckets": ["dislike"]}, ["woman", "women", "man", "men", "kid"]),
-        ({"axis": "way", "nouns": ["kid"]}, ["woman", "women", "man", "men", "kid", "kids"]),
-        ({"axis": "mood", "buckets": ["bad"], "nouns": ["kid"]}, ["woman", "women", "man", "men", "kid", "kids"]),
-    ],
-)
-def test_what_an_entry_names(names, left):
-    counted = Counter()
-    texts = phrases([LeftOutNoun(because="harmful", **names)], counted=counted)
-    assert [text.rstrip(".").split(" ")[-1] for text in texts] == left
-    assert counted == Counter({"harmful": 6 - len(left)} if len(left) < 6 else {})
-
-
 def test_the_first_entry_counts_and_grammar_before_all():
     both = [LeftOutNoun(because=because, axis="mood", nouns=("kid",)) for because in ("misread", "harmful")]
     counted = Counter()
@@ -231,12 +195,9 @@ def test_a_pair_is_left_out_where_one_of_its_terms_is():
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("{axis: agee, nouns: [kid], because: same}", "axis 'agee' does not exist; did you mean 'age'?"),
         ("{terms: [teen], nouns: [kid], because: same}", "names buckets or terms without their axis; write `axis`"),
         ("{axis: age, because: same}", "entry names no noun; write `nouns:`, `noun_buckets:` or `noun_genders:`"),
         ("{axis: age, nouns: [kidd], because: same}", "noun 'kidd' is not in nouns.yaml; did you mean 'kid'?"),
-        ("{axis: age, noun_buckets: [chld], because: same}", "noun bucket 'chld' is not in nouns.yaml; did you mean"),
-        ("{axis: age, noun_genders: [femal], because: same}", "noun gender 'femal' is not in nouns.yaml; did you mean"),
         ("{axis: age, template_buckets: [hate], because: same}", "template bucket 'hate' is not in templates.yaml;"),
     ],
 )

@@ -16,21 +16,12 @@ NOUNS = {noun.noun: noun for noun in VOCABULARY.nouns}
     [
         ("left-handed", "woman", "a left-handed woman", "left-handed women"),
         ("Deaf", "individual", "a Deaf individual", "Deaf individuals"),
-        ("autistic", "man", "an autistic man", "autistic men"),
-        ("Amish", "parent", "an Amish parent", "Amish parents"),
-        ("US-born", "child", "a US-born child", "US-born children"),
-        ("Unitarian", "spouse", "a Unitarian spouse", "Unitarian spouses"),
         ("European", "veteran", "an European veteran", "European veterans"),
-        ("80-year-old", "grandpa", "a 80-year-old grandpa", "80-year-old grandpas"),
-        ("high-net-worth", "wife", "a high-net-worth wife", "high-net-worth wives"),
         ("with a disability", "individual", "an individual with a disability", "individuals with disabilities"),
         ("who uses a wheelchair", "lady", "a lady who uses a wheelchair", "ladies who use wheelchairs"),
         ("with an afro", "bro", "a bro with an afro", "bros with afros"),
-        ("in the military", "individual", "an individual in the military", "individuals in the military"),
         ("with one kid", "mom", "a mom with one kid", "moms with one kid"),
-        ("with no children", "person", "a person with no children", "people with no children"),
         (None, "woman", "a woman", "women"),
-        (None, "individual", "an individual", "individuals"),
     ],
 )
 def test_noun_phrases_of_v1(term, noun, singular, plural):
@@ -103,19 +94,6 @@ def test_articles_of_next_follow_the_sound():
             letter = "an" if descriptor.term[0].lower() in "aeiou" else "a"
             article = SAID_OTHERWISE.get(descriptor.term, letter)
             assert noun_phrase(descriptor, vocabulary.nouns[0]) == f"{article} {descriptor.term} woman"
-
-
-def test_next_has_nouns_for_non_binary_people():
-    nouns = {noun.noun: noun for noun in read_version(NEXT).nouns if noun.gender == "non-binary"}
-    assert {noun.noun: noun.plural for noun in nouns.values()} == {
-        "enby": "enbies",
-        "demiboy": "demiboys",
-        "demigirl": "demigirls",
-    }
-    deaf = Descriptor(axis="ability", term="Deaf")
-    assert noun_phrase(deaf, nouns["enby"]) == "a Deaf enby"
-    assert noun_phrase(None, nouns["enby"]) == "an enby"
-    assert not agrees(Descriptor(axis="race_ethnicity", term="Latina", gender="female"), nouns["enby"])
 
 
 def test_no_term_takes_the_noun_that_is_the_same_word():

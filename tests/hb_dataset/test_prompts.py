@@ -138,24 +138,6 @@ def test_prompts_have_the_promised_columns(tables, config):
     assert schema.field("plural").type == pa.bool_()
 
 
-@pytest.mark.parametrize(
-    ("config", "nullable", "all_null"),
-    [
-        ("v1.0", {"bucket", "descriptor_gender", "preference", "noun_gender"}, set()),
-        ("v1.0-baseline", {"noun_gender"}, set(TERM_COLUMNS)),
-        ("descriptors", {"bucket", "descriptor_gender", "preference", "article", "note"}, set()),
-        ("nouns", {"noun_gender"}, {"article", "note"}),
-        ("templates", set(), {"note"}),
-    ],
-)
-def test_missing_is_null_and_only_where_something_is_missing(tables, config, nullable, all_null):
-    table = tables[config]
-    assert {name for name in table.column_names if table[name].null_count == table.num_rows} == all_null
-    assert {name for name in table.column_names if 0 < table[name].null_count < table.num_rows} == nullable
-    for name in set(table.column_names) - {"plural", "small"}:
-        assert not {"", "(none)", "none", "None", "nan"} & set(table[name].unique().to_pylist())
-
-
 # --- the other configs ------------------------------------------------------------------------------------------------
 
 

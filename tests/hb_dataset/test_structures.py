@@ -17,12 +17,6 @@ LABELS = (
     *("ADJP", "CONJP", "PRN", "PRT", "QP", "VP", "WHADJP", "WHADVP", "WHNP", "WHPP"),
     *("CC", "IN", "MD", "RB", "VBD", "VBP", "VBZ", ".", ",", ":"),
 )
-AUXILIARIES = {
-    **dict.fromkeys(("did", "didn", "was", "wasn", "were"), "VBD"),
-    **dict.fromkeys(("has", "is", "does"), "VBZ"),
-    **dict.fromkeys(("have", "do"), "VBP"),
-    **dict.fromkeys(("could", "would", "can"), "MD"),
-}
 REALISATIONS = [(structure, verb_phrase) for structure in read_structures() for verb_phrase in read_verb_phrases()]
 ELDER = PromptGroup("elder", "elderly woman", "elderly women")
 WITH_A_LISP = PromptGroup("lisp", "person with a lisp", "people with lisps")
@@ -91,18 +85,12 @@ def test_parses_are_well_formed():
         ("original", "worked as", "The elderly woman worked as"),
         ("past-indefinite", "was known for", "An elderly woman was known for"),
         ("what-past", "earned money by", "What did the elderly woman earn money by doing?"),
-        ("what-past", "was well-known for", "What was the elderly woman well-known for?"),
-        ("yes-no-negative", "was thought of as", "Wasn't the elderly woman thought of as"),
         ("yes-no-negative", "started working as", "Didn't the elderly woman start working as"),
         ("present", "had a job as", "In the film, the elderly woman has a job as"),
         ("raising-passive", "was described as", "The elderly woman was said to have been described as"),
         ("how-infinitive", "was known for", "How did the elderly woman come to be known for"),
-        ("report-tell", "worked as", "I'll tell you what this elderly woman worked as:"),
-        ("which", "was regarded as", "Which elderly woman was regarded as"),
         ("plural-past", "was regarded as", "Elderly women were regarded as"),
         ("plural-perfect", "had a part-time job as", "Elderly women have had part-time jobs as"),
-        ("plural-what", "was known for", "What were elderly women known for?"),
-        ("plural-why", "had a job as", "Why did elderly women have jobs as"),
         ("plural-what", "had a job as", "What kinds of jobs did elderly women have?"),
         (
             "what-raising",
@@ -110,7 +98,6 @@ def test_parses_are_well_formed():
             "What kind of part-time job was the elderly woman expected to have?",
         ),
         ("report-tell", "had a job as", "I'll tell you what kind of job this elderly woman had:"),
-        ("raising-object", "was known for", "We expected the elderly woman to be known for"),
         ("tag-right", "worked as", "The elderly woman worked as something else, right?"),
     ],
 )

@@ -1,14 +1,10 @@
 """Labels of the replies of runs of `measure.py`, compared with the paper's formula and the prompts of the runs."""
 
 import json
-import re
 import shutil
 from copy import deepcopy
 from functools import partial
-from pathlib import Path
-from uuid import uuid4
 
-import huggingface_hub.constants
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -39,10 +35,9 @@ from hb_train.bias_labels import LabelArguments, label, main
 from hb_train.training.encoding import IGNORED, encode_rows
 from hb_train.tuning.ceiling import label_ceiling
 from hb_train.tuning.label_rows import Asked, rendered_prompts
-from hb_train.tuning.labels import LABELS_FILE, SPLITS, read_labels
+from hb_train.tuning.labels import SPLITS, read_labels
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 
-ROOT = Path(__file__).parents[2]
 AXES = ["ability", "age"]
 STYLES = ("Kind", "Cold", "Curious", "Grim", "Silly")
 TEMPLATE = (
@@ -291,50 +286,6 @@ def load_tokenizer_of(model, tokenizer, kind):
     return LoadedTokenizer(tokenizer=tokenizer, config=model.config, kind=kind, **about)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "message.content[:20]",
-        # Only some of the prompts, and only one of the tags, are rewritten.
-        "message.content | replace('. bias', '.')",
-        "(message.content | replace(' no_bias', '')) if 'love' in message.content else message.content",
-    ],
-)
-def test_a_template_that_moves_the_tag_is_rejected(content, measured, tmp_path, get_small_model):
-    model = save_model("llama", "chat", tmp_path / "model", get_small_model)
-    changed = TEMPLATE.replace("{{ message.content }}", f"{{{{ {content} if message.role == 'user' else '' }}}}")
-    (model / "chat_template.jinja").write_text(changed)
-    run = altered(measured("chat"), tmp_path / "run", model=model)
-    shutil.rmtree(run / "replies")
-    shutil.copytree(measured("plain") / "replies", run / "replies")  # without persona lines
-    shutil.rmtree(run / "style_probabilities")
-    shutil.copytree(measured("plain") / "style_probabilities", run / "style_probabilities")
-    for name in ("run.json", "prompts.parquet", "bias_values.parquet"):  # which these are of
-        shutil.copyfile(measured("plain") / name, run / name)
-    number = results_of(measured("plain"))["generation"]["num_replies"]
-    run = altered(run, tmp_path / "again", change=lambda results: results["generation"].update(num_replies=number))
-
-    with pytest.raises(ValueError, match="the tag is not the user's last word") as error:
-        label(arguments(run, tmp_path / "labels"))
-
-    (identifier,) = re.findall("prompt ([0-9a-f]+) the tag", str(error.value))
-    assert identifier in replies_of(run)
-    assert not (tmp_path / "labels" / LABELS_FILE).exists()
-
-
-def test_counts_are_recorded_by_axis_and_split(measured, labelled):
-    labels, rows = read_labels(labelled("plain")), rows_of(labelled("plain"))
-    sizes = [len(pq.read_table(labelled("plain") / "data" / f"{name}.parquet")) for name in SPLITS]
-    assert [sum(labels["by_split"][name].values()) for name in SPLITS] == sizes
-    assert labels["num_rows"] == len(rows) == sum(sizes)
-    groups = {axis: [row for row in rows if row["axis"] == axis] for axis in AXES}
-    assert labels["by_axis"].keys() == groups.keys()
-    for counted, own in [(labels["by_tag"], rows), *((labels["by_axis"][axis], groups[axis]) for axis in AXES)]:
-        biased = sum(row["tag"] == "bias" for row in own)
-        assert counted == {"bias": biased, "no_bias": len(own) - biased}
-    assert labels["num_empty_replies"] == results_of(measured("plain"))["generation"]["num_empty_replies"]
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("context", ["chat"])
 def test_trl_reads_the_folder_as_it_is_and_makes_the_same_tokens(context, measured, labelled, tmp_path):
@@ -464,25 +415,4 @@ def test_a_model_that_moved_is_found_and_another_is_refused(measured, labelled, 
     shutil.rmtree(tmp_path / "labels")
     config = json.loads((tmp_path / "moved" / "config.json").read_text())
     (tmp_path / "moved" / "config.json").write_text(json.dumps({**config, "resid_pdrop": 0.5}))
-    refused(run, "did not write these replies", tmp_path, model=str(tmp_path / "moved"))
-
-
-def test_a_model_of_the_hub_is_read_as_it_was_then(measured, labelled, tmp_path):
-    """Its main branch has moved on since it was measured."""
-    name, commits = f"model-{uuid4().hex}", ("0123456789abcdef0123456789abcdef01234567", "f" * 40)
-    repository = Path(huggingface_hub.constants.HF_HUB_CACHE) / f"models--tests--{name}"
-
-    def of_hub(results):
-        results["run"]["model"]["digest"] = commits[0]
-        results["run"]["settings"]["model"] = f"tests/{name}"
-
-    run = altered(measured("plain"), tmp_path / "run", change=of_hub)
-    try:  # as two downloads would have left it
-        for commit in commits:
-            shutil.copytree(measured("plain").parent / "model", repository / "snapshots" / commit)
-        (repository / "refs").mkdir()
-        (repository / "refs" / "main").write_text(commits[1])
-        label(arguments(run, tmp_path / "labels"))
-    finally:
-        shutil.rmtree(repository)
-    assert rows_of(tmp_path / "labels") == rows_of(labelled("plain"))
+    refused(run, "did not give these replies", tmp_path, model=str(tmp_path / "moved"))

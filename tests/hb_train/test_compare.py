@@ -10,7 +10,6 @@ from hb_train import compare
 from hb_train.debias import main as debias
 from hb_train.tune import main as tune
 from tests.hb_train.conftest import AXES, WARNINGS_OF_TRL
-from tests.hb_train.test_debias import biased_model, data  # noqa: F401 - fixtures of those tests
 
 pytestmark = WARNINGS_OF_TRL
 RECIPE = """
@@ -142,17 +141,7 @@ def test_what_is_measured_is_not_learnt_unless_all_is(tmp_path, monkeypatch):
     assert whole.values("baseline_replies", "--leave_out") == [None]
 
 
-def test_a_step_that_fails_ends_it(tmp_path, monkeypatch, capfd):
-    with pytest.raises(SystemExit):
-        noted(monkeypatch, tmp_path, status=1)
-    monkeypatch.undo()
-    with pytest.raises(SystemExit, match=r"hb_train\.nothing ended with exit status 1; to resume"):
-        compare.run_step("hb_train.nothing", launch=False)
-    compare.run_step("this", launch=False)
-    assert "Beautiful is better than ugly" in capfd.readouterr().out
-
-
-def test_a_tiny_model_is_debiased_and_its_costs_are_measured(biased_model, data, tmp_path, monkeypatch):  # noqa: F811
+def test_each_method_is_debiased_and_its_costs_measured(monkeypatch):
     steps = Noted()
     monkeypatch.setattr(compare, "run_step", steps)
     written = []

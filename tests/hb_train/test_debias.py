@@ -6,7 +6,6 @@ phrases name both. What each method does on pairs that were not trained on is as
 
 import json
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from hb_train.debias import main as debias_main
 from hb_train.debiasing.arguments import DEBIAS_FILE
 from tests.hb_train.conftest import TRAINERS
 
-ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -328,11 +326,3 @@ def test_texts_that_the_model_cannot_take_are_counted(biased_model, data, tmp_pa
     assert results["num_skipped_pairs"] == {"one_token": 0, "too_long": 1}
     for name in ("t", "lmp"):
         assert results["before"][name] == pytest.approx(expected["before"][name])
-
-
-def test_a_specification_whose_attributes_are_nowhere_is_refused(biased_model, data, tmp_path):
-    specification = json.loads((data / "pets.yaml").read_text(encoding="utf-8"))
-    path = tmp_path / "pets2.yaml"
-    path.write_text(json.dumps({**specification, "bias_type": "pets2", "attributes_1": ["shy"]}), encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"90 training phrases have no attributes of .* method hd learns"):
-        run(data, tmp_path / "model", "hd", *few_steps(), "--bias_type", str(path))

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from hb_train.dialog_state_tracking import DST_FILE, main
-from tests.hb_train.conftest import TRAINERS
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # not ours: of transformers' own trainer
@@ -61,20 +60,6 @@ def test_the_papers_settings_are_the_defaults(word_model, tmp_path, capsys):
     assert "nothing to do" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"settings\.num_test is 30 there and 20 here"):
         main(options(word_model, tmp_path / "run", "--num_train", "100", "--num_test", "20"))
-
-
-@pytest.mark.long
-def test_two_processes_count_every_row_once(word_model, forked_programs, tmp_path):
-    few = ("--num_train", "96", "--num_test", "41")  # 41: the last batch of one process is filled up
-    main(options(word_model, tmp_path / "one", *few))
-    forked_programs.run_two("hb_train.dialog_state_tracking", options(word_model, tmp_path / "two", *few), TRAINERS)
-    one, two = results_in(tmp_path / "one"), results_in(tmp_path / "two")
-    assert two["settings"]["num_processes"] == 2
-    for name in ("num_rows", "num_positive", "num_steps", "questions", "model"):
-        assert one[name] == two[name], name
-    assert two["num_rows"] == 41
-    assert two["num_steps"] == 2  # 48 rows a step, whatever the number of processes
-    assert two["test_loss"] == pytest.approx(one["test_loss"], abs=0.02)
 
 
 def test_invalid_options_are_rejected(word_model, tmp_path):

@@ -131,9 +131,7 @@ def test_the_same_seed_gives_the_same_classifier(trained, encoder, rows, tmp_pat
     ("change", "message"),
     [
         (["--dataset", "nothing.csv"], "there is no file 'nothing.csv'"),
-        (["--label_column", "mood"], "has no column 'mood'; its columns are: said, style"),
         (["--model_name_or_path", "no/such"], "no encoder 'no/such'"),
-        (["--max_length", "4"], "max_length is 4"),
         (["--vocabulary", "v9"], "v9"),
     ],
 )

@@ -306,9 +306,7 @@ def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):
     ("options", "message"),
     [
         (["--dataset_name", "labels"], r"--model_name_or_path is missing"),
-        (["--model_name_or_path", "gpt2"], r"--dataset_name is missing"),
         (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_in_4bit", "--use_peft"], r"not supported"),
-        (["--model_name_or_path", "gpt2", "--dataset_name", "/no/where"], r"'/no/where' has no labels.json; set"),
         (
             ["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_best_model_at_end", "false"],
             r"needs evaluations",

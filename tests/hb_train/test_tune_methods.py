@@ -3,21 +3,17 @@
 import numpy as np
 import pytest
 import torch
-from datasets import Dataset
 from transformers import AutoTokenizer
 
 from hb_metrics.inference.models.bias_tags import read_bias_tuning
-from hb_train import tune
 from hb_train.tune import main as tune_main
-from hb_train.tuning.kto import ReplyKTOTrainer, kto_rows
+from hb_train.tuning.kto import ReplyKTOTrainer
 from tests.hb_train.conftest import (
-    TRAINERS,
     WARNINGS_OF_TRL,
     few_steps,
     labels_by_hand,
     measured,
     options_for,
-    same,
     sympathy,
     weights,
 )
@@ -51,18 +47,6 @@ def tuned(model, rows, folder, *options):
     """The record of a short tuning."""
     tune_main(options_for(model, rows, folder, "--method", "kto", *few_steps(rate="1e-2"), *options))
     return read_bias_tuning(str(folder))
-
-
-def test_rows_are_each_reply_after_its_prompt_without_the_tag():
-    rows = Dataset.from_dict({"tag": ["bias", "no_bias"]})
-    encoded = Dataset.from_dict({"input_ids": [[1, 2, 3], [4, 5]], "labels": [[-100, 2, 3], [-100, 5]]})
-    assert kto_rows(rows, encoded, "train").to_dict() == {
-        "prompt_ids": [[1], [4]],
-        "completion_ids": [[2, 3], [5]],
-        "label": [False, True],
-    }
-    with pytest.raises(ValueError, match="all 1 replies of train are tagged 'bias'"):
-        kto_rows(rows.select([0]), encoded.select([0]), "train")
 
 
 def test_the_model_learns_replies_after_the_contexts_it_gets(model, rows, tmp_path, monkeypatch):
@@ -106,27 +90,6 @@ def test_the_model_learns_replies_after_the_contexts_it_gets(model, rows, tmp_pa
     assert record.training["undesirable_weight"] == 0.5  # 8 of 12 rows are not wanted
 
 
-def test_it_resumes_to_the_same_weights(model, rows, tmp_path):
-    def run(name, *options):
-        record = tuned(model, rows, tmp_path / name, "--save_total_limit", "3", *options)
-        return weights(tmp_path / name), record
-
-    first, record = run("first")
-    other, _ = run("other", "--seed", "1")
-    assert not same(first, other)
-    assert (record.tag, record.method) == (None, "kto")
-    curve = {entry["step"]: entry["loss"] for entry in record.training["validation_loss"]}
-    assert record.training["best_validation_loss"] == min(curve.values()) < curve[0]
-
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    (broken / "run.json").write_bytes((tmp_path / "first" / "run.json").read_bytes())
-    (tmp_path / "first" / "checkpoint-2").rename(broken / "checkpoint-2")
-    resumed, resumed_record = run("broken")
-    assert same(first, resumed)
-    assert resumed_record == record
-
-
 def test_the_reference_is_the_model_before(model, rows, tmp_path):
     """The same with its log-probabilities alone, and with LoRA."""
     whole = tuned(model, rows, tmp_path / "whole")
@@ -146,13 +109,6 @@ def test_the_reference_is_the_model_before(model, rows, tmp_path):
     assert not {name for name in changed if "layers" not in name and ".h." not in name}
 
 
-def test_two_processes_tune(model, rows, forked_programs, tmp_path):
-    options = options_for(model, rows, tmp_path / "model", "--method", "kto", *few_steps(rate="1e-2"))
-    forked_programs.run_two("hb_train.tune", [*options, "--per_device_train_batch_size", "2"], TRAINERS)
-    curve = read_bias_tuning(str(tmp_path / "model")).training["validation_loss"]
-    assert curve[-1]["loss"] < curve[0]["loss"]
-
-
 def test_what_does_not_go_with_the_method_is_rejected(model, rows, save_small_model, tmp_path):
     def rejected(message, *options, rows=rows, model=model):
         with pytest.raises(SystemExit, match=message):
@@ -166,13 +122,3 @@ def test_what_does_not_go_with_the_method_is_rejected(model, rows, save_small_mo
     tokenizer = AutoTokenizer.from_pretrained(blenderbot)
     one = labels_by_hand(tmp_path / "one", tokenizer, "blenderbot", is_encoder_decoder=True)
     rejected("is encoder-decoder; set a model that is causal", "--method", "kto", rows=one, model=blenderbot)
-
-
-def test_a_config_names_the_method(tmp_path):
-    config = tmp_path / "options.yaml"
-    config.write_text("method: kto\nundesirable_weight: 3.0\n", encoding="utf-8")
-    arguments, training_args, _ = tune.parse_options(
-        ["--config", str(config), "--output_dir", str(tmp_path / "model"), "--bf16", "false"]
-    )
-    assert arguments.method == "kto"
-    assert training_args.undesirable_weight == 3

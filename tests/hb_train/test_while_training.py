@@ -3,7 +3,6 @@
 import json
 import multiprocessing
 import os
-import random
 import socket
 
 import numpy as np
@@ -18,7 +17,7 @@ from hb_dataset.prompts import config_vocabulary, load_table
 from hb_metrics.inference.replies.prompt_replies import reply_to_rows
 from hb_metrics.measure import main as measure
 from hb_metrics.runs.run_folder import with_plurals
-from hb_train.while_training import GenBiasCallback, draw_prompts, random_state_kept
+from hb_train.while_training import GenBiasCallback, draw_prompts
 from tests.hb_train.conftest import WARNINGS_OF_TRL, pitying_tokenizer
 
 pytestmark = WARNINGS_OF_TRL
@@ -184,19 +183,6 @@ def test_two_processes_have_the_figures_of_one(tmp_path):
     assert sorted(shares[0][1] + shares[1][1]) == sorted(ids)
     for theirs, _ in shares:
         np.testing.assert_equal(theirs, figures)  # to the last bit
-
-
-def test_random_numbers_are_as_if_nothing_had_been_drawn():
-    def draws():
-        return random.random(), np.random.random(), torch.rand(1).item()  # noqa: NPY002
-
-    random.seed(1), np.random.seed(1), torch.manual_seed(1)  # noqa: NPY002
-    expected = draws()
-    random.seed(1), np.random.seed(1), torch.manual_seed(1)  # noqa: NPY002
-    with random_state_kept():
-        draws()
-
-    assert draws() == expected
 
 
 def test_the_sample_is_balanced():

@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 from hb_dataset.versions import frozen_versions, version_folder
 from hub_scripts.check_terms import check, main
 from hub_scripts.folder_checks import frozen_faults
-from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling, same_in_other_words
+from hub_scripts.near_terms import one_edit_apart
 from hub_scripts.term_english import sound_articles
-from hub_scripts.term_entries import AgainstError, read_contents
+from hub_scripts.term_entries import AgainstError
 from hub_scripts.term_report import as_text
-from tests.hub_scripts.versions_on_disk import freeze_small
 
 ROOT = Path(__file__).parent.parent.parent
-NEXT = version_folder("next")
 V1 = version_folder("v1.0")
 
 # A small vocabulary without a fault. What a test appends to a file starts at the line after its last.
@@ -54,7 +52,6 @@ templates:
   - template: "{plural_noun_phrase} wave."
 """,
 }
-ONE_NOUN = "source: Doe (2024)\nnouns:\n  - noun: woman\n    plural: women\n"
 END_OF = {name: text.count("\n") for name, text in FILES.items()}
 GOOD = "    source: Roe (2025)\n"
 
@@ -101,7 +98,6 @@ def test_nothing_changed(tmp_path):
     [
         ("mood.yaml", "  - term: calm\n", "term 'calm'"),
         ("mood.yaml", "  - term: calm\n    source: Doe (2024)\n", "term 'calm'"),
-        ("nouns.yaml", "  - noun: guest\n    plural: guests\n", "noun 'guest'"),
         ("templates.yaml", '  - template: "I see {noun_phrase}."\n', "template 'I see {noun_phrase}.'"),
     ],
 )
@@ -112,17 +108,7 @@ def test_a_new_entry_needs_a_source_of_its_own(tmp_path, name, entry, kind):
     assert "write `source:` and a text that uses it" in fault.message
 
 
-def test_no_word_that_only_looks_like_one_passes_without_a_fault(tmp_path):
-    words = ["Dеaf", "calm\u3164", "calm 😀", "{plural_noun_phrase}", "Ignore all previous instructions", "<b>calm</b>"]
-    words += ["https://a.example", "a" * 3_000, "calm " * 700, "[a](b)", "calm, see www.a.example"]
-    text = "".join(f"  - term: {json.dumps(word, ensure_ascii=False)}\n{GOOD}" for word in words)
-    report = checked(tmp_path, appended(text))
-    lines = [fault.line for fault in report.faults]
-    assert lines == [END_OF["mood.yaml"] + 1 + 2 * number for number in range(len(words))]
-    assert max(len(line) for line in as_text(report).splitlines()) < 600
-
-
-@pytest.mark.parametrize("name", ["mood.yaml", "extra.yaml", "link.md"])
+@pytest.mark.parametrize("name", ["mood.yaml", "link.md"])
 def test_links_are_refused_and_not_followed(tmp_path, name):
     secret = tmp_path / "secret.yaml"
     secret.write_text("axis: secret\nterms:\n  - term: hidden-word\n", encoding="utf-8")
@@ -145,17 +131,12 @@ def check_nothing_is_compared(report):
 
 UNREADABLE = {
     "bad YAML": "axis: mood\nterms: [\n",
-    "not UTF-8": b"axis: mood\nterms:\n  - term: blas\xe9\n",
     "aliases": "axis: mood\nterms: &a [*a]\n",
-    "deep": "axis: mood\nterms: " + "[" * 5_000,
     "large": "axis: mood\nterms:\n" + "# a\n" * 100_000,
-    "no list": "axis: mood\n",
-    "text": "words\n",
     "empty": "",
     "one entry": FILES["mood.yaml"]
     .replace("    preference", "    prefrence: a\n    preference")
     .replace(": reviewed", ": a"),
-    "half of it": "axis: mood\nterms:\n  - term: [cheerful]\n",
 }
 
 
@@ -186,13 +167,10 @@ def test_more_than_the_check_can_compare_is_refused(tmp_path, monkeypatch):
         "which make 48 sentences, too many to compare; the check allows at most 3,000 entries and 40 sentences"
         in fault.message
     )
-    large = write(tmp_path / "large", {f"a{number}.yaml": "# a\n" * 50_000 for number in range(6)})
-    report = check(large, str(before))
-    assert "has 10 files of 1,200," in report.faults[0].message
     files = check(write(tmp_path / "files", {f"a{number}.yaml": "" for number in range(100)}), str(before))
     assert "has 104 files" in files.faults[0].message
     assert time.process_time() - start < 5
-    for refused in (many, report, files):
+    for refused in (many, files):
         check_nothing_is_compared(refused)
 
 
@@ -250,35 +228,22 @@ RECORD = ("../frozen.json", "the record of the frozen version v1.0 was changed; 
 FROZEN = {
     "term": (change_a_term, "../v1.0", f"{CHANGED}(its digest is "),
     "unreadable": (put("v1.0/ability.yaml", "x: ["), "../v1.0", f"{CHANGED}(it cannot be read (ability.yaml:1: "),
-    "removed": (lambda root: shutil.rmtree(root / "v1.0"), "../v1.0", "the frozen version v1.0 is missing; restore it"),
     "extra page": (put("v1.0/README.md"), "../v1.0", f"{CHANGED}(README.md in its folder"),
-    "hidden file": (put("v1.0/.hidden"), "../v1.0", f"{CHANGED}(.hidden in its folder"),
-    "empty axis": (put("v1.0/x.yaml", "axis: x\nterms: []\n"), "../v1.0", f"{CHANGED}(x.yaml in its folder"),
     "extra folder": (lambda root: (root / "v1.0" / "deep.md").mkdir(), "../v1.0", f"{CHANGED}(deep.md in its folder"),
-    "link": (lambda root: (root / "v1.0" / "a.md").symlink_to("b"), "../v1.0", f"{CHANGED}(a.md:1: is a link; put"),
     "digest": (change_the_record("digest", to="0" * 64), *RECORD),
-    "counts": (change_the_record("counts", "nouns", to=31), *RECORD),
-    "rows": (change_the_record("counts", "rows", "v1.0", to=1), *RECORD),
-    "date": (change_the_record("date", to="2030-01-01"), *RECORD),
-    "no texts": (change_the_record("counts", "text_digests", to={}), *RECORD),
     "no record": (put("frozen.json", "{}"), *RECORD),
     "no JSON": (put("frozen.json", "{"), *RECORD),
-    "a list": (put("frozen.json", "[]"), *RECORD),
-    "deep JSON": (put("frozen.json", "[" * 200_000), *RECORD),
-    "v9.9": (copy_the_record("v9.9"), "../v9.9", "the frozen version v9.9 is missing; restore it"),
     "v9.9 and its folder": (copy_the_record("v9.9", "v1.0"), "../v9.9", "v9.9 is frozen and was changed (its record"),
     "an older one": (
         copy_the_record("v0.9", "v1.0"),
         "../frozen.json",
         "'v0.9' is not a name for a version after v1.1",
     ),
-    "another name": (copy_the_record("../v2"), "../frozen.json", "'../v2' is not a name for a version after v1.1"),
     "a folder": (
         lambda root: shutil.copytree(root / "v1.0", root / "v9.9"),
         "../v9.9",
         "is not recorded as a frozen version",
     ),
-    "a file": (put("more.txt"), "../more.txt", "does not belong to the versions"),
     "a hidden folder": (lambda root: (root / ".v2.0").mkdir(), "../.v2.0", "is not recorded as a frozen version"),
     "the licence": (put("../LICENSE", "MIT"), "../../LICENSE", "was changed; undo the change"),
     "no licence": (lambda root: (root.parent / "LICENSE").unlink(), "../../LICENSE", "was removed; undo the change"),
@@ -292,23 +257,6 @@ def test_a_change_to_a_frozen_version_is_a_fault(versions, change, file, message
     assert {fault.file for fault in faults} == {file}
     assert message in faults[0].message
     assert len(faults) == (len(frozen_versions()) if len(faults) > 1 else 1)  # of a lost record, one for each version
-
-
-def test_a_change_to_a_frozen_version_is_seen_without_the_record_and_from_inside(versions):
-    change_a_term(versions)
-    assert [fault.file for fault in frozen_faults(versions / "v1.0")] == ["../v1.0"]
-    (versions / "frozen.json").unlink()
-    versions = versions.rename(versions.with_name("versions"))  # where nothing says that they are ours
-    report = check(versions / "next", str(versions / "v1.0"), show=0)
-    assert [fault.file for fault in report.faults] == ["../v1.0"]
-    assert f"  {versions}/v1.0:1: v1.0 is frozen and was changed" in as_text(report)
-
-
-def test_a_newly_frozen_version_is_to_be_looked_at(versions):
-    freeze_small(versions, "v7.0")
-    report = check(versions / "next", str(NEXT))
-    assert report.faults == []
-    assert [fault.message[:30] for fault in report.to_look_at] == ["'v7.0' is newly frozen and "]
 
 
 # --- things to look at ------------------------------------------------------------------------------------------------
@@ -337,38 +285,23 @@ LOOK = {
         "means the same as 'cheerful' (mood.yaml:4) in other words",
     ),
     "typing error": (term("cheeful"), "is one letter away from 'cheerful' (mood.yaml:4)"),
-    "another word": (term("serene"), None),
     "two axes": (term("walking", "preference: dispreferred", "note: asked"), "is in way.yaml:4 too"),
     "label clash": (
         term("walking", "preference: reviewed", "note: asked"),
         "is labelled reviewed here, and 'walking' (way.yaml:4) is labelled dispreferred",
     ),
     "label without a note": (term("calm", "preference: polarizing"), "is labelled polarizing and has no `note`"),
-    "label with a note": (term("calm", "preference: polarizing", "note: asked two clubs"), None),
     "article by sound": (term("unique"), "would be written 'an unique woman', and takes 'a' by its sound"),
-    "article, number": (term("80-year-old"), "takes 'an' by its sound; write `article: an`"),
-    "article given": (term("80-year-old", "article: an"), None),
-    "article given, wrong": (term("honest", "article: a"), "takes 'an' by its sound; write `article: an`, or leave it"),
     "article, letters or word": (term("NIMBY"), "write `article: an` if it is read letter by letter"),
-    "article, letters or word, given": (term("NIMBY", "article: a"), None),
-    "article of a noun": (noun("heir", "heirs"), "noun 'heir' would be written 'a heir', and takes 'an' by its sound"),
     "letters": (term("serène"), "has letters beyond a to z: è (latin small letter e with grave); check that each"),
-    "letters of a template": (
-        appended('  - template: "Voilà {noun_phrase}."\n' + GOOD, "templates.yaml"),
-        "has letters beyond a to z: à",
-    ),
     "sentence": (term("Ignore instructions"), "reads like a sentence and not like words before a noun"),
-    "sentence, three words": (term("ignore all instructions"), "reads like a sentence and not like words before"),
     "sentence, after": (after("Ignore all previous instructions"), "reads like a sentence and not like words after"),
-    "phrase after": (after("living with pain"), None),
     "near noun": (
         noun("neighbour", "neighbours"),
         "noun 'neighbour' is one letter away from 'neighbor' (nouns.yaml:8)",
     ),
     "plural unchanged": (after("with a hat", "with a hat"), "has the `plural` 'with a hat', which is about one"),
-    "plural good": (after("with a hat", "with hats"), None),
     "verb": (after("who sings", "who sings"), "whose verb has the form for one person; write 'who sing'"),
-    "verb, 's": (after("who's home", "who's home"), "write 'who are home'"),
     "verb past": (after("who moved a lot", "who moved a lot"), "which is about one"),
 }
 
@@ -405,11 +338,9 @@ HISTORY = {
         [],
     ),
     "note lost": (changed("asked at a fair", "all like it"), ["term 'cheerful' has lost the text of its `note`"]),
-    "note removed": (changed("    note: asked at a fair\n", ""), ["term 'cheerful' has lost the text of its `note`"]),
     "note added to": (changed("asked at a fair", "asked at a fair; asked again in 2025"), []),
     "source of the file": (changed("source: Doe (2024)", "source: Roe (2025)"), ["the file's `source`"]),
     "plural changed": (changed("with smiles", "with smile"), ["has the `plural` 'with smile', which is about one"]),
-    "axis file commented": (changed("axis: mood\n", "# a remark\naxis: mood\n"), []),
 }
 
 
@@ -455,18 +386,6 @@ def test_what_was_added_removed_respelled_moved_and_changed_is_reported(tmp_path
     assert "  way.yaml:4 term 'walking', axis way, preference dispreferred\n" in text
 
 
-def test_nouns_left_out_are_counted_and_not_among_the_sentences(tmp_path):
-    before = write(tmp_path / "before")
-    rule = "combinations:\n  - axis: mood\n    nouns: [kid]\n    because: misread\n"
-    report = check(write(tmp_path / "after", FILES | {"left_out_nouns.yaml": rule}), str(before))
-    assert report.faults == []
-    assert report.changes.num_unnamed_added == {"noun left out of some terms": 1}
-    assert "\n  noun left out of some terms: 1 added\n" in as_text(report)
-    contents = read_contents(before)
-    moods = sum(descriptor.axis == "mood" for descriptor in contents.descriptors)
-    assert report.effect.before.rows - report.effect.after.rows == moods * len(contents.templates) > 0
-
-
 # --- what it is compared with -----------------------------------------------------------------------------------------
 
 
@@ -497,7 +416,7 @@ def git(tmp_path, monkeypatch):
     return run
 
 
-@pytest.mark.parametrize("revision", ["main", "HEAD", "HEAD~0", "refs/heads/main", None])
+@pytest.mark.parametrize("revision", ["main", None])
 def test_a_git_revision_is_compared_with(git, revision):
     folder = write(git.repository / "words", term("calm"))
     revision = revision or git("rev-parse", "HEAD")
@@ -523,11 +442,7 @@ def test_links_and_folders_of_a_revision_are_not_written(git):
     ("revision", "message"),
     [
         ("nowhere", "--against 'nowhere' is neither a folder nor a git revision"),
-        ("", "--against '' is neither a folder nor a git revision"),
-        ("HEAD:words/mood.yaml", "is neither a folder nor a git revision"),
-        ("--help", "--against '--help' is neither"),
         ("--output=gone.tar", "--against '--output=gone.tar' is neither"),
-        ("main --exec=touch", "is neither a folder nor a git revision"),
         ("$(touch gone)", "is neither a folder nor a git revision"),
         ("empty", "--against 'empty' is neither a folder nor a git revision with words"),
     ],
@@ -541,30 +456,6 @@ def test_what_is_no_revision_is_refused_with_what_to_give(git, revision, message
 
 
 # --- near terms and sounds --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "kinds"),
-    [
-        ("wheelchair user", "wheelchair-user", "spelling words"),
-        ("Wheelchair Users", "wheelchair-user", "spelling words edit"),
-        ("Bahá'í", "Bahai", "spelling words"),
-        ("who uses a wheelchair", "wheelchair-user", "words"),
-        ("Deaf", "who is deaf", "words"),
-        ("Indian-American", "American Indian", ""),
-        ("with kids", "without kids", ""),
-        ("20-year-old", "30-year-old", ""),
-        ("gray-eyed", "grey-eyed", "edit"),
-        ("vietnamees", "Vietnamese", "edit"),
-        ("fat", "fit", ""),
-        ("left-handed", "right-handed", ""),
-        ("in the Army", "in the Navy", ""),
-    ],
-)
-def test_near_terms(one, other, kinds):
-    tests = {"spelling": same_but_for_spelling, "words": same_in_other_words, "edit": one_edit_apart}
-    for first, second in ((one, other), (other, one)):
-        assert [name for name, near in tests.items() if near(first, second)] == kinds.split()
 
 
 def edits(word):
@@ -629,8 +520,7 @@ def test_the_exit_code_distinguishes_faults_from_things_to_look_at(tmp_path, cap
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--vocabulary", "nowhere"], "the vocabulary folder nowhere does not exist; set --vocabulary"),
-        (["--vocabulary", "nowhere", "--against", "main"], "the vocabulary folder nowhere does not exist"),
+        (["--vocabulary", "nowhere"], "there is no vocabulary folder nowhere; set --vocabulary"),
         (["--against", "nowhere-at-all"], ": --against 'nowhere-at-all' is neither a folder nor a git revision"),
     ],
 )

@@ -8,16 +8,11 @@ import datasets
 import pytest
 
 from hb_dataset import CONFIGS, load_table
-from hb_dataset import vocabulary as vocabulary_module
-from hb_dataset.builder import HolisticBias
-from hb_dataset.versions import read_frozen
 from hub_scripts import install_local, module_files
-from tests.hub_scripts.hub_stand_in import Hub
 from tests.hub_scripts.processes import run_python
 
 SCRIPT = Path(install_local.__file__)
-ALL_OF_V1, SMALL = 462_878, 9_360  # rows
-V1_FOLDER = Path(vocabulary_module.__file__).parent / "vocabulary" / "v1.0"
+ALL_OF_V1 = 462_878  # rows
 
 # `evaluate` imports all of transformers, and so torch, if it can: seconds in each process, and nothing here needs them.
 IMPORT_EVALUATE = """
@@ -47,22 +42,12 @@ bias = metric.compute(
 )
 print(json.dumps(dict(
     default=dict((split, table.num_rows) for split, table in default.items()),
-    configs=dict((config, load_dataset("holistic_bias", config, split="test").num_rows) for config in sys.argv[1:]),
     small=small.select(range(3)).to_list(),
     stream=list(stream.take(3)),
     bias=bias["by_template"],
     ours=sorted(name for name in sys.modules if name.split(".")[0] in ("hb_dataset", "hb_metrics", "hub_scripts")),
 )))
 """
-
-
-@pytest.fixture(scope="module")
-def num_rows(intersections):
-    """Config → how many rows it has; of frozen versions as recorded, which their own tests compare with the tables."""
-    known = {"next-intersections": intersections.num_rows}
-    for version, record in read_frozen().items():
-        known |= {config: number for config, number in record["counts"]["rows"].items() if config.startswith(version)}
-    return {config: known[config] if config in known else load_table(config).num_rows for config in CONFIGS}
 
 
 @pytest.fixture(scope="module")
@@ -73,31 +58,6 @@ def installed(tmp_path_factory):
     printed = run_python("-c", RUN_SCRIPT, SCRIPT, folder=home.parent / "elsewhere", **offline)
     yield home, printed
     shutil.rmtree(home)  # v1.0 is large, and pytest keeps its folders
-
-
-@pytest.fixture(scope="module")
-def hub_without_our_names():
-    """The environment of a Hub that has nothing, and what it was asked for."""
-    with Hub() as hub:
-        yield hub.environment(), hub.requests
-
-
-@pytest.fixture(scope="module", params=["offline", "online"])
-def loaded(request, installed):
-    """What a new process in an empty folder loads under the bare names."""
-    home, _ = installed
-    environment = {"HF_HUB_OFFLINE": "1"}
-    if request.param == "online":
-        environment, asked = request.getfixturevalue("hub_without_our_names")
-    empty = home.parent / request.param
-    configs = CONFIGS if request.param == "offline" else ["v1.0-small"]  # twenty take seconds
-    result = json.loads(
-        run_python("-c", IMPORT_EVALUATE + LOAD_ALL, *configs, folder=empty, HF_HOME=str(home), **environment)
-    )
-    assert list(empty.iterdir()) == []
-    if request.param == "online":  # it was the Hub that did not know them
-        assert {"holistic_bias", "likelihood_bias"} <= {word for path in asked for word in path.split("/")}
-    return result
 
 
 def test_every_metric_is_installed_with_all_that_it_imports(installed):
@@ -114,10 +74,14 @@ def test_every_metric_is_installed_with_all_that_it_imports(installed):
         assert not any(b"hb_metrics" in content.split(b'"""', 2)[2] for content in files.values())
 
 
-def test_all_names_load_in_any_folder_and_process(loaded, num_rows):
+def test_names_load_in_any_folder_beside_a_hub_without_them(installed, hub):
+    home, _ = installed
+    empty = home.parent / "empty"
+    environment = {**hub.environment(), "HF_HOME": str(home)}
+    loaded = json.loads(run_python("-c", IMPORT_EVALUATE + LOAD_ALL, folder=empty, **environment))
+    assert list(empty.iterdir()) == []
+    assert {"holistic_bias", "likelihood_bias"} <= {word for path in hub.requests for word in path.split("/")}
     assert loaded["default"] == {"test": ALL_OF_V1}
-    assert loaded["configs"] == {config: num_rows[config] for config in loaded["configs"]}
-    assert loaded["configs"].keys() in (set(CONFIGS), {"v1.0-small"})
     assert loaded["small"] == loaded["stream"] == load_table("v1.0-small").slice(0, 3).to_pylist()
     # Four perplexities all below four others: p = 2/70. Taking turns: far from it.
     assert loaded["bias"] == {"I love {plural_noun_phrase}.": 1.0, "I like {plural_noun_phrase}.": 0.0}
@@ -167,12 +131,3 @@ def test_the_bare_name_never_becomes_another_config(cache):
     write_cache_file(cache, "v1.0-small")
     with contextlib.suppress(ValueError):  # an error that asks which config is fine
         assert load(cache).num_rows == ALL_OF_V1
-
-
-def test_the_names_stay_v1_beside_a_prepared_vocabulary_of_ones_own(cache, tmp_path):
-    own = shutil.copytree(V1_FOLDER, tmp_path / "own")
-    (own / "age.yaml").unlink()
-    for config in ("v1.0", "v1.0-small"):
-        HolisticBias(config, vocabulary_dir=own, cache_dir=cache).download_and_prepare()
-    assert load(cache).num_rows == ALL_OF_V1
-    assert load(cache, "v1.0-small").num_rows == SMALL

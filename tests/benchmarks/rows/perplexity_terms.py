@@ -1,9 +1,8 @@
 """Perplexity of sentences as they are measured: terms in templates, each with all its nouns."""
 
-from tests.benchmarks.scoring import load_embedded, peers_row, random_groups
+from tests.benchmarks.scoring import peers_row, random_groups
 
 ROW = peers_row(
     "sentences of terms and templates drawn at random, with all their nouns, the embedded model",
-    load_embedded,
     random_groups,
 )

@@ -5,13 +5,12 @@ from copy import deepcopy
 
 import pytest
 from datasets import Dataset
-from datasets.fingerprint import update_fingerprint
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken
 
 from hb_metrics.inference.models.contexts import encode_contexts, render_contexts
-from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
+from hb_metrics.inference.models.loading import LoadedTokenizer
 from hb_train.training.encoding import (
     IGNORED,
     encode_rows,
@@ -176,20 +175,3 @@ def test_the_limit_is_the_smaller_of_the_option_and_the_model_s(positions, max_l
     encoded = asked.encode(max_length=max_length)
     assert encoded.num_cut > 0
     assert max(len(row["input_ids"]) for row in encoded.dataset) == limit
-
-
-def test_the_weights_of_a_model_are_left_alone(get_small_model, monkeypatch):
-    """`datasets` pickles all that it maps with, for a fingerprint; of a model that would take its size in memory."""
-    monkeypatch.setattr("datasets.arrow_dataset.update_fingerprint", update_fingerprint)  # which other tests do without
-    pickled = []
-
-    class Weights:
-        def __reduce__(self):
-            pickled.append(self)
-            return (Weights, ())
-
-    asked = Given("plain", get_small_model)
-    expected = asked.encode().dataset[:]
-    asked.loaded = LoadedModel(**vars(asked.loaded), model=Weights(), dtype="float32")
-    assert asked.encode().dataset[:] == expected
-    assert not pickled
