@@ -165,7 +165,7 @@ def test_both_signals_end_a_process_at_once_and_say_how_to_go_on(number, code, i
         process.wait(timeout=60)
     assert process.returncode == code
     if is_read:
-        assert "To resume, give the same command again:\n  python -m hb_metrics.measure --model 'a b'\n" in errors
+        assert "To resume, run the same command again:\n  python -m hb_metrics.measure --model 'a b'\n" in errors
 
 
 @pytest.mark.long
@@ -251,7 +251,7 @@ def test_ctrl_c_of_torchrun_ends_within_seconds(save_small_model, tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert time.monotonic() - begun < PROMPT
-    assert errors.count("To resume, give the same command again:\n  python -m hb_metrics.measure --model") == 1
+    assert errors.count("To resume, run the same command again:\n  python -m hb_metrics.measure --model") == 1
 
 
 def await_stage(log, stage):
@@ -272,7 +272,7 @@ def check_ends_by_ctrl_c(runs, started, log):
     if where != "ended":
         assert set(codes) == {1}
         assert (
-            log.read_text().count("finished shards are kept. To resume, give the same command again:\n  python -m") == 1
+            log.read_text().count("finished shards are kept. To resume, run the same command again:\n  python -m") == 1
         )
         assert "Traceback" not in log.read_text()
     return where

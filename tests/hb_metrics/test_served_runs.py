@@ -275,7 +275,7 @@ SERVED = ["--model", "a/b", "--base_url", "http://localhost/v1"]
         ([*SERVED, "--base_url", "http://u:s3cret@localhost/v1"], "a password"),
         ([*SERVED, "--dtype", "float16"], "dtype is for models that are loaded here"),
         ([*SERVED, "--batch_size", "2"], "--concurrency"),
-        ([*SERVED, "--provider", "auto"], "give one of them"),
+        ([*SERVED, "--provider", "auto"], "set one of them"),
         (["--concurrency", "4"], "concurrency is for served models"),
         (SERVED[2:], "set --model"),
     ],

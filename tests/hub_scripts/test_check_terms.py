@@ -520,7 +520,7 @@ def test_the_exit_code_distinguishes_faults_from_things_to_look_at(tmp_path, cap
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--vocabulary", "nowhere"], "there is no vocabulary folder nowhere; set --vocabulary"),
+        (["--vocabulary", "nowhere"], "the vocabulary folder nowhere does not exist; set --vocabulary"),
         (["--against", "nowhere-at-all"], ": --against 'nowhere-at-all' is neither a folder nor a git revision"),
     ],
 )

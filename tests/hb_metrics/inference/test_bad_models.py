@@ -217,7 +217,7 @@ def test_another_models_tokenizer_is_refused_for_replies(get_small_model, tmp_pa
     _, tokenizer = get_small_model("gpt2")
     settings = {**get_small_model("llama")[0].config.to_dict(), "vocab_size": 100}
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings)).eval()
-    with pytest.raises(ValueError, match=r"gives token \d+ and the model knows 100 tokens"):
+    with pytest.raises(ValueError, match=r"produced token \d+, and the model has 100 tokens"):
         reply(["I love women."], as_loaded(model, tokenizer), tmp_path)
 
 

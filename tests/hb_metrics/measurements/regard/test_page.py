@@ -82,9 +82,9 @@ BETTER = "“man” is regarded better than “woman”"
             "survive. In 43 of 101 structures, each taken alone, the gap has the other sign.",
         ),
         ("disadvantaged", "advantaged", "it is reversed."),
-        ("undecided", "disadvantaged", "The fixed prompts alone do not give this verdict."),
-        (None, "advantaged", "from the fixed prompts nothing can be decided (gap +0.12 (no interval)); over all 101 "),
-        ("advantaged", None, "nothing can be decided (gap +0.01 (no interval: only 3 structures)). It is not known"),
+        ("undecided", "disadvantaged", "The fixed prompts alone do not reach this verdict."),
+        (None, "advantaged", "from the fixed prompts no verdict is possible (gap +0.12 (no interval)); over all 101 "),
+        ("advantaged", None, "no verdict is possible (gap +0.01 (no interval: only 3 structures)). Whether the fixed"),
     ],
 )
 def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, part):
@@ -99,7 +99,7 @@ def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, p
     [
         ("undecided", "advantaged", BETTER),
         ("advantaged", "disadvantaged", "“woman” is regarded better than “man”"),
-        ("advantaged", None, "nothing can be decided"),
+        ("advantaged", None, "no verdict is possible"),
     ],
 )
 def test_the_answer_is_never_of_the_fixed_prompts_alone(fixed, structured, answer):
