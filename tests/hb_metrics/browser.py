@@ -61,6 +61,9 @@ class Browser:
         self.call("Emulation.setTouchEmulationEnabled", enabled=touch)
         self.events = []
         self.call("Page.navigate", url=path.as_uri())
+        # Chromium answers before the new page replaces the old one, which scripts would still see.
+        if not self.of("Page.loadEventFired"):
+            self.events.append(self._until(lambda message: message.get("method") == "Page.loadEventFired"))
         self.wait("document.readyState === 'complete'")
 
     def run(self, script):

@@ -8,11 +8,10 @@ from tempfile import TemporaryDirectory
 
 import torch
 import transformers
-import yaml
 from tokenizers import AddedToken
 
 from hb_dataset import load_table
-from tests.hb_metrics.conftest import byte_level_tokenizer
+from tests.hb_metrics.conftest import byte_level_tokenizer, write_vocabulary
 
 # Qwen3: turns between <|im_start|> and <|im_end|>; the model opens its thought by itself, unless that is turned off.
 QWEN = (
@@ -119,9 +118,21 @@ def untrained_model(tokenizer, seed=0):
     return transformers.LlamaForCausalLM(config)
 
 
-def trained_model(tokenizer, pairs, steps=1500, enough=0.1):
-    """A small model that has learnt by heart what to write after each context ([(context, text)]): each token of it."""
-    model = untrained_model(tokenizer).train()
+def trained_model(tokenizer, pairs):
+    """A small model that has learnt by heart what to write after each context ([(context, text)]): each token of it.
+
+    In one thread: on a busy machine several take ten times as long. A loss below 0.04 leaves beam search no choice: a
+    path of 40 tokens that differs in one has a mean log-probability below log(0.04) / 40, half of what is learnt.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return _trained(untrained_model(tokenizer).train(), tokenizer, pairs)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _trained(model, tokenizer, pairs, steps=1500, enough=0.04):
     encoded = [
         [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (context, written)]
         for context, written in pairs
@@ -147,27 +158,16 @@ def trained_model(tokenizer, pairs, steps=1500, enough=0.1):
     raise AssertionError(f"not learnt in {steps} steps: {losses.max()}")
 
 
-VOCABULARY = {
-    "age.yaml": {"axis": "age", "terms": [{"term": term, "bucket": "b"} for term in ("young", "old")]},
-    "ability.yaml": {"axis": "ability", "terms": [{"term": term} for term in ("deaf", "blind")]},
-    "nouns.yaml": {"nouns": [{"noun": noun, "plural": f"{noun}s"} for noun in ("kid", "parent")]},
-    "templates.yaml": {"templates": [{"template": "I'm {noun_phrase}."}]},
-    "seat_templates.yaml": {"templates": [{"template": "This is {noun_phrase}."}]},
-}
-
-
-def write_vocabulary(folder):
+def write_trained_vocabulary(folder):
     """The vocabulary of the prompts that trained models answer."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in VOCABULARY.items():
-        (folder / name).write_text(yaml.safe_dump(content))
-    return folder
+    few = {"age": ("young", "old"), "ability": ("deaf", "blind"), "nouns": ("kid", "parent")}
+    return write_vocabulary(folder, **few, templates=("I'm {noun_phrase}.",))
 
 
 @cache
 def trained_prompts():
     with TemporaryDirectory() as folder:
-        return load_table("v1.0", write_vocabulary(Path(folder) / "vocabulary"))
+        return load_table("v1.0", write_trained_vocabulary(Path(folder) / "vocabulary"))
 
 
 def thought_of(row):

@@ -6,12 +6,15 @@ from functools import cache
 import pytest
 import torch
 import transformers
+import yaml
 from tokenizers import Tokenizer, decoders, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE, WordPiece
 
 from hb_dataset import load_table
+from hb_metrics.inference.models.loading import LoadedModel
 
 VOCABULARY_SIZE = 400
+KINDS = {"t5": "encoder-decoder", "blenderbot": "encoder-decoder", "bert": "masked", "roberta": "masked"}
 
 
 @cache
@@ -150,6 +153,48 @@ def small_model(name):
     if name == "roberta":
         return _make(name, transformers.RobertaConfig, transformers.RobertaForMaskedLM, roberta_tokenizer(), **encoder)
     raise ValueError(name)
+
+
+def as_loaded(model, tokenizer, kind="causal", name="small"):
+    about = {"name": name, "source": name, "revision": None, "digest": "digest", "dtype": "float32"}
+    return LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind=kind, **about)
+
+
+def write_vocabulary(
+    folder,
+    *,
+    age=("young", "old", "adult", "elderly"),
+    ability=("deaf", "blind", "autistic"),
+    nouns=("kid", "parent", "sibling", "friend", "guy"),
+    templates=("I'm {noun_phrase}.", "I love {plural_noun_phrase}."),
+):
+    """A vocabulary of two axes; returns its folder."""
+    files = {
+        "age.yaml": {"axis": "age", "terms": [{"term": term, "bucket": "b"} for term in age]},
+        "ability.yaml": {"axis": "ability", "terms": [{"term": term} for term in ability]},
+        "nouns.yaml": {"nouns": [{"noun": noun, "plural": f"{noun}s"} for noun in nouns]},
+        "templates.yaml": {"templates": [{"template": template} for template in templates]},
+        "seat_templates.yaml": {"templates": [{"template": "This is {noun_phrase}."}]},
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_text(yaml.safe_dump(content))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def load():
+    """Gives a small model as it is once loaded, by its name."""
+    return lambda name: as_loaded(*small_model(name), KINDS.get(name, "causal"), name)
+
+
+@pytest.fixture(scope="session")
+def saved_llama(tmp_path_factory):
+    """The folder of the small model of that name."""
+    folder = tmp_path_factory.mktemp("model") / "llama"
+    for made in small_model("llama"):  # the model, and its tokenizer
+        made.save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

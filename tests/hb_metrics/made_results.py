@@ -23,7 +23,6 @@ from hb_metrics.runs.replies import Replies, whole_prompts
 from hb_metrics.runs.run_folder import LAYOUT
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 
-LOVE = "I love {plural_noun_phrase}."
 SORRY = "i'm sorry to hear"
 AXES = ["ability", "gender_and_sex", "race_ethnicity"]
 LABELS = [style for styles in PAPER_CLUSTERS.values() for style in styles] + ["Calm", "Silly"]

@@ -133,12 +133,6 @@ def close(value):
     return pytest.approx(value, rel=0.01, abs=0.006)
 
 
-def value_and_interval(cell):
-    """A cell's value, and both ends of its interval: "3.04 2.10 to 3.90"."""
-    value, _, interval = cell.partition(" ")
-    return number(value), [number(end) for end in interval.split(" to ")] if interval else None
-
-
 def browse(path, tmp_path, width=1200):
     """The page as it stands once its scripts have run without an error."""
     done = subprocess.run(

@@ -1,10 +1,8 @@
 """The options of measure.py: one list from all measurements, each with a help that can be understood alone."""
 
-import argparse
 import json
 import re
-from dataclasses import MISSING, dataclass, field, fields
-from types import SimpleNamespace
+from dataclasses import MISSING, fields
 from typing import Literal, get_args, get_origin
 
 import pytest
@@ -32,13 +30,6 @@ def test_what_is_not_given_has_its_default():
     assert changed == {"seed", "replies_per_cell", "dialogue_replies"}
 
 
-def test_the_command_line_gives_the_same_settings():
-    options = ["--seed", "3", "--variations", "--bias_type", "race", "gender", "--confidence_level", "0.5"]
-    assert parse_arguments(options) == settings_of(
-        {"seed": 3, "variations": True, "bias_type": ["race", "gender"], "confidence_level": 0.5}
-    )
-
-
 @pytest.mark.parametrize(
     ("options", "number"),
     [({}, 8), ({"quick": True}, 5), ({"quick": True, "replies_per_cell": 8}, 8), ({"quick": False}, 8)],
@@ -53,14 +44,6 @@ def test_a_quick_look_has_fewer_replies_unless_they_are_asked_for(options, numbe
     assert settings.run.quick == options.get("quick", False)
 
 
-def test_the_help_of_a_quick_look_names_all_that_it_changes():
-    (text,) = (option.metadata["help"] for _, option in OPTIONS if option.name == "quick")
-    values = module.quick_values(KINDS)
-    assert values == {"replies_per_cell": 5}
-    assert "(--replies_per_cell 5)" in text
-    assert GenerationOptions.replies_per_cell > values["replies_per_cell"]
-
-
 def test_an_option_or_a_measurement_that_is_not_known_is_named_with_a_guess():
     with pytest.raises(ValueError, match=r"option 'replies_per_sell' is not known; did you mean 'replies_per_cell'\?"):
         settings_of({"replies_per_sell": 3})
@@ -72,20 +55,6 @@ def test_measurements_are_in_their_own_order_and_each_once():
     asked = asked_measurements(settings_of({"measurements": "regard, likelihood,regard"}))
     assert [measurement.name for measurement in asked] == ["likelihood", "regard"]
     assert asked_measurements(default_settings()) is None
-
-
-def test_no_two_options_have_one_name():
-    assert len(set(NAMES)) == len(NAMES)
-
-
-@pytest.mark.parametrize("name", ["seed", "paraphraser"])
-def test_a_measurement_with_an_option_that_is_there_already_cannot_be_added(name, monkeypatch):
-    kind = dataclass(type("Options", (), {"__annotations__": {name: int}, name: field(default=1)}))
-    monkeypatch.setattr(
-        module, "MEASUREMENTS", [*MEASUREMENTS, SimpleNamespace(name="x", by_default=False, options=kind)]
-    )
-    with pytest.raises(argparse.ArgumentError, match=f"conflicting option strings?: --{name}"):
-        parse_arguments([])
 
 
 @pytest.mark.parametrize(("kind", "option"), OPTIONS, ids=NAMES)

@@ -12,23 +12,17 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from threadpoolctl import threadpool_limits
 
 from hb_metrics import measure
 from hb_metrics.runs.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FILE, STYLE_MEANS_FILE
+from tests.hb_metrics.conftest import write_vocabulary
 
 ROOT = Path(__file__).parents[2]
 ALONE = [sys.executable, "-m", "hb_metrics.measure"]
 TWO_PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
 TWO_PROCESSES += ["hb_metrics/measure.py"]
 
-VOCABULARY = {
-    "age.yaml": {"axis": "age", "terms": [{"term": term, "bucket": "b"} for term in ("young", "old", "adult")]},
-    "ability.yaml": {"axis": "ability", "terms": [{"term": term} for term in ("deaf", "blind", "autistic")]},
-    "nouns.yaml": {"nouns": [{"noun": noun, "plural": f"{noun}s"} for noun in ("kid", "parent", "friend", "guy")]},
-    "templates.yaml": {"templates": [{"template": "I'm {noun_phrase}."}, {"template": "I love {plural_noun_phrase}."}]},
-}
 EVERYTHING = ["--measurements", "likelihood,generation,offensiveness,dialogue", "--variations"]
 DECODINGS = {
     "sample": ["--replies_per_cell", 3, "--max_new_tokens", 12],
@@ -40,10 +34,8 @@ OTHERS = [("llama", "beams"), ("bloom", "sample"), ("blenderbot", "beams")]
 
 @pytest.fixture
 def inputs(tmp_path):
-    vocabulary, pairs, personas = (tmp_path / name for name in ("vocabulary", "pairs.jsonl", "personas.yaml"))
-    vocabulary.mkdir()
-    for name, content in VOCABULARY.items():
-        (vocabulary / name).write_text(yaml.safe_dump(content))
+    vocabulary = write_vocabulary(tmp_path / "vocabulary", age=("young", "old", "adult"))
+    pairs, personas = tmp_path / "pairs.jsonl", tmp_path / "personas.yaml"
     rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(60)]
     pairs.write_text("\n".join(map(json.dumps, rows)))
     personas.write_text("personas: [I like tea., I like maps., I run., I cook.]")

@@ -1,22 +1,18 @@
 """What befalls a run folder: full disks, read-only folders, damaged shards, other runs. Nothing there is ever lost."""
 
 import errno
-import io
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from hb_dataset.whole_files import remove_leftovers, write_text
 from hb_metrics import measure
@@ -24,12 +20,9 @@ from hb_metrics.inference import shards
 from hb_metrics.inference.engines import local
 from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards
-from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.dialogue.work import DIALOGUE
 from hb_metrics.measurements.offensiveness.work import OFFENSIVENESS
-from hb_metrics.report.changes import comparable_figures
-from hb_metrics.report.layout.terminal import figure_lines
-from hb_metrics.runs.finished_run import StyleShards, read_prompts, read_run, read_stored_replies
+from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import (
     BIAS_VALUES_FILE,
     LOCK_FILE,
@@ -39,20 +32,13 @@ from hb_metrics.runs.run_folder import (
     REPORT_FILE,
     RESULTS_FILE,
     RUN_FILE,
-    SHARD_RUN,
     STYLE_MEANS_FILE,
     STYLES,
     hold_folder,
 )
-from tests.hb_metrics.pages import check_sound, read_page
+from tests.hb_metrics.conftest import write_vocabulary
 
 ROOT = Path(__file__).parents[2]
-VOCABULARY = {
-    "age.yaml": {"axis": "age", "terms": [{"term": term, "bucket": "b"} for term in ("young", "old", "adult")]},
-    "ability.yaml": {"axis": "ability", "terms": [{"term": term} for term in ("deaf", "blind")]},
-    "nouns.yaml": {"nouns": [{"noun": noun, "plural": f"{noun}s"} for noun in ("kid", "parent", "friend")]},
-    "templates.yaml": {"templates": [{"template": "I'm {noun_phrase}."}, {"template": "I love {plural_noun_phrase}."}]},
-}
 # One file of each kind that a run writes, in the order it does.
 WRITTEN = (
     RUN_FILE,
@@ -81,16 +67,13 @@ with hold_folder(Path(sys.argv[1])):
 
 
 @pytest.fixture(scope="module")
-def options(tmp_path_factory, get_small_model):
+def options(tmp_path_factory, saved_llama):
     folder = tmp_path_factory.mktemp("inputs")
-    for made in get_small_model("llama"):  # the model, and its tokenizer
-        made.save_pretrained(folder / "model")
-    (folder / "vocabulary").mkdir()
-    for name, content in VOCABULARY.items():
-        (folder / "vocabulary" / name).write_text(yaml.safe_dump(content))
+    few = {"age": ("young", "old", "adult"), "ability": ("deaf", "blind"), "nouns": ("kid", "parent", "friend")}
+    vocabulary = write_vocabulary(folder / "vocabulary", **few)
     rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(20)]
     (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    options = ["--model", folder / "model", "--vocabulary_dir", folder / "vocabulary"]
+    options = ["--model", saved_llama, "--vocabulary_dir", vocabulary]
     options += ["--measurements", "likelihood,generation,offensiveness,dialogue", "--replies_per_cell", 1]
     options += ["--max_new_tokens", 10]
     options += ["--dialogue_file", folder / "pairs.jsonl", "--dialogue_replies", 10]
@@ -105,33 +88,13 @@ def several_shards():
         yield
 
 
-class Before(NamedTuple):
-    """What there is when a measurement begins: the files of the run, and all that was printed."""
-
-    files: dict[str, bytes]
-    printed: str
-
-
 @pytest.fixture(scope="module")
-def watched(options, tmp_path_factory):
-    """A run that nothing befell, and what there was before each of its measurements."""
-    folder, printed, before = tmp_path_factory.mktemp("whole") / "run", io.StringIO(), {}
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
-        for measurement in MEASUREMENTS:
-
-            def watch(task, *rest, name=measurement.name, work=measurement.measure):
-                before[name] = Before(contents(task.folder), printed.getvalue())
-                return work(task, *rest)
-
-            patch.setattr(measurement, "measure", watch)
-        run(options, folder)
+def whole(options, tmp_path_factory):
+    """A run that nothing befell."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    run(options, folder)
     assert set(WRITTEN) <= contents(folder).keys()
-    return folder, before, printed.getvalue()
-
-
-@pytest.fixture(scope="module")
-def whole(watched):
-    return watched[0]
+    return folder
 
 
 @pytest.fixture
@@ -154,48 +117,6 @@ def refusal(options, folder):
 def contents(folder):
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     return {name: path.read_bytes() for name, path in files.items() if name != LOCK_FILE}
-
-
-@contextmanager
-def mounted(disk, *arguments):
-    """A file system at a folder; skips where that is not allowed."""
-    if sys.platform != "linux" or os.geteuid():
-        pytest.skip("only root on Linux may mount file systems")
-    done = subprocess.run(["mount", *arguments, str(disk)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(disk)], check=True)
-
-
-def test_each_measurement_is_printed_and_reported_before_the_next_begins(watched, tmp_path):
-    folder, before, printed = watched
-    assert REPORT_FILE not in before["likelihood"].files
-    reports = []
-    for name, to_come in (
-        ("generation", "Generation bias, Offensiveness, Dialogue perplexity"),
-        ("offensiveness", "Offensiveness, Dialogue perplexity"),
-        ("dialogue", "Dialogue perplexity"),
-    ):
-        assert RESULTS_FILE not in before[name].files  # of finished runs only
-        (tmp_path / REPORT_FILE).write_bytes(before[name].files[REPORT_FILE])
-        page = read_page(tmp_path / REPORT_FILE)
-        check_sound(page)
-        assert f"Not complete yet. Still to come: {to_come}. Reload this page" in page.text
-        assert "All numbers will be in results.json at the end of the run" in page.text
-        assert f"report so far: {folder / REPORT_FILE}\nstill to come: {to_come}\n" in before[name].printed
-        reports.append(set(page.ids))
-    assert reports[0] < reports[1] < reports[2]
-    results = json.loads((folder / RESULTS_FILE).read_text())
-    summary = "\n".join(figure_lines(comparable_figures([MEASUREMENTS[0].figures(results)])[0]))
-    assert "Likelihood Bias" in summary
-    assert f"1 of 4: Likelihood Bias\nprompts scored in 0 s\n\n{summary}\n" in before["generation"].printed
-    assert printed.count(summary) == 1
-    page = read_page(folder / REPORT_FILE)
-    assert "Not complete" not in page.text
-    assert "All numbers are in results.json, the prompts" in page.text
 
 
 @pytest.mark.parametrize(
@@ -228,21 +149,6 @@ def test_a_full_disk_at_any_write_keeps_what_is_there_and_the_run_goes_on(files,
         assert so_far is None or b"Not complete yet" in so_far
     run(options, out)
     assert contents(out) == expected
-
-
-def test_a_folder_that_may_not_be_written_is_named_and_left_alone(options, whole, copy):
-    (copy / RESULTS_FILE).unlink()
-    if os.geteuid():
-        copy.chmod(0o555)
-        message = refusal(options, copy)
-        copy.chmod(0o755)
-    else:
-        with mounted(copy, "--bind", "-o", "ro", str(copy)):
-            message = refusal(options, copy)
-            new = refusal(options, copy / "new" / "run")
-        assert f"Read-only file system: '{copy / 'new'}'" in new
-    assert f"'{copy / LOCK_FILE}'" in message
-    assert contents(copy) == {name: content for name, content in contents(whole).items() if name != RESULTS_FILE}
 
 
 def test_damaged_shards_of_every_stage_are_kept_aside_and_made_again(options, whole, copy, capsys):
@@ -296,38 +202,12 @@ def test_shards_of_another_run_are_kept_aside_named_and_made_again(options, whol
     assert files == expected
 
 
-def test_a_finished_run_with_files_of_another_is_not_read(whole, copy):
-    assert read_stored_replies(copy) is not None
-    for name, read in (
-        (PROMPTS_FILE, lambda: read_prompts(copy)),
-        (f"{REPLIES}/00000-of-00001.parquet", lambda: read_stored_replies(copy)),
-        (f"{STYLES}/00000-of-00001.parquet", lambda: StyleShards(copy / STYLES)),
-    ):
-        table = pq.read_table(copy / name)
-        pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), copy / name)
-        with pytest.raises(ValueError, match="is of another run than the one that is recorded beside it"):
-            read()
-        pq.write_table(table.replace_schema_metadata(None), copy / name)  # as those of earlier releases
-        read()
-
-
 def test_what_follows_from_shards_is_computed_again_from_them(options, whole, copy, monkeypatch):
     monkeypatch.setattr(measure, "_report_so_far", pytest.fail)  # the report of all of it is there
     for name in (STYLE_MEANS_FILE, BIAS_VALUES_FILE, PROMPTS_FILE):
         (copy / name).write_bytes(b"of somebody else")
     run(options, copy)
     assert contents(copy) == contents(whole)
-
-
-def test_a_run_of_an_earlier_layout_is_named_and_left_alone(options, copy):
-    record = json.loads((copy / RUN_FILE).read_text())
-    del record["layout"]
-    write_text(copy / RUN_FILE, json.dumps(record))
-    before = contents(copy)
-    message = refusal(options, copy)
-    assert message.startswith(f"'{copy}' holds a run of another release, with another layout of its files (layout")
-    assert "measure again in a new folder, or use the release of that run: " in message
-    assert contents(copy) == before
 
 
 def test_rows_are_of_the_texts_they_were_made_from(tmp_path, capsys):
@@ -423,62 +303,6 @@ def test_a_shard_that_may_not_be_read_is_not_taken_for_damaged(tmp_path, monkeyp
     with pytest.raises(PermissionError):
         fill(parts, ["a"], None)
     assert contents(tmp_path) == {parts[0].path.name: b"mine"}
-
-
-def test_what_waits_to_be_computed_is_dropped_when_a_write_fails(tmp_path, monkeypatch):
-    """Else the process would go on computing before it ends, since threads are waited for."""
-    parts = plan_row_shards(3, 1, tmp_path)
-    ended = []
-
-    def compute(mine, advance):
-        try:
-            for index in mine:
-                yield pa.table({"id": [str(index)], "words": [None], "number": [0.5]}, schema=SCHEMA)
-        finally:
-            ended.append(True)
-
-    def full(scratch, target):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(OSError, match="No space left") as error:
-        fill_shards(parts, ["0", "1", "2"], SCHEMA, compute, label="test", unit="row", progress=False)
-    assert ended == [True]
-    assert error.value.filename == str(parts[0].path)
-
-
-def test_a_disk_that_says_late_that_it_is_full_changes_no_file(tmp_path, monkeypatch):
-    """As network file systems do, when what was written leaves this machine."""
-    path = tmp_path / "file.txt"
-    path.write_text("old")
-
-    def full(_):
-        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="quota") as error:
-        write_text(path, "new")
-    assert error.value.filename == str(path)
-    assert contents(tmp_path) == {"file.txt": b"old"}
-
-
-def test_a_run_of_another_version_is_named_and_left_alone(options, whole, copy):
-    record = json.loads((copy / RUN_FILE).read_text())
-    record["versions"]["torch"] = "1.0"
-    write_text(copy / RUN_FILE, json.dumps(record))
-    before = contents(copy)
-    message = refusal(options, copy)
-    assert f"output_dir '{copy}' holds a run with other settings:\n  versions.torch is '1.0' there and '" in message
-    assert contents(copy) == before
-
-
-def test_a_folder_that_is_no_run_is_left_alone(options, tmp_path):
-    (tmp_path / "thesis.tex").write_text("mine")
-    assert (
-        refusal(options, tmp_path)
-        == f"output_dir '{tmp_path}' has files in it and no {RUN_FILE}; give an empty or a new folder"
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_a_folder_in_use_is_refused_until_its_process_is_gone_however_it_ends(options, whole, copy):

@@ -12,22 +12,15 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
-import psutil
 import pytest
-import yaml
 
 from hb_metrics.measure import LOST_PROCESS
+from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.run_files import check_part_of, check_same, identities
 
 ROOT = Path(__file__).parents[2]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
 
-VOCABULARY = {
-    "age.yaml": {"axis": "age", "terms": [{"term": t, "bucket": "b"} for t in ("young", "old", "adult", "elderly")]},
-    "ability.yaml": {"axis": "ability", "terms": [{"term": t} for t in ("deaf", "blind", "autistic")]},
-    "nouns.yaml": {"nouns": [{"noun": n, "plural": f"{n}s"} for n in ("kid", "parent", "sibling", "friend", "guy")]},
-    "templates.yaml": {"templates": [{"template": "I'm {noun_phrase}."}, {"template": "I love {plural_noun_phrase}."}]},
-}
 # What a run prints when it begins the stage. In the last one means, results and report are written.
 STAGES = {
     "starting": "",
@@ -67,17 +60,12 @@ class Runs:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory, get_small_model, forked_programs):
+def runs(tmp_path_factory, saved_llama, forked_programs):
     folder = tmp_path_factory.mktemp("inputs")
-    model, vocabulary, pairs = folder / "model", folder / "vocabulary", folder / "pairs.jsonl"
-    for made in get_small_model("llama"):  # the model, and its tokenizer
-        made.save_pretrained(model)
-    vocabulary.mkdir()
-    for name, content in VOCABULARY.items():
-        (vocabulary / name).write_text(yaml.safe_dump(content))
+    vocabulary, pairs = write_vocabulary(folder / "vocabulary"), folder / "pairs.jsonl"
     rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(150)]
     pairs.write_text("\n".join(map(json.dumps, rows)))
-    options = ["--model", model, "--vocabulary_dir", vocabulary]
+    options = ["--model", saved_llama, "--vocabulary_dir", vocabulary]
     options += ["--measurements", "likelihood,generation,offensiveness,dialogue", "--replies_per_cell", 0]
     options += ["--variations", "--max_new_tokens", 12]
     options += ["--dialogue_file", pairs, "--dialogue_replies", 120]
@@ -249,17 +237,6 @@ def test_machines_that_do_not_share_folder_or_command_are_refused(option, runs, 
 
 
 @pytest.mark.long
-def test_a_process_that_dies_ends_its_run_with_one_line(runs, tmp_path):
-    """Killed for its memory, say. The other one finds out when they next meet."""
-    started, log = runs.start(tmp_path / "run", 2, stalled=1)
-    await_stage(log, "replies")
-    os.kill(started[1], signal.SIGKILL)
-    assert runs.wait(started) == [1, -signal.SIGKILL]
-    assert f"measure.py: {LOST_PROCESS}\n" in log.read_text()
-    assert "Traceback" not in log.read_text()
-
-
-@pytest.mark.long
 def test_ctrl_c_of_torchrun_ends_within_seconds(save_small_model, tmp_path):
     """It passes the signal on to its processes; what it says of that itself is not ours."""
     options = ["--model", save_small_model("llama"), "--measurements", "likelihood"]
@@ -275,33 +252,6 @@ def test_ctrl_c_of_torchrun_ends_within_seconds(save_small_model, tmp_path):
     _, errors = process.communicate(timeout=60)
     assert time.monotonic() - begun < PROMPT
     assert errors.count("To resume, give the same command again:\n  python -m hb_metrics.measure --model") == 1
-
-
-@pytest.mark.long
-def test_a_torchrun_killed_with_all_its_processes_goes_on_with_one(save_small_model, tmp_path):
-    """As users start it, on the small config."""
-    options = ["--model", save_small_model("llama"), "--measurements", "likelihood"]
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    alone = [sys.executable, "-m", "hb_metrics.measure", *map(str, options), "--output_dir"]
-    subprocess.run([*alone, whole], cwd=ROOT, check=True, capture_output=True)
-
-    command = [*TORCHRUN, "hb_metrics/measure.py", *map(str, options), "--output_dir", killed]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while not list(killed.glob("perplexities/*.parquet")):
-        assert process.poll() is None, "the run ended before it was killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    # torchrun starts its processes in sessions of their own, where no signal to its group reaches them.
-    everyone = psutil.Process(process.pid)
-    for each in [*everyone.children(recursive=True), everyone]:
-        each.kill()
-    process.wait()
-    check_part_of(whole, killed)
-    there = identities(killed)
-    assert 5 <= len(there) < len(identities(whole))
-    subprocess.run([*alone, killed], cwd=ROOT, check=True, capture_output=True)
-    check_same(whole, killed, there)
 
 
 def await_stage(log, stage):

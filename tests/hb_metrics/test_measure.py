@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from hb_dataset import load_table
 from hb_metrics.arguments import asked_measurements, parse_arguments, settings_of
 from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
 from hb_metrics.report.layout.numbers import bias
+from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.runs_here import measure_here, refusal
 
 ROOT = Path(__file__).parents[2]
@@ -23,22 +23,10 @@ ACCELERATE = [sys.executable, "-m", "accelerate.commands.accelerate_cli", "launc
 QUICK = ["--replies_per_cell", 2, "--max_new_tokens", 12]
 LIKELIHOOD = ["--measurements", "likelihood"]
 
-VOCABULARY = {
-    "age.yaml": {"axis": "age", "terms": [{"term": t, "bucket": "b"} for t in ("young", "old", "adult", "elderly")]},
-    "ability.yaml": {"axis": "ability", "terms": [{"term": t} for t in ("deaf", "blind", "autistic")]},
-    "nouns.yaml": {"nouns": [{"noun": n, "plural": f"{n}s"} for n in ("kid", "parent", "sibling", "friend", "guy")]},
-    "templates.yaml": {"templates": [{"template": "I'm {noun_phrase}."}, {"template": "I love {plural_noun_phrase}."}]},
-    "seat_templates.yaml": {"templates": [{"template": "This is {noun_phrase}."}]},
-}
-
 
 @pytest.fixture
 def vocabulary(tmp_path):
-    folder = tmp_path / "vocabulary"
-    folder.mkdir()
-    for name, content in VOCABULARY.items():
-        (folder / name).write_text(yaml.safe_dump(content))
-    return folder
+    return write_vocabulary(tmp_path / "vocabulary")
 
 
 @pytest.mark.parametrize("start", [[sys.executable], pytest.param(ACCELERATE, marks=pytest.mark.long)])
@@ -91,12 +79,6 @@ def test_other_kinds_of_models_are_measured_too(name, vocabulary, save_small_mod
     assert list(results["offensiveness"]) == (["prompts"] if name == "bert" else ["prompts", "replies"])
 
 
-def test_a_masked_model_is_not_asked_for_replies(vocabulary, save_small_model, tmp_path):
-    options = ["--model", save_small_model("bert"), "--vocabulary_dir", vocabulary, "--output_dir", tmp_path / "run"]
-    errors = refusal(*options, "--measurements", "generation")
-    assert "is a masked language model, which gives no replies; leave generation out of --measurements" in errors
-
-
 def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(vocabulary, save_small_model, tmp_path):
     model, pairs, out = save_small_model("llama"), tmp_path / "pairs.jsonl", tmp_path / "run"
     point = {"share": 0.9, "full_gen_bias": 3.589, "interval": [1.3, 5.88]}
@@ -133,14 +115,6 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     assert "settings.tag is 'auto' there and 'bias' here" in refusal(*options, *asked, "--tag", "bias")
 
 
-def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
-    options = ["--model", save_small_model("llama"), "--vocabulary_dir", vocabulary, "--output_dir", tmp_path / "run"]
-    measure_here(*options, *LIKELIHOOD, "--dataset_config", "v1.0", "--axes", "age")
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert results["run"]["data"]["num_prompts"] == 4 * 5 * 2
-    assert list(results["likelihood"]["likelihood_bias"]["by_axis"]) == ["age"]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -150,14 +124,11 @@ def test_some_of_the_axes_are_measured(vocabulary, save_small_model, tmp_path):
             ["--dataset_config", "v1.1-baseline"],
             "dataset_config 'v1.1-baseline' cannot be measured; did you mean 'v1.1-seat'? allowed: v1.0, v1.0-small, ",
         ),
-        (["--modle", "gpt2"], "unrecognized arguments: --modle"),
         (["--confidence_level", "2"], "confidence_level is 2.0"),
         (
             ["--measurements", "generation,likelyhood"],
             "measurement 'likelyhood' is not known; did you mean 'likelihood'?",
         ),
-        (["--decoding", "gredy"], "decoding 'gredy' is not known; did you mean 'greedy'?"),
-        (["--personas", "-1"], "personas is -1; give at least 0"),
         (["--personas", "161"], "personas is 161, and the file has 160 persona lines"),
         (["--style_clusters", "nowhere.yaml"], "style_clusters 'nowhere.yaml' is not a file"),
         (
@@ -203,9 +174,6 @@ def test_options_come_from_yaml_and_the_command_line_has_the_last_word(tmp_path)
     "content",
     [
         "modle: gpt2",
-        "no_variations: true",
-        "config: a.yaml",
-        "dtype: fp32",
         "- model",
         "model: [",
         "confidence_level: much",
@@ -217,27 +185,3 @@ def test_a_wrong_options_file_is_refused(content, tmp_path, capsys):
     with pytest.raises(SystemExit):
         parse_arguments(["--config", str(config)])
     assert "error:" in capsys.readouterr().err
-
-
-@pytest.mark.embedded
-def test_hundreds_of_prompts_of_v1_are_scored_by_the_embedded_model():
-    """Of all of v1.0, one axis in one template; trees against the padded path on a sample of it."""
-    import numpy as np
-    import pyarrow.compute as pc
-
-    from hb_metrics.inference.models.loading import load_model
-    from hb_metrics.inference.scoring.perplexity import score_perplexity
-
-    table = load_table("v1.0")
-    table = table.filter(pc.equal(table["axis"], "sexual_orientation"))
-    table = table.filter(pc.is_in(table["template"], table["template"].unique().slice(0, 1)))
-    texts = table["text"].to_pylist()
-    loaded = load_model("embedded")
-    tree = score_perplexity(texts, loaded.model, loaded.tokenizer, progress=False)
-    assert tree.scoring == "tree"
-    assert tree.positions * 3 < tree.num_tokens.sum()
-    sample = list(range(0, len(texts), len(texts) // 12))
-    padded = score_perplexity(
-        [texts[row] for row in sample], loaded.model, loaded.tokenizer, trees=False, progress=False
-    )
-    np.testing.assert_allclose(tree.perplexities[sample], padded.perplexities, rtol=1e-4)

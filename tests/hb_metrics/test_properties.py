@@ -1,7 +1,6 @@
 """What holds of the metrics for any input: hypothesis against brute force. `-m long` tries many more."""
 
 import json
-import math
 import warnings
 from itertools import combinations
 from statistics import fmean, pstdev, stdev
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from scipy.stats import false_discovery_control, mannwhitneyu
 
 from hb_metrics.likelihood_bias.likelihood_bias import likelihood_bias
-from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 # Exact p-values are shares of small whole numbers: no test may lie on the level itself.
@@ -244,52 +242,3 @@ def test_gen_bias_knows_neither_order_nor_batches_nor_names(depth):
 # --- Offensiveness ----------------------------------------------------------------------------------------------------
 
 probabilities = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(0, 1))
-
-
-@depths(60, 1500)
-def test_offensiveness_is_loops_over_the_rows(depth):
-    @depth
-    @given(rows_of(probabilities), st.sampled_from([0.5, 0.25, 1.0]), st.sampled_from([0, 1]), st.booleans())
-    def check(rows, threshold, ddof, with_axes):
-        values, columns = columns_of(rows)
-        if not with_axes:
-            del columns["axes"]
-        results = offensiveness(values, **columns, threshold=threshold, ddof=ddof)
-        assert results["mean"] == pytest.approx(fmean(values))
-        assert results["offensive_share"] == pytest.approx(fmean(value >= threshold for value in values))
-        assert results["num_offensive"] == sum(value >= threshold for value in values)
-        assert results["by_template"].keys() == {row[2] for row in rows}
-        for template, summary in results["by_template"].items():
-            means = {}
-            for axis, descriptor, where, value in rows:
-                if where == template:
-                    means.setdefault((axis if with_axes else None, descriptor), []).append(value)
-            means = [fmean(of) for of in means.values()]
-            assert summary["num_descriptors"] == len(means)
-            assert summary["mean"] == pytest.approx(fmean(means))
-            if ddof and len(means) == 1:
-                assert summary["std"] is None
-            else:
-                assert summary["std"] == pytest.approx((stdev if ddof else pstdev)(means), abs=1e-9)
-        deviations = [summary["std"] for summary in results["by_template"].values()]
-        known = [value for value in deviations if value is not None]
-        assert deviations[: len(known)] == sorted(known, reverse=True)
-
-    check()
-
-
-@depths(40, 1000)
-def test_offensiveness_knows_no_order_and_its_parts_weigh_as_their_sentences(depth):
-    @depth
-    @given(rows_of(probabilities), st.randoms(use_true_random=False))
-    def check(rows, random):
-        values, columns = columns_of(rows)
-        results = offensiveness(values, **columns)
-        values, columns = columns_of(random.sample(rows, len(rows)))
-        assert as_json(offensiveness(values, **columns)) == as_json(results)
-        for parts in (results["by_axis"], results["by_template"]):
-            assert sum(part["num_sentences"] for part in parts.values()) == len(rows)
-            share = math.fsum(part["offensive_share"] * part["num_sentences"] for part in parts.values())
-            assert share == pytest.approx(results["num_offensive"])
-
-    check()

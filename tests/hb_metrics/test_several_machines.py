@@ -50,12 +50,9 @@ class Machines:
 
 
 @pytest.fixture(scope="module")
-def options(tmp_path_factory, get_small_model):
-    folder = tmp_path_factory.mktemp("model")
-    for made in get_small_model("llama"):
-        made.save_pretrained(folder)
+def options(saved_llama):
     settings = ["--axes", "age", "--replies_per_cell", 1, "--max_new_tokens", 12]
-    return ["--model", str(folder), *map(str, settings), "--output_dir"]
+    return ["--model", str(saved_llama), *map(str, settings), "--output_dir"]
 
 
 @pytest.fixture(scope="module")
@@ -80,20 +77,6 @@ def test_after_a_machine_has_died_the_same_commands_end_in_the_same_bytes(dying,
     there = identities(out)
     assert 0 < len(there) < len(identities(whole))
     assert [agent.wait(LONGEST) for agent in [both.start(number) for number in (0, 1)]] == [0, 0]
-    check_same(whole, out, there)
-
-
-@pytest.mark.long
-def test_a_machine_that_died_is_replaced_while_the_other_waits(options, whole, tmp_path):
-    """As docs/several-machines.md has it."""
-    out = tmp_path / "run"
-    settings = [*options, str(out)]
-    both = Machines(tmp_path, settings, ("--max_restarts", "3"), TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
-    agents = [both.start(number) for number in (0, 1)]
-    kill_at_work(agents[1], out)
-    there = identities(out)
-    agents[1] = both.start(1)
-    assert [agent.wait(LONGEST) for agent in agents] == [0, 0]
     check_same(whole, out, there)
 
 

@@ -20,7 +20,8 @@ from hb_metrics import measure
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.inference.models.gguf import embedded_model_folder
 from tests.forked_programs import free_port
-from tests.hb_metrics.test_killed_runs import VOCABULARY, Runs
+from tests.hb_metrics.conftest import write_vocabulary
+from tests.hb_metrics.test_killed_runs import Runs
 
 pytestmark = [
     pytest.mark.embedded,
@@ -33,10 +34,7 @@ KILLS = 10
 
 @pytest.fixture(scope="module")
 def vocabulary(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("vocabulary")
-    for name, content in VOCABULARY.items():
-        (folder / name).write_text(json.dumps(content))  # YAML, too
-    return folder
+    return write_vocabulary(tmp_path_factory.mktemp("vocabulary"))
 
 
 @contextmanager
@@ -94,18 +92,6 @@ def test_greedy_replies_of_the_served_model_are_those_of_the_model(vocabulary, t
     assert served["neutral"] == {"top_p": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
     assert set(served["not_set"]) == {"top_k", "min_p", "repetition_penalty", "repeat_penalty"}
     assert "likelihood" not in results
-
-
-def test_replies_are_sampled_once_the_server_samples(vocabulary, tmp_path):
-    with transformers_serve(tmp_path / "model", do_sample=True) as url:
-        options = ["--model", tmp_path / "model", "--base_url", url, "--decoding", "sample", "--concurrency", 1]
-        replies, results = run(tmp_path / "served", vocabulary, *options)
-
-    served = results["run"]["model"]["served"]
-    assert served["samples"]
-    assert served["greedy"]
-    assert served["max_tokens_kept"]
-    assert len({row["reply"] for row in replies.values()}) > len(replies) / 2
 
 
 def test_a_run_killed_ten_times_at_random_ends_in_the_same_results(vocabulary, forked_programs, tmp_path):

@@ -6,9 +6,9 @@ import warnings
 
 import numpy as np
 import pytest
-import yaml
 
 from hb_metrics.harnesses.prompt_rows import prompt_rows
+from tests.hb_metrics.conftest import write_vocabulary
 
 NOUNS = ("kid", "parent", "sibling", "friend", "guy", "cousin", "uncle", "niece", "doctor", "neighbor")
 TERMS = {
@@ -24,15 +24,7 @@ REPLIES = ("I am so sorry to hear that.", "Great!", " ", "What do you mean?", "Y
 def vocabulary(tmp_path_factory):
     """A vocabulary of 200 prompts: 20 cells of 10 nouns."""
     folder = tmp_path_factory.mktemp("vocabulary")
-    files = {
-        **{f"{axis}.yaml": {"axis": axis, "terms": [{"term": t} for t in terms]} for axis, terms in TERMS.items()},
-        "nouns.yaml": {"nouns": [{"noun": noun, "plural": f"{noun}s"} for noun in NOUNS]},
-        "templates.yaml": {"templates": [{"template": template} for template in TEMPLATES]},
-        "seat_templates.yaml": {"templates": [{"template": "This is {noun_phrase}."}]},
-    }
-    for name, content in files.items():
-        (folder / name).write_text(yaml.safe_dump(content))
-    return str(folder)
+    return str(write_vocabulary(folder, **TERMS, nouns=NOUNS, templates=TEMPLATES))
 
 
 @pytest.fixture(scope="session")

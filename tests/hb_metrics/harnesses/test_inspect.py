@@ -6,7 +6,6 @@ from collections import Counter
 import pytest
 
 from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures
-from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.harnesses import expected
 from tests.hb_metrics.harnesses.conftest import TEMPLATES
 
@@ -19,9 +18,7 @@ from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 from inspect_ai.model._model_output import Logprob, Logprobs  # noqa: E402
 
 import holistic_bias  # noqa: E402
-from hb_metrics.harnesses import inspect_tasks  # noqa: E402
 from hb_metrics.harnesses.batching import in_batches  # noqa: E402
-from hb_metrics.inference.scoring.perplexity import score_perplexity  # noqa: E402
 
 CLOSE = {"rel": 1e-6, "abs": 1e-9}  # classifiers pad the texts of a batch, and batches are of what comes together
 
@@ -136,19 +133,6 @@ def test_figures_of_likelihoods_are_ours(run, asked, rows, log_likelihoods):
     total, number = log_likelihoods[sample.id]
     perplexity = sample.scores["perplexities"].value["perplexity"]
     assert perplexity == pytest.approx(math.exp(-total / number), abs=1e-4)
-
-
-def test_a_task_that_is_given_to_two_models_asks_each(rows):
-    first, second = small_model("gpt2"), small_model("llama")
-    texts = [row["text"] for row in rows[:4]]
-    asked = [(text, *model) for text in texts for model in (first, second)]
-
-    answers = inspect_tasks._score(asked)
-
-    for model, found in ((first, answers[::2]), (second, answers[1::2])):
-        alone = score_perplexity(texts, *model, progress=False)
-        assert [total for total, _ in found] == pytest.approx(alone.log_likelihoods)
-        assert [number for _, number in found] == list(alone.num_tokens)
 
 
 def test_a_provider_without_log_probabilities_is_named(asked, tmp_path):

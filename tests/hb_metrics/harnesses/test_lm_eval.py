@@ -1,7 +1,5 @@
 """The tasks of lm-evaluation-harness. What needs it is skipped without it (`pip install 'holistic-bias[lm-eval]'`)."""
 
-import sys
-
 import pytest
 import yaml
 
@@ -81,10 +79,6 @@ def test_each_version_has_its_tasks_with_a_figure_for_each_axis(tmp_path, capsys
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
-def test_another_vocabulary_has_tasks_in_another_folder(vocabulary, tmp_path):
-    assert write_tasks(vocabulary, tmp_path) != write_tasks(cache_dir=tmp_path)
-
-
 def test_a_vocabulary_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(SystemExit, match="no vocabulary folder"):
         main(["--vocabulary_dir", str(tmp_path / "none")])
@@ -101,17 +95,6 @@ def test_figures_of_replies_are_ours(evaluate, rows, replies, task, end):
     given = [replies[row["id"]] for row in rows]
     # The first line that has words: where a reply is blank, that is what goes on.
     assert figures == all_reply_figures(rows, [each.strip() or "It goes on." for each in given] if end else given)
-
-
-def test_figures_are_computed_in_the_order_of_a_run(rows, log_likelihoods, monkeypatch):
-    monkeypatch.setattr(lm_eval_tasks, "_rows", {row["id"]: row for row in rows})
-    monkeypatch.setattr(lm_eval_tasks, "_num_tokens", {row["id"]: log_likelihoods[row["id"]][1] for row in rows})
-    values = [log_likelihoods[row["id"]][0] for row in rows]
-    ours = likelihood_figures(rows, values, [log_likelihoods[row["id"]][1] for row in rows])
-    for name in ("likelihood_bias", "likelihood_effect_size"):
-        kept = [(name, i, row["id"], value) for i, (row, value) in enumerate(zip(rows, values, strict=True))]
-        assert lm_eval_tasks.prompt_figure(kept[::-1]) == ours[name]
-        assert lm_eval_tasks._in_order(kept[::-1]) == tuple(each[2:] for each in kept)
 
 
 def test_one_term_has_no_figure_and_a_warning(rows, log_likelihoods, monkeypatch, caplog):
@@ -160,14 +143,6 @@ def hash_of(text):
     return sum(map(ord, text)) % 17
 
 
-def test_a_classifier_that_is_missing_shows_before_the_model_replies(asked, monkeypatch):
-    monkeypatch.setattr("hb_metrics.harnesses.figures.load_style_classifier", lambda *_, **__: None)
-    monkeypatch.setitem(sys.modules, "profanity_check", None)
-    of_task = {name: asked[name] for name in ("dataset_config", "vocabulary_dir")}
-    with pytest.raises(ModuleNotFoundError, match="offensiveness classifier is not installed"):
-        lm_eval_tasks.replied_prompts(prompts=of_task)
-
-
 def test_without_a_tokenizer_it_is_said_what_to_name():
     with pytest.raises(ValueError, match="tokenizer is not known"):
         lm_eval_tasks.count_tokens(["Hi."], {"base_url": "http://localhost"})
@@ -193,20 +168,6 @@ def test_metadata_that_would_choose_other_prompts_than_is_thought_is_an_error(vo
     for documents in (lm_eval_tasks.replied_prompts, lm_eval_tasks.scored_prompts):
         with pytest.raises(ValueError, match=text):
             documents(prompts=of_task, **metadata)
-
-
-def test_metadata_has_the_arguments_of_the_model_too_and_documents_are_of_all_terms(asked, rows, monkeypatch):
-    monkeypatch.setattr(lm_eval_tasks, "load_classifiers", lambda **_: None)
-    of_task = {name: asked[name] for name in ("dataset_config", "vocabulary_dir")}
-    model = {"pretrained": "gpt2", "max_length": 1024, "dataset_config": "v1.0"}
-    documents = lm_eval_tasks.replied_prompts(prompts=of_task, replies_per_cell=0, **model)["test"]
-    numbers = documents["number"][:]
-    assert sorted(numbers) == list(range(len(rows)))
-    assert documents["id"][:] == [rows[number]["id"] for number in numbers]
-    # As many of each cell, of whose terms the first documents are: what --limit takes can be compared.
-    first = [(rows[number]["template"], rows[number]["descriptor"]) for number in numbers[:40]]
-    assert sorted(first) == sorted([*dict.fromkeys(first)] * 2)
-    assert {template for template, _ in first[:10]} == {rows[0]["template"]}
 
 
 @pytest.mark.long

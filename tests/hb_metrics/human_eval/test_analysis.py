@@ -106,14 +106,6 @@ def test_figures_are_those_of_counting(study, read):
         assert question["num_pairs_rated_twice"] == sum(rated.count(pair) > 1 for pair in set(rated))
 
 
-def test_a_question_that_nobody_rated_has_no_figures(study):
-    results = analyse(study, Ratings(ratings_of([("a", pair, True) for pair in range(2)]), [], 0, 0))
-    unrated = results["questions"][1]
-    assert (unrated["win_rate"], unrated["interval"]) == (None, None)
-    assert (unrated["alpha"], unrated["win_rate_of_all_raters"]) == (None, None)
-    assert (results["raters"][0]["num_expected"], results["raters"][0]["num_checks"]) == (None, 0)
-
-
 def test_without_a_rating_there_is_no_analysis(study):
     for ratings in ([], ratings_of([("a", 0, True)])):
         with pytest.raises(ValueError, match="set --max_failed_checks above 1"):

@@ -125,7 +125,9 @@ EMPTY_AT_FIRST = """
     Storage.prototype.getItem = function (key) {
       return reads++ ? getItem.call(this, key) : null;
     };
-    IDBFactory.prototype.open = () => ({});  // never answers
+    IDBFactory.prototype.open = () => {
+      throw new Error("unreadable");
+    };
 """
 
 

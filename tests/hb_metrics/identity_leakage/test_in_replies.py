@@ -118,18 +118,6 @@ def test_a_share_of_replies_that_name_a_term_has_a_closed_form():
     assert found["hidden_value"] == pytest.approx(0, abs=1e-6)
 
 
-def test_without_reaction_or_terms_there_is_no_leakage():
-    base = np.random.default_rng(4).dirichlet(np.full(NUM_STYLES, 5.0), 7)
-    texts, *keys = made_replies()
-    blind = planted(base, {})
-    assert run_leakage(texts, blind(texts), *keys, people(*WORDS), blind, debias=True)["own"] == pytest.approx(
-        0, abs=1e-4
-    )
-    texts, *keys = made_replies(named=0)
-    none = run_leakage(texts, blind(texts), *keys, people(*WORDS), None, debias=True)  # it is not asked again
-    assert (none["num_in_view"], none["own"], none["most_in_view"]) == (0, 0, [])
-
-
 def test_a_reaction_can_cover_a_difference_up():
     base = np.full((7, NUM_STYLES), 0.25)
     base[0] += (0.1, -0.1, 0, 0)

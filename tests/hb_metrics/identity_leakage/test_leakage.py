@@ -99,10 +99,6 @@ def test_a_planted_reaction_to_one_term_of_four_has_a_closed_form():
     assert (found["num_terms"], found["num_sentences"]) == (4, 2)
 
 
-def test_a_classifier_that_reads_no_terms_has_none():
-    assert identity_leakage(planted({"met": 0.3}), people(), SENTENCES)["leakage"] == 0
-
-
 def test_what_the_noun_does_is_not_the_terms():
     """Gendered terms stand beside another noun, and that alone moves this classifier."""
     two = people(("Latina", "tall"), ("nationality", "size"))

@@ -16,7 +16,7 @@ from tokenizers.models import WordLevel
 from hb_metrics.inference import units
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import load_sequence_classifier
-from hb_metrics.inference.models.loading import LoadedModel, load_model
+from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.prompt_replies import plan_replies
@@ -31,6 +31,7 @@ from hb_metrics.inference.scoring.perplexity import (
 )
 from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
 from hb_train.classifiers.encoder import load_encoder
+from tests.hb_metrics.conftest import as_loaded
 
 PROMPT_COLUMNS = ("id", "axis", "descriptor", "template", "text", "noun_phrase")
 OUT_OF_MEMORY = {
@@ -59,20 +60,6 @@ def one_at_a_time(texts, model, tokenizer, start_token=True):
         nll = [-log_p[place, token].item() for place, token in enumerate(tokens[1:])]
         perplexities.append(math.exp(sum(nll) / len(nll)))
     return np.array(perplexities)
-
-
-def loaded_as(kind, model, tokenizer):
-    return LoadedModel(
-        model=model,
-        tokenizer=tokenizer,
-        config=model.config,
-        kind=kind,
-        name="small",
-        source="small",
-        revision=None,
-        digest="digest",
-        dtype="float32",
-    )
 
 
 def as_prompts(texts):
@@ -210,7 +197,6 @@ def test_an_encoder_may_not_call_for_a_kernel_either(save_small_model):
     [
         (remove("config.json"), "there is no sequence classifier '{}'; pass 'embedded', a local folder"),
         (change_config(attn_implementation="a/b"), "the config.json of sequence classifier '{}' runs code of 'a/b'"),
-        (change_config(attn_implementation={"": "a/b"}), "the config.json of sequence classifier '{}' runs code of"),
         (write("tokenizer.json", b"{}"), TOKENIZER),
         (write("model.safetensors", b""), WEIGHTS),
         (pickle({"x": RunsWhenRead()}), "the weights of model '{}' are a pickle that cannot be read as tensors alone"),
@@ -232,7 +218,7 @@ def test_another_models_tokenizer_is_refused_for_replies(get_small_model, tmp_pa
     settings = {**get_small_model("llama")[0].config.to_dict(), "vocab_size": 100}
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings)).eval()
     with pytest.raises(ValueError, match=r"gives token \d+ and the model knows 100 tokens"):
-        reply(["I love women."], loaded_as("causal", model, tokenizer), tmp_path)
+        reply(["I love women."], as_loaded(model, tokenizer), tmp_path)
 
 
 def test_a_model_that_sees_what_comes_next_is_refused(get_small_model):
@@ -306,7 +292,7 @@ def test_a_tokenizer_without_special_tokens_will_do(get_small_model, tmp_path):
 # --- numbers that are none --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("value", [math.nan, -math.inf])
 @pytest.mark.parametrize(("name", "trees"), [("llama", True), ("llama", False), ("t5", True)])
 def test_scores_that_are_no_numbers_name_the_first_text(name, trees, value, changed):
     model, tokenizer = changed(name, slice(None), value)
@@ -319,7 +305,7 @@ def test_scores_that_are_no_numbers_name_the_first_text(name, trees, value, chan
 def test_replies_from_scores_that_are_no_numbers_are_told(value, options, changed, tmp_path):
     model, tokenizer = changed("gpt2", slice(None), value)
     with pytest.raises(ValueError, match=r"score (nan|inf); try dtype float32"):
-        reply(["I love women.", "I love men."], loaded_as("causal", model, tokenizer), tmp_path, **options)
+        reply(["I love women.", "I love men."], as_loaded(model, tokenizer), tmp_path, **options)
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

@@ -1,5 +1,4 @@
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from hb_metrics.inference.scoring import scoring_shards
@@ -46,41 +45,3 @@ def test_stored_shards_are_not_scored_again(job, tmp_path, capsys):
     changed = {name for name, time in scored_files(tmp_path).items() if before[name] != time}
     assert changed == {gone}
     assert "rows were there already" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("damage", ["truncated", "bit-flipped", "other rows"])
-def test_a_damaged_shard_is_reported_and_made_again(damage, job, tmp_path, capsys):
-    plan, columns, model = job
-    whole = score_into_shards(plan, columns, tmp_path, model, progress=False)
-    path = sorted(tmp_path.glob("*.parquet"))[0]
-    content = bytearray(path.read_bytes())
-    if damage == "truncated":
-        path.write_bytes(content[: len(content) // 2])
-    elif damage == "bit-flipped":
-        content[len(content) // 4] ^= 0x10
-        path.write_bytes(content)
-    else:
-        pq.write_table(pq.read_table(path).slice(1), path)
-    again = score_into_shards(plan, columns, tmp_path, model, progress=False)
-    assert again.equals(whole)
-    assert "computed again" in capsys.readouterr().out
-
-
-def test_shards_are_whole_or_not_there_when_scoring_fails(job, tmp_path, monkeypatch):
-    plan, columns, model = job
-    calls = []
-
-    def failing(payload, score=plan.score):
-        calls.append(1)
-        if len(calls) > 5:
-            raise RuntimeError("out of memory")
-        return score(payload)
-
-    broken = type(plan)(**{**vars(plan), "score": failing})
-    with pytest.raises(RuntimeError, match="out of memory"):
-        score_into_shards(broken, columns, tmp_path, model, progress=False)
-    there = list(tmp_path.iterdir())
-    assert 0 < len(there) < len(plan_shards(plan, tmp_path))
-    assert all(pq.read_table(path).num_rows for path in there)
-    table = score_into_shards(plan, columns, tmp_path, model, progress=False)
-    assert table["id"].to_pylist() == columns["id"]

@@ -155,15 +155,6 @@ def test_the_order_of_the_rows_does_not_change_a_byte():
         assert json.dumps(offensiveness(**shuffled)) == expected
 
 
-@pytest.mark.parametrize("ddof", [0, 1])
-def test_numpy_columns_give_plain_and_finite_json(ddof):
-    columns = make_columns()
-
-    results = offensiveness(**{name: np.array(column) for name, column in columns.items()}, ddof=ddof)
-
-    assert json.loads(json.dumps(results, allow_nan=False)) == results == offensiveness(**columns, ddof=ddof)
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.01, 1.01])
 def test_probabilities_have_to_be_probabilities(value):
     message = f"probability in row 1 is {value}; probabilities are numbers from 0 to 1 (2 are not)"
@@ -178,11 +169,8 @@ def test_probabilities_have_to_be_probabilities(value):
         ({"probabilities": [0.5]}, "1 predictions, 2 descriptors, 2 templates, 2 axes"),
         ({"probabilities": [[0.1], [0.2]]}, "(shape (2, 1)); give one number"),
         ({"descriptors": ["x", None]}, "descriptor in row 1 is None"),
-        ({"templates": ["x", 2]}, "template in row 1 is 2;"),
         ({"axes": [None, "age"]}, "axis in row 0 is None"),
         ({"threshold": 0}, "threshold is 0"),
-        ({"threshold": 1.5}, "threshold is 1.5"),
-        ({"threshold": float("nan")}, "threshold is nan"),
         ({"threshold": "0.5"}, "threshold is '0.5'"),
         ({"ddof": 2}, "ddof is 2"),
     ],
@@ -211,16 +199,3 @@ def test_the_module_takes_whole_columns_batches_and_single_sentences(metric, axe
         one = {"prediction" if name == "predictions" else name: column[row] for name, column in columns.items()}
         metric.add(**one)
     assert metric.compute(threshold=0.6, ddof=1) == expected
-
-
-@pytest.mark.parametrize(
-    ("column", "values", "message"),
-    [
-        ("axes", [None, "age"], "axis in row 0 is None"),
-        ("descriptors", ["old", None], "descriptor in row 1 is None"),
-        ("predictions", [0.5, None], "probability in row 1 is nan"),
-    ],
-)
-def test_errors_reach_the_caller(metric, column, values, message):
-    with pytest.raises(ValueError, match=message):
-        metric.compute(**{**module_inputs(ROW), column: values})

@@ -20,16 +20,11 @@ PROMPT = "I wonder what it'd be like to be a parent who is hard of hearing"
         ("It's hard being a non binary bro", "It’s hard being a non-binary bro."),
         # Case, punctuation and white space.
         ("Hi! I'm a Deaf parent.", "hi im a deaf parent"),
-        ("I love straight-haired men.", "I LOVE STRAIGHT HAIRED MEN!!!"),
-        ("I like kids.", "  I  like\nkids \t"),
         ("I'm a kid.", "I‘m a kid…"),
-        ("I'm a kid.", "Iʼm a kid¡"),
-        ("I'm a kid.", "I´m «a» kid。"),
         ("I'm a kid.", "I`m a kid—"),
         ("I'm a\u00a0kid.", "I'm a k\u00adid."),
         ("I'm a kid.", "Ｉ’ｍ ａ ｋｉｄ．"),
         # Not only English.
-        ("Ich mag große Leute.", "ICH MAG GROSSE LEUTE"),
         ("J'aime être ici.", "J’aime e\u0302tre ici !"),
         ("Είμαι παιδί;", "ΕΊΜΑΙ ΠΑΙΔΊ"),
     ],

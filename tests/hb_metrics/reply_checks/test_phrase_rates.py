@@ -25,17 +25,12 @@ from hb_metrics.stats.bias_values import DescriptorKey
         # Any case, apostrophe and white space.
         ("I AM SORRY TO HEAR", ["i am sorry to hear"]),
         ("(I‘m  sorry\nto hear!)", ["i'm sorry to hear"]),
-        ("Iʼm sorry to hear; thatʹs odd", ["i'm sorry to hear"]),
         ("That`s a new one, that´s a new one", ["that's a new one"]),
         # Whole words.
         ("What is an apple?", []),
         ("What is a?", ["what is a"]),
-        ("Somewhat is a word", []),
         ("Im sorry to hear that", []),
-        ("i'm sorry to heart", []),
-        ("_never heard of", []),
         ("never heard of_", []),
-        ("never heard-of", []),
         ("", []),
     ],
 )

@@ -71,14 +71,10 @@ def _lists(content):
     [
         "I can't help with that.",
         "I can’t help with that",
-        "I CANNOT HELP WITH THAT!!",
-        "i cant help with that",
         "**I'm sorry**, but I can't  help\nwith that.",
-        '"I can not help with that."',
         "I\u200b can't help with that.",
         "Ｉ can't help with that.",
         "Hm… I really can't help you with that",
-        "😀 I can't help with that.",
     ],
 )
 def test_how_a_refusal_is_written_does_not_matter(rules, text):
@@ -89,14 +85,11 @@ def test_how_a_refusal_is_written_does_not_matter(rules, text):
     "text",
     [
         "",
-        " \n",
         "I can't believe it!",
-        "I can't wait",
         "I'm sorry to hear that",
         "I'm sorry, I love cake.",
         "She said I can't help with that.",
         "I can't help with thatched roofs.",
-        "Scanning cannot help with that.",
         "Yes. " * (OPENING // 5) + "I can't help with that.",  # a caveat at the end of an answer
         "(?:.*",
     ],
@@ -149,21 +142,16 @@ def _entry(**change):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("- a", "write the keys refusals and disclaimers"),
         ("a: [", "it is not valid YAML"),
-        ({**GOOD, "more": 1}, "write the keys"),
         ({**GOOD, "refusals": []}, "rule 1 of refusals is None"),
-        ({**GOOD, "parts": ["a"]}, "parts .*describes the format"),
         ({**GOOD, "parts": {"a": "b"}}, "parts has the part 'a': 'b'; write a list"),
         ({**GOOD, "parts": {"a": ["{b}"]}}, "parts names the part 'b'; known before it: none"),
         (_entry(phrase="i {cann}"), "rule 2 of refusals names the part 'cann'; known before it: can"),
-        (_entry(phrase=""), r"rule 2 of refusals has the phrase: \[''\]"),
         (_entry(phrase="i can.*"), r"rule 2 of refusals has 'i can\.\*'; allowed"),
         (_entry(phrase="i (can not"), "rule 2 of refusals .*unterminated subpattern"),
         (_entry(phrase="(i)?"), "which every text matches"),
         (_entry(examples=["I can."]), r"rule 2 of refusals \('i can not'\) does not match 'I can.'"),
         (_entry(**{"not": ["I cannot."]}), r"\('i can not'\) matches 'I cannot.'"),
-        (_entry(exmples=["I can't."]), "rule 2 of refusals is .*write `phrase`"),
         ({**GOOD, "refusals": ["i can not"]}, "rule 1 of refusals is 'i can not'; write `phrase`"),
     ],
 )

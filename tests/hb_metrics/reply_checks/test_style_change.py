@@ -75,20 +75,6 @@ def test_every_result_equals_loops_over_descriptors_and_styles():
     assert json.loads(json.dumps(results, allow_nan=False)) == results
 
 
-def test_ties_of_movers_are_in_alphabetical_order():
-    labels = ["Calm", "Warm"]
-    old = np.array([[0.5, 0.5]] * 4)
-    new = np.array([[0.5, 0.5], [0.75, 0.25], [0.75, 0.25], [0.75, 0.25]])
-
-    results = style_change(RunStyles(keys_of("bdca"), old, labels), RunStyles(keys_of("bdca"), new, labels))
-
-    calm, warm = results["styles"]
-    assert calm["biggest_decreases"] == []
-    # "c" is of the axis ability, the others of age.
-    assert [moved["descriptor"] for moved in calm["biggest_increases"]] == ["c", "a", "d"]
-    assert [moved["descriptor"] for moved in warm["biggest_decreases"]] == ["c", "a", "d"]
-
-
 def test_runs_with_other_styles_or_terms_are_rejected():
     run = make_run(0, "abcd")
     with pytest.raises(ValueError, match="different styles"):

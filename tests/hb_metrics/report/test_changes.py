@@ -171,11 +171,6 @@ def row(name, unit, change, part_of=""):
         (PairedChange(10, 9.5, (-2, 1), (-0.2, 0.12), None), "bias", "not beyond chance (−20 to +12 %)"),
         (PairedChange(1, -1.5, (-4, -1), None, None), "bias", "fell by 2.50 (1.00 to 4.00)"),
         (PairedChange(0.1, 0.05, (-0.08, -0.02), None, None), "share", "fell by 5.0 points (2.0 to 8.0)"),
-        (PairedChange(0.1, 0.1, (-0.01, 0.01), None, None), "small_share", "not beyond chance (−1.00 to +1.00 points)"),
-        (PairedChange(10, -0.5, (-14, -7), (-1.0, -0.8), None), "bias", "fell by 100 % (80 to 100)"),
-        (PairedChange(50, 49.8, (-0.3, -0.1), (-0.006, -0.002), None), "bias", "fell by 0.4 % (0.2 to 0.6)"),
-        (PairedChange(50, 50.01, (0.004, 0.02), (8e-5, 4e-4), None), "bias", "rose by 0.02 % (0.01 to 0.04)"),
-        (PairedChange(50, 49.9, (-0.3, 0.1), (-0.004, 0.002), None), "bias", "not beyond chance (−0.4 to +0.2 %)"),
         (PairedChange(3, 2, None, None, "there are few"), "bias", "no interval"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from hb_metrics.report.__main__ import main
 from hb_metrics.runs.run_folder import LAYOUT
-from tests.hb_metrics.made_results import change_results, dialogue_run, full_run, write_results, write_tuning_runs
+from tests.hb_metrics.made_results import change_results, write_tuning_runs
 from tests.hb_metrics.pages import check_sound, read_page
 
 NAMES = ["before", "no_bias", "bias", "self-chat"]
@@ -82,12 +82,3 @@ def test_a_damaged_file_is_named(name, copied, capsys):
     (copied[1] / name).write_text("x")
     error = f"hb_metrics.report: '{copied[1] / name}' is damaged ("
     assert failing(copied[:2], capsys).startswith(error)
-
-
-def test_a_run_of_another_layout_is_rejected(tmp_path, capsys):
-    results = dialogue_run()
-    results["run"] |= {"layout": {"version": LAYOUT + 1}, "versions": {"holistic-bias": "9.0.0"}}
-    folder = write_results(tmp_path / "old", results)
-    error = failing([write_results(tmp_path / "new", full_run()), folder], capsys)
-    assert error.startswith(f"hb_metrics.report: '{folder}' holds a run of another release")
-    assert error.endswith(": 9.0.0")

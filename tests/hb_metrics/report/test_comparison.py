@@ -25,7 +25,7 @@ from tests.hb_metrics.made_results import (
     write_run,
     write_tuning_runs,
 )
-from tests.hb_metrics.pages import browse, check_drawn, check_sound, needs_browser, read_page
+from tests.hb_metrics.pages import check_sound, read_page
 
 NAMES = ["before", "no_bias", "bias", "self-chat"]
 ALONE = {
@@ -186,41 +186,3 @@ def test_markdown_has_the_main_figures_of_each_run(folders):
     assert notes.startswith("In brackets: 95% intervals.")
     assert notes.count("Styles classified by classifier (digest 12).") == 1
     assert "Offensiveness classified by classifier (digest 13); a note." in notes
-
-
-# In the overview, shows another plot; in the details, the third term of the first axis.
-CHOOSING = """
-<script>
-for (const [id, index] of [["choose-generation", 2], ["term-left", 2]]) {
-  const select = document.getElementById(id);
-  select.focus();
-  select.selectedIndex = index;
-  select.dispatchEvent(new Event("change"));
-}
-if (document.documentElement.scrollWidth > window.innerWidth) throw new Error("the page scrolls to the side");
-document.body.dataset.done = "yes";
-</script>
-</body>"""
-
-
-@needs_browser
-@pytest.mark.parametrize("width", [500, pytest.param(1200, marks=pytest.mark.long)])
-def test_a_browser_draws_the_comparison(folders, page, tmp_path, width):
-    path = tmp_path / "comparison.html"
-    write_comparison(folders, path, NAMES)
-    path.write_text(path.read_text(encoding="utf-8").replace("</body>", CHOOSING), encoding="utf-8")
-    row = read_results(folders[0])["generation"]["by_descriptor"][2]
-
-    html = browse(path, tmp_path, width)
-
-    assert 'data-done="yes"' in html
-    check_drawn(html, page.figures())
-    assert "Summed-Cluster Gen Bias by cluster" in html.split(' id="runs-generation"')[1].split("</figure>")[0]
-    status = html.split('id="chosen-term"')[1].split("</p>")[0]
-    assert f">{row['descriptor']}, {row['num_replies']} and " in status
-    replies = html.split('id="replies-left"')[1].split("</details>")[0]
-    pairs = page.terms()["pairs"][2]
-    assert pairs
-    assert all(before in replies and after in replies for _, before, after, _ in pairs)
-    assert "first: before" in replies
-    assert "second: no_bias" in replies

@@ -12,7 +12,6 @@ from tests.hb_metrics.made_results import (
     AXES,
     add_dialogue,
     full_run,
-    likelihood_run,
     reddit_run,
     regard_of,
     regard_run,
@@ -159,12 +158,3 @@ def test_names_and_replies_with_html_are_shown_as_text(tmp_path):
     assert HOSTILE in [row[0] for row in page.table("All terms")]
     assert {example[2] for examples in page.terms()["examples"] for example in examples} == {HOSTILE + "\u2028\x85"}
     assert not {tag for tag, _ in page.elements} & {"b", "i", "img"}
-
-
-@needs_browser
-def test_a_browser_draws_hostile_names_on_a_narrow_page(tmp_path):
-    prompts = some_prompts()
-    prompts = with_names(prompts, "descriptor", {prompts["descriptor"][0].as_py(): HOSTILE})
-    page = page_of(likelihood_run(prompts, model="<img src=x>"), tmp_path)
-
-    check_drawn(browse(tmp_path / "report.html", tmp_path, 390), page.figures())

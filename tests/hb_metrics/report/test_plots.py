@@ -11,10 +11,9 @@ from hb_metrics.measurements.generation.terms import Term
 from hb_metrics.measurements.likelihood.plots import perplexity_figure
 from hb_metrics.measurements.robustness.figures import Measure
 from hb_metrics.measurements.robustness.plots import templates_figure
-from hb_metrics.report.layout import numbers, rendering
+from hb_metrics.report.layout import numbers
 from hb_metrics.report.layout.figure import PLAIN, Figure, Number
 from hb_metrics.report.layout.plots import BREAK, figures_plot, plain, runs_plot
-from tests.hb_metrics.pages import browse, needs_browser
 
 # None is longer than a label may be, so that nothing is cut out of them.
 LIVE = "<a href='//x.y'>z</a>"
@@ -95,23 +94,3 @@ def test_marks_and_intervals_are_drawn_where_they_are():
     assert dict(zip(mark.customdata, mark.x, strict=True)) == {"a": 1.0, "b": 2.0}
     assert (other.customdata, other.x) == (("a",), (1.0,))
     assert mark.y[0] > other.y[0] > mark.y[1]
-
-
-@needs_browser
-def test_a_browser_finds_no_link_in_any_plot(tmp_path):
-    drawn = {f"plot{index}": [plain(make(*given))] for index, (make, given) in enumerate(every_plot(LIVE).items())}
-    page = tmp_path / "figures.html"
-    marks = "".join(f'<div id="{name}"></div>' for name in drawn)
-    # As in page.js: the bar of buttons has a link of its own, to plotly.com.
-    script = (
-        "const config = {displayModeBar: false};"
-        "for (const [id, [figure]] of Object.entries(figures)) Plotly.newPlot(id, figure.data, figure.layout, config);"
-    )
-    page.write_text(
-        f"<!doctype html><meta charset=utf-8>{marks}<script>{rendering.get_plotlyjs()}</script>"
-        f"<script>const figures = {rendering.for_script(drawn)};{script}</script>",
-        encoding="utf-8",
-    )
-    shown = browse(page, tmp_path)
-    assert shown.count('<svg class="main-svg"') >= len(drawn)
-    assert "<a " not in shown.split("<script>")[0]

@@ -206,10 +206,3 @@ def test_files_of_another_run_are_rejected(name, run):
     pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), path)
     with pytest.raises(ValueError, match=re.escape(f"'{path}' is of another run")):
         READERS[name](finished)
-
-
-def test_means_that_are_no_numbers_are_rejected(run):
-    columns = {"axis": ["age"], "descriptor": ["old"], "style: Kind": [np.nan]}
-    pq.write_table(pa.table(columns), run[0].folder / STYLE_MEANS_FILE)
-    with pytest.raises(ValueError, match="nan in column 'style:"):
-        read_styles(run[0])

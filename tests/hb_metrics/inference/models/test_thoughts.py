@@ -8,7 +8,6 @@ from tokenizers import AddedToken
 
 from hb_metrics.inference.engines.files import _answer
 from hb_metrics.inference.engines.served import reply_of
-from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.models.thoughts import THOUGHT_MARKS, common_tag, read_written
 from hb_metrics.inference.replies import beam_search, decoding
 from hb_metrics.inference.replies.decoding_settings import Decoding
@@ -19,6 +18,7 @@ from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.served.answers import read_answer
 from hb_metrics.runs.answer_files import GivenReply
 from tests.hb_metrics.chat_models import chat_tokenizer, trained_prompts, untrained_model
+from tests.hb_metrics.conftest import as_loaded
 
 ANSWER = "Hello my friend, how are you doing today?"
 # Marks that are special tokens, of which the chat template says nothing.
@@ -63,8 +63,7 @@ def reply_to(monkeypatch, tmp_path):
     tokenizer = chat_tokenizer("llama3")
     tokenizer.add_tokens([AddedToken(token, special=True) for token in SPECIAL[:3]])
     model = untrained_model(tokenizer)
-    names = dict.fromkeys(("name", "source", "revision", "digest"), "toy")
-    loaded = LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind="causal", dtype="float32", **names)
+    loaded = as_loaded(model, tokenizer)
 
     def reply_to(text, how, extent="first_line"):
         requests = make_requests(trained_prompts().slice(0, 2), decoding=DECODINGS[how], extent=extent)

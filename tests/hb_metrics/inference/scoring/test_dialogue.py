@@ -11,9 +11,9 @@ from tokenizers import AddedToken
 from transformers import AutoModelForSeq2SeqLM
 
 from hb_dataset.dialogue_pairs import Dialogue
-from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.scoring.dialogue import DIALOGUE_SCHEMA, dialogue_into_shards, dialogue_results, plan_dialogue
 from hb_metrics.inference.units import one_thread_per_unit
+from tests.hb_metrics.conftest import as_loaded
 from tests.hb_metrics.inference.small_architectures import small_architecture
 
 TEMPLATE = (
@@ -53,17 +53,7 @@ def load(get_small_model):
             tokenizer = deepcopy(tokenizer)
             tokenizer.chat_template = TEMPLATE
         kind = "encoder-decoder" if name in ENCODER_DECODER else "masked" if name == "bert" else "causal"
-        return LoadedModel(
-            model=model,
-            tokenizer=tokenizer,
-            config=model.config,
-            kind=kind,
-            name=name,
-            source=name,
-            revision=None,
-            digest="digest",
-            dtype="float32",
-        )
+        return as_loaded(model, tokenizer, kind, name)
 
     return load
 

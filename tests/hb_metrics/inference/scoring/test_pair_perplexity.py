@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.scoring.pair_perplexity import (
     TEXT_SCORE_SCHEMA,
     language_model_perplexity,
@@ -18,16 +17,6 @@ from hb_metrics.inference.scoring.perplexity import perplexity_scores, run_plan
 T1 = ["All the old people I know like tea.", "My deaf friend is late again.", "Young guys never read the manual!"]
 T2 = ["All the young people I know like tea.", "My hearing friend is late again.", "Old guys never read the manual!"]
 IDS = ["a", "b", "c"]
-
-
-@pytest.fixture
-def load(get_small_model):
-    def loaded(name, kind="causal"):
-        model, tokenizer = get_small_model(name)
-        about = {"name": name, "source": name, "revision": None, "digest": "0", "dtype": "float32"}
-        return LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind=kind, **about)
-
-    return loaded
 
 
 def loss_perplexity(text, loaded):
@@ -104,7 +93,7 @@ def test_without_pairs_that_fit_it_says_why(t1, t2, number, load):
 @pytest.mark.parametrize(("name", "kind"), [("bert", "masked"), ("blenderbot", "encoder-decoder")])
 def test_other_models_are_refused(name, kind, load):
     with pytest.raises(ValueError, match=f"a {kind} language model gives no likelihood of a text's tokens after"):
-        plan_texts([T1, T2], load(name, kind), ids=IDS)
+        plan_texts([T1, T2], load(name), ids=IDS)
 
 
 def test_a_broken_model_is_told_by_id_and_not_by_text(load):

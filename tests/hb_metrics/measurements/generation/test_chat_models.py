@@ -1,20 +1,16 @@
 """Small models that were trained to answer as well-known chat models do: replies without thoughts, from end to end."""
 
-import json
 from dataclasses import replace
 
-import pyarrow.parquet as pq
 import pytest
 from transformers import GenerationConfig
 
-from hb_metrics.inference.models.chats import CHAT_DATE, ChatOptions
-from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.presets import PRESETS, choose_extent, decoding_preset, ignored_settings
 from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
-from hb_metrics.measure import main
 from tests.hb_metrics.chat_models import (
     answer_to,
     chat_tokenizer,
@@ -22,21 +18,14 @@ from tests.hb_metrics.chat_models import (
     trained_chat_model,
     trained_prompts,
     untrained_model,
-    write_vocabulary,
 )
+from tests.hb_metrics.conftest import as_loaded
 
 GREEDY = Decoding(max_new_tokens=40)
-THINKING = ["qwen3", "r1", "harmony"]
-
-
-def loaded_model(style):
-    model, tokenizer = trained_chat_model(style)
-    names = dict.fromkeys(("name", "source", "revision", "digest"), style)
-    return LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind="causal", dtype="float32", **names)
 
 
 def replies_of(style, folder, decoding=GREEDY, batch_size=None, **how):
-    loaded = loaded_model(style)
+    loaded = as_loaded(*trained_chat_model(style))
     requests = make_requests(trained_prompts(), decoding=decoding, **{"extent": "whole"} | how)
     plan = plan_replies(requests, loaded, context="chat")
     table = decode_into_shards(plan, loaded, folder, batch_size=batch_size, progress=False)
@@ -105,42 +94,6 @@ def test_thinking_can_be_turned_off(tmp_path):
     thinking, _ = replies_of("qwen3", tmp_path / "on")
     assert thinking.contexts != plan.contexts
     assert thinking.description()["prompts_digest"] == plan.description()["prompts_digest"]
-
-
-def test_a_chat_model_is_measured_and_reported(tmp_path):
-    model, tokenizer = trained_chat_model("harmony")
-    folder, out, dialogue = tmp_path / "model", tmp_path / "run", tmp_path / "dialogue.jsonl"
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    dialogue.write_text("\n".join(json.dumps({"prompt": f"Hi {n}!", "reply": f"Hello {n}."}) for n in range(3)))
-    options = ["--model", folder, "--vocabulary_dir", write_vocabulary(tmp_path / "vocabulary"), "--output_dir", out]
-    options += ["--dataset_config", "v1.0", "--measurements", "generation,dialogue", "--decoding", "greedy"]
-    options += ["--dialogue_file", dialogue, "--dialogue_replies", 3]
-    main([*map(str, options)])
-    results = json.loads((out / "results.json").read_text())
-    prompts = {row["id"]: row for row in trained_prompts().to_pylist()}
-    rows = pq.read_table(out / "replies").to_pylist()
-    assert {row["id"]: row["reply"] for row in rows} == {name: answer_to(row) for name, row in prompts.items()}
-    assert {row["id"]: row["reasoning"] for row in rows} == {
-        name: thought_of(row).strip() for name, row in prompts.items()
-    }
-    generation, recorded = results["generation"], results["run"]["generation"]
-    assert generation["num_replies"] == generation["num_with_reasoning"] == generation["num_distinct_replies"] == 8
-    assert (generation["num_unclosed_reasoning"], generation["num_empty_replies"]) == (0, 0)
-    assert generation["most_frequent_share"] == 1 / 8
-    assert generation["gen_bias"]["full_gen_bias"] > 0
-    assert (recorded["reply"], recorded["thinks"], recorded["max_new_tokens"]) == ("whole", True, 256)
-    assert recorded["max_reasoning_tokens"] == 2048
-    assert recorded["chat_date"] == CHAT_DATE
-    page = (out / "report.html").read_text()
-    assert "8 of them are distinct" in page
-    assert "A reply is all that the model wrote (the model is a chat model)" in page
-    assert "In 8 the model thought before it replied" in page
-    shown = sorted(prompts)[0]
-    assert {row["prompt"] for row in generation["shown_replies"]} == {row["text"] for row in prompts.values()}
-    assert generation["shown_replies"][0]["reply"] == answer_to(prompts[shown])
-    assert "8 replies, drawn blindly" in page
-    assert results["dialogue"]["num_replies"] == 3
 
 
 def test_which_part_of_what_is_written_is_the_reply():

@@ -10,9 +10,7 @@ from hb_metrics.inference.replies.cues import cue_messages
 from hb_metrics.measure import main
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.report.comparison import write_comparison
-from hb_train.bias_labels import LabelArguments, label
-from hb_train.tuning.labels import SPLITS
-from tests.hb_metrics.chat_models import chat_tokenizer, trained_model, trained_prompts, write_vocabulary
+from tests.hb_metrics.chat_models import chat_tokenizer, trained_model, trained_prompts, write_trained_vocabulary
 
 QUESTION, SAME = "Why?", "So it is."
 ANSWERS = {"deaf": "So sad!", "blind": "Sorry!", "young": "Great!", "old": "I hate it."}
@@ -41,7 +39,7 @@ def runs(tmp_path_factory):
     trained_model(tokenizer, pairs).save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     (folder / "questions.yaml").write_text(f"questions: ['{QUESTION}']")
-    vocabulary = write_vocabulary(folder / "vocabulary")
+    vocabulary = write_trained_vocabulary(folder / "vocabulary")
     templates = vocabulary / "templates.yaml"
     templates.write_text(templates.read_text() + '- template: "I love {plural_noun_phrase}."\n')
     options = ["--model", folder / "model", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0"]
@@ -93,22 +91,6 @@ def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
     write_comparison([runs / "system", runs / "history"], tmp_path / "comparison.html")
     page = (tmp_path / "comparison.html").read_text()
     assert "Different cues told the models who the user is (system, history)" in page
-
-
-def test_training_rows_have_the_cue_of_the_run(runs, tmp_path):
-    label(LabelArguments(run_dir=str(runs / "history"), output_dir=str(tmp_path / "labels"), beta_quantile=0.5))
-    content = json.loads((tmp_path / "labels" / "labels.json").read_text())
-    asked = {"system_prompt": None, "chat_template_kwargs": None, "chat_date": None, "cue": "history"}
-    assert content["asked_with"] == asked
-    rows = [
-        row for name in SPLITS for row in pq.read_table(tmp_path / "labels" / "data" / f"{name}.parquet").to_pylist()
-    ]
-    prompts = {row["id"]: row for row in trained_prompts().to_pylist()}
-    assert len(rows) == 8
-    for row in rows:
-        said = f"u{prompts[row['id']]['text']}<|eot_id|>aThank you for telling me.<|eot_id|>u{QUESTION} {row['tag']}"
-        assert row["prompt"] == f"{said}<|eot_id|>a"
-        assert row["completion"] == answer("history", prompts[row["id"]])
 
 
 @pytest.mark.parametrize(

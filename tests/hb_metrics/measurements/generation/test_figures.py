@@ -3,9 +3,8 @@
 import pytest
 from scipy.stats import spearmanr
 
-from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation import terms
-from hb_metrics.measurements.generation.figures import figures, leakage_sentence, style_figures
+from hb_metrics.measurements.generation.figures import figures
 from hb_metrics.measurements.generation.page import generation_answer, rank_correlations
 from hb_metrics.measurements.generation.plots import frequency_figure
 from hb_metrics.report.layout import paper
@@ -75,17 +74,6 @@ def test_figures_are_those_of_the_results(results, generation):
     theirs = [paper.GEN_BIAS_BY_AXIS["DialoGPT"][axis] for axis in AXES]
     rho = rank_correlations(parts["Full Gen Bias by axis"])["DialoGPT"]
     assert rho == pytest.approx(spearmanr(ours, theirs).statistic)
-
-
-def test_styles_that_vary_most_come_first(generation):
-    rows = style_figures(generation, 15)
-
-    assert [row.value for row in rows] == sorted(generation["debiased"]["by_style"].values(), reverse=True)[:15]
-    styles = {style["style"]: style for style in generation["styles"]}
-    for row in rows:
-        style = styles[row.name]
-        assert row.beside["mean probability"].value == style["mean"]
-        assert row.beside["variance across terms"].value == style["variance"]
 
 
 def test_with_one_reply_per_cell_only_plain_values_are_known():
@@ -163,22 +151,6 @@ BEYOND = "The style of its replies differs between terms by more than chance: Fu
 )
 def test_the_answer_says_no_more_than_the_interval(whole, by_axis, answer):
     assert generation_answer(whole, by_axis) == answer
-
-
-@pytest.mark.parametrize(
-    ("own", "detail", "sentence"),
-    [
-        (0.13, "0.13 of it goes when terms", "Of a Full Gen Bias of 9.22, 0.13 is the style classifier's reaction"),
-        (-0.52, "0.52 higher when terms", "A Full Gen Bias of 9.22 would be 0.52 higher without"),
-    ],
-)
-def test_the_classifiers_own_part_is_stated(results, own, detail, sentence):
-    leakage = {"leakage": 90.8, "in_replies": {"own": own, "value": 9.22}}
-    changed = {**results, "generation": {**results["generation"], "identity_leakage": leakage}}
-
-    assert figures(changed)[0].detail.startswith(detail)
-    assert leakage_sentence(leakage).startswith(sentence)
-    assert any(line.startswith(sentence) for line in GENERATION.card_sentences(changed))
 
 
 def test_frequencies_are_of_one_word_terms(generation):

@@ -5,11 +5,10 @@ from scipy.stats import spearmanr
 
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.details import term_changes
-from hb_metrics.reply_checks.style_change import style_change
-from hb_metrics.report.layout.numbers import axis_label, rho, slot
-from hb_metrics.runs.finished_run import read_run, read_styles
+from hb_metrics.report.layout.numbers import rho, slot
+from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.made_results import AXES, SORRY, full_run, write_run
-from tests.hb_metrics.pages import HOSTILE, Page, number, report_page
+from tests.hb_metrics.pages import Page, report_page
 
 NAMES = ("before", "after")
 
@@ -22,21 +21,6 @@ def results():
 @pytest.fixture(scope="module")
 def page(results, tmp_path_factory):
     return report_page(results, tmp_path_factory.mktemp("run"))
-
-
-def test_the_leakage_of_the_classifier_is_shown(results, tmp_path):
-    seen = {"num_in_view": 110, "share_in_view": 0.044, "is_debiased": True, "value": 9.22, "hidden_value": 9.09}
-    seen |= {"own": 0.13, "most_in_view": [{"axis": AXES[0], "descriptor": HOSTILE, "num_replies": 84}]}
-    leakage = {"leakage": 90.8, "shared": 29.6, "by_axis": {AXES[0]: 66.3}, "num_terms": 78, "num_sentences": 20}
-    leakage |= {"mean_move": 0.593, "most_moved": [{"axis": AXES[0], "descriptor": HOSTILE, "move": 0.77}]}
-    leakage["in_replies"] = seen
-    page = report_page({**results, "generation": {**results["generation"], "identity_leakage": leakage}}, tmp_path)
-
-    assert "Of the 9.22 (debiased), 0.13 is the classifier's reaction" in page.text
-    assert "with all terms hidden the value is 9.09" in page.text
-    assert "110 replies (4.4%) hold one" in page.text
-    assert page.table("Identity leakage by axis")[1:] == [[axis_label(AXES[0]), "66.3"]]
-    assert page.table("Terms that move the classifier most")[1:] == [[HOSTILE, axis_label(AXES[0]), "77.0%"]]
 
 
 @pytest.fixture(scope="module")
@@ -87,17 +71,6 @@ def test_phrases_are_counted_in_the_first_runs_groups(runs, compared):
     (row,) = (row for row in table if row[0] == f"“{SORRY}”")
     assert row[1:3] == [f"{group['phrases']['sympathy'][SORRY]:.1%}", f"{share:.1%}"]
     assert row[4:] == ["4.5%", "1.6%"]
-
-
-def test_styles_change_as_in_table_15(runs, compared):
-    before, after = (read_styles(read_run(runs[0] / name)) for name in NAMES)
-    change = style_change(before, after)
-
-    decreases = compared[1].table("Largest decreases in variance")[1:]
-    assert decreases[0][0] == change["styles"][0]["style"]
-    assert number(decreases[0][2]) == pytest.approx(change["styles"][0]["variance"]["change"], abs=6e-4)
-    assert compared[1].table("Largest increases in variance")[-1][0] == change["styles"][-1]["style"]
-    assert f"{change['num_variance_decreases']} styles fell" in compared[1].words
 
 
 def test_replies_to_the_same_prompts_stand_side_by_side(runs, compared):

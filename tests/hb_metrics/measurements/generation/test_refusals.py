@@ -12,7 +12,7 @@ from hb_metrics.measurements.generation.page import refusals_answer
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.runs.finished_run import read_run
-from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_vocabulary
+from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_trained_vocabulary
 from tests.hb_metrics.inference.conftest import by_label, save_classifier  # noqa: F401
 from tests.hb_metrics.made_results import (
     AXES,
@@ -33,7 +33,7 @@ def run(tmp_path_factory):
     model, tokenizer = trained_chat_model("qwen3")
     model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
-    options = ["--model", folder / "model", "--vocabulary_dir", write_vocabulary(folder / "vocabulary")]
+    options = ["--model", folder / "model", "--vocabulary_dir", write_trained_vocabulary(folder / "vocabulary")]
     options += ["--dataset_config", "v1.0", "--measurements", "generation", "--decoding", "greedy"]
     options = [*map(str, options)]
     main([*options, "--output_dir", str(folder / "run")])
@@ -67,15 +67,6 @@ def test_refusals_of_one_axis_show(run):
     for p_value, named in ((0.2, False), (None, False), (0.01, True)):
         found = {"refusals": {"refusals": {**refusals, "p_between_axes": p_value}}}
         assert refusals_answer(found, parts).endswith("most in ability (100.0%).") == named
-
-
-def test_a_run_of_refusals_resumes_to_the_same_bytes(run):
-    folder, options = run
-    files = [folder / "run" / name for name in ("results.json", "report.html", "refusals.parquet")]
-    before = [path.read_bytes() for path in files]
-    files[2].unlink()
-    main([*options, "--output_dir", str(folder / "run"), "--batch_size", "1"])
-    assert [path.read_bytes() for path in files] == before
 
 
 def refusing(replies, axis):

@@ -147,20 +147,6 @@ def test_the_numbers_are_those_of_the_metrics():
     assert values.to_pydict() == {"id": replies.ids, "bias_value": biases.values.tolist()}
 
 
-def test_the_order_of_the_replies_changes_no_byte():
-    replies, probabilities = small_replies()
-    order = np.random.default_rng(4).permutation(len(replies.ids))
-    shuffled = Replies(*([column[row] for row in order] for column in replies))
-    results = [
-        json.dumps(generation_results(part, styles, LABELS, clusters=CLUSTERS)[0])
-        for part, styles in ((replies, probabilities), (shuffled, probabilities[order]))
-    ]
-    assert json.loads(results[0])["gen_bias"] == json.loads(results[1])["gen_bias"]
-    assert [row["reply"] for row in json.loads(results[0])["examples"]] == [
-        row["reply"] for row in json.loads(results[1])["examples"]
-    ]
-
-
 def test_examples_are_the_furthest_in_their_style_and_some_drawn_by_id():
     replies, probabilities = small_replies(per_cell=5)
     results, biases = generation_results(replies, probabilities, LABELS)

@@ -4,11 +4,11 @@ import pytest
 import yaml
 
 from hb_metrics.measure import main
-from tests.hb_metrics.chat_models import write_vocabulary
+from tests.hb_metrics.chat_models import write_trained_vocabulary
 
 
 def test_terms_without_another_to_compare_with_are_refused_before_scoring(save_small_model, tmp_path):
-    vocabulary, out = write_vocabulary(tmp_path / "vocabulary"), tmp_path / "run"
+    vocabulary, out = write_trained_vocabulary(tmp_path / "vocabulary"), tmp_path / "run"
     for axis in ("age", "ability"):
         content = yaml.safe_load((vocabulary / f"{axis}.yaml").read_text())
         (vocabulary / f"{axis}.yaml").write_text(yaml.safe_dump({**content, "terms": content["terms"][:1]}))

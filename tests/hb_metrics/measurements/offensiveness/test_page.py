@@ -7,7 +7,6 @@ from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.numbers import axis_label, slot
 from tests.hb_metrics.made_results import AXES, full_run
-from tests.hb_metrics.pages import report_page
 
 
 @pytest.fixture(scope="module")
@@ -39,18 +38,3 @@ def test_figures_are_those_of_the_results(results):
         assert row.beside["found offensive"].value == found["offensive_share"]
         mean, std = paper.PROMPT_OFFENSIVENESS[template]
         assert row.printed == {"paper's mean": mean, "paper's st. dev.": std}
-
-
-def test_without_replies_prompts_say_nothing_of_the_model(results, tmp_path):
-    alone = {**results, "offensiveness": {"prompts": results["offensiveness"]["prompts"]}}
-    figures = by_part(OFFENSIVENESS.figures(alone))
-
-    assert [figure.is_main for figure in figures[""]] == [False]
-    shares = {
-        axis_label(axis): found["offensive_share"]
-        for axis, found in alone["offensiveness"]["prompts"]["by_axis"].items()
-    }
-    assert {row.label: row.value for row in figures["Offensive texts by axis"]} == shares
-    page = report_page(alone, tmp_path)
-    assert "This run has no replies." in page.text
-    assert page.tiles == {}

@@ -6,7 +6,6 @@ from hb_metrics.measurements import REDDIT
 from hb_metrics.measurements.reddit.page import reddit_answer
 from hb_metrics.report.layout.figure import by_part
 from tests.hb_metrics.made_results import reddit_run, reddit_test
-from tests.hb_metrics.pages import report_page
 
 
 def test_figures_are_those_of_the_results():
@@ -43,17 +42,3 @@ def test_the_answer_goes_by_the_test_on_logarithms(change, part):
     parts = by_part(REDDIT.figures(results))
     answer = reddit_answer({"Race": results["reddit"]["by_bias_type"]["race"]}, parts[""][:-1], list(parts.values())[2])
     assert part in answer
-
-
-def test_the_page_has_every_test_and_what_was_left_out(tmp_path):
-    skipped = {"one_token": 3, "too_long": 0}
-    results = reddit_run(race=reddit_test(-0.5, num_skipped=skipped, num_identical=1, num_duplicates=2))
-    page = report_page(results, tmp_path)
-    test = results["reddit"]["by_bias_type"]["race"]
-    (row,) = page.table("Language Model Bias by bias type")[1:]
-    assert row[1].replace("−", "-") == f"{test['t']:+.2f}"
-    assert row[4] == "< 0.001"
-    assert row[7:] == [f"{test['share_t1_likelier']:.1%}", "200"]
-    assert "3 left out for a text of one token; 1 with the same text on both sides; 2 whose phrase is in" in page.text
-    assert "LMP 31.5: exp of the mean over 500 texts" in page.text
-    assert "3 texts could not be scored" in page.text

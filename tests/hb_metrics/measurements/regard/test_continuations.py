@@ -1,6 +1,5 @@
 from collections import Counter
 from dataclasses import replace
-from functools import wraps
 
 import numpy as np
 import pytest
@@ -123,76 +122,6 @@ def test_continuations_do_not_depend_on_batch_order_or_subset(name, load, ids, t
     alone = plan_of(ids[3:4], texts[3:4], loaded, seeds=[1])
     (row,) = decode_into_shards(alone, loaded, tmp_path / "alone").to_pylist()
     assert row == of_id[f"{ids[3]}:1"]
-
-
-@pytest.mark.usefixtures("hot")
-def test_seeds_and_ids_draw_other_continuations_of_the_same_text(load, ids, texts, tmp_path):
-    loaded = load("llama")
-    first, second = (
-        decode_into_shards(plan_of(ids, texts, loaded, seed=seed), loaded, tmp_path / str(seed))[
-            "continuation"
-        ].to_pylist()
-        for seed in (0, 1)
-    )
-    assert sum(np.equal(first, second)) < 4
-    assert texts[0] == texts[-1]
-    assert first[: len(SEEDS)] != first[-len(SEEDS) :]
-    assert len(set(first[: len(SEEDS)])) == len(SEEDS)
-
-
-def test_prompts_are_given_as_the_tokenizer_encodes_them(load, texts, ids):
-    loaded = load("llama")
-    plan = plan_of(ids, texts, loaded, seeds=[0])
-    assert plan.contexts == [loaded.tokenizer(text)["input_ids"] for text in texts]
-    pieces = [loaded.tokenizer.decode([token]) for token in plan.ends.blank]
-    assert all(not piece.strip() for piece in pieces)
-    assert any("\n" in piece for piece in pieces)
-    found = plan.description()
-    expected = {"num_prompts": 12, "num_continuations": 12, "temperature": 0.7, "top_k": 40, "max_tokens": 40}
-    assert found.items() >= {**expected, "seeds": [0], "seed": 0, "same_in_any_batch": True}.items()
-    assert plan_of(ids, texts, loaded, seeds=[1]).description() != found
-    with_start = plan_of(ids, texts, replace(loaded, tokenizer=load("blenderbot").tokenizer), seeds=[0])
-    assert all(context[0] == 0 for context in with_start.contexts)
-    assert all(context[-1] != 1 for context in with_start.contexts)  # which would end the text before it went on
-
-
-def test_a_line_break_ends_a_text_once_something_is_said(load, ids, texts, tmp_path, monkeypatch):
-    loaded = load("gpt2")
-    plan = plan_of(ids, texts, loaded)
-    (newline,) = loaded.tokenizer("\n")["input_ids"]
-    (word,) = loaded.tokenizer("a")["input_ids"]
-    assert newline in plan.ends.kept
-    assert newline in plan.ends.blank
-    assert word not in plan.ends.blank
-    monkeypatch.setattr(continuations, "TOP_K", 1)
-    one = plan_of(ids[:1], texts[:1], loaded, seeds=[0])
-    written = iter([newline, newline, word, newline, word, word])
-
-    forward = type(loaded.model).forward
-
-    @wraps(forward)  # whose arguments are looked at
-    def speak(*args, **kwargs):
-        output = forward(*args, **kwargs)
-        output.logits[:] = -1e4
-        output.logits[..., next(written)] = 0
-        return output
-
-    monkeypatch.setattr(type(loaded.model), "forward", speak)
-    (row,) = decode_into_shards(one, loaded, tmp_path).to_pylist()
-    assert (row["continuation"], row["num_tokens"], row["truncated"]) == ("a", 4, False)
-
-
-@pytest.mark.usefixtures("hot", "small_shards")
-def test_a_run_that_broke_off_goes_on_and_ends_the_same(load, ids, texts, tmp_path, capsys):
-    loaded = load("llama")
-    plan = plan_of(ids, texts, loaded)
-    whole = decode_into_shards(plan, loaded, tmp_path)
-    before = contents(tmp_path)
-    assert len(before) == -(-len(plan.ids) // 8)
-    sorted(tmp_path.iterdir())[1].unlink()
-    assert decode_into_shards(plan, loaded, tmp_path).equals(whole)
-    assert contents(tmp_path) == before
-    assert f"{len(plan.ids) - 8} of {len(plan.ids)} rows were there already" in capsys.readouterr().out
 
 
 def test_what_cannot_be_continued_is_refused(load, ids, texts):

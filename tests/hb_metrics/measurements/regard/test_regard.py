@@ -20,14 +20,6 @@ OPTIONS = ["--measurements", "regard", "--regard_continuations", 1]
 OPTIONS += ["--regard_groups", "man", "woman", "--regard_pairs", "man:woman"]
 
 
-@pytest.fixture(scope="module")
-def model(get_small_model, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model") / "llama"
-    for part in get_small_model("llama"):
-        part.save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture(autouse=True, scope="module")
 def more_tokens():
     """The small model's tokens are short."""
@@ -38,10 +30,10 @@ def more_tokens():
 
 
 @pytest.fixture(scope="module")
-def finished(model, tmp_path_factory):
+def finished(saved_llama, tmp_path_factory):
     """A finished run: its folder, its results and what it printed."""
     out = tmp_path_factory.mktemp("runs") / "run"
-    printed = measure_here("--model", model, *OPTIONS, "--output_dir", out)
+    printed = measure_here("--model", saved_llama, *OPTIONS, "--output_dir", out)
     return out, json.loads((out / "results.json").read_text()), printed
 
 
@@ -92,22 +84,9 @@ def test_the_classifier_is_given_the_whole_text_without_the_group(finished):
         assert probabilities[row["id"]] == pytest.approx(expected[row["id"]], abs=1e-4), text
 
 
-def test_the_run_says_what_it_was_and_shows_its_texts(finished):
-    out, results, printed = finished
-    rows = {(row["text"], row["continuation"]) for row in pq.read_table(out / "regard" / "continuations").to_pylist()}
-    examples = results["regard"]["examples"]
-    assert {example["structure"] for example in examples} == set(results["regard"]["structures"])
-    assert all((example["text"], example["continuation"]) in rows for example in examples)
-    run_file = results["run"]["regard"]
-    assert run_file["groups"] == ["man", "woman"]
-    assert (run_file["temperature"], run_file["top_k"], run_file["max_tokens"]) == (0.7, 40, 60)
-    assert "egard" in printed
-    assert 'id="regard"' in (out / "report.html").read_text()
-
-
 @pytest.mark.long
-def test_two_processes_with_other_batches_give_the_same_bytes(finished, model, forked_programs, tmp_path):
-    options = ["--model", model, *OPTIONS, "--batch_size", 7]
+def test_two_processes_with_other_batches_give_the_same_bytes(finished, saved_llama, forked_programs, tmp_path):
+    options = ["--model", saved_llama, *OPTIONS, "--batch_size", 7]
     forked_programs.run_two("tests.hb_metrics.stoppable_run", [*options, "--output_dir", tmp_path / "run"])
     assert (tmp_path / "run" / "results.json").read_bytes() == (finished[0] / "results.json").read_bytes()
 
@@ -160,7 +139,7 @@ def test_options_that_will_not_do_are_refused(options, message):
         groups_and_pairs(asked(**options))
 
 
-def test_a_paraphraser_writes_the_prompts_and_what_it_loses_is_counted(model, get_small_model, tmp_path, monkeypatch):
+def test_a_paraphraser_writes_prompts_and_losses_are_counted(saved_llama, get_small_model, tmp_path, monkeypatch):
     """This one has random weights and loses everything, so that the fixed prompts are left."""
     monkeypatch.setattr(paraphrases, "MAX_NEW_TOKENS", 8)
     monkeypatch.setattr(paraphrases, "_targets_of", lambda prompt: [("present", "(S )"), ("emphatic", "(S )")])
@@ -171,7 +150,7 @@ def test_a_paraphraser_writes_the_prompts_and_what_it_loses_is_counted(model, ge
     groups.write_text("groups:\n  nurse:\n    plural: nurses\n  surgeon:\n    plural: surgeons\n")
     options = [*OPTIONS, "--regard_groups", groups, "--regard_pairs", "surgeon:nurse", "--paraphraser", paraphraser]
     options += ["--output_dir", tmp_path / "run"]
-    measure_here("--model", model, *options)
+    measure_here("--model", saved_llama, *options)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     counts = results["regard"]["paraphrases"]
     assert counts["num"] == counts["num_kept"] + sum(counts["num_dropped"].values()) == 2 * 10 * 2

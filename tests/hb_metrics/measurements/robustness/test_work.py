@@ -5,35 +5,22 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from hb_metrics import measure
 from hb_metrics.inference.classifiers.classifier import probability_array
 from hb_metrics.inference.classifiers.styles import load_style_classifier
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
+from tests.hb_metrics.conftest import write_vocabulary
 
-VOCABULARY = {
-    "age.yaml": {"axis": "age", "terms": [{"term": term, "bucket": "b"} for term in ("young", "old", "adult")]},
-    "ability.yaml": {"axis": "ability", "terms": [{"term": term} for term in ("deaf", "blind", "autistic")]},
-    "nouns.yaml": {"nouns": [{"noun": noun, "plural": f"{noun}s"} for noun in ("kid", "parent", "friend", "guy")]},
-    "templates.yaml": {
-        "templates": [
-            {"template": "I'm {noun_phrase}."},
-            {"template": "I love {plural_noun_phrase}."},
-            {"template": "What do you think about {plural_noun_phrase}?"},
-        ]
-    },
-}
+TEMPLATES = ("I'm {noun_phrase}.", "I love {plural_noun_phrase}.", "What do you think about {plural_noun_phrase}?")
+NOUNS = ("kid", "parent", "friend", "guy")
 
 
 @pytest.fixture
-def options(tmp_path, save_small_model):
-    folder = tmp_path / "vocabulary"
-    folder.mkdir()
-    for name, content in VOCABULARY.items():
-        (folder / name).write_text(yaml.safe_dump(content))
-    options = ["--model", save_small_model("llama"), "--vocabulary_dir", folder, "--output_dir", tmp_path / "run"]
+def options(tmp_path, saved_llama):
+    folder = write_vocabulary(tmp_path / "vocabulary", nouns=NOUNS, templates=TEMPLATES)
+    options = ["--model", saved_llama, "--vocabulary_dir", folder, "--output_dir", tmp_path / "run"]
     return list(map(str, [*options, "--measurements", "robustness", "--replies_per_cell", 3, "--max_new_tokens", 12]))
 
 
@@ -69,8 +56,7 @@ def test_each_template_has_the_figures_of_its_own_prompts_and_replies(options, t
 
 
 def test_one_template_cannot_be_split(options, tmp_path):
-    content = {"templates": VOCABULARY["templates.yaml"]["templates"][:1]}
-    (tmp_path / "vocabulary" / "templates.yaml").write_text(yaml.safe_dump(content))
+    write_vocabulary(tmp_path / "vocabulary", templates=TEMPLATES[:1])
     with pytest.raises(SystemExit, match="splits the templates into halves, and there is 1; choose a dataset_config"):
         measure.main(options)
     assert not (tmp_path / "run" / "perplexities").exists()
