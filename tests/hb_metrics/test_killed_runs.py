@@ -145,9 +145,7 @@ def test_ctrl_c_does_not_wait_for_a_batch_nor_for_another_process(processes, sta
     assert not list((tmp_path / "run" / "style_probabilities").glob("*"))
 
 
-@pytest.mark.parametrize(
-    ("number", "code", "is_read"), [(signal.SIGINT, 1, True), (signal.SIGTERM, 143, True), (signal.SIGTERM, 143, False)]
-)
+@pytest.mark.parametrize(("number", "code", "is_read"), [(signal.SIGINT, 1, True), (signal.SIGTERM, 143, False)])
 def test_both_signals_end_a_process_at_once_and_say_how_to_go_on(number, code, is_read):
     """In the midst of something that no Python handler interrupts; also if the reader of its output is gone."""
     script = (
@@ -188,18 +186,6 @@ def test_ctrl_c_ends_every_stage_within_seconds(runs, tmp_path):
         assert len(hit - {"ended"}) >= len(STOPPABLE) - 1
         runs.finish(stopped, 3 - processes)
         check_same(whole, stopped, {})
-
-
-def test_of_two_runs_in_one_folder_the_second_is_refused(runs, tmp_path):
-    out = tmp_path / "run"
-    first, first_log = runs.start(out, 1)
-    second, second_log = runs.start(out, 2)
-    codes = runs.wait(first), runs.wait(second)
-    assert sorted(codes) == [[0], [1, 1]] or sorted(codes) == [[0, 0], [1]]
-    (refused,) = (log.read_text() for log, code in zip((first_log, second_log), codes, strict=True) if any(code))
-    assert f"measure.py: output_dir '{out}' is in use by a run that has not ended" in refused
-    assert "Traceback" not in refused
-    assert (out / "report.html").exists()
 
 
 def test_two_machines_end_in_the_same_bytes_one_killed_and_started_again(runs, whole, tmp_path):
