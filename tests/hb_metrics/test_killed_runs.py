@@ -19,8 +19,6 @@ from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.run_files import check_part_of, check_same, identities
 
 ROOT = Path(__file__).parents[2]
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-
 # What a run prints when it begins the stage. In the last one means, results and report are written.
 STAGES = {
     "starting": "",
@@ -220,24 +218,6 @@ def test_machines_that_do_not_share_folder_or_command_are_refused(option, runs, 
     assert "Traceback" not in printed
     assert not (tmp_path / "elsewhere").exists()
     assert not list(out.glob("*/*.parquet")) + list(tmp_path.rglob("*.tmp"))  # nothing was computed
-
-
-@pytest.mark.long
-def test_ctrl_c_of_torchrun_ends_within_seconds(save_small_model, tmp_path):
-    """It passes the signal on to its processes; what it says of that itself is not ours."""
-    options = ["--model", save_small_model("llama"), "--measurements", "likelihood"]
-    command = [*TORCHRUN, "hb_metrics/measure.py", *map(str, options), "--output_dir", tmp_path / "run"]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("run/perplexities/*.parquet")):
-        assert process.poll() is None, "the run ended before it was interrupted"
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    begun = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert time.monotonic() - begun < PROMPT
-    assert errors.count("To resume, give the same command again:\n  python -m hb_metrics.measure --model") == 1
 
 
 def await_stage(log, stage):
