@@ -30,7 +30,8 @@ def test_lines_fit_and_have_all_figures(results, columns, monkeypatch, tmp_path)
         for figure in figures:
             if not figure.part_of:
                 assert figure.shown.replace("−", "-") in text
-            if figure.part_of.endswith("by axis") and not figure.part_of.startswith(("Refusals", "Disclaimers")):
+            shares = ("Refusals", "Disclaimers", "Replies")
+            if figure.part_of.endswith("by axis") and not figure.part_of.startswith(shares):
                 assert f"{figure.label} {figure.shown}".replace("−", "-") in text
     for answer in write_report(results, tmp_path / "report.html"):
         assert max(map(len, filled(answer).split("\n"))) < min(columns, 100)
