@@ -67,7 +67,7 @@ class FigureChanges(NamedTuple):
 
     Attributes:
         by_name: Name of a figure → its change, with an interval or the reason why there is none.
-        reason: Why no change has an interval; `None`: some have one, or the measurement never estimates any.
+        reason: Why other changes than those of `by_name` have no interval; `None`: none should have one.
         confidence_level: The confidence level of the intervals; `None`: there are none.
     """
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.stats.bias_values import descriptor_codes
+from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.inputs import text_codes
 from hb_metrics.stats.share_intervals import share_interval
 
@@ -49,34 +49,13 @@ def refusal_shares(
         `p_between_descriptors` and `p_between_axes` (`None`: not defined, since all replies are alike, or there is only
         one descriptor or axis); `num_shuffles`, `confidence_level`.
     """
-    flags = np.asarray(flags, dtype=bool)
-    codes, keys = descriptor_codes(descriptors, axes)
-    template_codes, template_names = text_codes("template", templates)
+    keys, counts, sizes = _counts(flags, descriptors, templates, axes)
     axis_names = [str(key.axis) for key in keys]
-    cells = codes * len(template_names) + template_codes
-    shape = (len(keys), len(template_names))
-    sizes, counts = (
-        np.bincount(cells, weights=weights, minlength=shape[0] * shape[1]).astype(np.int64).reshape(shape)
-        for weights in (None, flags)
-    )
     per_descriptor = counts.sum(axis=1), sizes.sum(axis=1)
-
-    def summary(members: np.ndarray) -> dict[str, Any]:
-        num, replies = (int(values[members].sum()) for values in per_descriptor)
-        return {
-            "share": num / replies,
-            "num": num,
-            "num_replies": replies,
-            "num_descriptors": int(members.sum()),
-            "interval": list(share_interval(counts[members], sizes[members], confidence_level)),
-        }
-
-    names = np.array(axis_names)
     some = [row for row in range(len(keys)) if per_descriptor[0][row]]
     some.sort(key=lambda row: (-per_descriptor[0][row] / per_descriptor[1][row], -per_descriptor[0][row], keys[row]))
     return {
-        **summary(np.ones(len(keys), dtype=bool)),
-        "by_axis": {axis: summary(names == axis) for axis in sorted(set(axis_names))},
+        **_shares(keys, counts, sizes, confidence_level),
         "by_descriptor": [
             {**keys[row]._asdict(), "num": int(per_descriptor[0][row]), "num_replies": int(per_descriptor[1][row])}
             for row in some
@@ -85,6 +64,54 @@ def refusal_shares(
         "p_between_axes": p_between_axes(counts, sizes, axis_names, num_shuffles, seed),
         "num_shuffles": num_shuffles,
         "confidence_level": confidence_level,
+    }
+
+
+def reply_shares(
+    flags: np.ndarray,
+    descriptors: Sequence[str],
+    templates: Sequence[str],
+    axes: Sequence[str],
+    *,
+    confidence_level: float = 0.95,
+) -> dict[str, Any]:
+    """The part of `refusal_shares` without tests: over all replies and by axis. All inputs are as there."""
+    shares = _shares(*_counts(flags, descriptors, templates, axes), confidence_level)
+    return {**shares, "confidence_level": confidence_level}
+
+
+def _counts(
+    flags: np.ndarray, descriptors: Sequence[str], templates: Sequence[str], axes: Sequence[str]
+) -> tuple[list[DescriptorKey], np.ndarray, np.ndarray]:
+    """The descriptors, and [descriptors, templates] the replies that count and all replies."""
+    codes, keys = descriptor_codes(descriptors, axes)
+    template_codes, template_names = text_codes("template", templates)
+    cells = codes * len(template_names) + template_codes
+    shape = (len(keys), len(template_names))
+    sizes, counts = (
+        np.bincount(cells, weights=weights, minlength=shape[0] * shape[1]).astype(np.int64).reshape(shape)
+        for weights in (None, np.asarray(flags, dtype=bool))
+    )
+    return keys, counts, sizes
+
+
+def _shares(
+    keys: Sequence[DescriptorKey], counts: np.ndarray, sizes: np.ndarray, confidence_level: float
+) -> dict[str, Any]:
+    def summary(members: np.ndarray) -> dict[str, Any]:
+        num, replies = int(counts[members].sum()), int(sizes[members].sum())
+        return {
+            "share": num / replies,
+            "num": num,
+            "num_replies": replies,
+            "num_descriptors": int(members.sum()),
+            "interval": list(share_interval(counts[members], sizes[members], confidence_level)),
+        }
+
+    names = np.array([str(key.axis) for key in keys])
+    return {
+        **summary(np.ones(len(keys), dtype=bool)),
+        "by_axis": {axis: summary(names == axis) for axis in sorted(set(names.tolist()))},
     }
 
 

@@ -11,7 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hb_dataset import load_table
+from hb_metrics.inference.classifiers.censoring import names_terms
 from hb_metrics.language_model_bias.paired_test import language_model_bias
+from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.refusals import refusals_results
 from hb_metrics.measurements.generation.results import generation_results, style_means_table
 from hb_metrics.measurements.likelihood.results import likelihood_results
@@ -19,6 +21,7 @@ from hb_metrics.measurements.offensiveness.work import offensiveness_results
 from hb_metrics.measurements.robustness.template_robustness import TemplateValues, template_robustness
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
+from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.runs.replies import Replies, whole_prompts
 from hb_metrics.runs.run_folder import LAYOUT
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
@@ -143,7 +146,6 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS):
             {"prompt": prompt, "reply": text, "reasoning": None}
             for prompt, text in zip(replies.prompts[:3], replies.texts[:3], strict=True)
         ],
-        "num_censored_replies": 11,
         "num_cut_for_classifier": 0,
         "num_left_out_prompts": 0,
         "num_left_out_templates": 0,
@@ -160,8 +162,14 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS):
             for index, (axis, name) in enumerate(keys[1:])
         ],
     }
-    found = refusals_of(replies)
-    return as_stored({**counts, **computed, "refusals": found, "frequencies": frequencies}), biases
+    found, vectors = refusals_of(replies), style_vectors(replies, seed)
+    names = reply_shares(
+        names_terms(replies.texts, replies.descriptors, {}, {}), replies.descriptors, replies.templates, replies.axes
+    )
+    named, terms = nouns_of(load_table("v1.0-small"), replies.ids), zip(replies.axes, replies.descriptors, strict=True)
+    nouns = noun_bias(noun_kernels(vectors, named, replies.templates, list(terms)), 0.95)
+    more = {"uptake": names, "nouns": nouns, "refusals": found, "frequencies": frequencies}
+    return as_stored({**counts, **computed, **more}), biases
 
 
 def offensiveness_of(texts, seed=0):
@@ -270,16 +278,13 @@ def regard_of(
     num_verbs=8,
     fixed_gaps=None,
     gaps=None,
-    with_fixed=True,
     num_other=True,
     seed=0,
     continuation="a good song.",
-    **options,
 ):
     """results["regard"] of made-up labels: groups differ by `gaps`, and in the fixed structure by `fixed_gaps`."""
     rng = np.random.default_rng(seed)
-    names = ["original"] if with_fixed else []
-    names += [f"structure-{number}" for number in range(num_structures - len(names))]
+    names = ["original", *(f"structure-{number}" for number in range(num_structures - 1))]
     rows = [
         (group, structure, verb, draw)
         for group in groups
@@ -302,7 +307,6 @@ def regard_of(
         prompts=[f"{verb}" for verb in columns[2]],
         seeds=columns[3],
         pairs=pairs,
-        **options,
     )
     kinds = {
         name: {
@@ -345,6 +349,15 @@ def regard_run(regard, is_embedded=False):
     about = {**CLASSIFIER, "is_embedded": is_embedded, "notes": ["a note"], "groups": list(regard["bias"]["by_group"])}
     run["regard"] = {**about, "pairs": regard["bias"]["pairs"], "temperature": 0.7, "top_k": 40}
     return {"run": run, "regard": regard}
+
+
+def whole_run():
+    """A run of everything that can be measured."""
+    results = add_dialogue(full_run()) | {"robustness": robustness_of()}
+    for other in (reddit_run(), regard_run(regard_of(gaps={"orientation": 0.6}))):
+        results |= {name: part for name, part in other.items() if name != "run"}
+        results["run"] = other["run"] | results["run"]
+    return results
 
 
 def template_values(num_templates=26, axes=AXES, scale=1.0, noise=0.2, seed=0):
@@ -391,7 +404,9 @@ def write_run(folder, results, prompts=None, *, seed=0, prefix="I hear you", rep
     results["run"]["settings"]["replies_per_cell"] = replies_per_cell
     write_results(folder, results)
     (folder / "replies").mkdir()
-    pq.write_table(prompts, folder / "prompts.parquet")
+    pq.write_table(
+        prompts.append_column("descriptor_plural", pa.nulls(len(prompts), pa.string())), folder / "prompts.parquet"
+    )
     pq.write_table(style_means_table(biases, LABELS), folder / "style_means.parquet")
     columns = {"id": replies.ids, "text": replies.prompts, "reply": replies.texts}
     table = pa.table({**columns, "question": pa.nulls(len(replies.ids), pa.string())})

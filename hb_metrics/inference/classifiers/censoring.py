@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -66,6 +68,30 @@ def censor_replies(
             reply = censor(reply, term, plural_descriptors.get(term))
         censored.append(reply)
     return censored
+
+
+def names_terms(
+    replies: Sequence[str],
+    descriptors: Sequence[str],
+    plural_descriptors: Mapping[str, str],
+    paired: Mapping[str, Sequence[str]],
+) -> np.ndarray:
+    """Whether each reply mentions the descriptor of its prompt, or one of the two that it is made of.
+
+    Args:
+        replies: The replies.
+        descriptors: The descriptor of each.
+        plural_descriptors: As in `censor_replies`.
+        paired: As in `censor_replies`.
+
+    Returns:
+        [replies] bool.
+    """
+    found = np.zeros(len(replies), dtype=bool)
+    for row, (reply, descriptor) in enumerate(zip(replies, descriptors, strict=True)):
+        for term in (descriptor, *paired.get(descriptor, ())):
+            found[row] |= mention_pattern(term, plural_descriptors.get(term)).search(reply) is not None
+    return found
 
 
 def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list[str]:

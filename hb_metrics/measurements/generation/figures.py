@@ -8,6 +8,8 @@ from hb_metrics.report.layout.figure import PLAIN, Figure, Number, pair
 from hb_metrics.report.layout.numbers import axis_label, bias, count, counted, share
 
 AXES = "Full Gen Bias by axis"
+NOUNS = "Bias between nouns by gender"
+UPTAKE = "Replies that name the term"
 CLUSTER_METRICS = {"Partial Gen Bias": "partial_gen_bias", "Summed-Cluster Gen Bias": "summed_cluster_gen_bias"}
 KINDS = ("refusals", "disclaimers")
 _PRINTED = {
@@ -27,10 +29,13 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     generation = results["generation"]
     return [
         *_full(generation),
+        *_nouns(generation),
         *_whole_replies(generation),
         *_axes(generation),
         *_clusters(generation),
-        *_refusals_by_axis(generation),
+        *_shares_by_axis(UPTAKE, generation["uptake"]),
+        *_shares_by_axis("Refusals", generation["refusals"]["refusals"]),
+        *_shares_by_axis("Disclaimers", generation["refusals"]["disclaimers"]),
     ]
 
 
@@ -82,30 +87,48 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
     return found
 
 
+def _nouns(generation: Mapping[str, Any]) -> list[Figure]:
+    """Bias between nouns, over all nouns and those of each gender; none if no two nouns can be compared."""
+    nouns = generation["nouns"]
+    meaning = "Debiased Full Gen Bias with nouns in place of terms: how much the style of replies varies with nouns."
+    rows = []
+    for name, found in {"Bias between nouns": nouns, **nouns["by_gender"]}.items():
+        if found["value"] is not None:
+            rows.append(
+                Figure(
+                    name if found is nouns else f"Bias between nouns, {name}",
+                    found["value"],
+                    "bias",
+                    meaning if found is nouns else "",
+                    pair(found["interval"]),
+                    no_interval=found["no_interval"],
+                    confidence_level=nouns["confidence_level"],
+                    part_of="" if found is nouns else NOUNS,
+                    is_main=found is nouns,
+                )
+            )
+    return rows
+
+
 def _whole_replies(generation: Mapping[str, Any]) -> list[Figure]:
-    """Parroting, refusals and disclaimers, and the number of replies."""
+    """Uptake, parroting, refusals and disclaimers, and the number of replies."""
     found = [
+        _share(UPTAKE, generation["uptake"], generation["uptake"]["confidence_level"])._replace(
+            meaning="The share of replies that take up the term of the prompt by name. A model that ignores the term "
+            "has little bias, and does not listen."
+        ),
         Figure(
             "Parroting replies",
             generation["parroting"]["parroting_share"],
             "share",
             "The share of replies that repeat the prompt, and so its style.",
             gate="parroting_replies",
-        )
+        ),
     ]
     for kind in KINDS:
         of_kind = generation["refusals"][kind]
-        found.append(
-            Figure(
-                kind.capitalize(),
-                of_kind["share"],
-                "share",
-                _MEANING[kind],
-                pair(of_kind["interval"]),
-                confidence_level=of_kind["confidence_level"],
-                detail=f"{count(of_kind['num'])} of {count(of_kind['num_replies'])}",
-            )
-        )
+        figure = _share(kind.capitalize(), of_kind, of_kind["confidence_level"])
+        found.append(figure._replace(meaning=_MEANING[kind]))
     per_cell = f"{generation['gen_bias']['mean_replies_per_cell']:.3g} per term and template"
     return [*found, Figure("Replies", generation["num_replies"], "count", is_main=False, detail=per_cell)]
 
@@ -135,28 +158,23 @@ def _clusters(generation: Mapping[str, Any]) -> list[Figure]:
     return rows
 
 
-def _refusals_by_axis(generation: Mapping[str, Any]) -> list[Figure]:
-    """Shares of refusals and of disclaimers by axis, the highest first; none of a kind that no reply is of."""
+def _shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
+    """A share of replies by axis, the highest first; none if no reply counts."""
+    if not shares["num"]:
+        return []
+    axes = sorted(shares["by_axis"].items(), key=lambda item: (-item[1]["share"], axis_label(item[0])))
     rows = []
-    for kind in KINDS:
-        of_kind = generation["refusals"][kind]
-        if not of_kind["num"]:
-            continue
-        axes = sorted(of_kind["by_axis"].items(), key=lambda item: (-item[1]["share"], axis_label(item[0])))
-        for axis, found in axes:
-            rows.append(
-                Figure(
-                    f"{kind.capitalize()}, {axis_label(axis)}",
-                    found["share"],
-                    "share",
-                    interval=pair(found["interval"]),
-                    confidence_level=of_kind["confidence_level"],
-                    part_of=f"{kind.capitalize()} by axis",
-                    is_main=False,
-                    detail=f"{count(found['num'])} of {count(found['num_replies'])}",
-                )
-            )
+    for axis, found in axes:
+        row = _share(f"{name}, {axis_label(axis)}", found, shares["confidence_level"])
+        rows.append(row._replace(part_of=f"{name} by axis", is_main=False))
     return rows
+
+
+def _share(name: str, found: Mapping[str, Any], confidence_level: float) -> Figure:
+    """A share of replies with its interval, from `refusal_shares` or `reply_shares`."""
+    detail = f"{count(found['num'])} of {count(found['num_replies'])}"
+    bounds = pair(found["interval"])
+    return Figure(name, found["share"], "share", interval=bounds, confidence_level=confidence_level, detail=detail)
 
 
 def style_figures(generation: Mapping[str, Any], number: int) -> list[Figure]:

@@ -5,13 +5,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, value_at
+from hb_metrics.inference.classifiers.censoring import names_terms, paired_terms
+from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, UPTAKE, value_at
+from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_kernels, nouns_of
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.gen_bias_covariance import Covariance, PairedCell, gen_bias_covariances
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
+from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, FlaggedReplies, reply_share_changes
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies, read_styles
-from hb_metrics.runs.run_folder import STYLES
+from hb_metrics.runs.finished_run import (
+    Run,
+    StyleShards,
+    read_prompts,
+    read_reply_table,
+    read_stored_replies,
+    read_styles,
+)
+from hb_metrics.runs.replies import nonempty_replies
+from hb_metrics.runs.run_folder import STYLES, plural_forms
 from hb_metrics.runs.run_record import cue_of
 from hb_metrics.stats.style_clusters import cluster_columns
 
@@ -23,37 +34,71 @@ class _Replies(NamedTuple):
         styles: [replies, styles] float32.
         ids: [replies] The replies' ids: in two runs the same for the same prompt.
         cells: Template, axis and descriptor → rows, in alphabetical order.
+        nouns: Gender → the kernels of bias between nouns; as `noun_kernels`.
     """
 
     styles: np.ndarray
     ids: np.ndarray
     cells: dict[tuple[str, str, str], list[int]]
+    nouns: dict[str | None, Kernels]
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    """The changes of debiased Full Gen Bias, over all terms and by axis, and of the metrics of style clusters."""
+    """The changes of uptake, bias between nouns, debiased Full Gen Bias and the metrics of style clusters."""
+    if cue_of(first.results) != cue_of(second.results):
+        return FigureChanges({}, "different cues told the models who the user is")
+    generations = first.results["generation"], second.results["generation"]
+    level = generations[0]["gen_bias"]["confidence_level"]
+    naming = [_naming(run) for run in (first, second)]
+    if naming[0] is None or naming[1] is None:
+        return FigureChanges({}, NO_FILES_REASON)
+    by_name = reply_share_changes(UPTAKE, naming[0], naming[1], level)
+    if by_name is None:
+        return FigureChanges({}, OTHER_TERMS_REASON)
     reason = _unlike(first, second)
     if reason is not None:
-        return FigureChanges({}, reason)
+        return FigureChanges(by_name, reason, level)
     replies = [_replies(run) for run in (first, second)]
     before, after = replies
     if before is None or after is None:
-        return FigureChanges({}, NO_FILES_REASON)
+        return FigureChanges(by_name, NO_FILES_REASON, level)
     if _terms_and_templates(before) != _terms_and_templates(after):
-        return FigureChanges({}, "the runs have replies about different terms, or to different templates")
-    generations = first.results["generation"], second.results["generation"]
+        return FigureChanges(by_name, OTHER_TERMS_REASON, level)
     clusters = generations[0]["gen_bias"]["clusters"] or {}
     if clusters != (generations[1]["gen_bias"]["clusters"] or {}):
         clusters = {}
     labels = [style["style"] for style in generations[0]["styles"]]
     columns = cluster_columns(labels, clusters) if clusters else {}
     covariances = gen_bias_covariances(_templates(before, after), columns)
-    by_name = {}
     for name, path, axis, metric in _figures(generations[0], list(columns)):
         change = _change(generations, path, covariances[axis][metric]) if axis in covariances else None
         if change is not None:
             by_name[name] = change
-    return FigureChanges(by_name, None, generations[0]["gen_bias"]["confidence_level"])
+    return FigureChanges(by_name | _noun_changes(before, after, level), None, level)
+
+
+def _noun_changes(before: _Replies, after: _Replies, confidence_level: float) -> dict[str, PairedChange]:
+    """The changes of bias between nouns, over all nouns and those of each gender that both runs can compare."""
+    by_name = {}
+    for gender, kernels in before.nouns.items():
+        other = after.nouns.get(gender)
+        if other is None or kernels.by_template.keys() != other.by_template.keys():
+            continue
+        matrix = covariance(kernels, other)
+        if matrix is not None:
+            change = change_from_covariance(kernels.value, other.value, matrix, kernels.freedom, confidence_level)
+            by_name["Bias between nouns" if gender is None else f"Bias between nouns, {gender}"] = change
+    return by_name
+
+
+def _naming(run: Run) -> FlaggedReplies | None:
+    """A run's replies, and whether each names the term of its prompt; `None`: the run lacks the files."""
+    prompts = read_prompts(run.folder)
+    replies = read_stored_replies(run.folder, prompts)
+    if replies is None:
+        return None
+    flags = names_terms(replies.texts, replies.descriptors, plural_forms(prompts), paired_terms(prompts))
+    return FlaggedReplies(replies, flags)
 
 
 def _unlike(first: Run, second: Run) -> str | None:
@@ -64,8 +109,6 @@ def _unlike(first: Run, second: Run) -> str | None:
         return "in a run no term has two replies to a template, so sampling noise cannot be subtracted"
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "name", "temperature")):
         return "different classifiers gave the styles"
-    if cue_of(first.results) != cue_of(second.results):
-        return "different cues told the models who the user is"
     if generations[0]["gen_bias"]["confidence_level"] != generations[1]["gen_bias"]["confidence_level"]:
         return "the runs have intervals of different confidence levels"
     return None
@@ -74,14 +117,21 @@ def _unlike(first: Run, second: Run) -> str | None:
 def _replies(run: Run) -> _Replies | None:
     if read_styles(run) is None or not any((run.folder / STYLES).glob("*.parquet")):
         return None
-    replies, styles = read_stored_replies(run.folder), StyleShards(run.folder / STYLES)
-    if replies is None or set(replies.ids) != set(styles.ids):
+    table, styles = read_reply_table(run.folder), StyleShards(run.folder / STYLES)
+    if table is None:
+        return None
+    replies = nonempty_replies(table, table)
+    if set(replies.ids) != set(styles.ids):
         return None
     row_of = {identifier: row for row, identifier in enumerate(styles.ids)}
     cells: dict[tuple[str, str, str], list[int]] = {}
     for identifier, *key in zip(replies.ids, replies.templates, replies.axes, replies.descriptors, strict=True):
         cells.setdefault((key[0], key[1], key[2]), []).append(row_of[identifier])
-    return _Replies(styles[:].astype(np.float32, copy=False), np.array(styles.ids), dict(sorted(cells.items())))
+    vectors = styles[:].astype(np.float32, copy=False)
+    rows = [row_of[identifier] for identifier in replies.ids]
+    terms = list(zip(replies.axes, replies.descriptors, strict=True))
+    kernels = noun_kernels(vectors[rows], nouns_of(table, replies.ids), replies.templates, terms)
+    return _Replies(vectors, np.array(styles.ids), dict(sorted(cells.items())), kernels)
 
 
 def _terms_and_templates(replies: _Replies) -> tuple[set[tuple[str, ...]], set[str]]:

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
-from hb_metrics.measurements.generation.figures import figures
+from hb_metrics.measurements.generation.figures import UPTAKE, figures
 from hb_metrics.obedience.values import Mean, ObedienceRow, has_directions, mean_value, obedience, read_directions
-from hb_metrics.report.layout.figure import Bounds, pair
+from hb_metrics.report.layout.figure import Bounds, Figure, pair
 from hb_metrics.report.layout.numbers import MISSING, bias, interval, share, signed_bias, signed_share
 from hb_metrics.report.layout.parts import Section
 from hb_metrics.report.layout.rendering import render
@@ -15,7 +15,8 @@ from hb_metrics.runs.finished_run import Run
 from hb_metrics.runs.run_folder import read_json
 from hb_metrics.runs.run_record import tag_of
 
-HEADER = ("", "Full Gen Bias", "interval", "mean bias value", "interval", "its change", "interval", "in percent")
+HEADER = ("", "Full Gen Bias", "interval", "names the term", "interval")
+HEADER += ("mean bias value", "interval", "its change", "interval", "in percent")
 LABELS_FILE = "labels.json"
 
 
@@ -44,6 +45,7 @@ class TunedRow(NamedTuple):
         name: What it is called.
         full: Debiased Full Gen Bias; `None`: not known.
         interval: Its interval; `None`: not known.
+        uptake: The share of replies that name the term; `None`: not known.
         obeys: Its mean bias value along other replies' directions; `None` for a row of the ceiling.
         relative: The change of the mean bias value in parts of the first run's, over the same terms; `None`: that is
             not clearly above 0, or there is no change.
@@ -52,6 +54,7 @@ class TunedRow(NamedTuple):
     name: str
     full: float | None
     interval: Bounds | None
+    uptake: Figure | None
     obeys: ObedienceRow | None
     relative: float | None
 
@@ -62,6 +65,7 @@ class TunedRow(NamedTuple):
         return [
             bias(self.full),
             interval(self.interval),
+            *((MISSING, MISSING) if self.uptake is None else (self.uptake.shown, self.uptake.shown_interval)),
             *_cells(mean, bias),
             *_cells(change, signed_bias),
             MISSING if self.relative is None else f"{signed_share(self.relative, 0)} %",
@@ -139,8 +143,8 @@ def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceil
     if ceiling is not None:
         tagged = f'ceiling: the {share(ceiling.share, 0)} tagged "no_bias"'
         rows += [
-            TunedRow("replies that were labelled", ceiling.all_value, ceiling.all_interval, None, None),
-            TunedRow(tagged, ceiling.value, ceiling.interval, None, None),
+            TunedRow("replies that were labelled", ceiling.all_value, ceiling.all_interval, None, None, None),
+            TunedRow(tagged, ceiling.value, ceiling.interval, None, None, None),
         ]
     levels = [run.results["generation"]["gen_bias"]["confidence_level"] for run in runs if "generation" in run.results]
     level = levels[0] if levels else 0.95
@@ -149,7 +153,7 @@ def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceil
         found = {figure.name: figure for figure in figures(run.results)} if "generation" in run.results else {}
         full = found.get("Full Gen Bias, debiased")
         value, bounds = (None, None) if full is None else (full.value, full.interval)
-        rows.append(TunedRow(name, value, bounds, row, _in_parts_of_first(obeyed[0], row, level)))
+        rows.append(TunedRow(name, value, bounds, found.get(UPTAKE), row, _in_parts_of_first(obeyed[0], row, level)))
     return rows
 
 
@@ -190,7 +194,9 @@ def _read_labels(folder: Path) -> dict[str, Any]:
 
 def tuned_markdown(rows: Sequence[TunedRow]) -> str:
     """The rows as a table in Markdown, with notes."""
-    table = markdown_table(HEADER, [[escape_markdown(row.name), *row.cells()] for row in rows], numbers=range(1, 8))
+    table = markdown_table(
+        HEADER, [[escape_markdown(row.name), *row.cells()] for row in rows], numbers=range(1, len(HEADER))
+    )
     return f"{table}\n\n{' '.join(map(escape_markdown, tuned_notes(rows)))}\n"
 
 

@@ -10,7 +10,7 @@ from hb_dataset.frequency import read_frequencies
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.identity_leakage.in_replies import run_leakage
 from hb_metrics.identity_leakage.leakage import identity_leakage, named_people, shipped_sentences
-from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
+from hb_metrics.inference.classifiers.censoring import censor_replies, names_terms, paired_terms
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
 from hb_metrics.inference.engines.engine import Engine, Plan
@@ -21,6 +21,7 @@ from hb_metrics.inference.models.thoughts import common_tag
 from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts_for_cue, read_questions
 from hb_metrics.inference.replies.presets import choose_extent
 from hb_metrics.inference.replies.requests import ReplyRequests, make_requests, select_prompts
+from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.generation.refusals import refusals_results, refusals_table
 from hb_metrics.measurements.generation.results import (
@@ -32,6 +33,7 @@ from hb_metrics.measurements.generation.results import (
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.reply_checks.refusal_rules import RULES_FILE, RefusalRules, match_rules, read_refusal_rules
+from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.runs.finished_run import StyleShards
 from hb_metrics.runs.replies import Replies, nonempty_replies, replied_prompts
 from hb_metrics.runs.run_folder import (
@@ -207,12 +209,12 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         raise ValueError(_no_replies(work, table))
     if task.state.is_main_process:
         _note_marks(table)
-    censored = censor_replies(
-        replies.texts, replies.descriptors, plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
-    )
+    forms = plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
+    censored = censor_replies(replies.texts, replies.descriptors, *forms)
     styles = classify_into_shards(censored, replies.ids, work.classifier, folder / STYLES, label="styles")
     if styles is None:
         return {}
+    names_term = names_terms(replies.texts, replies.descriptors, *forms)
     refusals = match_rules(replies.texts, work.rules)
     questions = dict(zip(table["id"].to_pylist(), table["question"].to_pylist(), strict=True))
     asked = [questions[id] or prompt for id, prompt in zip(replies.ids, replies.prompts, strict=True)]
@@ -231,10 +233,25 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         **reply_counts(table, replies),
         "num_left_out_prompts": work.asked.num_left_out,
         "num_left_out_templates": len(work.asked.left_out_templates),
-        "num_censored_replies": sum(a != b for a, b in zip(replies.texts, censored, strict=True)),
         "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
         **results,
         "identity_leakage": _identity_leakage(task, work.classifier, replies._replace(texts=censored), results),
+        "uptake": reply_shares(
+            names_term,
+            replies.descriptors,
+            replies.templates,
+            replies.axes,
+            confidence_level=task.settings.run.confidence_level,
+        ),
+        "nouns": noun_bias(
+            noun_kernels(
+                StyleShards(folder / STYLES),
+                nouns_of(replied_prompts(work.asked.prompts, table), replies.ids),
+                replies.templates,
+                list(zip(replies.axes, replies.descriptors, strict=True)),
+            ),
+            task.settings.run.confidence_level,
+        ),
         "refusals": refusals_results(replies, refusals, work.rules, task.settings.run.confidence_level),
         "frequencies": _frequencies(options.frequencies, task.prompts),
     }

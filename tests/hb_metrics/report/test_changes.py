@@ -90,6 +90,9 @@ def test_changes_are_of_the_values_in_the_results(folders):
         return [rows[name].first, rows[name].second]
 
     assert shown("Full Gen Bias, debiased") == values("generation", "debiased", "full_gen_bias")
+    assert shown("Replies that name the term") == values("generation", "uptake", "share")
+    assert shown("Bias between nouns") == values("generation", "nouns", "value")
+    assert shown("Bias between nouns, female") == values("generation", "nouns", "by_gender", "female", "value")
     assert shown("Likelihood Bias") == values("likelihood", "likelihood_bias", "likelihood_bias")
     assert shown("Offensive replies") == values("offensiveness", "replies", "offensive_share")
     assert shown("Dialogue perplexity") == values("dialogue", "perplexity")
@@ -101,6 +104,8 @@ def test_changes_are_of_the_values_in_the_results(folders):
     assert [row.name for row in changes.main] == [
         "Likelihood Bias",
         "Full Gen Bias, debiased",
+        "Bias between nouns",
+        "Replies that name the term",
         "Offensive replies",
         "Dialogue perplexity",
     ]
@@ -109,6 +114,8 @@ def test_changes_are_of_the_values_in_the_results(folders):
         "",
         "Likelihood Bias by axis",
         "Full Gen Bias by axis",
+        "Bias between nouns by gender",
+        "Replies that name the term by axis",
         "Partial Gen Bias by cluster",
         "Summed-Cluster Gen Bias by cluster",
         "Offensive texts by axis",
@@ -129,7 +136,8 @@ def test_what_is_not_comparable_has_a_reason(copied, change, words):
     change_results(copied[1], change)
     changes = changes_of(copied)
     paired = {row.name.split(",")[0] for row in changes.rows if row.is_paired}
-    assert paired == {"Likelihood Bias", "Dialogue perplexity"}
+    of_any_classifier = set() if change is other_cue else {"Replies that name the term"}
+    assert paired == {"Likelihood Bias", "Dialogue perplexity"} | of_any_classifier
     assert list(changes.missing) == ["Generation bias", "Offensiveness"]
     assert all(words in reason for reason in changes.missing.values())
     assert any("Generation bias: changes have no interval, because" in note for note in changes.notes(changes.rows))
@@ -152,7 +160,7 @@ def test_other_terms_do_not_compare(copied):
 
 
 def test_without_the_files_there_is_a_reason(copied):
-    for name in ("style_probabilities", "offensiveness", "perplexities", "dialogue"):
+    for name in ("style_probabilities", "offensiveness", "perplexities", "dialogue", "replies"):
         shutil.rmtree(copied[1] / name)
     changes = changes_of(copied)
     assert not any(row.is_paired for row in changes.rows)

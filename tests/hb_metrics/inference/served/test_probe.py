@@ -227,17 +227,6 @@ def test_addresses_that_are_not_alike_are_refused(other, match):
         run_probe(url, second)
 
 
-def test_alike_addresses_are_one_server():
-    with serving(StandIn()) as url, serving(StandIn()) as other:
-        assert run_probe(url, other).description() == {**HONEST, "base_urls": [url, other]}
-
-
-def test_a_wrong_address_is_known_soon():
-    stand_in = StandIn(faults=lambda number, body: {"status": 503})
-    with serving(stand_in) as url, pytest.raises(ValueError, match="did not answer a probe of the server in 3 tries"):
-        run_probe(url)
-
-
 def test_what_changed_since_the_run_began():
     found = probe_of()
 

@@ -1,0 +1,61 @@
+"""Changes of a share of replies between two runs, over all terms and by axis, paired by prompt."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hb_metrics.paired_changes.paired_change import PairedChange, share_change
+from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.runs.replies import Replies
+from hb_metrics.stats.bias_values import DescriptorKey
+
+OTHER_TERMS_REASON = "the runs have replies about different terms, or to different templates"
+
+
+class FlaggedReplies(NamedTuple):
+    """A run's replies, and whether each counts: flags is [replies] bool."""
+
+    replies: Replies
+    flags: np.ndarray
+
+
+def reply_share_changes(
+    name: str, before: FlaggedReplies, after: FlaggedReplies, confidence_level: float
+) -> dict[str, PairedChange] | None:
+    """The changes of the share of replies that count.
+
+    Args:
+        name: The name of the figure over all replies.
+        before: The first run.
+        after: The second.
+        confidence_level: Of the intervals.
+
+    Returns:
+        Name of a figure → its change; `None`: the runs have different terms or templates (`OTHER_TERMS_REASON`).
+    """
+    rows = [_rows(run) for run in (before, after)]
+    about = [{row[:2] for row in run.values()} for run in rows]
+    if any({key[place] for key in about[0]} != {key[place] for key in about[1]} for place in (0, 1)):
+        return None
+    known = {**rows[0], **rows[1]}
+    terms = {key: row for row, key in enumerate(sorted({term for term, _, _ in known.values()}))}
+    templates = {template: row for row, template in enumerate(sorted({template for _, template, _ in known.values()}))}
+    counts = np.zeros((3, 3, len(terms), len(templates)), dtype=np.int64)
+    for identifier, (term, template, _) in known.items():
+        states = [run[identifier][2] if identifier in run else 2 for run in rows]
+        counts[states[0], states[1], terms[term], templates[template]] += 1
+    axes = np.array([str(key.axis) for key in terms])
+    changes = {name: share_change(counts, confidence_level)}
+    for axis in sorted(set(axes.tolist())):
+        changes[f"{name}, {axis_label(axis)}"] = share_change(counts[..., axes == axis, :], confidence_level)
+    return changes
+
+
+def _rows(run: FlaggedReplies) -> dict[str, tuple[DescriptorKey, str, int]]:
+    """Id → term, template, and 1 if the reply counts."""
+    replies = run.replies
+    columns = zip(replies.ids, replies.axes, replies.descriptors, replies.templates, run.flags.tolist(), strict=True)
+    return {
+        identifier: (DescriptorKey(axis, term), template, int(flag))
+        for identifier, axis, term, template, flag in columns
+    }

@@ -1,0 +1,123 @@
+"""Bias between nouns recovers a planted one and is about 0 where only terms differ; its interval holds the truth.
+
+A model has a Dirichlet distribution of style vectors for each template, descriptor and noun. Each set draws the nouns
+of each descriptor and template anew, as `select_prompts` does, and the replies.
+"""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from hb_metrics.measurements.generation.nouns import FEW_REASON, NEITHER, Noun, covariance, noun_bias, noun_kernels
+from hb_metrics.paired_changes.paired_change import change_from_covariance
+
+STYLES, TEMPLATES, NOUNS, SETS = 8, 4, 12, 300
+GENDERS = ["female", "male", NEITHER]
+
+
+class Model(NamedTuple):
+    """A model with known truth: means is [templates, descriptors, nouns, styles]."""
+
+    means: np.ndarray
+
+    @property
+    def truth(self):
+        """Full Gen Bias over nouns, ×1000, of their means over all descriptors."""
+        return 1000 * self.means.mean(axis=1).var(axis=1).sum(axis=1).mean()
+
+
+def made_model(of_descriptors, of_nouns, num_descriptors, seed=0):
+    """A model whose logits shift with the descriptor and with the noun by so much."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, 0.7, (TEMPLATES, 1, 1, STYLES))
+    logits = logits + of_descriptors * rng.normal(size=(1, num_descriptors, 1, STYLES))
+    logits = logits + of_nouns * rng.normal(size=(1, 1, NOUNS, STYLES))
+    weights = np.exp(logits)
+    return Model(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def replies_of(model, per_cell, rng):
+    """Style vectors, nouns and templates of replies to `per_cell` nouns of each descriptor and template."""
+    templates, descriptors, nouns, _ = model.means.shape
+    order = rng.permuted(np.broadcast_to(np.arange(nouns), (templates, descriptors, nouns)), axis=2)[..., :per_cell]
+    index = np.ix_(range(templates), range(descriptors), range(per_cell))
+    chosen = model.means[index[0], index[1], order].reshape(-1, STYLES)
+    draws = rng.gamma(4 * chosen) + 1e-12
+    named = [Noun(GENDERS[noun % 3], f"noun {noun}") for noun in order.ravel().tolist()]
+    names = [f"template {name}" for name in np.repeat(np.arange(templates), descriptors * per_cell).tolist()]
+    terms = [
+        ("axis", f"term {row:02}") for _ in range(templates) for row in range(descriptors) for _ in range(per_cell)
+    ]
+    return draws / draws.sum(axis=1, keepdims=True), named, names, terms
+
+
+DESIGNS = {
+    "terms differ, nouns do not": (0.8, 0.0, 40, 4),
+    "nouns differ": (0.0, 0.3, 40, 4),
+    "both differ": (0.8, 0.3, 40, 4),
+    "both differ, few nouns of each term": (0.8, 0.3, 60, 2),
+    "terms differ, most nouns of each": (0.8, 0.0, 20, 10),
+}
+
+
+@pytest.fixture(scope="module")
+def sets():
+    found = {}
+    for name, (of_descriptors, of_nouns, descriptors, per_cell) in DESIGNS.items():
+        rng, model, rows = np.random.default_rng(1), made_model(of_descriptors, of_nouns, descriptors), []
+        for _ in range(SETS):
+            results = noun_bias(noun_kernels(*replies_of(model, per_cell, rng)), 0.95)
+            rows.append([results["value"], *results["interval"]])
+        found[name] = model.truth, np.array(rows)
+    return found
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_a_planted_noun_bias_is_in_its_interval(sets, name):
+    truth, rows = sets[name]
+    values, low, high = rows.T
+
+    assert abs(values.mean() - truth) < 3 * values.std() / np.sqrt(SETS)
+    assert 0.91 <= np.mean((low <= truth) & (truth <= high)) <= 0.985  # 95 % ± chance in as many sets
+
+
+def test_value_is_the_mean_over_pairs_of_nouns_and_terms():
+    vectors, nouns, templates, terms = replies_of(made_model(0.5, 0.5, 5), 4, np.random.default_rng(3))
+    reply = dict(zip(zip(templates, terms, nouns, strict=True), vectors, strict=True))
+    expected = {}
+    for group in (None, *GENDERS):
+        of_group = sorted({noun for noun in nouns if group in (None, noun.gender)})
+        values = []
+        for template in sorted(set(templates)):
+            products = []
+            for one, other in itertools.permutations(of_group, 2):
+                for d, e in itertools.permutations(sorted(set(terms)), 2):
+                    keys = [(template, term, noun) for term in (d, e) for noun in (one, other)]
+                    if all(key in reply for key in keys):
+                        a, b, c, f = (reply[key] for key in keys)
+                        products.append((a - b) @ (c - f))
+            known = {noun for noun in of_group if any((template, term, noun) in reply for term in terms)}
+            if products:
+                values.append((1 - 1 / len(known)) / 2 * np.mean(products))
+        if values:
+            expected[group] = 1000 * np.mean(values)
+
+    kernels = noun_kernels(vectors, nouns, templates, terms)
+
+    assert {group: of_group.value for group, of_group in kernels.items()} == pytest.approx(expected)
+    assert noun_bias(kernels, 0.95)["no_interval"] == FEW_REASON  # five terms
+
+
+def test_the_interval_of_a_change_holds_it():
+    rng, before, after = np.random.default_rng(5), made_model(0.8, 0.1, 40), made_model(0.1, 0.4, 40)
+    held = []
+    for _ in range(200):
+        state = rng.bit_generator.state
+        first = noun_kernels(*replies_of(before, 4, rng))[None]
+        rng.bit_generator.state = state  # the same prompts, and replies that have much in common
+        second = noun_kernels(*replies_of(after, 4, rng))[None]
+        change = change_from_covariance(first.value, second.value, covariance(first, second), first.freedom, 0.95)
+        held.append(change.interval[0] <= after.truth - before.truth <= change.interval[1])
+    assert 0.91 <= np.mean(held) <= 0.985
