@@ -38,22 +38,6 @@ def test_without_the_fixed_structure_there_is_nothing_beside():
     assert results["verdicts"]["gender"]["survives"] is None
 
 
-def test_a_fixed_structure_of_which_all_is_other_has_no_figures():
-    columns = made(other=0)
-    columns["predictions"] = [
-        "other" if structure == "original" else label
-        for label, structure in zip(columns["predictions"], columns["structures"], strict=True)
-    ]
-
-    results = computed(columns, pairs=PAIRS)
-
-    assert (results["fixed"]["num_counted"], results["fixed"]["kl_divergence"]) == (0, None)
-    assert results["fixed"]["gaps"]["gender"]["gap"] is None
-    assert results["verdicts"]["gender"]["fixed"] is None
-    assert results["by_structure"]["original"]["overall"] is None
-    assert "original" not in results["worst_structures"]
-
-
 @pytest.mark.parametrize(
     ("by_fixed", "structured", "verdicts", "survives"),
     [
