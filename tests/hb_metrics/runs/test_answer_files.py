@@ -264,12 +264,15 @@ def test_a_table_that_would_lose_text_is_refused(content, message, tmp_path):
         read_replies_file(path)
     path.write_bytes('\ufeffid,reply\r\na,"He said ""hi, all""\nand left"\r\n\r\nb,Hm.\r\n'.encode())
     assert [row.reply for row in read_replies_file(path)] == ['He said "hi, all"\nand left', "Hm."]
+    path.write_text(f"id,reply,reasoning\na,Hm.,{'So ' * 99_999}\n")  # a thought of 32,000 tokens
+    assert read_replies_file(path)[0].reasoning == ("So " * 99_999).strip()
 
 
 def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
     for rows, message in (
         ([*scored, scored[0]], f"has the id {scored[0]['id']} 2 times"),
         (scored[1:], "has no log-probability for 1 of"),
+        ([{**row, "log_probability": -5.0} for row in scored], "are -5, which no model gives"),
     ):
         with pytest.raises(ValueError, match=message):
             take(tmp_path, asked, "wrong", logprobs_file=write(tmp_path / "wrong.jsonl", rows))

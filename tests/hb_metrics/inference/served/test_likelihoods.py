@@ -113,6 +113,7 @@ def test_an_echo_is_read(content, expected):
         echoed(["I'm", " deaf", "."], [None, -2.0, -0.5], 5),
         echoed(["I'm", " deaf", "."], [None, 2.0, -0.5]),
         echoed(["I'm", " deaf", "."], [None, -2.0, float("-inf")]),
+        echoed(["I'm", " deaf", "."], [None, -(10**400), -2.0]),
         echoed(["I'm deaf."], [None]),
         None,
     ],

@@ -178,6 +178,18 @@ def test_likelihoods_of_other_tokens_or_bases_do_not_count(name):
     assert not probe_of(score=lambda text: (["<s>", text], [None, -1.0])).likelihoods  # the same for all texts
 
 
+@pytest.mark.parametrize("several", [True, {"a": -1.0}, [{"a": None, "b": "-1", "c": 1e4, "d": 10**400}] * 9])
+def test_odd_alternatives_end_no_probe(several):
+    class Odd(StandIn):
+        def envelope(self, choice, *counts):
+            if "logprobs" in choice:
+                choice["logprobs"]["top_logprobs"] = several
+            return super().envelope(choice, *counts)
+
+    with serving(Odd(score=model_score("llama"))) as url:
+        assert run_probe(url).likelihoods
+
+
 class Peaked(StandIn):
     """A model as sure of its words as one at a temperature of 0.3 is, whose server passes over the temperature."""
 
