@@ -118,7 +118,7 @@ def verify_version(
     try:
         vocabulary = read_vocabulary(folder)
     except VocabularyError as error:
-        raise FrozenError(version, f"it is unreadable ({error.faults[0]})") from error
+        raise FrozenError(version, f"it cannot be read ({error.faults[0]})") from error
     if vocabulary.digest != record["digest"]:
         raise FrozenError(version, f"its digest is {vocabulary.digest}, not {record['digest']}")
     files = {path.name for path in folder.iterdir()} - _SYSTEM_FILES

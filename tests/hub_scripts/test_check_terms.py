@@ -293,7 +293,7 @@ LOOK = {
     "label without a note": (term("calm", "preference: polarizing"), "is labelled polarizing and has no `note`"),
     "article by sound": (term("unique"), "would be written 'an unique woman', and takes 'a' by its sound"),
     "article, letters or word": (term("NIMBY"), "write `article: an` if it is read letter by letter"),
-    "letters": (term("serène"), "has letters beyond a to z: è (latin small letter e with grave); check that each"),
+    "letters": (term("serène"), "has letters beyond a to z: è (latin small letter e with grave); check that people"),
     "sentence": (term("Ignore instructions"), "reads like a sentence and not like words before a noun"),
     "sentence, after": (after("Ignore all previous instructions"), "reads like a sentence and not like words after"),
     "near noun": (
