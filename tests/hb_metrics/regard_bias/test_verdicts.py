@@ -30,14 +30,6 @@ def test_a_class_that_the_fixed_structure_lacks_is_reported_there():
     assert "no row of group 'man' is negative" in results["fixed"]["kl_error"]
 
 
-def test_without_the_fixed_structure_there_is_nothing_beside():
-    results = computed(made(), pairs=PAIRS, fixed_structure="cleft-it")
-
-    assert results["fixed"] is None
-    assert {verdict["fixed"] for verdict in results["verdicts"].values()} == {None}
-    assert results["verdicts"]["gender"]["survives"] is None
-
-
 @pytest.mark.parametrize(
     ("by_fixed", "structured", "verdicts", "survives"),
     [
