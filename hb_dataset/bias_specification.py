@@ -129,7 +129,7 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
         ours = {read_specification(name).published_folder: name for name in names}.get(str(name_or_path))
         hint = f"the authors' '{name_or_path}' is '{ours}' here; " if ours else did_you_mean(str(name_or_path), names)
         raise FileNotFoundError(
-            f"no bias specification '{name_or_path}'; {hint}give one of "
+            f"no bias specification '{name_or_path}'; {hint}set one of "
             f"{', '.join(names)}, or the path of a YAML file (copy one in {SPECIFICATIONS})"
         )
     faults: list[Fault] = []

@@ -59,7 +59,7 @@ def test_a_specification_has_what_the_appendix_lists(name):
 
 
 def test_the_authors_name_is_translated():
-    with pytest.raises(FileNotFoundError, match="'orientation' is 'queerness' here; give one of gender, "):
+    with pytest.raises(FileNotFoundError, match="'orientation' is 'queerness' here; set one of gender, "):
         read_specification("orientation")
 
 

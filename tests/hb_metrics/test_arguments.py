@@ -46,7 +46,7 @@ def test_a_quick_look_has_fewer_replies_unless_they_are_asked_for(options, numbe
 def test_an_option_or_a_measurement_that_is_not_known_is_named_with_a_guess():
     with pytest.raises(ValueError, match=r"option 'replies_per_sell' is not known; did you mean 'replies_per_cell'\?"):
         settings_of({"replies_per_sell": 3})
-    with pytest.raises(ValueError, match=r"measurement 'regrad' is not known; did you mean 'regard'\? allowed: likel"):
+    with pytest.raises(ValueError, match=r"measurement 'regrad' is unknown; did you mean 'regard'\? allowed: likel"):
         settings_of({"measurements": "likelihood,regrad"})
 
 

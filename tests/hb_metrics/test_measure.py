@@ -127,7 +127,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
         (["--confidence_level", "2"], "confidence_level is 2.0"),
         (
             ["--measurements", "generation,likelyhood"],
-            "measurement 'likelyhood' is not known; did you mean 'likelihood'?",
+            "measurement 'likelyhood' is unknown; did you mean 'likelihood'?",
         ),
         (["--personas", "161"], "personas is 161, and the file has 160 persona lines"),
         (["--style_clusters", "nowhere.yaml"], "style_clusters 'nowhere.yaml' is not a file"),
