@@ -9,6 +9,7 @@ from hb_metrics.report.changes import comparable_figures
 from hb_metrics.report.layout.terminal import figure_lines, filled
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import (
+    add_awareness,
     add_dialogue,
     full_run,
     reddit_run,
@@ -20,7 +21,7 @@ from tests.hb_metrics.made_results import (
 
 @pytest.fixture(scope="module")
 def results():
-    results = add_dialogue(full_run()) | {"robustness": robustness_of()}
+    results = add_awareness(add_dialogue(full_run())) | {"robustness": robustness_of()}
     for other in (reddit_run(), regard_run(regard_of(gaps={"orientation": 0.6}))):
         results |= {name: part for name, part in other.items() if name != "run"}
         results["run"] = other["run"] | results["run"]
