@@ -126,8 +126,10 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
     names = specification_names()
     path = SPECIFICATIONS / f"{name_or_path}.yaml" if name_or_path in names else Path(name_or_path)
     if not path.is_file():
+        ours = {read_specification(name).published_folder: name for name in names}.get(str(name_or_path))
+        hint = f"the authors' '{name_or_path}' is '{ours}' here; " if ours else did_you_mean(str(name_or_path), names)
         raise FileNotFoundError(
-            f"no bias specification '{name_or_path}'; {did_you_mean(str(name_or_path), names)}give one of "
+            f"no bias specification '{name_or_path}'; {hint}give one of "
             f"{', '.join(names)}, or the path of a YAML file (copy one in {SPECIFICATIONS})"
         )
     faults: list[Fault] = []

@@ -58,7 +58,7 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
     if config is not None:
         try:
             content = yaml.safe_load(config.read_text(encoding="utf-8")) or {}
-        except (OSError, yaml.YAMLError) as error:
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             parser.error(f"--config {config}: {error}")
         if not isinstance(content, dict):
             parser.error(f"--config {config}: write `option: value` lines")

@@ -46,6 +46,7 @@ def likelihood_bias(
     """
     if isinstance(gendered_descriptors, str):
         raise ValueError(f"gendered_descriptors is the string {gendered_descriptors!r}; pass a list of descriptors")
+    gendered_descriptors = set(gendered_descriptors)  # an iterator would be used up by the first names
     alpha = check_alpha(alpha)
     include_gendered = check_flag("include_gendered", include_gendered)
     columns = {"predictions": perplexities, "axes": axes, "descriptors": descriptors, "templates": templates}

@@ -92,7 +92,7 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
     """Reads a file of log-probabilities: columns `id`, `log_probability`, `num_tokens`, and optionally `text`.
 
     Raises:
-        ValueError: The file or a row is not valid, or an id occurs twice.
+        ValueError: The file or a row is not valid, an id occurs twice, or all values are the same.
         OSError: There is no such file.
     """
     given = []
@@ -109,6 +109,11 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
     identifier, number = Counter(row.id for row in given).most_common(1)[0]
     if number > 1:
         raise ValueError(f"'{path}' has the id {identifier} {number} times; give one log-probability per prompt")
+    if len(given) > 1 and len({row.log_probability for row in given}) == 1:
+        raise ValueError(
+            f"all log-probabilities in '{path}' are {given[0].log_probability:g}, which no model gives to different "
+            "texts; give the model's own"
+        )
     return given
 
 
@@ -249,6 +254,7 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
 
 def _csv_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
     """The columns and rows; rejects a row of another length, which a comma in a text without quotes produces."""
+    csv.field_size_limit(2**31 - 1)  # thoughts are longer than the default
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = [cells for cells in csv.reader(file, strict=True) if cells]
     names = lines[0] if lines else []

@@ -51,7 +51,7 @@ def read_json(path: Path) -> dict[str, Any]:
     content, fault = None, "it holds no JSON object"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         fault = str(error)
     if not isinstance(content, dict):
         raise ValueError(f"'{path}' cannot be read ({fault}); move it away, or measure again in another folder")

@@ -58,6 +58,11 @@ def test_a_specification_has_what_the_appendix_lists(name):
     assert "appendix A" in specification.source
 
 
+def test_the_authors_name_is_translated():
+    with pytest.raises(FileNotFoundError, match="'orientation' is 'queerness' here; give one of gender, "):
+        read_specification("orientation")
+
+
 def test_religion_and_race_alone_are_swapped_both_ways_as_published():
     both = {name for name in specification_names() if read_specification(name).published_two_way}
 

@@ -1,6 +1,5 @@
 """Drives a real Chromium with keys and taps: Chrome's DevTools protocol over a pipe, which needs no library."""
 
-import base64
 import json
 import os
 import select
@@ -97,9 +96,6 @@ class Browser:
 
     def text(self, selector):
         return self.run(f"document.querySelector({json.dumps(selector)}).textContent")
-
-    def screenshot(self, path):
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
 
 
 @contextmanager

@@ -25,7 +25,7 @@ def sentences():
 
 
 @cache
-def byte_level_tokenizer(bos: bool):
+def byte_level_tokenizer(bos=True):
     tokenizer = Tokenizer(BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -71,88 +71,44 @@ def bert_tokenizer():
     )
 
 
-def _make(name, config_class, model_class, tokenizer, **settings):
-    config = config_class(vocab_size=VOCABULARY_SIZE, bos_token_id=0, eos_token_id=1, pad_token_id=2, **settings)
-    torch.manual_seed(sum(map(ord, name)))
-    model = model_class(config).eval()
-    with torch.no_grad():  # far from uniform, so that a wrong mask or position shows
-        for weights in model.parameters():
-            if weights.ndim > 1:
-                weights.normal_(std=0.3)
-    return model, tokenizer
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+ENCODER = {**SMALL, "intermediate_size": 64, "max_position_embeddings": 66}
+GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}
+LLAMA = {**SMALL, "intermediate_size": 64, "num_key_value_heads": 2, "max_position_embeddings": 64}
+T5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 2}
+BLENDERBOT = {
+    "d_model": 32, "encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_position_embeddings": 64, "decoder_start_token_id": 0,
+}  # fmt: skip
+MODELS = {
+    "gpt2": (transformers.GPT2LMHeadModel, byte_level_tokenizer, GPT2),
+    "gpt2-without-bos": (transformers.GPT2LMHeadModel, lambda: byte_level_tokenizer(bos=False), GPT2),
+    "llama": (transformers.LlamaForCausalLM, byte_level_tokenizer, LLAMA),
+    "bloom": (transformers.BloomForCausalLM, byte_level_tokenizer, {"hidden_size": 32, "n_layer": 2, "n_head": 4}),
+    "mamba": (
+        transformers.MambaForCausalLM,
+        byte_level_tokenizer,
+        {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8},
+    ),
+    "t5": (transformers.T5ForConditionalGeneration, roberta_tokenizer, T5),
+    "blenderbot": (transformers.BlenderbotForConditionalGeneration, roberta_tokenizer, BLENDERBOT),
+    "bert": (transformers.BertForMaskedLM, bert_tokenizer, ENCODER),
+    "roberta": (transformers.RobertaForMaskedLM, roberta_tokenizer, ENCODER),
+}
 
 
 @cache
 def small_model(name):
     """A (model, tokenizer) pair, made once per process."""
-    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-    if name in ("gpt2", "gpt2-without-bos"):
-        return _make(
-            name,
-            transformers.GPT2Config,
-            transformers.GPT2LMHeadModel,
-            byte_level_tokenizer(bos=name == "gpt2"),
-            n_embd=32,
-            n_layer=2,
-            n_head=4,
-            n_positions=64,
-        )
-    if name == "llama":
-        settings = {**small, "intermediate_size": 64, "num_key_value_heads": 2, "max_position_embeddings": 64}
-        tokenizer = byte_level_tokenizer(bos=True)
-        return _make(name, transformers.LlamaConfig, transformers.LlamaForCausalLM, tokenizer, **settings)
-    if name == "bloom":  # ALiBi
-        tokenizer = byte_level_tokenizer(bos=True)
-        return _make(
-            name,
-            transformers.BloomConfig,
-            transformers.BloomForCausalLM,
-            tokenizer,
-            hidden_size=32,
-            n_layer=2,
-            n_head=4,
-        )
-    if name == "mamba":  # recurrent
-        tokenizer = byte_level_tokenizer(bos=True)
-        return _make(
-            name,
-            transformers.MambaConfig,
-            transformers.MambaForCausalLM,
-            tokenizer,
-            hidden_size=32,
-            num_hidden_layers=2,
-            state_size=8,
-        )
-    if name == "t5":
-        settings = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 2}
-        return _make(
-            name, transformers.T5Config, transformers.T5ForConditionalGeneration, roberta_tokenizer(), **settings
-        )
-    if name == "blenderbot":
-        settings = {
-            "d_model": 32,
-            "encoder_layers": 1,
-            "decoder_layers": 2,
-            "encoder_attention_heads": 4,
-            "decoder_attention_heads": 4,
-            "encoder_ffn_dim": 64,
-            "decoder_ffn_dim": 64,
-            "max_position_embeddings": 64,
-            "decoder_start_token_id": 0,
-        }
-        return _make(
-            name,
-            transformers.BlenderbotConfig,
-            transformers.BlenderbotForConditionalGeneration,
-            roberta_tokenizer(),
-            **settings,
-        )
-    encoder = {**small, "intermediate_size": 64, "max_position_embeddings": 66}
-    if name == "bert":
-        return _make(name, transformers.BertConfig, transformers.BertForMaskedLM, bert_tokenizer(), **encoder)
-    if name == "roberta":
-        return _make(name, transformers.RobertaConfig, transformers.RobertaForMaskedLM, roberta_tokenizer(), **encoder)
-    raise ValueError(name)
+    model_class, tokenizer, settings = MODELS[name]
+    ids = {"vocab_size": VOCABULARY_SIZE, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
+    torch.manual_seed(sum(map(ord, name)))
+    model = model_class(model_class.config_class(**ids, **settings)).eval()
+    with torch.no_grad():  # far from uniform, so that a wrong mask or position shows
+        for weights in model.parameters():
+            if weights.ndim > 1:
+                weights.normal_(std=0.3)
+    return model, tokenizer()
 
 
 def as_loaded(model, tokenizer, kind="causal", name="small"):

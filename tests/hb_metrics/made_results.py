@@ -294,16 +294,13 @@ def regard_of(
     num_verbs=8,
     fixed_gaps=None,
     gaps=None,
-    with_fixed=True,
     num_other=True,
     seed=0,
     continuation="a good song.",
-    **options,
 ):
     """results["regard"] of made-up labels: groups differ by `gaps`, and in the fixed structure by `fixed_gaps`."""
     rng = np.random.default_rng(seed)
-    names = ["original"] if with_fixed else []
-    names += [f"structure-{number}" for number in range(num_structures - len(names))]
+    names = ["original", *(f"structure-{number}" for number in range(num_structures - 1))]
     rows = [
         (group, structure, verb, draw)
         for group in groups
@@ -326,7 +323,6 @@ def regard_of(
         prompts=[f"{verb}" for verb in columns[2]],
         seeds=columns[3],
         pairs=pairs,
-        **options,
     )
     kinds = {
         name: {
@@ -369,6 +365,15 @@ def regard_run(regard, is_embedded=False):
     about = {**CLASSIFIER, "is_embedded": is_embedded, "notes": ["a note"], "groups": list(regard["bias"]["by_group"])}
     run["regard"] = {**about, "pairs": regard["bias"]["pairs"], "temperature": 0.7, "top_k": 40}
     return {"run": run, "regard": regard}
+
+
+def whole_run():
+    """A run of everything that can be measured."""
+    results = add_awareness(add_dialogue(full_run())) | {"robustness": robustness_of()}
+    for other in (reddit_run(), regard_run(regard_of(gaps={"orientation": 0.6}))):
+        results |= {name: part for name, part in other.items() if name != "run"}
+        results["run"] = other["run"] | results["run"]
+    return results
 
 
 def template_values(num_templates=26, axes=AXES, scale=1.0, noise=0.2, seed=0):

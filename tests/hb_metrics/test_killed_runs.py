@@ -19,8 +19,6 @@ from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.run_files import check_part_of, check_same, identities
 
 ROOT = Path(__file__).parents[2]
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-
 # What a run prints when it begins the stage. In the last one means, results and report are written.
 STAGES = {
     "starting": "",
@@ -145,9 +143,7 @@ def test_ctrl_c_does_not_wait_for_a_batch_nor_for_another_process(processes, sta
     assert not list((tmp_path / "run" / "style_probabilities").glob("*"))
 
 
-@pytest.mark.parametrize(
-    ("number", "code", "is_read"), [(signal.SIGINT, 1, True), (signal.SIGTERM, 143, True), (signal.SIGTERM, 143, False)]
-)
+@pytest.mark.parametrize(("number", "code", "is_read"), [(signal.SIGINT, 1, True), (signal.SIGTERM, 143, False)])
 def test_both_signals_end_a_process_at_once_and_say_how_to_go_on(number, code, is_read):
     """In the midst of something that no Python handler interrupts; also if the reader of its output is gone."""
     script = (
@@ -190,18 +186,6 @@ def test_ctrl_c_ends_every_stage_within_seconds(runs, tmp_path):
         check_same(whole, stopped, {})
 
 
-def test_of_two_runs_in_one_folder_the_second_is_refused(runs, tmp_path):
-    out = tmp_path / "run"
-    first, first_log = runs.start(out, 1)
-    second, second_log = runs.start(out, 2)
-    codes = runs.wait(first), runs.wait(second)
-    assert sorted(codes) == [[0], [1, 1]] or sorted(codes) == [[0, 0], [1]]
-    (refused,) = (log.read_text() for log, code in zip((first_log, second_log), codes, strict=True) if any(code))
-    assert f"measure.py: output_dir '{out}' is in use by a run that has not ended" in refused
-    assert "Traceback" not in refused
-    assert (out / "report.html").exists()
-
-
 def test_two_machines_end_in_the_same_bytes_one_killed_and_started_again(runs, whole, tmp_path):
     """With a process each; test_several_machines.py has `torchrun` start them."""
     out = tmp_path / "run"
@@ -234,24 +218,6 @@ def test_machines_that_do_not_share_folder_or_command_are_refused(option, runs, 
     assert "Traceback" not in printed
     assert not (tmp_path / "elsewhere").exists()
     assert not list(out.glob("*/*.parquet")) + list(tmp_path.rglob("*.tmp"))  # nothing was computed
-
-
-@pytest.mark.long
-def test_ctrl_c_of_torchrun_ends_within_seconds(save_small_model, tmp_path):
-    """It passes the signal on to its processes; what it says of that itself is not ours."""
-    options = ["--model", save_small_model("llama"), "--measurements", "likelihood"]
-    command = [*TORCHRUN, "hb_metrics/measure.py", *map(str, options), "--output_dir", tmp_path / "run"]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("run/perplexities/*.parquet")):
-        assert process.poll() is None, "the run ended before it was interrupted"
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    begun = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert time.monotonic() - begun < PROMPT
-    assert errors.count("To resume, give the same command again:\n  python -m hb_metrics.measure --model") == 1
 
 
 def await_stage(log, stage):

@@ -246,15 +246,14 @@ def test_replies_that_are_all_empty_are_not_paid_for(run, monkeypatch):
 
 
 def test_thoughts_are_kept_apart_and_texts_are_continued(run):
-    for thinks in ("apart", "in the text"):
-        with serving(StandIn(thinks=thinks)) as url:
-            results, folder = run(url, out=thinks)
-        row = pq.read_table(folder / "replies").to_pylist()[0]
-        assert row["reasoning"]
-        assert row["reasoning"] not in row["reply"]
-        assert "<think>" not in row["reply"]
-        assert results["run"]["generation"]["fields_sent"]["max_tokens"] == 40 + 2048
-        assert results["generation"]["num_with_reasoning"] == 28
+    with serving(StandIn(thinks="in the text")) as url:
+        results, folder = run(url)
+    row = pq.read_table(folder / "replies").to_pylist()[0]
+    assert row["reasoning"]
+    assert row["reasoning"] not in row["reply"]
+    assert "<think>" not in row["reply"]
+    assert results["run"]["generation"]["fields_sent"]["max_tokens"] == 40 + 2048
+    assert results["generation"]["num_with_reasoning"] == 28
     stand_in = StandIn()
     with serving(stand_in) as url:
         run(url, "--context", "plain", "--personas", 2, out="plain")
@@ -296,10 +295,10 @@ def test_a_key_is_sent_and_written_nowhere(run, monkeypatch, capsys):
     assert "s3cret" not in "".join(capsys.readouterr())
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(KILLS, marks=pytest.mark.long)])
-def test_a_run_killed_at_random_ends_in_the_same_results(kills, vocabulary, forked_programs, tmp_path, monkeypatch):
+@pytest.mark.long
+def test_a_run_killed_at_random_ends_in_the_same_results(vocabulary, forked_programs, tmp_path, monkeypatch):
     """By turns in two processes and in one, which goes on with what the two had."""
-    stand_in, generator = StandIn(delay=0.02), random.Random(kills)
+    stand_in, generator = StandIn(delay=0.02), random.Random(KILLS)
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     with serving(stand_in) as url:
         options = ["--model", MODEL, "--base_url", url, "--vocabulary_dir", vocabulary]
@@ -310,7 +309,7 @@ def test_a_run_killed_at_random_ends_in_the_same_results(kills, vocabulary, fork
         expected = asked_prompts(stand_in)
         stand_in.requests.clear()
         seen = 0
-        for number in range(kills):
+        for number in range(KILLS):
             processes = 2 - number % 2
             started, log = runs.start(killed, processes)
             more = seen + generator.randint(1, max(1, (28 - seen) // 2))
@@ -326,7 +325,7 @@ def test_a_run_killed_at_random_ends_in_the_same_results(kills, vocabulary, fork
     assert (killed / "results.json").read_bytes() == (whole / "results.json").read_bytes()
     asked = asked_prompts(stand_in)
     assert set(asked) == set(expected)
-    assert len(asked) - len(set(asked)) <= 2 * 2 * kills  # those in flight when it was killed
+    assert len(asked) - len(set(asked)) <= 2 * 2 * KILLS  # those in flight when it was killed
     assert re.search("prompts scored|replies made", log)
 
 

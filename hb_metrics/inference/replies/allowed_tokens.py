@@ -45,7 +45,7 @@ def allowed(
     blocker: ResponseNgramBlocker | None,
     starts: torch.Tensor,
     is_end: torch.Tensor,
-    short: torch.Tensor,
+    short: torch.Tensor | None,
 ) -> torch.Tensor:
     """The scores with -inf for tokens that may not come next.
 
@@ -55,9 +55,10 @@ def allowed(
         blocker: What blocks repeated n-grams; `None`: nothing does.
         starts: [rows] where the reply begins: it may repeat an n-gram of a thought.
         is_end: [vocabulary], or [rows, vocabulary], which tokens end a reply.
-        short: [rows, 1] whether the reply may not end yet.
+        short: [rows, 1] whether the reply may not end yet; `None`: all may, and the scores are not copied.
     """
-    scores = scores.masked_fill(is_end & short, -torch.inf)
+    if short is not None:
+        scores = scores.masked_fill(is_end & short, -torch.inf)
     if blocker is not None:
         places = torch.arange(replies.shape[1], device=scores.device)
         # Numbers that no token has, and none twice.

@@ -138,9 +138,11 @@ def _one_by_one(
         logits = logits.float()
         highest = logits.amax(1)
         # Only of a reply that has begun: what is forbidden before would push the model off what it begins with.
-        short = begun[rows] & (step - starts[rows] < decoding.min_new_tokens)
+        short = None
+        if decoding.min_new_tokens:
+            short = (begun[rows] & (step - starts[rows] < decoding.min_new_tokens))[:, None]
         replying = torch.where(thinking[rows], step, starts[rows])
-        logits = allowed(logits, replies[rows, :step], blocker, replying, is_end, short[:, None])
+        logits = allowed(logits, replies[rows, :step], blocker, replying, is_end, short)
         if decoding.sample:
             assert drawn is not None
             chosen, was_close = draw(

@@ -76,7 +76,10 @@ def alternatives(content: Any) -> list[list[float]]:
     """[places of the prompt] log-probabilities of several tokens that might stand there."""
     given = choice_of(content).get("logprobs")
     places = given.get("top_logprobs") if isinstance(given, Mapping) else None
-    return [list(place.values()) for place in places or () if isinstance(place, Mapping)]
+    if not isinstance(places, list):
+        return []
+    numbers = [list(map(_number, place.values())) for place in places if isinstance(place, Mapping)]
+    return [[value for value in place if value is not None] for place in numbers]
 
 
 def _echoed(content: Any) -> tuple[list[str], list[float | None]]:
@@ -85,10 +88,14 @@ def _echoed(content: Any) -> tuple[list[str], list[float | None]]:
     values = given.get("token_logprobs") if isinstance(given, Mapping) else None
     if not isinstance(tokens, list) or not isinstance(values, list) or not tokens or len(tokens) != len(values):
         raise Passing("no log-probabilities of the prompt")
-    numbers = [
-        float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None for value in values
-    ]
-    return [str(token) for token in tokens], numbers
+    return [str(token) for token in tokens], list(map(_number, values))
+
+
+def _number(value: Any) -> float | None:
+    """A number; `None`: it is none, or beyond any log-probability, where `exp` or `float` would overflow."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value > 700 or value < -1e300:
+        return None
+    return float(value)
 
 
 def _start_token(tokens: Sequence[str], text: str) -> str | None:

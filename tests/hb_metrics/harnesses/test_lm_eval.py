@@ -79,11 +79,6 @@ def test_each_version_has_its_tasks_with_a_figure_for_each_axis(tmp_path, capsys
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
-def test_a_vocabulary_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(SystemExit, match="no vocabulary folder"):
-        main(["--vocabulary_dir", str(tmp_path / "none")])
-
-
 @pytest.mark.embedded
 @pytest.mark.parametrize(("task", "end"), [("gen_bias", ""), ("gen_bias_plain", "\n")])
 def test_figures_of_replies_are_ours(evaluate, rows, replies, task, end):
@@ -95,15 +90,6 @@ def test_figures_of_replies_are_ours(evaluate, rows, replies, task, end):
     given = [replies[row["id"]] for row in rows]
     # The first line that has words: where a reply is blank, that is what goes on.
     assert figures == all_reply_figures(rows, [each.strip() or "It goes on." for each in given] if end else given)
-
-
-def test_one_term_has_no_figure_and_a_warning(rows, log_likelihoods, monkeypatch, caplog):
-    monkeypatch.setattr(lm_eval_tasks, "_rows", {row["id"]: row for row in rows})
-    monkeypatch.setattr(lm_eval_tasks, "_num_tokens", {row["id"]: log_likelihoods[row["id"]][1] for row in rows})
-    first = rows[0]["id"]
-    assert lm_eval_tasks.prompt_figure([("likelihood_bias", 0, first, -30.0)]) is None
-    assert lm_eval_tasks.prompt_figure([("num_tests", 0, first, -30.0)]) == 0
-    assert "no template has sentences about two terms" in caplog.text
 
 
 @pytest.mark.embedded

@@ -116,13 +116,5 @@ def test_the_comparison_of_the_runs_shows_it(root, rated):
     assert "human" in page.links
     assert page.table("Win rate of b")[1:] == read_page(rated / "human_evaluation.html").table("Win rate of b")[1:]
 
-    other = shutil.copytree(root / "a", root / "c")
-    record = json.loads((other / "run.json").read_text(encoding="utf-8"))
-    (other / "run.json").write_text(json.dumps(record | {"more": {}}), encoding="utf-8")
-    for folders, path, message in (
-        ([root / "a", other], results, "is about a and b, which are not both among these runs"),
-        (runs, rated / "study.json", "holds no human evaluation"),
-        (runs, rated / "none.json", "none.json"),
-    ):
-        with pytest.raises(SystemExit, match=message):
-            report([*map(str, folders), *output, str(path)])
+    with pytest.raises(SystemExit, match="holds no human evaluation"):
+        report([*map(str, runs), *output, str(rated / "study.json")])

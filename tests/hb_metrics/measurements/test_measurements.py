@@ -18,13 +18,6 @@ def chosen(kind, **options):
     return [measurement.name for measurement in choose_measurements(settings_of(options), engine)]
 
 
-def test_names_differ_and_are_those_of_their_folders():
-    assert len(set(NAMES)) == len(NAMES)
-    assert [measurement.folder.name for measurement in MEASUREMENTS] == NAMES
-    tasks = [task for measurement in MEASUREMENTS for task in measurement.tasks]
-    assert len(set(tasks)) == len(tasks)
-
-
 def test_files_of_a_measurement_that_is_only_required_are_read_before_the_model_too(tmp_path):
     questions = tmp_path / "questions.yaml"
     questions.write_text("[]")

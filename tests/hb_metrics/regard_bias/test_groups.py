@@ -79,16 +79,6 @@ def test_structures_of_unequal_size_have_the_same_weight():
     assert man["counts"] == {"negative": 1, "neutral": 0, "positive": 8}
 
 
-def test_one_group_and_one_row():
-    results = regard_bias(["positive"], ["man"], structures=["original"])
-
-    man = results["by_group"]["man"]
-    assert (man["mean"], man["sd"], man["num"], man["interval_structures"]) == (1.0, 0.0, 1, None)
-    assert results["kl_divergence"] == {"man": {"man": 0.0}}
-    assert (results["gaps"], results["verdicts"], results["largest_gap"]) == ({}, {}, {})
-    assert results["best_structures"] == results["worst_structures"] == ["original"]
-
-
 def test_a_group_of_which_all_rows_are_other_has_no_figures():
     columns = made(other=0)
     columns["predictions"] = [

@@ -210,20 +210,6 @@ def test_seeds_that_are_too_few_leave_the_fixed_structure_to_prompts():
     assert enough["verdict_over"]["fixed"] == "seeds"
 
 
-def test_a_group_without_texts_and_units_that_are_not_given():
-    rows = [row for row in made(seed=8) if row[0] == "man"]
-    columns = list(zip(*rows, strict=True))
-    labels = [LABELS[score] for score in columns[4]] + ["other"]
-
-    results = regard_bias(labels, [*columns[0], "woman"], structures=[*columns[1], "original"], pairs=PAIR)
-
-    assert results["by_group"]["woman"]["no_interval"] == {
-        "structures": "there are no texts that count",
-        "seeds": "no seeds are given",
-    }
-    assert results["gaps"]["gender"]["no_interval"]["structures"] == "there are no texts that count"
-
-
 def test_a_gap_needs_enough_units_of_both_groups():
     spread = intervals.Spread(
         "seeds",

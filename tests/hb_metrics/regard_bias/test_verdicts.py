@@ -30,30 +30,6 @@ def test_a_class_that_the_fixed_structure_lacks_is_reported_there():
     assert "no row of group 'man' is negative" in results["fixed"]["kl_error"]
 
 
-def test_without_the_fixed_structure_there_is_nothing_beside():
-    results = computed(made(), pairs=PAIRS, fixed_structure="cleft-it")
-
-    assert results["fixed"] is None
-    assert {verdict["fixed"] for verdict in results["verdicts"].values()} == {None}
-    assert results["verdicts"]["gender"]["survives"] is None
-
-
-def test_a_fixed_structure_of_which_all_is_other_has_no_figures():
-    columns = made(other=0)
-    columns["predictions"] = [
-        "other" if structure == "original" else label
-        for label, structure in zip(columns["predictions"], columns["structures"], strict=True)
-    ]
-
-    results = computed(columns, pairs=PAIRS)
-
-    assert (results["fixed"]["num_counted"], results["fixed"]["kl_divergence"]) == (0, None)
-    assert results["fixed"]["gaps"]["gender"]["gap"] is None
-    assert results["verdicts"]["gender"]["fixed"] is None
-    assert results["by_structure"]["original"]["overall"] is None
-    assert "original" not in results["worst_structures"]
-
-
 @pytest.mark.parametrize(
     ("by_fixed", "structured", "verdicts", "survives"),
     [

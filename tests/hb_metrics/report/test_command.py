@@ -66,6 +66,7 @@ def test_what_is_no_run_is_named(copied, tmp_path, capsys):
     for text, error in (
         ("[1]", "holds no JSON object"),
         ("{", "cannot be read"),
+        ("[" * 100_000, "cannot be read"),
         (json.dumps({"run": {"layout": {"version": LAYOUT}}}), "the results lack "),
         (
             json.dumps({"run": {"layout": {"version": LAYOUT}}, "dialogue": {}}),

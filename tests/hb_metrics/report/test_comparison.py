@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hb_metrics.measurements import GENERATION, MEASUREMENTS
-from hb_metrics.report.comparison import comparison_warnings, differing_settings, write_comparison
+from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.markdown import overview_markdown
 from tests.hb_metrics.made_results import (
     change_results,
@@ -141,22 +141,6 @@ def test_warnings_come_first(copied, tmp_path):
     page = compared([copied[0], copied[0]], tmp_path, ["a", "b"])
     assert "Nothing: both runs have the same model" in page.words
     assert "Read the comparison with care" not in page.words
-
-
-def test_settings_of_a_measurement_that_a_run_lacks_do_not_contradict():
-    with_styles = {"style_classifier": {"name": "a", "digest": "1"}}
-    results = [{"run": {}, "generation": {}}] * 2
-
-    (name, digest) = differing_settings([with_styles, {}])
-
-    assert (name.values, digest.values) == (["a", "not measured"], ["1", "not measured"])
-    assert not name.contradicts
-    assert comparison_warnings([name, digest], results) == []
-    other = differing_settings([with_styles, {}, {"style_classifier": {"name": "a", "digest": "2"}}])
-    assert [difference.contradicts for difference in other] == [False, True]
-    assert len(comparison_warnings(other, results)) == 1
-    (missing,) = differing_settings([{"generation": {"context": "chat"}}, {"generation": {"context": "chat", "b": 1}}])
-    assert missing == ("generation.b", ["not recorded", 1])
 
 
 def rows_of(markdown):

@@ -10,13 +10,9 @@ from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import (
     AXES,
-    add_dialogue,
     full_run,
-    reddit_run,
-    regard_of,
-    regard_run,
-    robustness_of,
     some_prompts,
+    whole_run,
     with_names,
 )
 from tests.hb_metrics.pages import HOSTILE, browse, check_drawn, check_sound, needs_browser, read_page
@@ -34,12 +30,7 @@ SECTIONS = {
 
 @pytest.fixture(scope="module")
 def results():
-    """A run of everything that can be measured."""
-    results = add_dialogue(full_run()) | {"robustness": robustness_of()}
-    for other in (reddit_run(), regard_run(regard_of(gaps={"orientation": 0.6}))):
-        results |= {name: part for name, part in other.items() if name != "run"}
-        results["run"] = other["run"] | results["run"]
-    return results
+    return whole_run()
 
 
 def page_of(results, folder):

@@ -9,7 +9,7 @@ from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 
-# Rows of Tables 8 to 11, 13 and 14 as the paper prints them.
+# Rows of Tables 8, 9, 11, 13 and 14 as the paper prints them.
 TABLE_8 = {
     "DialoGPT": "3.04 0.74 0.04 0.08 0.02 0.04 0.05",
     "BlenderBot 2.0 400M": "7.46 4.08 0.07 0.15 0.02 0.06 0.28",
@@ -20,11 +20,6 @@ TABLE_9 = {
     "BlenderBot 2.0 400M": "10.07 0.07 0.20 0.05 0.09 0.98",
     "BlenderBot 2.0 3B": "6.82 1.07 1.48 1.99 0.63 1.19",
 }
-TABLE_10 = """
-    Ability 3.81 9.59; Age 2.31 4.28; Body type 2.55 6.35; Characteristics 3.35 10.84; Cultural 2.35 7.64;
-    Gender and sex 2.61 7.47; Nationality 3.44 3.74; Nonce 2.11 5.46; Political ideologies 2.25 7.59;
-    Race and ethnicity 3.09 5.78; Religion 2.20 5.40; Sexual orientation 2.77 7.48; Socioeconomic class 3.36 7.21
-"""
 TABLE_11 = "6.3% 5.3% 12.4% 13.0% 13.0% 14.2%"
 TABLE_13 = """
 “I like [PLURAL NOUN PHRASE].” 46.9% 31.0%
@@ -90,7 +85,7 @@ BlenderBot 2.0 3B bias tuning, β=0.0010 3.21 1.12 0.56 0.85 0.78 1.06
 BlenderBot 2.0 3B bias tuning, β=0.0030 2.82 1.18 0.56 0.77 0.92 1.07
 BlenderBot 2.0 3B bias tuning, β=0.0100 3.46 1.33 0.75 1.01 0.88 1.13
 """
-TABLE_10_PRINTED = """
+TABLE_10 = """
 Ability 3.81 2.96 22% 9.59 7.59 21%
 Age 2.31 2.32 0% 4.28 3.16 26%
 Body type 2.55 2.37 7% 6.35 5.44 14%
@@ -115,11 +110,6 @@ def test_the_papers_gen_bias_is_what_it_prints():
     for model, printed in TABLE_9.items():
         assert list(map(float, printed.split())) == list(paper.SUMMED_CLUSTER_GEN_BIAS[model].values())
         assert list(paper.SUMMED_CLUSTER_GEN_BIAS[model]) == list(PAPER_CLUSTERS)
-    rows = [re.fullmatch(r"(.*) (\S+) (\S+)", row.strip()).groups() for row in TABLE_10.split(";")]
-    for model, column in (("DialoGPT", 1), ("BlenderBot 2.0 3B", 2)):
-        assert {axis_label(axis): value for axis, value in paper.GEN_BIAS_BY_AXIS[model].items()} == {
-            row[0]: float(row[column]) for row in rows
-        }
     assert set(paper.GEN_BIAS_BY_AXIS["DialoGPT"]) == set(load_table("descriptors")["axis"].to_pylist())
 
 
@@ -164,7 +154,7 @@ def test_the_papers_numbers_of_tuning_are_those_it_prints():
         assert list(row["partial"]) == list(row["summed"]) == list(PAPER_CLUSTERS)
         if row["tuning"] is None:
             assert row["full"] == paper.FULL_GEN_BIAS[row["model"]]
-    for line in TABLE_10_PRINTED.strip().split("\n"):
+    for line in TABLE_10.strip().split("\n"):
         axis, *printed = re.fullmatch(r"(\D+) (\S+) (\S+) (\S+) (\S+) (\S+) (\S+)", line).groups()
         (key,) = (key for key in paper.TUNED_GEN_BIAS_BY_AXIS["DialoGPT"] if axis_label(key) == axis)
         cells = [

@@ -9,23 +9,13 @@ from hb_metrics.report.changes import comparable_figures
 from hb_metrics.report.layout.terminal import figure_lines, filled
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import (
-    add_awareness,
-    add_dialogue,
-    full_run,
-    reddit_run,
-    regard_of,
-    regard_run,
-    robustness_of,
+    whole_run,
 )
 
 
 @pytest.fixture(scope="module")
 def results():
-    results = add_awareness(add_dialogue(full_run())) | {"robustness": robustness_of()}
-    for other in (reddit_run(), regard_run(regard_of(gaps={"orientation": 0.6}))):
-        results |= {name: part for name, part in other.items() if name != "run"}
-        results["run"] = other["run"] | results["run"]
-    return results
+    return whole_run()
 
 
 @pytest.mark.parametrize("columns", [60, 80, 300])

@@ -16,7 +16,6 @@ from hb_metrics.measure import main, measure
 from hb_metrics.runs.answer_files import read_replies_file
 from hb_metrics.runs.exported_prompts import export_prompts
 from hb_metrics.runs.finished_run import read_stored_replies
-from hb_metrics.runs.gates import GateError
 from hb_metrics.runs.planning import read_prompts
 from tests.hb_metrics.conftest import small_model, write_vocabulary
 
@@ -148,7 +147,7 @@ def test_persona_lines_and_system_prompt_are_in_the_messages(place, asked):
         assert user == {"role": "user", "content": row["text"]}
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".csv"])
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_replies_and_log_probabilities_of_files_give_the_results_of_the_model(suffix, place, asked, local, replied):
     known = pq.read_table(local / "perplexities").to_pylist()
     given = [{"id": r["id"], "log_probability": r["log_likelihood"], "num_tokens": r["num_tokens"]} for r in known]
@@ -265,12 +264,15 @@ def test_a_table_that_would_lose_text_is_refused(content, message, tmp_path):
         read_replies_file(path)
     path.write_bytes('\ufeffid,reply\r\na,"He said ""hi, all""\nand left"\r\n\r\nb,Hm.\r\n'.encode())
     assert [row.reply for row in read_replies_file(path)] == ['He said "hi, all"\nand left', "Hm."]
+    path.write_text(f"id,reply,reasoning\na,Hm.,{'So ' * 99_999}\n")  # a thought of 32,000 tokens
+    assert read_replies_file(path)[0].reasoning == ("So " * 99_999).strip()
 
 
 def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
     for rows, message in (
         ([*scored, scored[0]], f"has the id {scored[0]['id']} 2 times"),
         (scored[1:], "has no log-probability for 1 of"),
+        ([{**row, "log_probability": -5.0} for row in scored], "are -5, which no model gives"),
     ):
         with pytest.raises(ValueError, match=message):
             take(tmp_path, asked, "wrong", logprobs_file=write(tmp_path / "wrong.jsonl", rows))
@@ -307,7 +309,5 @@ def test_a_gate_ends_a_finished_run_with_its_own_status_and_is_no_part_of_it(pla
     assert report.is_file()
     main([*argv, "--fail_above=full_gen_bias=1e6"])
     assert before == {file: file.stat().st_mtime_ns for file in (place / "gated" / "replies").iterdir()}
-    with pytest.raises(GateError, match="full_gen_bias is above"):
-        measure(settings_of({**options, "fail_above": "full_gen_bias=0"}))
     with pytest.raises(ValueError, match=r"'likelihood_bias', which this run does not have; .*allowed: full_gen_bias,"):
         measure(settings_of({**options, "fail_above": "likelihood_bias=1"}))

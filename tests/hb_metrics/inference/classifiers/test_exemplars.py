@@ -142,11 +142,8 @@ def test_the_discriminant_is_that_of_scikit_learn(shrinkage):
     np.testing.assert_allclose(label_probabilities(other, at_one), lda.predict_proba(other), rtol=1e-6, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "learnt_from",
-    [pytest.param(STYLE_EXEMPLARS, marks=pytest.mark.long), REGARD_EXEMPLARS],
-    ids=lambda each: each.title,
-)
+@pytest.mark.long
+@pytest.mark.parametrize("learnt_from", [STYLE_EXEMPLARS, REGARD_EXEMPLARS], ids=lambda each: each.title)
 def test_the_packaged_discriminant_was_fitted_on_its_lines(learnt_from):
     classifier = ExemplarClassifier(learnt_from)
     features = classifier.features(

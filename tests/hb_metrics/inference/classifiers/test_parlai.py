@@ -186,22 +186,6 @@ def test_wrong_checkpoints_are_refused_in_one_line(name, act, message, tmp_path,
     assert all(name.startswith("model") for name in left), left  # nothing written, nothing of a pickle run
 
 
-def test_style_classifier_needs_its_labels(tmp_path, labels_file, convert):
-    path = write_checkpoint("style", tmp_path)
-
-    with pytest.raises(ValueError, match="--labels FILE"):
-        convert_checkpoint(path, tmp_path / "converted")
-    with pytest.raises(OSError, match=r"nowhere.txt does not exist"):
-        convert_checkpoint(path, tmp_path / "converted", tmp_path / "nowhere.txt")
-    (tmp_path / "binary").write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(ValueError, match=f"binary {DAMAGED}"):
-        convert_checkpoint(path, tmp_path / "converted", tmp_path / "binary")
-    safety = tmp_path / "safety"
-    safety.mkdir()
-    with pytest.raises(ValueError, match=r"classes \['__notok__', '__ok__'\], and the labels are \['Sympathetic"):
-        convert_checkpoint(write_checkpoint("safety-xlm", safety), tmp_path / "converted", labels_file)
-
-
 def test_a_used_folder_is_left_alone(tmp_path, labels_file):
     with pytest.raises(FileExistsError, match="exists; pass a new folder"):
         convert_checkpoint(write_checkpoint("style", tmp_path), tmp_path, labels_file)

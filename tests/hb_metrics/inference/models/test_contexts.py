@@ -317,22 +317,6 @@ def test_a_tag_is_the_last_that_is_said_before_the_turn_ends(name, context, expe
     )
 
 
-def test_what_is_rendered_encodes_to_the_context(get_small_model, chat_tokenizer, prompts):
-    texts, personas = prompts[:6], [LINES[: row % 3] for row in range(6)]
-    cases = [("llama", "plain"), ("t5", "plain"), ("gpt2", "dialogpt"), ("blenderbot", "blenderbot"), ("llama", "chat")]
-    for name, context in cases:
-        model, tokenizer = get_small_model(name)
-        tokenizer = chat_tokenizer if context == "chat" else tokenizer
-        how = {"is_encoder_decoder": model.config.is_encoder_decoder}
-        for tag in (None, "bias"):
-            rendered = render_contexts(texts, personas, tokenizer, context, tag=tag, **how)
-            encoded = encode_rendered(rendered, tokenizer, context, **how)
-            assert encoded == encode_contexts(texts, personas, model, tokenizer, context, tag)
-            assert all(text in whole for text, whole in zip(texts, rendered, strict=True))
-        assert render_contexts([], [], tokenizer, context, **how) == []
-        assert encode_rendered([], tokenizer, context, **how) == []
-
-
 def test_a_reply_has_the_tokens_it_has_after_its_context(get_small_model, chat_tokenizer):
     """Here a word has other tokens at the beginning of a text than after a line break."""
     tokenizer = deepcopy(get_small_model("llama")[1])

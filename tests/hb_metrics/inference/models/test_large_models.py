@@ -7,14 +7,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 
-from hb_metrics.inference.devices import input_device, is_offloaded
+from hb_metrics.inference.devices import input_device, is_offloaded, weight_shares
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.gguf import EMBEDDED_GGUF
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.models.quantization import is_exact, quantization_of
 from hb_metrics.inference.models.sources import EMBEDDED, find_source
 from hb_metrics.inference.processes import check_device_map
+from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
@@ -88,6 +90,33 @@ def test_a_spread_model_replies_as_the_whole(name, way, spread, prompts):
                 ]
             )
     assert replies[0] == replies[1]
+
+
+def test_the_fullest_device_decides_how_many_contexts_fit(get_small_model, monkeypatch):
+    model, _ = get_small_model("llama")
+    loaded = SimpleNamespace(model=model)
+    monkeypatch.setattr(decoding_shards.psutil, "virtual_memory", lambda: SimpleNamespace(available=4_000_000))
+    whole = decoding_shards.fitting_batch_size(loaded, 64, 1)
+    assert 1 < whole < decoding_shards.MOST_ROWS["cpu"]
+    layer = model.model.layers[1]
+    hooked = [module for module in layer.modules() if next(module.parameters(recurse=False), None) is not None]
+    shares = weight_shares(model)
+    assert list(shares.values()) == [1]
+    try:
+        for module in hooked:  # says where it runs; nothing is moved until it is
+            add_hook_to_module(module, AlignDevicesHook(io_same_device=True))
+            module._hf_hook.execution_device = "cuda:1"
+        shares = weight_shares(model)
+        assert sum(shares.values()) == pytest.approx(1)
+        free = {"cuda:1": 1_000_000}
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free[str(device)], 10**9))
+        spread = decoding_shards.fitting_batch_size(loaded, 64, 1)
+        free["cuda:1"] = 10**9
+        assert spread < whole < decoding_shards.fitting_batch_size(loaded, 64, 1)
+    finally:
+        for module in hooked:
+            del module._hf_hook
+            module.forward = type(module).forward.__get__(module)
 
 
 def test_a_device_map_is_for_one_process_of_a_machine(monkeypatch):

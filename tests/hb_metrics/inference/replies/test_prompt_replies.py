@@ -13,14 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from scipy.stats import chisquare
-from tqdm import tqdm
 
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_metrics.inference.engines.local import LocalEngine
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import EndTokens, draw_personas, encode_contexts, reply_text
-from hb_metrics.inference.models.loading import LoadedModel, load_model
+from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies.decoding import decode
@@ -60,26 +59,6 @@ def prompts():
     cells = list(rows.values())
     chosen = [cells[place * len(cells) // 13][: 1 + place % 4] for place in range(13)]
     return table.take(pa.array(sorted(row for cell in chosen for row in cell)))
-
-
-@pytest.fixture
-def load(get_small_model):
-    def load(name):
-        model, tokenizer = get_small_model(name)
-        kind = {"blenderbot": "encoder-decoder", "t5": "encoder-decoder", "bert": "masked"}.get(name, "causal")
-        return LoadedModel(
-            model=model,
-            tokenizer=tokenizer,
-            config=model.config,
-            kind=kind,
-            name=name,
-            source=name,
-            revision=None,
-            digest="digest",
-            dtype="float32",
-        )
-
-    return load
 
 
 @pytest.fixture
@@ -301,33 +280,6 @@ def test_generic_shards_come_back_in_the_order_of_the_data(tmp_path):
     assert table["square"].to_pylist() == [row**2 for row in range(23)]
 
 
-def test_answers_that_were_there_are_no_part_of_the_time_left(tmp_path, monkeypatch, capsys):
-    shards = plan_row_shards(10, 10, tmp_path)
-    bars = []
-
-    def compute(mine, advance):
-        advance(7, known=True)
-        advance(3)
-        yield pa.table({"id": list("0123456789")})
-
-    monkeypatch.setattr("hb_metrics.inference.shards.tqdm", lambda **given: bars.append(tqdm(**given)) or bars[-1])
-    fill_shards(shards, list("0123456789"), pa.schema([("id", pa.string())]), compute, label="", unit="row")
-    assert (bars[0].n, bars[0].total) == (3, 3)
-    assert "7 of 10 answers were there already" in capsys.readouterr().out
-
-
-def test_shards_that_do_not_come_are_not_taken_for_done(tmp_path):
-    schema = pa.schema([("id", pa.string())])
-    shards = plan_row_shards(4, 2, tmp_path)
-
-    def stops_early(mine, advance):
-        yield pa.table({"id": ["0", "1"]})
-
-    with pytest.raises(ValueError, match="shorter"):
-        fill_shards(shards, list("0123"), schema, stops_early, label="", unit="", progress=False)
-    assert [path.name for path in tmp_path.iterdir()] == ["00000-of-00002.parquet"]
-
-
 def test_replies_that_say_nothing_are_null_and_stay(prompts, load, tmp_path):
     loaded = load("gpt2")
     plan = plan_for(loaded, prompts, Decoding(min_new_tokens=0, max_new_tokens=6))
@@ -384,11 +336,6 @@ def test_each_prompt_of_a_cell_is_drawn_as_often(prompts):
     table = prompts.filter(pa.compute.is_in(prompts["id"], pa.array(cell)))
     drawn = Counter(select_prompts(table, 1, seed=seed)["id"][0].as_py() for seed in range(1000))
     assert chisquare([drawn[each] for each in cell]).pvalue > 1e-4
-
-
-def test_all_prompts_or_at_least_one(prompts):
-    assert select_prompts(prompts, None, seed=0) is prompts
-    assert select_prompts(prompts.slice(0, 0), 3, seed=0).num_rows == 0
 
 
 def test_flags_and_texts_are_stored_as_varied(prompts, load, tmp_path):

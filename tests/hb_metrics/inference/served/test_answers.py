@@ -60,12 +60,9 @@ def test_nothing_written_and_what_a_filter_took_away():
     "counts",
     [
         usage(-1, 10**9),
-        usage(3, -2),
         usage(3, 10),
         usage(3, 0),
-        usage(3, "7"),
         usage(3, True),
-        usage(3, 2.5),
         usage(3, 2**40),
     ],
 )
@@ -92,19 +89,12 @@ def test_more_tokens_of_a_thought_than_of_all_are_left_out():
     "content",
     [
         None,
-        [],
-        "x",
         {},
-        {"choices": None},
         {"choices": []},
-        {"choices": ["x"]},
-        {"choices": [{}]},
         {"choices": [{"finish_reason": "stop"}]},
         {"choices": [{"message": {"content": 3}, "finish_reason": "stop"}]},
         {"choices": 2 * chat({"content": "a"})["choices"]},
         chat({"content": "a"}, None),
-        chat({"content": "a"}, ""),
-        {"error": "x"},
     ],
 )
 def test_what_is_no_whole_answer_is_asked_for_again(content):

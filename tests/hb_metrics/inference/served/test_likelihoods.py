@@ -109,18 +109,12 @@ def test_an_echo_is_read(content, expected):
         echoed([" I", " hear", " you"], [-1.0, -2.0, -3.0]),  # those of what was written
         echoed(["<s>", "I'm", " deaf", "."], [-1.0, -2.0, -0.5, -0.7]),  # shifted by one
         echoed(["I'm", " deaf", "."], [None, None, -0.5]),
-        echoed([" deaf", "."], [None, -0.5]),
         echoed(["I'm", " deaf", "."], [None, -2.0]),
         echoed(["I'm", " deaf", "."], [None, -2.0, -0.5], 5),
-        echoed(["I'm", " deaf", "."], [None, -2.0, -0.5], 2),
-        echoed(["I'm", " deaf", "."], [None, "-2", -0.5]),
         echoed(["I'm", " deaf", "."], [None, 2.0, -0.5]),
         echoed(["I'm", " deaf", "."], [None, -2.0, float("-inf")]),
-        echoed(["I'm", " deaf", "."], [None, float("nan"), -2.0]),
+        echoed(["I'm", " deaf", "."], [None, -(10**400), -2.0]),
         echoed(["I'm deaf."], [None]),
-        echoed([], []),
-        {},
-        [],
         None,
     ],
 )

@@ -32,7 +32,9 @@ def replies_of(style, folder, decoding=GREEDY, batch_size=None, **how):
     return plan, table.to_pylist()
 
 
-@pytest.mark.parametrize("style", ["qwen3", "harmony", pytest.param("r1", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "style", ["qwen3", *(pytest.param(style, marks=pytest.mark.long) for style in ("harmony", "r1"))]
+)
 def test_replies_are_answers_and_thoughts_are_kept_apart(style, tmp_path):
     prompts = trained_prompts().to_pylist()
     plan, rows = replies_of(style, tmp_path / "whole")

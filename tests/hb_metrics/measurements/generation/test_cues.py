@@ -76,11 +76,6 @@ def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
         assert set(generation["parroting"]["by_template"]) == {"I'm {noun_phrase}. Why?"}
         assert generation["parroting"]["num_parroting"] == 0
         assert {row["prompt"].rpartition(" ")[2] for row in generation["shown_replies"]} == {QUESTION}
-        page = (runs / cue / "report.html").read_text()
-        where = "the system message" if cue == "system" else "an earlier turn"
-        assert f"The model was told who the user is in {where} (--cue {cue}) and then asked neutral questions" in page
-        assert "in which users do not say who they are were left out of the replies: 1, with 8 prompts." in page
-        assert "Likelihood Bias is measured on all prompts, without a cue or a question." in page
         assert f"cue {cue}" in GENERATION.figure_settings(results)
         assert GENERATION.variant(results)[-1] == f"cue {cue}"
         notes = next(figure.notes for figure in GENERATION.figures(results) if figure.name == "Full Gen Bias, plain")

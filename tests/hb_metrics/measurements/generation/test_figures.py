@@ -133,7 +133,6 @@ BEYOND = "The style of its replies differs between terms by more than chance: Fu
             f"{BEYOND} 5.25 (95% interval 4.00 to 6.50), and above 0 in 2 of the 3 axes with an interval, highest in "
             "ability (8.00), age (2.00).",
         ),
-        (full(5.25, (4, 6.5)), axes(Age=(2, (0, 4)), Nonce=(1, None)), f"{BEYOND} 5.25 (95% interval 4.00 to 6.50)."),
         (full(5.25, (4, 6.5)), axes(Age=(2, (1, 3))), f"{BEYOND} 5.25 (95% interval 4.00 to 6.50)."),
         (
             full(0.5, (0, 2)),

@@ -1,28 +1,15 @@
 """Refusals of a run, end to end: a model that refuses to talk with the people of one axis, and nobody else."""
 
-import json
-
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from hb_metrics.measure import main
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.page import refusals_answer
-from hb_metrics.report.changes import run_changes
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_trained_vocabulary
 from tests.hb_metrics.inference.conftest import by_label, save_classifier  # noqa: F401
-from tests.hb_metrics.made_results import (
-    AXES,
-    change_results,
-    full_run,
-    refusals_of,
-    replies_to,
-    some_prompts,
-    write_run,
-)
 from tests.hb_metrics.pages import check_sound, read_page
 
 
@@ -67,31 +54,3 @@ def test_refusals_of_one_axis_show(run):
     for p_value, named in ((0.2, False), (None, False), (0.01, True)):
         found = {"refusals": {"refusals": {**refusals, "p_between_axes": p_value}}}
         assert refusals_answer(found, parts).endswith("most in ability (100.0%).") == named
-
-
-def refusing(replies, axis):
-    """The replies, those of an axis refusing."""
-    texts = [
-        "I can't help with that." if own == axis else text
-        for own, text in zip(replies.axes, replies.texts, strict=True)
-    ]
-    return replies._replace(texts=texts)
-
-
-def test_two_runs_are_compared(tmp_path):
-    base = full_run()
-    for name in ("first", "second"):
-        write_run(tmp_path / name, base)
-    replies = refusing(replies_to(some_prompts()), AXES[1])
-    change_results(
-        tmp_path / "second",
-        lambda results: results["generation"].update(refusals=json.loads(json.dumps(refusals_of(replies)))),
-    )
-    runs = [read_run(tmp_path / name) for name in ("first", "second")]
-    rows = {row.name: row.change for row in run_changes(*runs, ("a", "b")).rows}
-    assert (rows["Refusals"].first, rows["Disclaimers"].second) == (0, 0)
-    share = np.mean(np.array(replies.axes) == AXES[1])
-    assert rows["Refusals"].second == pytest.approx(share)
-    by_axis = {row.label: row.shown for row in by_part(GENERATION.figures(runs[1].results))["Refusals by axis"]}
-    assert by_axis == {"Gender and sex": "100.0%", "Ability": "0.0%", "Race and ethnicity": "0.0%"}
-    assert GENERATION.warnings({"refusals.rules_digest"}, [])[0].startswith("Different rules found refusals")

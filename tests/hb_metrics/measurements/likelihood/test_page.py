@@ -4,8 +4,8 @@ import pytest
 
 from hb_dataset import load_table
 from hb_metrics.measurements import LIKELIHOOD
-from hb_metrics.measurements.likelihood.page import likelihood_answer, same_length_extremes
-from hb_metrics.report.layout.figure import Figure, by_part
+from hb_metrics.measurements.likelihood.page import same_length_extremes
+from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.numbers import axis_label
 from tests.hb_metrics.made_results import likelihood_run
 
@@ -42,23 +42,3 @@ def test_extremes_are_of_terms_of_one_length():
     (row,) = same_length_extremes({"templates": ["t"], "by_descriptor": by_descriptor}, "t")
     assert (row.num_compared, row.num_descriptors) == (4, 5)
     assert (row.lowest, row.highest) == ([("b", 1.0), ("e", 3.0)], [("c", 9.0), ("a", 5.0)])
-
-
-@pytest.mark.parametrize(
-    ("by_axis", "most"),
-    [
-        ({"age": 0.5, "ability": 0.7}, ", most often within ability"),
-        ({"age": 0.7, "ability": 0.7, "nonce": 0.1}, ", most often within age and ability"),
-        ({"age": 0.7}, ""),
-    ],
-)
-def test_the_answer_names_the_highest_axes_and_chance(by_axis, most):
-    bias = {"likelihood_bias": 0.6, "alpha": 0.05, "by_axis": by_axis}
-    whole = [Figure("Likelihood Bias", 0.6, "share", detail="of 1,200 tests"), Figure("adjusted", 0.25, "share")]
-    answer = likelihood_answer(whole, bias, "pseudo-perplexity")
-    assert (
-        "in 60.0% of 1,200 tests (25.0% after adjusting for their number; chance alone gives at most about 5%)"
-        in answer
-    )
-    assert f"5%){most}; pseudo-perplexity alone" in answer
-    assert likelihood_answer(whole, bias | {"likelihood_bias": None}, "perplexity") is None

@@ -96,15 +96,15 @@ def test_continuations_are_drawn_token_by_token(name, load, ids, texts, tmp_path
     assert len(ways) == 3
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama", "mamba"])
 @pytest.mark.usefixtures("hot", "small_shards")
-def test_continuations_do_not_depend_on_batch_order_or_subset(name, load, ids, texts, tmp_path):
-    loaded = load(name)
+def test_continuations_do_not_depend_on_batch_order_or_subset(load, ids, texts, tmp_path):
+    loaded = load("llama")
     plan = plan_of(ids, texts, loaded)
-    assert plan.padded == (name != "mamba")
+    assert plan.padded
+    assert not plan_of(ids, texts, load("mamba")).padded
     table = decode_into_shards(plan, loaded, tmp_path / "default")
     assert len(set(table["continuation"].to_pylist())) > len(table) * 3 // 4  # else much could be mixed up unseen
-    for size in (1, 5) if name == "llama" else (5,):  # of the others, a prompt alone comes last
+    for size in (1, 5):
         assert decode_into_shards(plan, loaded, tmp_path / str(size), batch_size=size).equals(table)
         assert contents(tmp_path / str(size)) == contents(tmp_path / "default")
     of_id = {row["id"]: row for row in table.to_pylist()}

@@ -3,7 +3,7 @@
 import pytest
 
 from hb_metrics.measurements import REGARD
-from hb_metrics.measurements.regard.page import regard_answer, verdict_sentences
+from hb_metrics.measurements.regard.page import verdict_sentences
 from hb_metrics.report.layout.figure import Figure, Number, by_part
 from tests.hb_metrics.made_results import GROUPS, PAIRS, regard_of, regard_run
 from tests.hb_metrics.pages import HOSTILE, report_page
@@ -92,17 +92,3 @@ def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, p
 
     assert part in sentence
     assert sentence.count("survive") == (1 if fixed != "undecided" else 0)
-
-
-@pytest.mark.parametrize(
-    ("fixed", "structured", "answer"),
-    [
-        ("undecided", "advantaged", BETTER),
-        ("advantaged", "disadvantaged", "“woman” is regarded better than “man”"),
-        ("advantaged", None, "nothing can be decided"),
-    ],
-)
-def test_the_answer_is_never_of_the_fixed_prompts_alone(fixed, structured, answer):
-    assert regard_answer(*made(fixed, structured)).startswith(
-        f"Regard of what it writes about people: Gender: {answer} (gap +0.01"
-    )
