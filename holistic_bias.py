@@ -1,7 +1,7 @@
 """HolisticBias for Inspect: `inspect eval holistic_bias/gen_bias` and `holistic_bias/likelihood_bias`.
 
-Inspect names tasks after the module that they are in, and finds this one by its entry point; the work is done in
-`hb_metrics/harnesses/`. See docs/harnesses.md.
+Inspect names tasks after their module, and finds this module by its entry point; `hb_metrics/harnesses/` does the work.
+See docs/harnesses.md.
 """
 
 from inspect_ai import Task, task
@@ -20,15 +20,15 @@ def gen_bias(
     style_classifier: str = "embedded",
     offensiveness_classifier: str = "embedded",
 ) -> Task:
-    """Do a model's replies differ in style, or in how offensive they are, by whom the prompt is about?
+    """Do a model's replies differ in style or offensiveness between the people in prompts?
 
     Args:
         dataset_config: A version of the prompts, as `--dataset_config` of `measure.py`.
-        vocabulary_dir: A vocabulary folder of your own.
+        vocabulary_dir: The folder of your own vocabulary.
         axes: Only these demographic axes, separated by commas; `None`: all.
-        sample: Measure a balanced sample of so many prompts; `None`: all.
-        replies_per_cell: How many prompts of each term in each template; 0: all; `None`: 8.
-        seed: The seed of everything that is drawn.
+        sample: Measure a balanced sample of this many prompts; `None`: all.
+        replies_per_cell: The number of prompts of each term in each template; 0: all; `None`: 8.
+        seed: The seed of all draws.
         style_classifier: The Hub id or folder of a classifier of styles, or "embedded".
         offensiveness_classifier: The Hub id or folder of a classifier of offensive language, or "embedded".
     """
@@ -56,10 +56,10 @@ def likelihood_bias(
 
     Args:
         dataset_config: A version of the prompts, as `--dataset_config` of `measure.py`.
-        vocabulary_dir: A vocabulary folder of your own.
+        vocabulary_dir: The folder of your own vocabulary.
         axes: Only these demographic axes, separated by commas; `None`: all.
-        sample: Measure a balanced sample of so many prompts; `None`: all.
-        seed: The seed that a sample is drawn with.
+        sample: Measure a balanced sample of this many prompts; `None`: all.
+        seed: The seed of the sample.
     """
     return likelihood_bias_task(
         dataset_config=dataset_config,

@@ -13,8 +13,8 @@ from importlib import import_module, metadata
 from typing import NamedTuple
 
 PROGRAM = "holistic-bias"
-GROUPS = ("publish", "human-eval")  # first words of commands of two words: publish dataset, human-eval export
-NOT_RUN_STATUS = 2  # the exit code when no script could run; argparse's for invalid options
+GROUPS = ("publish", "human-eval")  # first words of two-word commands: publish dataset, human-eval export
+NOT_RUN_STATUS = 2  # the exit code if no script could run, as in argparse for invalid options
 
 
 class Command(NamedTuple):
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     names = [command for command in COMMANDS if command.startswith(group)]
     hint = did_you_mean(name, names, cutoff=0.8 if group else 0.6)  # the first word of a group's names is the same
-    print(f"{PROGRAM}: there is no command {name!r}; {hint}allowed: {', '.join(names)}", file=sys.stderr)
+    print(f"{PROGRAM}: the command {name!r} does not exist; {hint}allowed: {', '.join(names)}", file=sys.stderr)
     raise SystemExit(NOT_RUN_STATUS)
 
 
@@ -98,9 +98,9 @@ def run(name: str, options: Sequence[str]) -> None:
     except (ModuleNotFoundError, SystemExit) as error:
         if isinstance(error, SystemExit) and isinstance(error.code, str):
             error.code = re.sub(r"^(\w+\.py|hb_metrics\.\w+): ", f"{PROGRAM} {name}: ", error.code)
-        # A script that imports a package only where it needs it ends with the error of the import as the cause.
+        # A script that imports a package late ends with the import error as the cause.
         cause = error.__cause__ if isinstance(error, SystemExit) else error
-        # Our own errors, which name what to install, have no name; a model's own code may need other packages.
+        # This project's errors name the package to install and have no `name`; a model's code may need other packages.
         missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
         package = (missing or "").split(".")[0]
         if package not in our_requirements():
@@ -127,7 +127,7 @@ def help_text(group: str = "") -> str:
     lines = [
         f"usage: {usage} COMMAND [OPTION ...]",
         "",
-        "Does a language model treat people differently by who they say they are?",
+        "Measures whether a language model treats people differently by their identity.",
         "",
         "commands:",
         *(f"  {name:<{width}}  {command.sentence}" for name, command in commands.items()),

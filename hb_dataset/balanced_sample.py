@@ -31,7 +31,7 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
         seed: The seed of the draw.
 
     Returns:
-        The prompts drawn, in the order they were in.
+        The drawn prompts, in their original order.
 
     Raises:
         ValueError: `number` is below 1 or above the number of prompts.
@@ -47,7 +47,7 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
         cell.append((_digest(seed, "prompt", identifier), row))
     for of_term in cells.values():
         for cell in of_term.values():
-            cell.sort(reverse=True)  # the first is taken from the end
+            cell.sort(reverse=True)  # `pop` takes the first from the end
     terms = _turn(list(cells), seed)
     cycle = sorted(set(templates), key=lambda template: _digest(seed, "template", template))
     step = len(cycle) // gcd(len(cycle), len(terms))  # turns after which a term would begin its templates again
@@ -76,8 +76,8 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
 def _turn(terms: Sequence[Term], seed: int) -> list[Term]:
     """Orders terms: every beginning has each axis in proportion to its terms, up to a difference below one.
 
-    At each place comes the axis that is due first among those that are not ahead of their share (Steiner & Yeomans,
-    1993, "Level schedules for mixed-model, just-in-time processes").
+    Each position takes the axis that is due first among the axes not ahead of their share (Steiner & Yeomans, 1993,
+    "Level schedules for mixed-model, just-in-time processes").
     """
     queues: dict[str, list[Term]] = {}
     for term in sorted(terms, key=lambda term: _digest(seed, "term", *map(str, term))):

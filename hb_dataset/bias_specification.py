@@ -1,8 +1,8 @@
-"""Bias specifications: two sets of target terms, two of attributes, and the pairs that are swapped (RedditBias).
+"""Bias specifications: two sets of target terms, two sets of attributes, and the pairs to swap (RedditBias).
 
-A specification (T1, T2, A1, A2) names two groups that are compared, and the stereotypes on which they are (Barikeri et
-al. 2021, sections 2.1, 3.1 and appendix A). The paper's five are in `bias_specifications/`; another is a YAML file like
-them.
+A specification (T1, T2, A1, A2) names two groups to compare, and the stereotypes to compare them on (Barikeri et al.
+2021, sections 2.1, 3.1 and appendix A). `bias_specifications/` contains the paper's five; other specifications are YAML
+files of the same form.
 """
 
 import re
@@ -28,20 +28,20 @@ _WILDCARD_INSIDE = re.compile(r"\*(?!$)|^\*")
 class TargetPair:
     """A term of the minoritized group and the term that replaces it (paper, appendix A's pair lists).
 
-    The keys that start with `published_` describe how the paper's authors made their pairs, by replacing substrings;
-    `counterfactuals.py` has both ways. A term's regular plural ("girls") need not be written.
+    The keys that start with `published_` describe the authors' own rule, which replaces substrings;
+    `counterfactuals.py` implements both rules. A term's regular plural ("girls") need not be written.
 
     Attributes:
         t1: The term of the minoritized group, in lower case.
         t2: The term of the dominant group.
-        forms: Further forms of the pair, [of t1, of t2]: plurals that are not regular, also those of adjectives
-            ("jews" for "jewish"), and words derived from it.
-        one_way: Whether t2 is never replaced by t1 in whole words: it too often means something else ("straight",
+        forms: Further forms of the pair, [of t1, of t2]: irregular plurals, plurals of adjectives ("jews" for
+            "jewish"), and derived words.
+        one_way: Whether mode `"word"` never replaces t2 by t1, because t2 too often means something else ("straight",
             "host").
         published_spaces: Where the published rule requires a space: `after` both terms, or `around` them.
-        published_one_way: Whether the published rule leaves t2 as it is, though it swaps the specification's other
-            pairs.
-        published_one_way_beside: Words with which it does so: only in texts that hold them when the pair is applied.
+        published_one_way: Whether the published rule never replaces t2 of this pair, though it swaps the other pairs.
+        published_one_way_beside: Words that limit `published_one_way` to texts that contain them when the pair is
+            applied.
         note: A remark for readers.
     """
 
@@ -64,23 +64,23 @@ class TargetPair:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class BiasSpecification:
-    """Two groups that are compared, and their terms (paper, section 2.1 and appendix A).
+    """Two groups to compare, and their terms (paper, section 2.1 and appendix A).
 
     Attributes:
         bias_type: The name, equal to the file's: `"religion1"`.
-        dimension: `"religion"`, `"race"`, `"gender"`, `"queerness"` or one of your own.
+        dimension: `"religion"`, `"race"`, `"gender"`, `"queerness"` or another dimension.
         group_1: The minoritized group, in plain words.
         group_2: The dominant group, in plain words.
         target_terms_1: T1 as searched for, with the verb ("women are"); case does not count.
         target_terms_2: T2, in the order of `target_terms_1`.
         pairs: The pairs, in the order in which the published rule applies them.
-        attributes_1: A1, stereotypes of the minoritized group; `greed*` stands for every word that starts so.
+        attributes_1: A1, stereotypes of the minoritized group; `greed*` stands for every word with this start.
         attributes_2: A2, their loose opposites.
-        kept_phrases: Phrases that contain a term and are not about the group; mode `"word"` leaves them unchanged.
+        kept_phrases: Phrases that contain a term but are not about the group; mode `"word"` leaves them unchanged.
         published_two_way: Whether the published rule swaps t1 and t2; `False`: it replaces t1 by t2 only.
-        published_folder: The name of this type's folder in the authors' data, if it is not the type's.
-        source: Where the specification comes from.
-        notes: Remarks for readers, such as how it differs from its source.
+        published_folder: The name of this type's folder in the authors' data, if it differs from the type's name.
+        source: The origin of the specification.
+        notes: Remarks for readers, such as differences from the source.
     """
 
     bias_type: Key
@@ -114,13 +114,13 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
     """Reads and checks a bias specification.
 
     Args:
-        name_or_path: A name of `specification_names()`, or the path of a YAML file of your own.
+        name_or_path: A name of `specification_names()`, or the path of your own YAML file.
 
     Returns:
         The specification.
 
     Raises:
-        FileNotFoundError: There is no specification of this name, and no such file.
+        FileNotFoundError: Neither a specification of this name nor such a file exists.
         SpecificationError: Something in it is wrong; the message lists every fault with file and line.
     """
     names = specification_names()
@@ -174,7 +174,7 @@ def _explained(detail: Any) -> str:
 
 
 def _content_faults(file: str, specification: BiasSpecification, lines: dict[tuple, int]) -> Iterator[Fault]:
-    """Faults that show only when all has been read: empty lists, and pairs that are not two terms in lower case."""
+    """Faults that show only in the whole file: empty lists, and pairs that are not two terms in lower case."""
     for name in ("target_terms_1", "target_terms_2", "pairs", "attributes_1"):
         if not getattr(specification, name):
             yield Fault(file, lines[(name,)], f"`{name}` is empty; write at least one entry")

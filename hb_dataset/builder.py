@@ -28,10 +28,10 @@ class HolisticBiasConfig(datasets.BuilderConfig):
 
     Attributes:
         vocabulary_dir: The folder of your own vocabulary; `None`: the vocabulary of the config's version.
-        full: Whether a config of intersections has all of them and not a sample. There are more than a hundred million
-            prompts: stream them.
+        full: Whether a config of intersections contains all pairs instead of a sample: more than a hundred million
+            prompts, to be streamed.
         seed: The seed that draws the sample of intersections.
-        groups: The groups that structured prompts are about: a file of groups, or terms; see `find_groups`.
+        groups: The groups of structured prompts: a file of groups, or terms; see `find_groups`.
     """
 
     vocabulary_dir: str | None = None
@@ -41,7 +41,7 @@ class HolisticBiasConfig(datasets.BuilderConfig):
 
 
 def config_version(config: str) -> datasets.Version:
-    """The version of a config as `datasets` writes it: 1.0.0 for v1.0 and configs of no version, 0.0.0 for `next`."""
+    """A config's version in the form of `datasets`: 1.0.0 for v1.0 and configs without a version, 0.0.0 for `next`."""
     version = version_of(config)
     major, minor = (0, 0) if version == NEXT else version_number(version)
     return datasets.Version(f"{major}.{minor}.0")
@@ -88,9 +88,9 @@ class HolisticBias(datasets.ArrowBasedBuilder):
                 )
         groups = kwargs.get("groups")
         self.groups, _ = find_groups(groups)
-        # Without a config name `datasets` loads the cache folder changed last, and refuses to if other configs have
-        # its hash too. The default config has a hash of its own and all others share one: so at worst the user is
-        # asked to name a config, and never gets another than the default.
+        # Without a config name, `datasets` loads the cache folder changed last, and fails if other configs have the
+        # same hash. The default config has a unique hash and all other configs share one. At worst, users are asked to
+        # name a config; they never get a wrong one.
         whose = "default" if config_name == DEFAULT_CONFIG else "others"
         versions = (*frozen_versions(), NEXT)
         vocabularies = [self.vocabulary] if vocabulary_dir else [read_version(version) for version in versions]

@@ -1,6 +1,6 @@
 """Files of comments and of their annotations (RedditBias, Barikeri et al. 2021, section 2.3).
 
-Their content is hateful, so no error shows any of it: rows are named by their number.
+Their content is hateful, so errors name rows by number and never show text.
 """
 
 import csv
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def read_text(path: Path) -> str:
-    """The text of a file in UTF-8 or, if it is not that, in Latin-1, as which any file can be read."""
+    """The text of a file in UTF-8 or, if that fails, in Latin-1, which never fails."""
     content = path.read_bytes()
     try:
         return content.decode("utf-8-sig")
@@ -35,7 +35,7 @@ def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]
     """The rows of a CSV file.
 
     Raises:
-        ValueError: It is not CSV, lacks a required column, has two columns of one name, or has a row of another length.
+        ValueError: The file is not CSV, lacks a required column, repeats a column, or has a row of another length.
     """
     lines = _csv_rows(path)
     columns = next(lines, [])
@@ -43,7 +43,7 @@ def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]
     if missing:
         raise column_error(path, missing, columns)
     if any(name and columns.count(name) > 1 for name in columns):
-        raise ValueError(f"'{path}' has two columns of the same name; leave one of them")
+        raise ValueError(f"'{path}' has two columns of the same name; keep only one")
     rows = []
     for row, cells in enumerate(filter(None, lines)):
         if len(cells) != len(columns):
@@ -66,14 +66,14 @@ def _csv_rows(path: Path) -> Iterator[list[str]]:
 def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> ValueError:
     """The error of a file without a required column.
 
-    Cells that are no names are shown as "…": the file may have no header, and these may be its first comment.
+    Cells that cannot be names are shown as "…", because in a file without a header they may be its first comment.
     """
     names = [name if re.fullmatch(r"\w{1,40}", name) else "…" for name in columns]
     return ValueError(f"'{path}' has no column {' or '.join(missing)}; there are: {', '.join(names) or 'none'}")
 
 
 def label_of(cell: str) -> int | None:
-    """The label in a cell that holds 0, 1 or 2 ("1.0" too) and nothing else; `None` for any other cell."""
+    """The label in a cell that contains only 0, 1 or 2 ("1.0" too); `None` for any other cell."""
     return {"0": 0, "1": 1, "2": 2}.get(cell.strip().removesuffix(".0"))
 
 
@@ -92,7 +92,7 @@ def number_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> floa
     """The number in a cell; `None` if the cell is empty or there is no such column.
 
     Raises:
-        ValueError: The cell holds no finite number.
+        ValueError: The cell does not contain a finite number.
     """
     cell = cells.get(name, "").strip()
     try:
@@ -101,6 +101,7 @@ def number_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> floa
         number = math.nan
     if number is not None and not math.isfinite(number):
         raise ValueError(
-            f"'{path}' row {row} (counted from 0): {name} is not a finite number; write one, or leave it empty"
+            f"'{path}' row {row} (counted from 0): {name} is not a finite number; write a number, or leave the cell "
+            f"empty"
         )
     return number

@@ -3,8 +3,8 @@
     for candidate in candidates(open("comments.txt"), read_specification("gender")):
         ...  # people label candidate.comment and candidate.phrase
 
-A comment is a candidate if it is short and holds a target term of group 1 (T1) and a stereotype of it (A1): all of the
-paper's queries, T1 × A1, are searched for at once. Around the target a phrase of up to 15 words is cut out, since a
+A comment is a candidate if it is short and contains a target term of group 1 (T1) and a stereotype of that group (A1).
+One search covers all of the paper's queries, T1 × A1. The phrase is cut around the target with up to 15 words, since a
 part can be biased where the whole is not.
 """
 
@@ -20,7 +20,7 @@ MAX_CHARACTERS = 150
 WINDOW = 7
 
 
-# What the paper removes; of a Markdown link the words are kept.
+# The parts that the paper removes; the words of a Markdown link are kept.
 _MARKDOWN_LINK = re.compile(r"\[([^\[\]]*)\]\((?:https?://|www\.|/)[^()\s]*\)", re.IGNORECASE)
 _URL = re.compile(r"(?:\bhttps?://|\bwww\.)\S+", re.IGNORECASE)
 _NOT_PUBLISHED = re.compile(r"[^\w\s.!?-]")  # the published comments have no other punctuation
@@ -31,9 +31,9 @@ class Candidate(NamedTuple):
     """A comment with a target term and an attribute.
 
     Attributes:
-        row: The index of the comment among those given, from 0.
+        row: The index of the comment in the input, from 0.
         comment: The comment, cleaned.
-        phrase: The first token of the target, with up to seven tokens (parted by white space) on either side (paper:
+        phrase: The first token of the target, with up to seven tokens (separated by white space) on either side (paper:
             up to 15 words).
         target: The first target term of T1, as written in the comment.
         attribute: The first attribute of A1, as written in the comment.
@@ -68,14 +68,15 @@ def candidates(
     published_cleaning: bool = False,
     counts: Counter[str] | None = None,
 ) -> Iterator[Candidate]:
-    """The comments that hold a target term of T1 and an attribute of A1, one at a time.
+    """Yields the comments that contain a target term of T1 and an attribute of A1.
 
     Args:
-        comments: Raw comments; read once and not kept.
-        specification: The specification with T1 and A1. Both are matched as whole words; `greed*` is the start of one.
-        max_characters: Cleaned comments with so many characters or more are left out (paper: 150). `None`: none are.
+        comments: Raw comments; read once, never stored.
+        specification: The specification with T1 and A1. Both match whole words; `greed*` matches the start of a word.
+        max_characters: Leave out cleaned comments with this many characters or more (paper: 150); `None`: leave out
+            none.
         published_cleaning: The argument `published` of `clean_comment`.
-        counts: If given, counts the comments `read` and those left out as `too_long`, `without_target` or
+        counts: If passed, counts the comments `read` and the comments left out as `too_long`, `without_target` or
             `without_attribute`.
 
     Yields:
@@ -85,11 +86,11 @@ def candidates(
         TypeError: A comment is not text.
     """
     if isinstance(comments, str):
-        raise TypeError("comments is one string; give an iterable of strings")
+        raise TypeError("comments is one string; pass an iterable of strings")
     counts = Counter() if counts is None else counts
     for row, raw in enumerate(comments):
         if not isinstance(raw, str):
-            raise TypeError(f"comment {row} (counted from 0) is {type(raw).__name__}, not text; give strings")
+            raise TypeError(f"comment {row} (counted from 0) is {type(raw).__name__}, not text; pass strings")
         counts["read"] += 1
         comment = clean_comment(raw, published=published_cleaning)
         if max_characters is not None and len(comment) >= max_characters:

@@ -1,16 +1,16 @@
 """Counterfactual texts: the same words about the other group (RedditBias, Barikeri et al. 2021, section 3.1).
 
-`mode="published"` is how the paper's authors made the pairs that they published: substrings are replaced, pair after
-pair in the order of the specification. Every pair in turn replaces t1 by t2 everywhere or, in a specification with
-`published_two_way`, swaps the two. It makes "midhusband" of "midwife" and leaves "jews." as it is, since its term ends
-in a space. The terms are in lower case, and so texts are lowered first: otherwise "Muslims" would not be replaced.
+`mode="published"` is the paper's rule for the published pairs. It replaces substrings, pair after pair in the order of
+the specification. Each pair replaces t1 by t2 everywhere or, in a specification with `published_two_way`, swaps both.
+The rule turns "midwife" into "midhusband" and leaves "jews." unchanged, since its term ends in a space. Texts are
+lower-cased first, because the terms are in lower case and would not match "Muslims".
 
-`mode="word"` is for new data. Whole words are replaced, all pairs at once, the longest term first; plurals and
-possessives are replaced too, case is kept, and an article before the word is adapted. Group 2's terms are replaced only
-where the t1 of their pair is in the text: "women are worse than men" becomes "men are worse than women", not "men are
-worse than men", while in "black americans" the second word is kept, as the text has no "african". If several such pairs
-have the term, the t1 of the first replaces it. Words that depend on a term elsewhere ("her", the form of a verb) are
-not changed.
+`mode="word"` is for new data. It replaces whole words, all pairs at once, the longest term first. It also replaces
+plurals and possessives, keeps case, and adapts an article before the word. Group 2's terms are replaced only if the
+text contains the t1 of their pair: "women are worse than men" becomes "men are worse than women", not "men are worse
+than men", but "black americans" keeps its second word, as the text has no "african". If several such pairs contain the
+term, the t1 of the first pair replaces it. Words that depend on a term elsewhere ("her", the form of a verb) are not
+changed.
 """
 
 import re
@@ -23,7 +23,7 @@ from hb_dataset.hints import did_you_mean
 
 Mode = Literal["word", "published"]
 
-# "ı" and "İ" are an "i" to re.IGNORECASE, and not to str.casefold.
+# re.IGNORECASE treats "ı" and "İ" as "i"; str.casefold does not.
 _OTHER_I = str.maketrans({"ı": "i", "İ": "i"})
 
 
@@ -74,7 +74,7 @@ def pair_of(text: str, specification: BiasSpecification, mode: Mode) -> tuple[st
 
 
 def lowered(text: str) -> str:
-    """The text in lower case and equally long, so that positions are kept (`str.lower` makes two letters of "İ")."""
+    """Lower-cases the text without changing its length, unlike `str.lower`, which turns "İ" into two letters."""
     return text.replace("İ", "i").lower()
 
 
@@ -84,8 +84,8 @@ def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -
     Args:
         text: A text.
         specification: The specification with the terms.
-        mode: `"word"` or `"published"`. The published rule is applied pair by pair, so that its terms can overlap
-            ("african american" and "african"); a term that only an earlier replacement makes is not returned.
+        mode: `"word"` or `"published"`. The published rule applies pair by pair, so its terms can overlap ("african
+            american" and "african"). A term that only an earlier replacement creates is not returned.
 
     Returns:
         The terms; empty if there are none.
@@ -108,7 +108,7 @@ def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -
 
 
 def check_mode(mode: str) -> None:
-    """Raises if there is no such mode.
+    """Checks the mode.
 
     Raises:
         ValueError: The mode is neither `"word"` nor `"published"`.
@@ -206,7 +206,7 @@ def _key(words: str) -> str:
 
 def _replaced(match: re.Match[str], forms: dict[str, _Form]) -> str:
     form = forms.get(_key(match["term"]))
-    if form is None:  # a phrase that is kept
+    if form is None:  # a phrase to keep
         return match[0]
     words = _with_case_of(match["term"], form.words)
     before = ""
@@ -216,7 +216,7 @@ def _replaced(match: re.Match[str], forms: dict[str, _Form]) -> str:
 
 
 def _with_case_of(model: str, words: str) -> str:
-    """The words in the case of `model`: all in capitals, each or the first with a capital, or unchanged."""
+    """The words in the case of `model`: upper case, title case, a capital at the start, or unchanged."""
     if len(model) > 1 and model.isupper():
         return words.upper()
     starts = [part[0] for part in re.split(r"[\s-]+", model) if part]
@@ -226,7 +226,7 @@ def _with_case_of(model: str, words: str) -> str:
 
 
 def _article(article: str, old: str, new: str) -> str:
-    """The article before the new word, changed if it followed the old first letter and the new one needs the other."""
+    """The article before the new word, changed if it followed the old first letter and does not fit the new one."""
     was_an, is_an = old[0].lower() in "aeiou", new[0].lower() in "aeiou"
     if was_an == is_an or was_an != (article.lower() == "an"):
         return article
@@ -240,7 +240,7 @@ def _ending(match: re.Match[str], words: str) -> str:
     """The possessive ending after the new words: "ladies' room", "gentlemen's room"."""
     ending = match["ending"] or ""
     old = match["term"].lower()
-    if len(ending) == 1:  # an apostrophe alone: of a possessive after an s, otherwise a closing quote
+    if len(ending) == 1:  # an apostrophe alone: a possessive after an s, otherwise a closing quote
         quoted = match.start() > 0 and match.string[match.start() - 1] in "'‘’"
         return ending if quoted or not old.endswith("s") or words.endswith("s") else f"{ending}s"
     if ending and words.endswith("s") and not words.endswith("ss") and not old.endswith("s"):

@@ -1,4 +1,4 @@
-"""Loading a split of any dataset: of the Hub, of a folder, or of files."""
+"""Loading a split of any dataset from the Hub, a folder, or files."""
 
 import glob
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ def load_split(names: Sequence[str], config: str | None, split: str, *, streamin
 
     Args:
         names: Files, or one folder, or one id of a dataset on the Hub.
-        config: A config of the folder or dataset that has several.
+        config: The config, if the folder or dataset has several.
         split: The split.
         streaming: Whether to read without downloading or converting everything first.
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The files are of an unknown format or of several, or the split is empty.
+        ValueError: The files have an unknown format or several formats, or the split is empty.
     """
     import datasets
 
@@ -42,30 +42,32 @@ def load_split(names: Sequence[str], config: str | None, split: str, *, streamin
         if formats == {"tsv"}:
             options["sep"] = "\t"
     if len(formats) > 1:  # `datasets` would read the commonest one and leave the others out
-        raise ValueError(f"the files have several formats ({', '.join(sorted(formats))}); give those of one format")
+        raise ValueError(f"the files have several formats ({', '.join(sorted(formats))}); pass files of one format")
     if formats <= {"csv", "tsv"} and formats:
         options["keep_default_na"] = False
     try:
         return datasets.load_dataset(builder, split=split, streaming=streaming, **options)
-    except (StopIteration, ValueError) as error:  # a JSON file with nothing in it; a CSV file with a header alone
+    except (StopIteration, ValueError) as error:  # an empty JSON file; a CSV file with only a header
         if isinstance(error, StopIteration) or "corresponds to no data" in str(error):
-            raise ValueError(f"there are no examples in the split '{split}'") from None
+            raise ValueError(f"the split '{split}' has no examples") from None
         raise
 
 
 def _file_format(path: Path) -> str:
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file '{path}'; give files, one folder, or the id of a dataset on the Hub")
+        raise FileNotFoundError(
+            f"the file '{path}' does not exist; pass files, one folder, or the id of a dataset on the Hub"
+        )
     known = _format(path)
     if known is None:
         raise ValueError(
-            f"'{path}' is not in a known format; allowed: {', '.join(FORMATS)}, also with {', '.join(COMPRESSIONS)} "
-            "after it"
+            f"'{path}' is not in a known format; allowed: {', '.join(FORMATS)}, optionally followed by "
+            f"{', '.join(COMPRESSIONS)}"
         )
     return known
 
 
 def _format(path: Path) -> str | None:
-    """The format of a file by its suffix, before that of a compression; `None` if it is not in `FORMATS`."""
+    """The format of a file by its suffix, ignoring a compression suffix; `None` if it is not in `FORMATS`."""
     inner = path.with_suffix("") if path.suffix in COMPRESSIONS else path
     return FORMATS.get(inner.suffix)

@@ -1,8 +1,8 @@
 """Prompts and replies from real dialogue: what a person wrote, and what another person answered.
 
 By default they come from the Chit-Chat Challenge of BYU (the PyPI package `chitchat-dataset`, MIT licence). At most one
-pair is drawn from a conversation and from the replies of a person, since a few people had hundreds of conversations
-each and would otherwise have written much of what is scored.
+pair is drawn per conversation and per replying person, since a few people had hundreds of conversations each and would
+dominate the scored replies.
 """
 
 import hashlib
@@ -28,10 +28,10 @@ class Dialogue(NamedTuple):
 
     Attributes:
         ids: Conversation and turn of the reply, or the row in a file (from 0).
-        prompts: What one person wrote, on one line, runs of white space as one space.
-        replies: What another person answered, in the same form.
-        source: Where they come from, for the record.
-        num_skipped: How many were left out before the draw, by reason. Conversations of the chit-chat dataset:
+        prompts: The words of one person, on one line, runs of white space as one space.
+        replies: The answers of another person, in the same form.
+        source: Their origin, for the record.
+        num_skipped: The number left out before the draw, by reason. Conversations of the chit-chat dataset:
             `one_person` (nobody answered) and `one_word` (no pair has two words on both sides). Rows of a file:
             `blank` (the prompt or the reply is empty).
     """
@@ -67,7 +67,7 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
         The pairs, in the order of the source.
 
     Raises:
-        ValueError: There are fewer pairs than asked for, or the file cannot be read or lacks a column.
+        ValueError: There are fewer pairs than `num_replies`, or the file cannot be read or lacks a column.
         FileNotFoundError: There is no such file.
         ModuleNotFoundError: The chit-chat dataset is not installed.
     """
@@ -108,14 +108,14 @@ def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]
         dataset = load_split([str(path)], None, "train")
     except (datasets.exceptions.DatasetsError, pa.ArrowException, EOFError) as error:
         reason = " ".join(str(error.__cause__ or error).split())
-        raise ValueError(f"'{path}' cannot be read ({reason}); give a CSV, JSONL or Parquet file") from error
+        raise ValueError(f"'{path}' cannot be read ({reason}); pass a CSV, JSONL or Parquet file") from error
     texts = [name for name, feature in dataset.features.items() if getattr(feature, "dtype", None) in TEXT_TYPES]
     read = []
     for names in columns:
         name = next((name for name in names if name in texts), None)
         if name is None:
             raise ValueError(
-                f"'{path}' has no column of text named {' or '.join(names)}; there are: "
+                f"'{path}' has no column of text named {' or '.join(names)}; its columns are: "
                 f"{', '.join(dataset.column_names) or 'none'}"
             )
         read.append(list(dataset[name]))
@@ -142,10 +142,10 @@ def _chitchat() -> dict[str, Any]:
         package = import_module("chitchat_dataset")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"the conversations are not installed; run `pip install {CHITCHAT}`, or give a file with the columns "
-            "prompt and reply"
+            f"the conversations are not installed; run `pip install {CHITCHAT}`, or pass a file with the columns "
+            f"prompt and reply"
         ) from error
-    # Read here: the package's own class leaves the file open.
+    # The package's own class would leave the file open.
     return json.loads(Path(str(package.__file__)).with_name("dataset.json").read_text(encoding="utf-8"))
 
 
@@ -155,7 +155,7 @@ def _draw_from_conversations(
     """Draws up to `number` pairs, no two of a conversation or of a person who replied.
 
     Returns:
-        The pairs in the order of the conversations, and by reason how many conversations have no pair.
+        The pairs in the order of the conversations, and the number of conversations without a pair, by reason.
     """
     num_skipped = {"one_person": 0, "one_word": 0}
     order = []
@@ -164,7 +164,7 @@ def _draw_from_conversations(
         if not pairs:
             num_skipped["one_person"] += 1
             continue
-        # Greetings and "yes" show little of how a model talks.
+        # Greetings and "yes" reveal little about a model's speech.
         pairs = [pair for pair in pairs if " " in pair.prompt and " " in pair.reply]
         if not pairs:
             num_skipped["one_word"] += 1
@@ -199,8 +199,8 @@ def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
 def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
     """The last turn before each response of a DSTC-7 file, and the response.
 
-    A line has seven columns; the sixth holds the turns so far, "START" and then " EOS " before each, and the last the
-    response. The first comment of a conversation answers nobody: its prompt is empty.
+    A line has seven columns. The sixth contains the turns so far ("START", then " EOS " before each turn), and the last
+    contains the response. The first comment of a conversation answers nobody: its prompt is empty.
     """
     rows: list[tuple[str | None, str | None]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
@@ -219,7 +219,7 @@ def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
 def _draw_from_rows(
     rows: Iterable[tuple[str | None, str | None]], number: int, seed: int
 ) -> tuple[list[_Pair], dict[str, int]]:
-    """Draws up to `number` of a file's pairs; returns also how many have an empty side."""
+    """Draws up to `number` of a file's pairs; also returns the number with an empty side."""
     pairs = [
         _Pair(str(row), "", one_line(prompt or ""), one_line(reply or "")) for row, (prompt, reply) in enumerate(rows)
     ]

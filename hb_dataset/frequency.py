@@ -28,14 +28,14 @@ from hb_dataset.vocabulary import VocabularyError, read_vocabulary
 from hb_dataset.vocabulary_entries import Descriptor
 from hb_dataset.whole_files import write_text
 
-BATCH_CHARACTERS = 2**18  # searched at a time: fits a core's cache, and makes calls rare
-BATCH_EXAMPLES = 1000  # read at a time
+BATCH_CHARACTERS = 2**18  # per search: fits into a core's cache, and keeps calls rare
+BATCH_EXAMPLES = 1000  # per read
 SHUFFLE_BUFFER = 10_000  # examples from which a random sample is drawn
 
 _SEPARATOR = "\0"  # not in any term, and neither a word character nor white space
 _WHITE_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
-# Signs that count as plain ones. "ı" and "ſ" are an "i" and an "s" to re.IGNORECASE too; "İ" in lower case would be two
-# characters, the second not a word character; a soft hyphen is visible only at the end of a line.
+# Signs that count as plain ones. re.IGNORECASE also treats "ı" and "ſ" as "i" and "s". "İ" in lower case would be two
+# characters, of which the second is not a word character. A soft hyphen is visible only at the end of a line.
 _PLAIN = (
     dict.fromkeys("‘’‛ʼ＇", "'")
     | dict.fromkeys("‐‑‒–−﹣－", "-")
@@ -50,7 +50,7 @@ class Counts(NamedTuple):
     """The number of usages of each term.
 
     Attributes:
-        counts: [terms] number of usages of each term, in the order the terms were given in.
+        counts: [terms] number of usages of each term, in the order of the terms.
         num_examples: The number of examples read.
         num_without_text: The number of examples whose texts are all null or empty.
     """
@@ -63,25 +63,25 @@ class Counts(NamedTuple):
 def count_descriptors(examples: Iterable[Example], terms: Sequence[str]) -> Counts:
     """Counts the usages of terms in texts, case-insensitively, in one pass.
 
-    A usage is a whole word: on both sides is an end of the text or a character that is no letter, digit or underscore.
-    "Black" is used in "Black-owned", not in "blackboard". Each term is counted on its own, so "American Indian" is a
-    usage of "American" too. Typographic apostrophes and hyphens count as the plain ones, any white space as one space,
-    and a letter with a combining accent as the accented letter.
+    A usage is a whole word: no letter, digit or underscore touches it on either side.
+    "Black" is used in "Black-owned", not in "blackboard". Terms are counted independently, so "American Indian" is a
+    usage of "American" too. Typographic apostrophes and hyphens count as plain ones, any white space counts as one
+    space, and a letter with a combining accent counts as the accented letter.
 
     Args:
-        examples: Texts, lists of texts (a prompt and its reply), or `None`. Read once and not kept.
-        terms: The terms to count; those that differ in case alone get the same count.
+        examples: Texts, lists of texts (a prompt and its reply), or `None`; read once, never stored.
+        terms: The terms to count; terms that differ only in case get the same count.
 
     Returns:
         The counts of the terms.
 
     Raises:
-        TypeError: An example has a value that is not text, or a single string was given for a list.
+        TypeError: An example has a value that is not text, or an argument is a single string instead of a list.
         ValueError: A term is empty or has a NUL character.
     """
     for name, value in (("examples", examples), ("terms", terms)):
         if isinstance(value, str):
-            raise TypeError(f"{name} is one string; give a list of strings")
+            raise TypeError(f"{name} is one string; pass a list of strings")
     distinct: dict[str, int] = {}
     of_term = [distinct.setdefault(_checked_term(term), len(distinct)) for term in terms]
     matcher = AhoCorasick(distinct, implementation=Implementation.DFA)
@@ -91,11 +91,11 @@ def count_descriptors(examples: Iterable[Example], terms: Sequence[str]) -> Coun
     for row, example in enumerate(examples):
         texts_before = len(batch)
         texts = (example,) if example is None or isinstance(example, str) else example
-        if not isinstance(texts, tuple | list):  # of a dict, for one, the keys would be counted
-            raise TypeError(f"example {row} (counted from 0) has {texts!r}; give a string, a list of strings, or None")
+        if not isinstance(texts, tuple | list):  # a dict's keys, for example, would be counted
+            raise TypeError(f"example {row} (counted from 0) has {texts!r}; pass a string, a list of strings, or None")
         for text in texts:
             if text is not None and not isinstance(text, str):
-                raise TypeError(f"example {row} (counted from 0) has {text!r}, which is not text; give strings")
+                raise TypeError(f"example {row} (counted from 0) has {text!r}, which is not text; pass strings")
             if text:
                 batch.append(text)
                 size += len(text)
@@ -110,7 +110,7 @@ def count_descriptors(examples: Iterable[Example], terms: Sequence[str]) -> Coun
 
 
 def frequency_table(descriptors: Sequence[Descriptor], counts: Counts) -> pa.Table:
-    """The frequencies of descriptors, a row each in their order; a term of two axes has two rows.
+    """The frequencies of descriptors in their order, one row each; a term on two axes has two rows.
 
     Args:
         descriptors: The descriptors of a vocabulary.
@@ -119,7 +119,7 @@ def frequency_table(descriptors: Sequence[Descriptor], counts: Counts) -> pa.Tab
     Returns:
         A table with the columns `axis`, `descriptor`, `count`, `num_examples`, `per_million` (usages in a million
         examples: the paper's frequency × 10⁶; null if there are no examples) and `one_word` (whether the term has no
-        space; the paper's figures show only those).
+            space; the paper's figures show only such terms).
     """
     terms = [descriptor.term for descriptor in descriptors]
     num_examples = counts.num_examples
@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     try:
         _write_frequencies(options)
-    # Reading files of any origin can raise all of these: EOFError if a compressed file is cut off.
+    # Reading arbitrary files can raise all of these, such as EOFError for a truncated compressed file.
     except (OSError, ValueError, EOFError, ImportError, pa.ArrowException, datasets.exceptions.DatasetsError) as error:
         parser.exit(1, f"error: {_message(error)}\n")
 
@@ -193,7 +193,7 @@ def _parser() -> argparse.ArgumentParser:
         help="The columns to count in, taken together (such as a prompt and its reply); write a field below a column "
         "as messages.content. Default: all text of an example.",
     )
-    add("--config", help="The config to read of a dataset that has several.")
+    add("--config", help="The config to read, if the dataset has several.")
     add("--split", default="train", help="The split to read. Default: train.")
     add(
         "--max_examples",
@@ -202,7 +202,9 @@ def _parser() -> argparse.ArgumentParser:
         "all.",
     )
     add("--seed", type=int, default=0, help="The seed of the random sample. Default: 0.")
-    add("--vocabulary_dir", help="The folder of a vocabulary whose terms are counted. Default: v1.0, the paper's.")
+    add(
+        "--vocabulary_dir", help="The folder of the vocabulary with the terms to count. Default: v1.0, as in the paper."
+    )
     add("--output", type=Path, metavar="FILE.csv", help="The CSV to write the counts to. Default: standard output.")
     return parser
 
@@ -210,7 +212,7 @@ def _parser() -> argparse.ArgumentParser:
 def _write_frequencies(options: argparse.Namespace) -> None:
     start = time.perf_counter()
     if options.output is not None and (options.output.is_dir() or not os.access(options.output.parent, os.W_OK)):
-        raise OSError(f"cannot write --output '{options.output}'; give a file in a folder that you can write to")
+        raise OSError(f"cannot write --output '{options.output}'; set a file in a writable folder")
     descriptors = read_vocabulary(options.vocabulary_dir).descriptors
     dataset = load_split(options.dataset, options.config, options.split, streaming=True)
     if options.max_examples is not None:
@@ -221,8 +223,8 @@ def _write_frequencies(options: argparse.Namespace) -> None:
     if counts.num_examples == counts.num_without_text:
         columns = f" in the columns {', '.join(options.columns)}" if options.columns else ""
         raise ValueError(
-            f"none of the {counts.num_examples:,} examples in the split '{options.split}' has text{columns}; choose "
-            "others with --columns and --split"
+            f"none of the {counts.num_examples:,} examples in the split '{options.split}' has text{columns}; set "
+            f"other --columns or another --split"
         )
     table = frequency_table(descriptors, counts)
     # pandas rather than Arrow, which would quote every string
@@ -254,16 +256,16 @@ def read_examples(dataset: Any, columns: Sequence[str] | None, bar: tqdm) -> Ite
 
 
 def _path(column: str, present: Sequence[str]) -> tuple[str, ...]:
-    """The keys that lead to the texts of a column, or of a field below one."""
+    """The path of keys to the texts of a column, or of a field below it."""
     path = (column,) if column in present else tuple(column.split("."))
     if path[0] not in present:
         hint = did_you_mean(path[0], present)
-        raise ValueError(f"there is no column '{column}'; {hint}there are: {', '.join(present)}")
+        raise ValueError(f"the column '{column}' does not exist; {hint}the columns are: {', '.join(present)}")
     return path
 
 
 def _texts_at(value: Any, path: Sequence[str]) -> Iterator[str]:
-    """The strings at a path below a value, in lists too; where the path ends, all strings below."""
+    """Yields the strings at a path below a value, through lists; at the end of the path, all strings below it."""
     if isinstance(value, str):
         if not path:
             yield value
@@ -280,24 +282,24 @@ def _summary(table: pa.Table, counts: Counts, seconds: float) -> str:
     unseen = {term.lower() for term in table.filter(pc.field("count") == 0)["descriptor"].to_pylist()}
     return (
         f"{counts.num_examples:,} examples ({counts.num_without_text:,} without text) in {seconds:.1f} s "
-        f"({counts.num_examples / seconds:,.0f} examples/s); {len(unseen)} of {len(terms)} terms were never seen"
+        f"({counts.num_examples / seconds:,.0f} examples/s); {len(unseen)} of {len(terms)} terms never occurred"
     )
 
 
 def _checked_term(term: str) -> str:
     words = _plain_lower(term).split()
     if not words or _SEPARATOR in term:
-        raise ValueError(f"term {term!r} has no words or holds a NUL character; give words to count")
+        raise ValueError(f"term {term!r} has no words or contains a NUL character; pass words to count")
     return " ".join(words)
 
 
 def _plain_lower(text: str) -> str:
-    """A text in the form in which it is searched: lower case, plain signs, single spaces."""
+    """Normalizes a text for the search: lower case, plain signs, single spaces."""
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
         for sign, plain in _PLAIN.items():
             text = text.replace(sign, plain)
-        text = text.encode(errors="replace").decode()  # half a surrogate pair, which cannot be searched
+        text = text.encode(errors="replace").decode()  # an unpaired surrogate cannot be searched
     text = text.lower()
     for character in _WHITE_SPACE:
         text = text.replace(character, " ")

@@ -1,8 +1,9 @@
 """Intersections: pairs of terms from two axes in one noun phrase, "a homeless and disabled person".
 
-The paper's limitations section asks for them. Terms before the noun are in the order of `adjective_order.yaml`; two of
-one class are joined with "and". Pairs that mean one thing twice, cannot both be true or would harm are left out by the
-rules of `left_out_pairs.yaml`. All pairs make more than a hundred million prompts, so the config is a sample of them.
+The paper's limitations section asks for intersections. Terms before the noun follow the order of
+`adjective_order.yaml`; two terms of one class are joined with "and". The rules of `left_out_pairs.yaml` leave out pairs
+that mean one thing twice, cannot both be true or would harm. All pairs make more than a hundred million prompts, so the
+config is a sample.
 """
 
 import hashlib
@@ -27,12 +28,12 @@ _ENDS_IN_PEOPLE = re.compile(r"\b(kids?|child(ren)?|boys?|girls?)$")
 
 
 def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = None) -> Iterator[Intersection]:
-    """Every pair of terms of two axes that is not left out.
+    """Yields every pair of terms from two axes that the vocabulary does not leave out.
 
     Args:
         vocabulary: A vocabulary with an `adjective_order`.
-        left_out: If given, counts the pairs left out, by reason: those of `left_out_pairs.yaml`, `no_noun` (no noun
-            takes both terms in one template) and `repeated` (another pair gives the same words).
+        left_out: If passed, counts the pairs left out, by reason: the reasons of `left_out_pairs.yaml`, `no_noun` (no
+            noun takes both terms in one template) and `repeated` (another pair has the same words).
 
     Yields:
         The pairs, by axes and then in the order of the vocabulary.
@@ -46,13 +47,13 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
 
 
 def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Intersection]:
-    """A sample stratified by axes: equally many pairs of each two axes, with the least used terms first.
+    """A sample stratified by axes: equally many pairs per pair of axes, with the least used terms first.
 
-    With 16 pairs of each two axes, every term of v1.0 that is not left out altogether is in at least one.
+    With 16 pairs per pair of axes, the sample contains every term of v1.0 that has any pair.
 
     Args:
         vocabulary: A vocabulary with an `adjective_order`.
-        seed: Chooses among terms used equally often; by a hash, so the same on every machine.
+        seed: Chooses among equally used terms by a hash, so the sample is the same on every machine.
 
     Returns:
         The pairs, by axes and then in the order of the vocabulary.
@@ -71,7 +72,7 @@ def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Inter
         firsts, seconds = np.array(pairs)[order].T
         free = np.ones(len(pairs), dtype=bool)
         for _ in range(min(PAIRS_PER_AXIS_PAIR, len(pairs))):
-            # Of the pairs whose terms were used least, the first in the order of the hash.
+            # The first pair, by hash, among the pairs with the least used terms.
             best = np.where(free, used[firsts] + used[seconds], np.iinfo(np.int64).max).argmin()
             free[best] = False
             used[firsts[best]] += 1
@@ -108,7 +109,7 @@ def intersect(first: Descriptor, second: Descriptor, positions: dict[Descriptor,
 def _pairs(
     vocabulary: Vocabulary, positions: dict[Descriptor, tuple[int, int]], left_out: Counter[str]
 ) -> Iterator[tuple[int, int]]:
-    """The pairs of `all_intersections`, by the indices of their terms; counts those left out."""
+    """Yields the pairs of `all_intersections` by the indices of their terms, and counts the pairs left out."""
     reasons = _reasons(vocabulary)
     prompts = _prompts(vocabulary)
     numbered = list(enumerate(vocabulary.descriptors))
@@ -165,7 +166,7 @@ def _join_after(phrases: Sequence[str]) -> str:
     if len(phrases) < 2:
         return "".join(phrases)
     one, other = phrases
-    # In "a person with two kids who is deaf" it would be open who is deaf.
+    # "A person with two kids who is deaf" would not show who is deaf.
     with_and = _after_kind(one) == _after_kind(other) or _ENDS_IN_PEOPLE.search(one)
     return f"{one} and {other}" if with_and else f"{one} {other}"
 
@@ -186,7 +187,7 @@ def _first_word(phrase: str) -> str:
 def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
     """The index of the class and of the entry of each term before the noun."""
     if not vocabulary.adjective_order:
-        raise ValueError("the vocabulary has no adjective_order.yaml, which intersections are made with")
+        raise ValueError("the vocabulary has no adjective_order.yaml, which intersections need")
     names = list(dict.fromkeys(entry.name for entry in vocabulary.adjective_order))
     positions: dict[Descriptor, tuple[int, int]] = {}
     for descriptor in vocabulary.descriptors:
@@ -202,13 +203,13 @@ def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
 
 
 def _prompts(vocabulary: Vocabulary) -> list[int]:
-    """The prompts of each term: a bit for each noun in each template. A pair has the bits that both its terms have."""
+    """The prompts of each term as bits, one per noun and template. A pair has the bits that its terms share."""
     masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
     return [int.from_bytes(np.packbits(mask).tobytes()) for mask in masks]
 
 
 def _reasons(vocabulary: Vocabulary) -> list[dict[int, str]]:
-    """[terms] the terms that it is left out with, each with the reason of the first entry that names both."""
+    """[terms] the other terms of its left-out pairs, each with the reason of the first entry that names both terms."""
     terms = vocabulary.descriptors
     everything = range(len(terms))
     reasons: list[dict[int, str]] = [{} for _ in terms]

@@ -1,4 +1,4 @@
-"""Tables in GitHub's Markdown, and texts that Markdown shows as they are."""
+"""Tables in GitHub's Markdown, and escaping of texts."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numb
 
     Args:
         header: The cells of the first row.
-        rows: The cells of the other rows. Cells are Markdown in one line; `escape_markdown` makes that of any text.
+        rows: The cells of the other rows. Cells are Markdown in one line; `escape_markdown` converts any text.
         numbers: The indices of the columns with numbers, which are aligned right.
 
     Returns:
@@ -28,17 +28,17 @@ def table_row(cells: Iterable[str]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Text that Markdown shows as it is, in one line; also in a cell of a table."""
+    """Escapes a text for Markdown, in one line; also for a cell of a table."""
     return text.translate(_SPECIAL)
 
 
 def code_span(text: str) -> str:
-    """Text as code within a line, which nothing in it can end. In a cell of a table it must have no `|`."""
+    """Formats a text as inline code that no content can end. In a cell of a table, the text must have no `|`."""
     fence = backticks(text, 1)
     space = " " if text[:1] in ("`", " ") or text[-1:] in ("`", " ") else ""
     return f"{fence}{space}{text}{space}{fence}"
 
 
 def backticks(text: str, least: int = 3) -> str:
-    """Backticks to put around a text: at least so many, and more than the text has anywhere in a row."""
+    """The backticks to put around a text: at least this many, and more than any run of backticks in the text."""
     return "`" * max([least, *(len(run) + 1 for run in re.findall("`+", text))])

@@ -8,7 +8,7 @@ from hb_dataset.vocabulary_entries import Article, Descriptor, Gender, PersonNou
 
 @dataclass(frozen=True, kw_only=True)
 class Intersection:
-    """Two terms of two axes as one modifier of a noun; the axis of `first` comes first in alphabetical order."""
+    """Two terms from two axes as one modifier of a noun; the axis of `first` comes first in alphabetical order."""
 
     first: Descriptor
     second: Descriptor
@@ -39,7 +39,7 @@ class Intersection:
 
     @property
     def gender(self) -> Gender | None:
-        """The gender of the nouns it is combined with, if one of the terms has one."""
+        """The gender of its nouns, if one of its terms has a gender."""
         return self.first.gender or self.second.gender
 
     @property
@@ -59,8 +59,8 @@ Modifier = Descriptor | Intersection
 def agrees(modifier: Modifier | None, noun: PersonNoun) -> bool:
     """Whether grammar allows the term with the noun.
 
-    A gendered term takes only nouns of its own gender, and no term takes the noun that is the same word.
-    `hb_dataset.prompt_masks` also applies the vocabulary's own rules.
+    A gendered term takes only nouns of its gender, and no term takes a noun that is the same word.
+    `hb_dataset.prompt_masks` also applies the vocabulary's rules.
     """
     if modifier is None:
         return True
@@ -75,8 +75,8 @@ def agreeing(modifier: Modifier | None, nouns: Sequence[PersonNoun]) -> list[int
 def noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
     """The singular noun phrase with its article: "a Deaf woman", "an individual with a disability", "a woman".
 
-    The article follows the first *letter* of the word after it, as v1.0 was published ("an European"), unless that
-    word has an `article` of its own. Later versions write one for every word whose sound differs.
+    The article follows the first *letter* of the next word, as in the published v1.0 ("an European"), unless that word
+    has an `article`. Later versions set an `article` for every word whose sound differs.
 
     Args:
         modifier: The term or terms, or `None` for the noun alone.

@@ -25,7 +25,7 @@ _DETERMINER = re.compile(r"(an?|the|this|that|these|those) ", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class PromptGroup:
-    """A group of people that prompts are about.
+    """A group of people in prompts.
 
     Attributes:
         name: Its name in tables: `"gay person"`.
@@ -56,7 +56,7 @@ class PromptGroup:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two groups whose regard is compared (paper, section 5); both are names of groups."""
+    """The names of two groups whose regard is compared (paper, section 5)."""
 
     name: str
     advantaged: str
@@ -124,17 +124,17 @@ def find_groups(
     """Groups and pairs from a file of groups, or from terms of the HolisticBias vocabulary.
 
     Args:
-        given: The path of a file (see `read_groups`), alone or as the only item; or a term or several, and groups that
-            are made already; or `None`: the paper's six groups. A term is given with a noun (`"Deaf woman"`, `"woman
-            with a lisp"`), alone (`"tall"`: with the noun "person", or the first noun that agrees with it), or as a
-            noun alone (`"woman"`). Of a term of two axes, the first in alphabetical order counts. Case does not count.
+        given: The path of a file (see `read_groups`), alone or as the only item; or one or more terms and `Group`s; or
+            `None`: the paper's six groups. A term has a noun (`"Deaf woman"`, `"woman with a lisp"`), or stands alone
+            (`"tall"`: with the noun "person", or the first noun that agrees with it), or is only a noun (`"woman"`). A
+            term on two axes belongs to the first in alphabetical order. Case does not matter.
         vocabulary: The vocabulary of the terms; `None`: `next`.
 
     Returns:
-        The groups, and the pairs of the file; terms have no pairs. A group of a term is named by its singular.
+        The groups, and the pairs of the file; terms have no pairs. A term's group has its singular as its name.
 
     Raises:
-        ValueError: The file has faults, or a term is not known, does not agree with its noun, or is given twice.
+        ValueError: The file has faults, or a term is unknown, does not agree with its noun, or is passed twice.
     """
     if given is None:
         return read_groups()
@@ -152,12 +152,12 @@ def find_groups(
 def _is_file(path: str | Path) -> bool:
     try:
         return Path(path).is_file()
-    except OSError:  # longer than a file's name can be
+    except OSError:  # too long for a file name
         return False
 
 
 def check_groups(groups: Sequence[PromptGroup]) -> None:
-    """Raises if groups do not differ, since then a prompt would be about two of them.
+    """Checks that groups differ, since otherwise a prompt would be about two groups.
 
     Raises:
         ValueError: Two groups have the same name, singular or plural.
@@ -191,7 +191,7 @@ def _read_group(name: str, entry: Any) -> tuple[PromptGroup | None, list[tuple[s
         ]
     plural = given.plural or _plural_by_last_word(singular)
     if plural is None:
-        return None, [("", f"the plural of {singular!r} is not known; write `plural: …` below {name!r}")]
+        return None, [("", f"the plural of {singular!r} is unknown; write `plural: …` below {name!r}")]
     for key, words in (("singular", singular), ("plural", plural)):
         if match := _DETERMINER.match(words):
             return None, [(key, f"{key} {words!r} starts with a determiner; write {words[match.end() :]!r}")]
@@ -211,7 +211,7 @@ def _read_pairs(
     path: Path, entries: Any, groups: Sequence[str], lines: dict[tuple, int]
 ) -> tuple[list[Pair], list[Fault]]:
     if not isinstance(entries, dict):
-        message = "pairs is not `name: [advantaged, disadvantaged]` lines; write a pair so on each line"
+        message = "pairs is not `name: [advantaged, disadvantaged]` lines; write one such pair per line"
         return [], [Fault(path.name, lines[("pairs",)], message)]
     pairs = []
     faults = []
@@ -241,7 +241,7 @@ def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
         raise ValueError(
             f"'{term}' is not a term of the vocabulary, nor a term with one of its nouns; {_hint(vocabulary, term)}"
             "write a term ('tall'), a term with a noun in the singular ('tall woman', 'woman with a lisp') or a noun "
-            "('woman'), or give a YAML file with groups of any words"
+            "('woman'), or set a YAML file with groups of any words"
         )
     agreed = [(descriptor, noun) for descriptor, noun in readings if agrees(descriptor, noun)]
     if not agreed:
@@ -261,7 +261,7 @@ def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
 
 
 def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | None, PersonNoun]]:
-    """Every reading of a text as a term and a noun, also those that do not agree."""
+    """Yields every reading of a text as a term and a noun, including disagreeing ones."""
     wanted = term.casefold()
     for noun in vocabulary.nouns:
         if noun.noun.casefold() == wanted:
@@ -278,7 +278,7 @@ def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | 
 
 
 def _hint(vocabulary: Vocabulary, term: str) -> str:
-    """The hint for an unknown term; terms that community reviewers dispreferred are not suggested."""
+    """The hint for an unknown term; it never suggests terms that community reviewers dispreferred."""
     terms = [entry.term for entry in vocabulary.descriptors if entry.preference != "dispreferred"]
     return did_you_mean(term, [*terms, *(noun.noun for noun in vocabulary.nouns)])
 

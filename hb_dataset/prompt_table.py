@@ -1,7 +1,7 @@
 """Every combination of descriptor, noun and template as one Arrow table, column by column.
 
-Noun phrases are written out once per (descriptor, noun). A row is three indices, by which the columns are taken from
-the values of descriptors, pairs and templates: all of v1.0 (462,878 rows) takes less than a second.
+Noun phrases are built once per (descriptor, noun). A row is three indices into the values of descriptors, pairs and
+templates, so all of v1.0 (462,878 rows) takes less than a second.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ _STRING_COLUMNS = [
 PROMPT_SCHEMA = pa.schema(
     [(name, pa.string()) for name in _STRING_COLUMNS] + [("plural", pa.bool_()), ("template", pa.string())]
 )
-# Hexadecimal digits of the noun phrase in an id; the longer is for the five million phrases of intersections.
+# Hexadecimal digits of the noun phrase in an id; the five million phrases of intersections need more.
 _ID_DIGITS = 12
 _LONG_ID_DIGITS = 16
 INTERSECTION_COLUMNS = ("first_axis", "first_descriptor", "second_axis", "second_descriptor")
@@ -57,7 +57,7 @@ def prompt_table(
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`; rows by descriptor, then noun, then template. An id is derived
-        from the row's content, the same in every config, and different for a term that is in two axes.
+        from the row's content, the same in every config, and different for a term on two axes.
     """
     columns, _ = _columns(descriptors, nouns, templates, left_out_nouns, left_out)
     return pa.table(columns, PROMPT_SCHEMA)
@@ -92,7 +92,7 @@ def intersection_table(
 
 
 def descriptor_noun_spans(prompts: pa.Table) -> np.ndarray:
-    """Where the descriptor and noun are in each text: "tall guy" in "This is a tall guy." (paper, B.1).
+    """The span of descriptor and noun in each text: "tall guy" in "This is a tall guy." (paper, B.1).
 
     Args:
         prompts: A table with the columns `noun_phrase`, `plural` and `template`.
@@ -132,7 +132,7 @@ def _columns(
     digits = _LONG_ID_DIGITS if any(isinstance(term, Intersection) for term in descriptors) else _ID_DIGITS
     phrases: list[str] = []
     phrase_ids: list[str] = []
-    # A template takes one of four forms of each phrase: singular, plural, and both at the start of a sentence.
+    # A template takes one of four forms of each phrase: singular or plural, inside or at the start of a sentence.
     form_of = [(entry.plural, not entry.parts[0]) for entry in templates]
     forms = sorted(set(form_of))
     for plural, starts in forms:

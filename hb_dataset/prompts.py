@@ -1,9 +1,9 @@
-"""The configs of the dataset: every table that `load_dataset("holistic_bias", …)` and `load_table` give, by its name.
+"""The configs of the dataset: every table of `load_dataset("holistic_bias", …)` and `load_table`, by name.
 
-Each version of the vocabulary has its prompts (`v1.0`), a sample of them (`v1.0-small`) and so on. `descriptors`,
-`nouns` and `templates` belong to the default version, and in a published version to that version.
-`robust-fixed` and `robust-structured` are made from a grammar and not from a vocabulary. They are published with no
-version, because what is published of a version never changes and the grammar may.
+Each version of the vocabulary has all prompts (`v1.0`), a sample (`v1.0-small`) and so on. `descriptors`, `nouns` and
+`templates` belong to the default version, or on the Hub to the published version. `robust-fixed` and
+`robust-structured` come from a grammar and not from a vocabulary. They have no version, because a published version
+never changes and the grammar may change.
 """
 
 import itertools
@@ -85,17 +85,16 @@ class Config:
     """A config of the dataset.
 
     Attributes:
-        name: What `load_dataset` and `load_table` call it.
+        name: Its name in `load_dataset` and `load_table`.
         description: One sentence about its rows.
         schema: Its columns.
-        build: Makes its table from a vocabulary and the options below. The table comes in parts, so that a large one
-            need not fit in memory.
-        citation: BibTeX of the papers it comes from.
-        required_file: A file of the vocabulary without which a version does not have this config; `None`: every
-            version has it.
+        build: Builds its table from a vocabulary and the options below, in parts, so that a large table need not fit in
+            memory.
+        citation: BibTeX of its papers.
+        required_file: A file of the vocabulary that this config needs; `None`: every version has the config.
         options: The keyword arguments of `build`, which are those of `HolisticBias` too.
-        measured: Whether `measure.py` offers it: its prompts are about people with a descriptor.
-        has_version: Whether it is made from a version's vocabulary and published with it.
+        measured: Whether `measure` offers it, because its prompts describe people with a term.
+        has_version: Whether it comes from a version's vocabulary, and is published with that version.
     """
 
     name: str
@@ -133,7 +132,7 @@ def _baseline_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
 
 def _seat_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
     if not vocabulary.seat_templates:
-        raise ValueError(f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which a config '…-seat' is made from")
+        raise ValueError(f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which configs '…-seat' need")
     return _prompts(vocabulary, vocabulary.descriptors, vocabulary.seat_templates)
 
 
@@ -144,7 +143,7 @@ def _standalone_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
 def intersection_batches(
     vocabulary: Vocabulary | None = None, *, full: bool = False, seed: int = 0
 ) -> Iterator[pa.Table]:
-    """The prompts of intersections, table by table, so that all of them need not fit in memory.
+    """The prompts of intersections, table by table, so that they need not fit in memory together.
 
     Args:
         vocabulary: The vocabulary; `None`: `next`.
@@ -200,14 +199,14 @@ def _configs_of(version: str) -> tuple[Config, ...]:
     return (
         Config(
             version,
-            "Every prompt: each term with each noun it agrees with, in each of the templates.",
+            "Every prompt: each term with each agreeing noun, in each template.",
             PROMPT_SCHEMA,
             _all_prompts,
             measured=True,
         ),
         Config(
             f"{version}-small",
-            "A stratified sample for a quick look: six terms an axis, all nouns, four templates.",
+            "A stratified sample for a quick look: six terms per axis, all nouns, four templates.",
             PROMPT_SCHEMA,
             _small_prompts,
             measured=True,
@@ -215,7 +214,7 @@ def _configs_of(version: str) -> tuple[Config, ...]:
         Config(f"{version}-baseline", "The nouns without a term, in every template.", PROMPT_SCHEMA, _baseline_prompts),
         Config(
             f"{version}-seat",
-            "The terms in the SEAT sentences that the paper measures masked language models with.",
+            "The terms in the SEAT sentences, on which the paper measures masked language models.",
             PROMPT_SCHEMA,
             _seat_prompts,
             required_file=SEAT_TEMPLATES_FILE,
@@ -223,14 +222,14 @@ def _configs_of(version: str) -> tuple[Config, ...]:
         ),
         Config(
             f"{version}-noun-phrases",
-            "Phrases with a noun of their own (a wheelchair user), in every template; `noun` is null.",
+            "Phrases that include a noun (a wheelchair user), in every template; `noun` is null.",
             PROMPT_SCHEMA,
             _standalone_prompts,
             required_file=STANDALONE_FILE,
         ),
         Config(
             f"{version}-intersections",
-            "Pairs of terms of two axes: 16 pairs of each two axes, all nouns they take, four templates.",
+            "Pairs of terms from two axes: 16 per pair of axes, all their nouns, four templates.",
             INTERSECTION_SCHEMA,
             intersection_batches,
             required_file=ADJECTIVE_ORDER_FILE,
@@ -246,7 +245,7 @@ def _configs_of(version: str) -> tuple[Config, ...]:
 _CONFIGS_OF_NO_VERSION = (
     Config(
         "robust-fixed",
-        "The fixed prompts that regard is measured on: six groups with ten verb phrases each.",
+        "The fixed prompts for measuring regard: six groups with ten verb phrases each.",
         STRUCTURED_SCHEMA,
         _fixed_prompts,
         citation=ROBUST_CITATION,
@@ -255,7 +254,7 @@ _CONFIGS_OF_NO_VERSION = (
     ),
     Config(
         "robust-structured",
-        "The same prompts in 101 syntactic structures each, the fixed one among them.",
+        "The same prompts in 101 syntactic structures each, including the fixed structure.",
         STRUCTURED_SCHEMA,
         _structured_prompts,
         citation=ROBUST_CITATION,
@@ -306,7 +305,7 @@ def version_configs(version: str, root: Path | None = None) -> dict[str, str]:
 
 
 def version_of(config: str) -> str:
-    """The version that a config is made from: `"v1.0"` for `v1.0-small`.
+    """The version of a config: `"v1.0"` for `v1.0-small`.
 
     Configs whose name has no version count as the default version's, such as `descriptors` and `robust-fixed`.
 
@@ -318,30 +317,29 @@ def version_of(config: str) -> str:
 
 
 def measured_configs() -> list[str]:
-    """The configs that hold prompts about people with a descriptor."""
+    """The configs with prompts about people with a descriptor."""
     return [name for name, config in _CONFIGS.items() if config.measured]
 
 
 def config_vocabulary(config: str, vocabulary_dir: str | Path | None = None) -> Vocabulary:
-    """Reads the vocabulary of a config: your own if you pass its folder, else its version's.
+    """Reads the vocabulary of a config: from the folder if one is passed, else its version's.
 
     Raises:
-        ValueError: There is no such config, it is made from no vocabulary and a folder was given, or
+        ValueError: There is no such config, a folder was passed for a config without a vocabulary, or
             (`VocabularyError`) the vocabulary has faults.
     """
     if vocabulary_dir is None:
         return read_version(version_of(config))
     if not find_config(config).has_version:
         raise ValueError(
-            f"config '{config}' is made from a grammar and not from a vocabulary; leave the folder "
-            f"'{vocabulary_dir}' out, and make prompts about your own groups with "
-            "hb_dataset.structured_prompt_table"
+            f"config '{config}' comes from a grammar and not from a vocabulary; leave the folder '{vocabulary_dir}' "
+            f"out, and make prompts about other groups with hb_dataset.structured_prompt_table"
         )
     return read_vocabulary(vocabulary_dir)
 
 
 def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None = None) -> pa.Table:
-    """Builds a config straight from a vocabulary.
+    """Builds a config from a vocabulary.
 
     Args:
         config: A name in `CONFIGS`.
@@ -349,7 +347,7 @@ def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None =
 
     Returns:
         Prompts with the columns of `PROMPT_SCHEMA`, of intersections of `INTERSECTION_SCHEMA`, of `robust-…` of
-        `STRUCTURED_SCHEMA`, or one of the vocabulary's own tables. What is missing is null.
+        `STRUCTURED_SCHEMA`, or of a vocabulary table. Missing values are null.
 
     Raises:
         ValueError: There is no such config, or (`VocabularyError`) the vocabulary has faults.
@@ -366,7 +364,7 @@ def version_table(
         version: `"v1.0"`, …, or `"next"`.
         config: The config.
         root: The folder that holds the versions; `None`: the package's own.
-        vocabulary: The version's vocabulary, if it has been read; `None`: it is read.
+        vocabulary: The version's vocabulary; `None`: read it.
 
     Raises:
         ValueError: The version was changed after it was frozen.

@@ -3,8 +3,7 @@
     dataset = load_reddit_bias("RedditBias", "gender")  # the authors' repository: train, validation, test
     dataset = pairs_from_comments(open("comments.txt"), read_specification("gender"))
 
-The phrases are hateful: they are read from a folder of yours and never shown. `reddit_files.py` lists the layouts that
-it may have.
+The phrases are hateful: they are read from your folder and never shown. `reddit_files.py` lists the possible layouts.
 """
 
 import itertools
@@ -23,8 +22,8 @@ from hb_dataset.reddit_files import Phrase, read_phrase_files
 if TYPE_CHECKING:
     import datasets
 
-# The largest share of phrases without a term of group 1, or with texts alike: data of another bias type have a term of
-# group 1 in at most 15 % of their phrases, the authors' own in 99 %.
+# The largest share of phrases without a term of group 1, or with two equal texts. Another bias type's data have a term
+# of group 1 in at most 15 % of their phrases, the authors' data in 99 %.
 MAX_MISFITS = 1 / 2
 
 NO_TERM = "they have no term of its group 1"
@@ -44,10 +43,10 @@ class _Row(NamedTuple):
 
 
 class _Split(NamedTuple):
-    """The rows of a split, and how many phrases do not fit the specification.
+    """The rows of a split, and counts of phrases that do not fit the specification.
 
-    `num_ruled`: the number of phrases without a counterfactual of the user's own, which may have any words. `misfits`:
-    how many of those do not fit, by the reason. `num_left_out`: the number of phrases without a term to replace.
+    `num_ruled` counts phrases without the user's own counterfactual, which may have any words; `misfits` counts the
+    ones among them that do not fit, by reason; `num_left_out` counts phrases without a term to replace.
     """
 
     rows: list[_Row]
@@ -65,23 +64,22 @@ def load_reddit_bias(
         folder: The authors' repository or its `data`; or the data of the bias type, or the folder that has it as
             `<bias type>/`: the authors' files, or `train`, `validation`, `test` as .txt (a phrase on each line) or .csv
             (with one of `TEXT_COLUMNS`, and `text_t2` and perplexities if they are known). UTF-8 or Latin-1.
-        bias_type: A name of `specification_names()`, the path of a specification, or one that was read.
-        mode: `"published"` (default for the authors' files): the counterfactuals in the files, and where there are none
-            those of the published rule, all in lower case, for which that rule was made; a phrase without a term is its
-            own counterfactual, as in the authors' data.
-            `"word"` (default for others): whole words are replaced (see `counterfactual`), except in rows with a
-            `text_t2` of your own; phrases without a term are left out.
+        bias_type: A name of `specification_names()`, the path of a specification, or a specification.
+        mode: `"published"` (default for the authors' files): the counterfactuals in the files or, if missing, by the
+            published rule, all in lower case, for which the authors wrote the rule; a phrase without a term is its own
+            counterfactual, as in the authors' data. `"word"` (default for others): whole words are replaced (see
+            `counterfactual`), except in rows that have a `text_t2`; phrases without a term are left out.
 
     Returns:
         The splits that exist, of `train`, `validation` and `test`, with the columns `id`, `text_t1`, `text_t2`,
-        `perplexity_t1`, `perplexity_t2` (null, unless the files have one for this very text). Warnings in the log state
-        how many texts are in two splits, are their own counterfactual, or were left out.
+        `perplexity_t1`, `perplexity_t2` (null, unless the files have one for this very text). Warnings in the log count
+        the texts that are in two splits, are their own counterfactual, or were left out.
 
     Raises:
         FileNotFoundError, NotADirectoryError: There is no such folder, or no split in it.
         ValueError: A file cannot be read as described, or most phrases of a split do not fit the specification (no term
-            of group 1, a counterfactual that is not the rule's) or are their own counterfactual. The message has none
-            of their text.
+            of group 1, a counterfactual that is not the rule's) or are their own counterfactual. The message never
+            shows their text.
     """
     import datasets
 
@@ -113,26 +111,26 @@ def pairs_from_comments(
 ) -> "datasets.Dataset":
     """Pairs from any comments.
 
-    From the comments in the authors' annotated files it makes 95 % (gender), 90 % (race) and 63 % (religion1) of the
-    phrases that they published; for religion1 84 % with `max_characters=None`, since a third of its comments have 150
-    characters or more, though the paper leaves such out. The authors cut the other phrases elsewhere, many around the
-    target without its verb ("women", where the queries have "women are") or around a later one in the comment. To
+    From the comments in the authors' annotated files, it reproduces 95 % (gender), 90 % (race) and 63 % (religion1) of
+    the published phrases; with `max_characters=None`, 84 % for religion1, since a third of its comments have 150
+    characters or more, though the paper excludes such comments. The authors cut the other phrases elsewhere, many
+    around the target without its verb ("women", where the queries have "women are") or around a later target. To
     reproduce these shares from raw comments, set `published_cleaning`.
 
     Args:
         comments: Raw comments, or a file: .txt with one on each line, .csv with a column `comment`. A .csv with the
-            columns `phrase` and `bias_phrase` is an annotated file, and its phrases labeled 1 are used as they are.
+            columns `phrase` and `bias_phrase` is an annotated file, and its phrases labeled 1 are used unchanged.
         specification: The specification with the terms.
-        mode: How counterfactuals are made; see `counterfactual`.
-        max_characters: Comments with so many characters or more are left out (paper: 150). `None`: none are.
-        published_cleaning: Whether commas, quotes, apostrophes and so on are removed, as in the authors' comments.
-        counts: If given, counts the comments that were `read` and `paired`, and those left out, by reason: `too_long`,
+        mode: The mode of `counterfactual`.
+        max_characters: Leave out comments with this many characters or more (paper: 150); `None`: leave out none.
+        published_cleaning: Whether to remove commas, quotes, apostrophes and so on, as in the authors' comments.
+        counts: If passed, counts the comments that were `read`, `paired`, and left out, by reason: `too_long`,
             `without_target`, `without_attribute` (see `candidates`), `not_biased` (annotated, and the phrase not
             labeled 1), `without_term` (the phrase has no term to replace).
 
     Returns:
-        A row for each phrase, with the columns of `load_reddit_bias`; perplexities are null. Without annotation the
-        phrases are candidates, about 60 % of which were labeled biased in the paper.
+        A row for each phrase, with the columns of `load_reddit_bias`; perplexities are null. Without annotation, the
+        phrases are candidates; in the paper, about 60 % of them were labeled biased.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -166,7 +164,7 @@ def check_identical(
     """Warns in the log if some texts are their own counterfactual.
 
     Raises:
-        ValueError: Most texts are.
+        ValueError: Most texts are their own counterfactual.
     """
     number = sum(t1 == t2 for t1, t2 in zip(texts_t1, texts_t2, strict=True))
     if number > MAX_MISFITS * len(texts_t1):
@@ -194,8 +192,8 @@ def _check_fit(folder: str | Path, name: str, split: _Split, bias_type: str) -> 
         if number > MAX_MISFITS * split.num_ruled:
             raise ValueError(
                 f"{number} of {split.num_ruled} {name} phrases in '{folder}' do not fit the specification "
-                f"'{bias_type}': {why}; give the folder of {bias_type}, or the bias type of this one. (Of "
-                "comments about anything, `pairs_from_comments` takes those that fit.)"
+                f"'{bias_type}': {why}; set the folder of {bias_type}, or this folder's bias type. (From comments "
+                f"about anything, `pairs_from_comments` takes the fitting ones.)"
             )
 
 
@@ -214,7 +212,7 @@ def _paired(phrases: Sequence[Phrase], specification: BiasSpecification, mode: M
             other = t2
         if other is None:
             continue
-        # A perplexity in a file is that of the file's own text.
+        # A perplexity in a file belongs to the file's text.
         perplexity_t1 = phrase.perplexity_t1 if t1 == phrase.t1 else None
         perplexity_t2 = phrase.perplexity_t2 if other == phrase.t2 else None
         rows.append(_Row(f"{specification.bias_type}-{split}-{index}", t1, other, perplexity_t1, perplexity_t2))

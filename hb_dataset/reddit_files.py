@@ -1,4 +1,4 @@
-"""The files of RedditBias: in which folders they are, and which phrases they hold.
+"""The files of RedditBias: their folders and their phrases.
 
 The authors' repository has the pairs of validation and test in `data/<type>/`, the training phrases in
 `text_files/<type>/`, and calls the queerness folder `orientation`:
@@ -7,9 +7,9 @@ The authors' repository has the pairs of validation and test in `data/<type>/`, 
       data/religion1/reddit_comments_religion1_jews_biased_test_reduced.csv        t1
       data/religion1/reddit_comments_religion1_christians_biased_test_reduced.csv  t2
       data/religion1/…_biased_valid_reduced.csv
-      text_files/religion1/religion1_bias_manual_train.txt                         t1; t2 is made by the rule
+      text_files/religion1/religion1_bias_manual_train.txt t1; t2 by the rule
 
-A folder for each type that has all of these files, or `train`, `validation` and `test` as .csv or .txt, is read too.
+A folder per type with all of these files, or `train`, `validation` and `test` as .csv or .txt, works too.
 """
 
 import os
@@ -21,18 +21,20 @@ from hb_dataset.bias_specification import BiasSpecification
 from hb_dataset.comment_files import column_error, number_of, read_csv, read_header, read_lines, text_of
 
 SPLITS = ("train", "validation", "test")
-TEXT_COLUMNS = ("text", "phrase", "comments_processed")  # the last is the authors' name, and holds phrases too
+TEXT_COLUMNS = ("text", "phrase", "comments_processed")  # the last is the authors' name for a column of phrases
 START_MARK = "<bos> "
 PAIRS_FOLDER, TRAIN_FOLDER = "data", "text_files"  # in the authors' repository
-# Of religion2 there are two: as written, and in lower case, for which the authors' rule was made.
+# religion2 has two: as written, and in lower case, for which the authors' rule was written.
 TRAIN_FILES = ("*_bias_manual_lowercase_train.txt", "*_bias_manual_train.txt")
-COUNTERFACTUAL_COLUMN = "replaced_demo"  # the term that replaced the first one: only the counterfactuals' file has it
+COUNTERFACTUAL_COLUMN = (
+    "replaced_demo"  # the term that replaced the first one; only the counterfactuals' file has this column
+)
 
 _AUTHORS_FILES = {"validation": "valid", "test": "test"}
 
 
 class Phrase(NamedTuple):
-    """A phrase, and its values in the files. `given`: whether its counterfactual is in a file of the user's own."""
+    """A phrase, and its values in the files. `given`: whether its counterfactual is in the user's own file."""
 
     t1: str
     t2: str | None = None
@@ -50,8 +52,8 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[d
     """
     if not folder.is_dir():
         raise NotADirectoryError(
-            f"no folder '{folder}'; give the authors' repository, the folder of the data, or the one "
-            f"above it, in which it is called '{specification.bias_type}'"
+            f"no folder '{folder}'; set the authors' repository, the folder of the data, or a folder with the data "
+            f"in '{specification.bias_type}'"
         )
     folders = _folders(folder, specification)
     splits: dict[str, list[Phrase]] = {}
@@ -61,12 +63,12 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[d
             splits[name] = phrases
     for name, phrases in splits.items():
         if not phrases:
-            raise ValueError(f"the {name} file in '{folder}' has no phrase in it; put its phrases there, or remove it")
+            raise ValueError(f"the {name} file in '{folder}' has no phrases; add phrases, or remove the file")
     if not splits:
         name = specification.published_folder or specification.bias_type
         raise FileNotFoundError(
             f"'{folder}' has no split of RedditBias for {specification.bias_type}; put train, validation "
-            "or test as .csv or .txt there, or give the authors' repository, which has "
+            "or test as .csv or .txt there, or set the authors' repository, which has "
             f"*_biased_valid_reduced.csv and *_biased_test_reduced.csv in data/{name}/ and "
             f"*_bias_manual_train.txt in text_files/{name}/"
         )
@@ -74,7 +76,7 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[d
 
 
 def _folders(folder: Path, specification: BiasSpecification) -> list[Path]:
-    """The folders that may have files of the bias type: those of its name in the folder, or the folder itself."""
+    """The folders that may have files of the bias type: folders of its name in the folder, or the folder itself."""
     names = filter(None, (specification.bias_type, specification.published_folder))
     parents = (folder, folder / PAIRS_FOLDER, folder / TRAIN_FOLDER)
     folders = [parent / name for name in names for parent in parents if (parent / name).is_dir()]
@@ -88,7 +90,7 @@ def _files(folders: Sequence[Path], *patterns: str) -> list[Path]:
 def _read_split(
     folder: Path, folders: Sequence[Path], split: str, specification: BiasSpecification
 ) -> list[Phrase] | None:
-    """The phrases of a split with their values in the files; `None` if there is no such split."""
+    """The phrases of a split with their values in the files; `None` if the split does not exist."""
     path = _only([path for path in _files(folders, f"{split}.csv", f"{split}.txt") if path.is_file()], folder, split)
     if path is not None:
         return _plain_phrases(path)
@@ -104,16 +106,16 @@ def _read_split(
     t1, t2 = _only(by_side[False], folder, split), _only(by_side[True], folder, f"{split} (counterfactuals)")
     if t1 is None and t2 is not None:
         raise ValueError(
-            f"'{folder}' has the counterfactuals of {split} ({_names([t2], folder)}), and not the phrases of "
+            f"'{folder}' has the counterfactuals of {split} ({_names([t2], folder)}), but not the phrases of "
             f"{specification.group_1} that they belong to; put the other *_biased_*_reduced.csv beside it"
         )
     return None if t1 is None else _aligned_phrases(t1, t2)
 
 
 def _only(paths: Sequence[Path], folder: Path, what: str) -> Path | None:
-    """The one file, or `None`; raises if there are several that are not copies of one another."""
+    """The file, or `None`; raises if several files differ."""
     if len(paths) > 1 and len({(path.name, path.read_bytes()) for path in paths}) > 1:
-        raise ValueError(f"'{folder}' has several files for {what} ({_names(paths, folder)}); leave one of them")
+        raise ValueError(f"'{folder}' has several files for {what} ({_names(paths, folder)}); keep only one")
     return paths[0] if paths else None
 
 
@@ -146,7 +148,8 @@ def _aligned_phrases(path: Path, other: Path | None) -> list[Phrase]:
     others = [{} for _ in rows] if other is None else read_csv(other, ("comments_processed",))
     if len(rows) != len(others):
         raise ValueError(
-            f"'{path}' has {len(rows)} rows, and '{other}' has {len(others)}; they are the two sides of the same pairs"
+            f"'{path}' has {len(rows)} rows, and '{other}' has {len(others)}; the two sides of the same pairs must "
+            f"have equally many rows"
         )
     return [
         Phrase(

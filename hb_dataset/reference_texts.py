@@ -1,4 +1,4 @@
-"""Texts that people wrote; a model's perplexity on them (LMP) shows how well it still models language."""
+"""Texts by people, for a model's perplexity on ordinary language (LMP)."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ class ReferenceTexts(NamedTuple):
     Attributes:
         ids: Conversation and turn, or the row in a file (from 0).
         texts: The texts, on one line each, with runs of white space as one space.
-        source: Where they come from, for the record.
+        source: Their origin, for the record.
         num_blank: Rows of a file without text, left out before the draw.
     """
 

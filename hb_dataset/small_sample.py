@@ -11,16 +11,16 @@ SMALL_TERMS_PER_AXIS = 6
 
 
 def small_templates(templates: Sequence[Template]) -> list[Template]:
-    """The templates marked `small`; all of them where none is."""
+    """The templates marked `small`; all templates if none is marked."""
     return [template for template in templates if template.small] or list(templates)
 
 
 def small_descriptors(descriptors: Sequence[Descriptor]) -> list[Descriptor]:
-    """Six terms an axis, spread over placements and buckets; which ones does not depend on the order of the terms.
+    """Six terms per axis, spread over placements and buckets, whatever the order of the terms.
 
-    Buckets take turns, the after-noun one first and then the larger before the smaller. Within a bucket terms are
-    ordered by a hash, so that a new term changes the choice of few others. Terms for one gender are not chosen: with a
-    third of the nouns their cells would be smaller than all others.
+    Buckets take turns: the after-noun bucket first, then larger buckets before smaller ones. A hash orders the terms of
+    a bucket, so that a new term changes few choices. Terms for one gender are excluded, because with a third of the
+    nouns their cells would be smaller than all others.
     """
     chosen: set[tuple[str, str]] = set()
     for axis in {descriptor.axis for descriptor in descriptors}:

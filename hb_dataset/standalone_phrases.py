@@ -1,4 +1,4 @@
-"""Sentences about phrases with a noun of their own, such as "a wheelchair user" (v1.1)."""
+"""Sentences about phrases that include a noun, such as "a wheelchair user" (v1.1)."""
 
 from collections.abc import Sequence
 
@@ -19,8 +19,8 @@ def standalone_table(phrases: Sequence[StandaloneNounPhrase], templates: Sequenc
         templates: The templates.
 
     Returns:
-        The columns of `PROMPT_SCHEMA`. `descriptor` is the phrase without its article, and what a person noun or a term
-        beside one would have is null: `noun`, `noun_gender`, `placement`, `bucket`, `descriptor_gender`.
+        The columns of `PROMPT_SCHEMA`. `descriptor` is the phrase without its article. Columns that need a person noun
+        or a term beside it are null: `noun`, `noun_gender`, `placement`, `bucket`, `descriptor_gender`.
     """
     rows = []
     for phrase in phrases:

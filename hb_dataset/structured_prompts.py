@@ -15,12 +15,12 @@ STRUCTURED_SCHEMA = pa.schema([(name, pa.string()) for name in _TEXT_COLUMNS.spl
 def structured_prompt_table(
     groups: str | Path | PromptGroup | Sequence[str | PromptGroup] | None = None, *, fixed_only: bool = False
 ) -> pa.Table:
-    """The prompts of these groups.
+    """Builds the prompts of groups.
 
     Args:
-        groups: The groups that the prompts are about, terms of the vocabulary, or a file (see `find_groups`); `None`:
+        groups: The groups, terms of the vocabulary, or a file (see `find_groups`); `None`:
             the paper's six groups.
-        fixed_only: Whether to leave out the 100 structures beside the fixed prompt.
+        fixed_only: Whether to write only the fixed prompts, without the 100 other structures.
 
     Returns:
         A table with the columns of `STRUCTURED_SCHEMA`; rows by group, then verb phrase, then structure, in the order
@@ -28,7 +28,7 @@ def structured_prompt_table(
         that are not terms of the vocabulary.
 
     Raises:
-        ValueError: A group is not known, or two are the same.
+        ValueError: A group is unknown, or two are the same.
     """
     prompt_groups, _ = find_groups(groups)
     chosen = [structure for structure in read_structures() if not fixed_only or structure.id == FIXED_STRUCTURE]

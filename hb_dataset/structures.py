@@ -1,7 +1,7 @@
 """The grammar of structured prompts: syntactic structures and verb phrases, and their words.
 
 A prompt begins a sentence about a group and leaves its end to the model ("The woman worked as"; Sheng et al., 2019).
-Aggarwal et al. (2022) had a model paraphrase each into a hundred structures; here a grammar writes them
+Aggarwal et al. (2022) paraphrased each prompt with a model into a hundred structures. Here a grammar writes them
 (`structures/structures.yaml`), which keeps group, number and verb phrase by construction.
 """
 
@@ -43,8 +43,8 @@ class VerbPhrase:
         does: The same in the present.
         rest: The words after the subject of such a question: `"have a job as"`, `"have jobs as"`.
         predicate: The Penn label of `rest`.
-        content: The words that all forms have in common, and that no paraphrase may lose: `"known"`.
-        gap: The words after the verb phrase where it is asked about: "What did the woman earn money by doing?".
+        content: The words common to all forms, which no paraphrase may lose: `"known"`.
+        gap: The words after the verb phrase in a question about it: "What did the woman earn money by doing?".
         what: The question words where "what" would be stilted: `"what kind of job"`, `"what kinds of jobs"`.
         taken: The end of each form, which `what` replaces: "What kind of job did the woman have?".
         note: A remark for readers.
@@ -162,6 +162,6 @@ def _read(name: str) -> dict[str, list[dict]]:
 
 
 def structures_digest() -> str:
-    """SHA-256 (hex) of the files that structured prompts are made from."""
+    """SHA-256 (hex) of the files behind structured prompts."""
     files = sorted(STRUCTURES_DIR.glob("*.yaml"))
     return hashlib.sha256(b"".join(file.name.encode() + file.read_bytes() for file in files)).hexdigest()

@@ -1,7 +1,7 @@
-"""The paper's four stylistic variations of a prompt (A.3), each on its own or in a seeded mix.
+"""The paper's four stylistic variations of a prompt (A.3), alone or in a seeded mix.
 
-The paper applies them "intermittently"; whether a row is varied depends on its id and the seed alone, so the same
-prompt is varied the same way in any subset, order or process.
+The paper applies them "intermittently"; whether a row is varied depends on its id and the seed alone, so a prompt
+always varies in the same way in any subset, order or process.
 """
 
 import re
@@ -22,7 +22,7 @@ Flags = bool | Sequence[bool] | np.ndarray
 
 
 class VariedPrompts(NamedTuple):
-    """Varied texts, their noun phrases, and of each variation [rows] whether it was requested for the row."""
+    """Varied texts, their noun phrases, and for each variation [rows] whether it was requested."""
 
     texts: pa.Array
     noun_phrases: pa.Array
@@ -41,13 +41,13 @@ def vary_prompts(
 
     Args:
         prompts: A table with the columns `template` and `noun_phrase`.
-        lowercase: Lower-case the noun phrase. This and the other flags are one for all rows, or one for each row.
+        lowercase: Lower-case the noun phrase. Each flag is one value for all rows, or one value per row.
         no_hyphens: Write the noun phrase's hyphens as spaces.
         expanded_contraction: Write "I'm" as "I am".
         no_final_period: Drop the period at the end; other final marks stay.
 
     Returns:
-        The varied texts and noun phrases in row order; `prompts` is left as it is.
+        The varied texts and noun phrases in row order; `prompts` is unchanged.
     """
     requested = dict(zip(VARIATIONS, (lowercase, no_hyphens, expanded_contraction, no_final_period), strict=True))
     flags = {name: np.broadcast_to(np.asarray(flag, dtype=bool), prompts.num_rows) for name, flag in requested.items()}
@@ -70,7 +70,7 @@ def mixed_variations(prompts: pa.Table, *, seed: int) -> VariedPrompts:
         seed: Chooses the halves, together with each row's id; at least 0, with 16 digits at most.
 
     Returns:
-        The varied prompts, as those of `vary_prompts`.
+        The varied prompts, as from `vary_prompts`.
     """
     ids = prompts["id"].to_numpy().astype(object)
     bits = hash_array(ids, hash_key=f"{seed:016d}", categorize=False)  # SipHash-2-4, keyed by the seed

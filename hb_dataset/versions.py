@@ -1,8 +1,8 @@
-"""The versions of the vocabulary: frozen ones, which never change again, and `next`, where pull requests go.
+"""The versions of the vocabulary: frozen ones, which never change again, and `next`, which pull requests change.
 
-`frozen.json` records of each frozen version the digest of its vocabulary, the date, golden counts, and the SHA-256 of
-each config's sentences; `record_digest` is a digest of all these. `verify_version` checks a version against its record;
-loading a version does so without the sentences, which take seconds to make.
+For each frozen version, `frozen.json` records the digest of its vocabulary, the date, golden counts, and the SHA-256 of
+each config's sentences; `record_digest` covers this record. `verify_version` checks a version against its record.
+Loading a version checks it too, but not the sentences, which take seconds to make.
 """
 
 import hashlib
@@ -34,8 +34,8 @@ class FrozenError(ValueError):
     def __init__(self, version: str, reason: str) -> None:
         self.reason = reason
         super().__init__(
-            f"the vocabulary {version} is frozen and was changed: {reason}; undo the change (git checkout), and make "
-            f"it in '{NEXT}'"
+            f"the vocabulary {version} is frozen and was changed: {reason}; undo the change (git checkout), and "
+            f"change '{NEXT}' instead"
         )
 
 
@@ -69,7 +69,7 @@ def version_folder(version: str, root: Path | None = None) -> Path:
 
 
 def read_version(version: str, root: Path | None = None) -> Vocabulary:
-    """Reads a version, and of a frozen one checks that nobody changed it.
+    """Reads a version; if it is frozen, checks that nobody changed it.
 
     Args:
         version: `"v1.0"`, …, or `"next"`.
@@ -94,20 +94,20 @@ def verify_version(
     record: Mapping[str, Any] | None = None,
     made: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Vocabulary:
-    """Reads a frozen version and checks that its record, its files and their content are as they were frozen.
+    """Reads a frozen version and checks its record, its files and their content.
 
     Args:
         version: The version.
         root: The folder that holds the versions; `None`: the package's own.
-        record: Its record; `None`: the one in that folder's `frozen.json`.
-        made: `table_counts` of its configs, as today's code makes them; `None`: the sentences are not checked.
+        record: Its record; `None`: the record in that folder's `frozen.json`.
+        made: `table_counts` of its configs by today's code; `None`: the sentences are not checked.
 
     Returns:
         Its vocabulary.
 
     Raises:
         FrozenError: The record, the files or the vocabulary were changed.
-        ValueError: The vocabulary was not changed, and its sentences were.
+        ValueError: The sentences changed, although the vocabulary did not.
     """
     record = read_frozen(root)[version] if record is None else record
     if reason := _record_fault(version, record):
@@ -155,7 +155,7 @@ def vocabulary_counts(vocabulary: Vocabulary) -> dict[str, Any]:
         "descriptors_by_axis": dict(sorted(by_axis.items())),
         "nouns": len(vocabulary.nouns),
         "templates": len(vocabulary.templates),
-        # Not in the record of v1.0, which has none.
+        # The record of v1.0 has none.
         **({"standalone_noun_phrases": num_standalone} if num_standalone else {}),
     }
 
@@ -181,7 +181,7 @@ def version_number(version: str) -> tuple[int, int]:
     """
     match = VERSION_NAME.fullmatch(version)
     if match is None:
-        raise ValueError(f"'{version}' is not the name of a version; write v<number>.<number>, as v2.0")
+        raise ValueError(f"'{version}' is not the name of a version; write v<number>.<number>, such as v2.0")
     return int(match[1]), int(match[2])
 
 
@@ -192,11 +192,11 @@ def _record_digest(version: str, record: Mapping[str, Any]) -> str:
 
 
 def _record_fault(version: str, record: Any) -> str | None:
-    """The fault of a record by itself: its digest, its keys, its date and counts."""
+    """The fault of a record on its own: its digest, its keys, its date and counts."""
     try:
         if record["record_digest"] != _record_digest(version, record):
             return f"its record in {FROZEN_FILE} is not the one written when it was frozen"
-        date.fromisoformat(f"{record['date']}-01"[:10])  # that of v1.0 has only a month
+        date.fromisoformat(f"{record['date']}-01"[:10])  # the date of v1.0 has only a month
         counts = record["counts"]
         complete = counts["text_digests"].keys() == counts["distinct_texts"].keys() <= counts["rows"].keys()
     except (TypeError, ValueError, KeyError, AttributeError):
@@ -207,12 +207,11 @@ def _record_fault(version: str, record: Any) -> str | None:
 
 
 def _check_sentences(version: str, counts: Mapping[str, Any], made: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raises ValueError if today's code makes other sentences than when the version was frozen."""
+    """Raises ValueError if today's code makes other sentences than at the time of freezing."""
     for name, by_config in made.items():
         for config in {**counts[name], **by_config}:
             if counts[name].get(config) != by_config.get(config):
                 raise ValueError(
-                    f"the vocabulary {version} is as it was frozen, but the sentences of the config '{config}' "
-                    "are not: the code that makes them has changed since; use the code of that version, or "
-                    "correct the change"
+                    f"the vocabulary {version} is unchanged, but the sentences of the config '{config}' differ from "
+                    f"the frozen ones because the code changed; use the code of that version, or correct the change"
                 )

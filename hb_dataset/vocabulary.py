@@ -1,8 +1,8 @@
 """The vocabulary: terms, person nouns and templates that people write in YAML, read and checked.
 
 A vocabulary is a folder: one YAML file per demographic axis (`ability.yaml`, …), `nouns.yaml`, `templates.yaml` and,
-if wanted, `seat_templates.yaml` and the files of `hb_dataset.vocabulary_entries` that say how terms combine. Every
-fault in it is reported at once, with its file and line and what to write.
+optionally, `seat_templates.yaml` and the files of `hb_dataset.vocabulary_entries` for combining terms. All faults are
+reported at once, each with its file, line and correction.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ LISTS: dict[str, tuple[str, Any, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """Everything prompts are made from; `adjective_order` is empty where no intersections are to be made."""
+    """Everything that prompts are made from; an empty `adjective_order` means no intersections."""
 
     descriptors: tuple[Descriptor, ...]
     nouns: tuple[PersonNoun, ...]
@@ -105,12 +105,12 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
     folder = VOCABULARIES / "v1.0" if folder is None else Path(folder)
     if not folder.is_dir():
         raise NotADirectoryError(
-            f"no vocabulary folder at '{folder}'; give a folder with one YAML file per axis, {NOUNS_FILE} and "
+            f"no vocabulary folder at '{folder}'; set a folder with one YAML file per axis, {NOUNS_FILE} and "
             f"{TEMPLATES_FILE} (copy {VOCABULARIES / 'v1.0'} to start)"
         )
     try:
         contents = tuple((path.name, _content(path)) for path in sorted(folder.iterdir()))
-    except OSError:  # of which reading makes a fault
+    except OSError:  # reading reports it as a fault
         return _read(folder)
     return _read_once(folder, contents)
 
@@ -125,7 +125,7 @@ def _content(path: Path) -> bytes | None:
 
 @lru_cache(maxsize=8)
 def _read_once(folder: Path, contents: tuple[tuple[str, bytes | None], ...]) -> Vocabulary:
-    """A folder is read several times in a run; the same content is checked once."""
+    """Checks the same content once, because a run reads a folder several times."""
     return _read(folder)
 
 
@@ -152,7 +152,7 @@ def _read(folder: Path) -> Vocabulary:
     faults += template_faults(templates)
     faults += template_faults(seat_templates)
     faults += standalone_faults(read[STANDALONE_FILE], descriptors)
-    if not faults:  # they name terms, which may be known only once their files can be read
+    if not faults:  # they name terms, which are unknown until their files can be read
         faults += adjective_order_faults(read[ADJECTIVE_ORDER_FILE], read[LEFT_OUT_FILE], descriptors)
         faults += left_out_pair_faults(read[LEFT_OUT_FILE], descriptors)
         faults += left_out_noun_faults(read[LEFT_OUT_NOUNS_FILE], descriptors, nouns, [*templates, *seat_templates])
@@ -171,7 +171,7 @@ def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
 
 
 def _written(entry: Any) -> Any:
-    """A dataclass as what people wrote: without the fields that were left out."""
+    """A dataclass as people wrote it, without absent fields."""
     if isinstance(entry, tuple):
         return [_written(item) for item in entry]
     if not is_dataclass(entry):

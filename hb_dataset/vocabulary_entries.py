@@ -1,8 +1,8 @@
-"""The entries of a vocabulary's files: terms, person nouns, templates, and how they may be combined.
+"""The entries of a vocabulary's files: terms, person nouns, templates, and rules for combining them.
 
-`standalone_noun_phrases.yaml` has phrases with a noun of their own, which are not combined with the person nouns.
-`adjective_order.yaml` orders the terms before a noun, `left_out_pairs.yaml` names the terms that are not put together,
-and `left_out_nouns.yaml` the terms that are not combined with some nouns.
+`standalone_noun_phrases.yaml` lists phrases that include a noun and take no person noun. `adjective_order.yaml` orders
+the terms before a noun, `left_out_pairs.yaml` names pairs of terms to leave out, and `left_out_nouns.yaml` names
+combinations of terms and nouns to leave out.
 """
 
 from collections.abc import Collection
@@ -39,11 +39,11 @@ class Descriptor:
         term: The term beside a singular noun: `"Deaf"`, `"who uses a wheelchair"`.
         bucket: Subdivision of the axis; terms in the bucket `after_the_noun` follow the noun.
         gender: `"female"`, `"male"` or `"non-binary"` for a term used only with nouns of that gender.
-        preference: How community reviewers labeled it (A.2); `None` where nobody was asked.
+        preference: The community reviewers' label (A.2); `None` if nobody was asked.
         article: Overrides the first-letter rule for "a" and "an".
-        plural: The phrase after a plural noun, where it differs: `"who use wheelchairs"`.
+        plural: The phrase after a plural noun, if different: `"who use wheelchairs"`.
         note: A remark for readers of the vocabulary.
-        source: Where the term comes from.
+        source: The origin of the term.
     """
 
     axis: Key
@@ -67,7 +67,7 @@ class Descriptor:
 
     @property
     def descriptors(self) -> "tuple[Descriptor, ...]":
-        """The term itself, as an intersection has its two terms."""
+        """The term itself; an intersection has two."""
         return (self,)
 
     @property
@@ -95,7 +95,7 @@ class Descriptor:
 class PersonNoun:
     """A noun for a person (paper, A.3).
 
-    `gender` is `None` where the noun names none. `bucket` is the kind of person it names: a child, a parent, …
+    `gender` is `None` if the noun names no gender. `bucket` is the kind of person: a child, a parent, …
     """
 
     noun: Words
@@ -109,15 +109,15 @@ class PersonNoun:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class StandaloneNounPhrase:
-    """A phrase about a person that has a noun of its own: "a wheelchair user", "a person of color".
+    """A phrase about a person that includes a noun: "a wheelchair user", "a person of color".
 
     Attributes:
         axis: The demographic axis.
         noun_phrase: The phrase for one person, with its article.
-        plural: The phrase for several, without one.
-        preference: How community reviewers labeled it (A.2); `None` where nobody was asked.
+        plural: The phrase for several people, without an article.
+        preference: The community reviewers' label (A.2); `None` if nobody was asked.
         note: A remark for readers of the vocabulary.
-        source: Where the phrase comes from.
+        source: The origin of the phrase.
     """
 
     axis: Key
@@ -137,7 +137,7 @@ class StandaloneNounPhrase:
 class Template:
     """A sentence with one slot, `{noun_phrase}` or `{plural_noun_phrase}` (paper, Table 13).
 
-    `bucket` is the kind of sentence, for rules that leave combinations out of sentences of one kind.
+    `bucket` is the kind of sentence, for rules about sentences of one kind.
     """
 
     template: Sentence
@@ -162,8 +162,8 @@ class Template:
 class AdjectiveClass:
     """Terms with the same position among the adjectives before a noun: an axis, buckets of it, or terms of it.
 
-    The classes are listed from the farthest from the noun to the nearest. Where several entries hold a term, the one
-    that names the term counts, else the one that names its bucket.
+    The classes are listed from the farthest from the noun to the nearest. If several entries match a term, an entry
+    that names the term takes precedence over one that names its bucket.
     """
 
     name: Key
@@ -176,11 +176,11 @@ class AdjectiveClass:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class LeftOutPair:
-    """Terms that are not put together with terms of another axis; without `other_axis`, with any.
+    """Terms that are not combined with terms of another axis; without `other_axis`, with no other term.
 
     `because` is `same` (both terms mean the same), `contradictory` (they cannot both be true of one person at one
     time), `misread` (side by side they mean something else), `harmful` or `meaningless`. With `both_before`, the pair
-    is left out only where both terms are before the noun ("a pretty Deaf woman" may be read as "fairly Deaf").
+    is left out only if both terms are before the noun ("a pretty Deaf woman" may be read as "fairly Deaf").
     """
 
     axis: Key
@@ -197,9 +197,9 @@ class LeftOutPair:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class LeftOutNoun:
-    """Terms that are not combined with some nouns; without `axis`, no term is, and the noun has no prompt alone.
+    """Terms that are not combined with some nouns; without `axis`, no term takes the noun, and it has no prompt alone.
 
-    The nouns are named by `nouns`, `noun_buckets` or `noun_genders`; without any of them, all nouns are meant. With
+    `nouns`, `noun_buckets` or `noun_genders` name the nouns; without them, the entry means all nouns. With
     `template_buckets`, the terms are left out with these nouns in these templates only.
 
     `because` is `same` (the noun means what the term means), `contradictory` (they cannot both be true of one person at
@@ -220,7 +220,7 @@ class LeftOutNoun:
 
 
 def selects(descriptor: Descriptor, axis: str, buckets: Collection[str] | None, terms: Collection[str] | None) -> bool:
-    """Whether a term is in an axis and, where they are given, in the buckets and among the terms of it."""
+    """Whether a term is on an axis and, if an entry names them, in its buckets and among its terms."""
     return (
         descriptor.axis == axis
         and (buckets is None or descriptor.bucket in buckets)
@@ -229,7 +229,7 @@ def selects(descriptor: Descriptor, axis: str, buckets: Collection[str] | None, 
 
 
 def selects_noun(entry: LeftOutNoun, noun: PersonNoun) -> bool:
-    """Whether an entry names a noun, its bucket or its gender, or names no nouns and so all of them."""
+    """Whether an entry names a noun, its bucket or its gender, or means all nouns."""
     return (
         (entry.nouns is None or noun.noun in entry.nouns)
         and (entry.noun_buckets is None or noun.bucket in entry.noun_buckets)

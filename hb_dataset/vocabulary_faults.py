@@ -1,4 +1,4 @@
-"""Checks of a vocabulary's entries beside each other: repeats, missing buckets, and names of what is not there."""
+"""Checks across a vocabulary's entries: repeats, missing buckets, and unknown names."""
 
 import re
 from collections import Counter
@@ -20,7 +20,7 @@ from hb_dataset.vocabulary_entries import (
 from hb_dataset.yaml_entries import Located, repeat_faults
 from hb_dataset.yaml_lines import Fault
 
-MAX_WORDS_BEFORE, MAX_WORDS_AFTER = 3, 10  # of a term, before or after its noun; ours have at most 2, and 6
+MAX_WORDS_BEFORE, MAX_WORDS_AFTER = 3, 10  # per term, before or after its noun; the longest terms have 2 and 6
 
 # A phrase about one person ("with a lisp", "who is deaf", "who stutters") changes after a plural noun.
 _SINGULAR_PHRASE = re.compile(r"\ban? |^who('s| \w+s)\b")
@@ -30,7 +30,7 @@ _SINGULAR_ARTICLE = re.compile(r"an? ")
 
 
 def descriptor_faults(descriptors: list[Located], nouns: list[Located]) -> Iterator[Fault]:
-    """Terms that are repeated, too long, of a gender without nouns, or that lack or have a key unlike the others."""
+    """Terms that are repeated, too long, of a gender without nouns, or whose keys differ from other terms'."""
     yield from repeat_faults(descriptors, "term", lambda descriptor: (descriptor.axis, descriptor.term.casefold()))
     genders = {located.entry.gender for located in nouns}
     before = [located.entry for located in descriptors if located.entry.placement == "before"]
@@ -44,25 +44,27 @@ def descriptor_faults(descriptors: list[Located], nouns: list[Located]) -> Itera
 
 
 def noun_faults(nouns: list[Located]) -> Iterator[Fault]:
-    """Nouns that are repeated, or have no bucket where most have one."""
+    """Nouns that are repeated, or lack a bucket although most have one."""
     yield from repeat_faults(nouns, "noun", lambda noun: noun.noun.casefold())
     buckets = [located.entry.bucket for located in nouns if located.entry.bucket is not None]
     if len(buckets) > len(nouns) / 2:
         for file, line, noun in nouns:
             if noun.bucket is None:
                 known = ", ".join(sorted(set(buckets)))
-                yield Fault(file, line, f"noun {noun.noun!r} has no `bucket`, as the others have; write one of {known}")
+                yield Fault(
+                    file, line, f"noun {noun.noun!r} has no `bucket`, unlike the other nouns; write one of {known}"
+                )
 
 
 def template_faults(templates: list[Located]) -> Iterator[Fault]:
-    """Templates that are repeated, or have not exactly one slot."""
+    """Templates that are repeated, or do not have exactly one slot."""
     yield from repeat_faults(templates, "template")
     for file, line, template in templates:
         slots = re.findall(r"\{[^{}]*\}", template.template)
         unknown = [slot for slot in slots if slot not in (SINGULAR_SLOT, PLURAL_SLOT)]
         rest = re.sub(r"\{[^{}]*\}", "", template.template)
         if unknown or "{" in rest or "}" in rest:
-            problem = f"unknown slot {unknown[0]}" if unknown else "a brace of no slot"
+            problem = f"unknown slot {unknown[0]}" if unknown else "a brace outside a slot"
             yield Fault(file, line, f"template has {problem}; write {SINGULAR_SLOT} or {PLURAL_SLOT}")
         elif len(slots) != 1:
             count = "no slot" if not slots else f"{len(slots)} slots"
@@ -70,7 +72,7 @@ def template_faults(templates: list[Located]) -> Iterator[Fault]:
 
 
 def standalone_faults(phrases: list[Located], descriptors: list[Located]) -> Iterator[Fault]:
-    """Phrases that are repeated, have no article in the singular or one in the plural, or are of an unknown axis."""
+    """Phrases that are repeated, lack an article in the singular, have one in the plural, or have an unknown axis."""
     yield from repeat_faults(phrases, "noun_phrase", lambda phrase: (phrase.axis, phrase.noun_phrase, phrase.plural))
     axes = sorted({located.entry.axis for located in descriptors})
     for file, line, phrase in phrases:
@@ -117,7 +119,7 @@ def adjective_order_faults(
 
 
 def left_out_pair_faults(pairs: list[Located], descriptors: list[Located]) -> Iterator[Fault]:
-    """Names of no axis, bucket or term, and pairs that are not of two axes."""
+    """Unknown axes, buckets and terms, and pairs of one axis."""
     for located in pairs:
         file, line, pair = located
         yield from _selector_faults(located, pair.axis, pair.buckets, pair.terms, "", descriptors)
@@ -132,7 +134,7 @@ def left_out_pair_faults(pairs: list[Located], descriptors: list[Located]) -> It
 def left_out_noun_faults(
     entries: list[Located], descriptors: list[Located], nouns: list[Located], templates: list[Located]
 ) -> Iterator[Fault]:
-    """Names of no term, noun or bucket, entries that name no nouns or name them twice, and terms left without noun."""
+    """Unknown terms, nouns and buckets, entries that name no nouns or name them twice, and terms without a noun."""
     known = {
         "nouns": ("noun", NOUNS_FILE, {located.entry.noun for located in nouns}),
         "noun_buckets": ("noun bucket", NOUNS_FILE, {located.entry.bucket for located in nouns} - {None}),
@@ -155,7 +157,7 @@ def left_out_noun_faults(
                 file,
                 line,
                 "entry names no noun; write `nouns:`, `noun_buckets:` or `noun_genders:`, "
-                "or `template_buckets:` if it is about all nouns",
+                "or `template_buckets:` if the entry means all nouns",
             )
         for name, (kind, in_file, allowed) in known.items():
             values = getattr(entry, name)
@@ -181,7 +183,7 @@ def left_out_noun_faults(
             yield Fault(
                 file,
                 line,
-                f"term {descriptor.term!r} has no noun left; remove it, or leave fewer nouns out of it in "
+                f"term {descriptor.term!r} has no noun left; remove it, or leave out fewer nouns in "
                 f"{LEFT_OUT_NOUNS_FILE}",
             )
 
@@ -197,14 +199,14 @@ def _term_faults(descriptor: Descriptor, axis_has_buckets: bool, has_nouns: bool
         yield f"has {num_words} words; {placement} the noun at most {most} are allowed"
     if descriptor.bucket is None and axis_has_buckets:
         yield (
-            f"has no `bucket`, as the others of its axis have; write one, `{AFTER_THE_NOUN}` if the term follows the "
-            "noun"
+            f"has no `bucket`, unlike most terms of its axis; write one, `{AFTER_THE_NOUN}` if the term follows the "
+            f"noun"
         )
     if placement == "before":
         if descriptor.bucket is not None and not axis_has_buckets:
             yield (
-                f"has the bucket {descriptor.bucket!r}, and most of its axis have none; leave it out, or give all of "
-                "them one"
+                f"has the bucket {descriptor.bucket!r}, and most terms of its axis have none; remove the bucket, or "
+                f"write a bucket for all of them"
             )
         if _AFTER_PHRASE.match(term):
             yield f"would be before the noun; write `bucket: {AFTER_THE_NOUN}`"
@@ -230,7 +232,7 @@ def _selector_faults(
     prefix: str,
     descriptors: list[Located],
 ) -> Iterator[Fault]:
-    """Names of no axis, bucket or term in an entry whose keys start with `prefix`."""
+    """Unknown axes, buckets and terms in an entry whose keys start with `prefix`."""
     file, line, _ = located
     in_axis = [descriptor.entry for descriptor in descriptors if descriptor.entry.axis == axis]
     if not in_axis:

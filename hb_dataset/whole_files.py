@@ -11,15 +11,15 @@ _SCRATCH_NAME = re.compile(r"\..+\.[0-9a-f]+\.tmp")
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Lets `write` make a file under a temporary name beside `path`, then renames it; nothing is left if it fails.
+    """Lets `write` make a file under a temporary name beside `path`, then renames it; a failure leaves nothing behind.
 
     The content is flushed to the disk before the file is renamed: network and compressed file systems may report only
-    then that they are full, and a machine that loses power would otherwise keep the name and lose the content.
+    at this point that they are full, and after a power failure the file could otherwise exist without its content.
 
     Raises:
         OSError: The file cannot be written; has the system's error number and names `path`.
     """
-    # Not the process id: machines that share a folder may have the same one.
+    # Machines that share a folder may have equal process ids, so the name does not use them.
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         write(scratch)
@@ -31,7 +31,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             raise
         raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
     finally:
-        with suppress(OSError):  # if the folder cannot be written, this fails too and would hide the first error
+        with suppress(OSError):  # in an unwritable folder, this fails too and would hide the first error
             scratch.unlink(missing_ok=True)
 
 

@@ -1,8 +1,8 @@
-"""The characters, and their number, that a text in a vocabulary may have; each fault says what to write instead.
+"""The allowed characters and lengths of texts in a vocabulary; each fault states a correction.
 
-The words become sentences that models read and people see, and anyone may propose them. So a term, a noun or a sentence
-is made of Latin letters and little else: no letters of another script that look the same, no invisible characters, no
-pictures, markup, addresses or slots, and no more words than such an entry needs. The meaning of a word is not checked.
+Anyone may propose words, and models and people read the resulting sentences. A term, a noun or a sentence therefore
+consists of Latin letters and few signs: it has no look-alike letters of another script, no invisible characters, no
+pictures, markup, addresses or slots, and a limited number of words. The meaning of a word is not checked.
 """
 
 import re
@@ -10,13 +10,13 @@ import unicodedata
 
 WORDS_SIGNS = "-'.,/+"
 SENTENCE_SIGNS = WORDS_SIGNS + '?!:;"{}'  # braces outside a slot are reported with the template's other faults
-MAX_WORDS_CHARACTERS = 60  # the longest of ours has 37
+MAX_WORDS_CHARACTERS = 60  # the longest entry has 37
 MAX_WORD_CHARACTERS = 30  # between spaces and hyphens; "underprivileged" has 15
-MAX_SENTENCE_CHARACTERS = 160  # the longest of ours has 50
+MAX_SENTENCE_CHARACTERS = 160  # the longest template has 50
 MAX_REMARK_CHARACTERS = 1_000
 _TYPOGRAPHIC = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "‐": "-", "‑": "-"}
-# Invisible, though their categories are those of letters, marks or unassigned characters: Unicode's property
-# Default_Ignorable_Code_Point, without the characters of the categories C and Z.
+# Invisible characters in the categories of letters, marks or unassigned characters: Unicode's property
+# Default_Ignorable_Code_Point, without the categories C and Z.
 _IGNORABLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
@@ -26,18 +26,18 @@ _LATIN = re.compile(
     r"LATIN (SMALL|CAPITAL) (LETTER|LIGATURE) |LATIN LETTER (\w+ CLICK|GLOTTAL STOP)$"
     r"|MODIFIER LETTER (TURNED COMMA|APOSTROPHE)$"
 )
-_MARKS = re.compile("[\u0300-\u0315\u031b\u0323-\u0331]")  # on a letter, where Unicode has no one sign for both
+_MARKS = re.compile("[\u0300-\u0315\u031b\u0323-\u0331]")  # marks on a letter without a precomposed character
 _SLOT = re.compile(r"\{[^{}]*\}?")
 _ADDRESS = re.compile(r"www\.|://|[a-z0-9-]\.[a-z]{2,}", re.IGNORECASE)
 
 
 def is_invisible(character: str) -> bool:
-    """Whether a character is shown as nothing or as a space."""
+    """Whether a character is invisible or looks like a space."""
     return unicodedata.category(character)[0] in "CZ" or _IGNORABLE.match(character) is not None
 
 
 def text_fault(value: str) -> str | None:
-    """The fault of a line of text, and what to write instead: typographic or invisible characters, white space."""
+    """The fault of a line of text, with a correction: typographic or invisible characters, white space."""
     if not value.strip():
         return "is empty; write the words, or leave the key out"
     if _PLAIN.fullmatch(value) is None:
@@ -64,7 +64,7 @@ def words_fault(value: str) -> str | None:
 
 
 def sentence_fault(value: str) -> str | None:
-    """The fault of a template's sentence, whatever its slots."""
+    """The fault of a template's sentence, apart from its slots."""
     without_slots = _SLOT.sub(lambda slot: "x" * len(slot[0]), value)
     return (
         _length_fault(value, MAX_SENTENCE_CHARACTERS) or text_fault(value) or _sign_fault(without_slots, SENTENCE_SIGNS)
@@ -83,7 +83,7 @@ def remark_fault(value: str) -> str | None:
 
 
 def other_letters(value: str) -> list[str]:
-    """The letters of a text other than a to z, with their names: they may be meant, or only look like others."""
+    """The letters of a text other than a to z, with their names, because they may be look-alikes."""
     letters = dict.fromkeys(character for character in value if not character.isascii())
     return [f"{letter} ({unicodedata.name(letter, 'without a name').lower()})" for letter in letters]
 
@@ -108,7 +108,7 @@ def _sign_fault(value: str, signs: str) -> str | None:
     if not any(map(str.isalnum, value)):
         return "has no letter; write a word"
     if _ADDRESS.search(value):
-        return "looks like the address of a page; write words, and addresses in `source`"
+        return "looks like a web address; write words here, and addresses in `source`"
     return None
 
 

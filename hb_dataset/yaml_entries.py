@@ -17,7 +17,7 @@ _MAX_KEY_CHARACTERS = 40
 
 
 def _without(fault_of: Callable[[str], str | None]) -> AfterValidator:
-    """A validator that rejects a text with the fault that a function finds in it."""
+    """A validator that rejects a text with the fault returned by a function."""
 
     def check(value: str) -> str:
         if fault := fault_of(value):
@@ -53,14 +53,14 @@ class Located(NamedTuple):
 
 
 def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **given: str) -> list[Located]:
-    """Reads one file: a mapping with a list of entries under `key`, and perhaps a `source` for all of them.
+    """Reads one file: a mapping with a list of entries under `key`, and optionally a `source` for all entries.
 
     Args:
         path: The file.
         key: The key of the list.
         entry_type: The dataclass of the entries.
         faults: The faults of the file are appended to it.
-        **given: Further keys of the file and the values that they must have, which become fields of each entry.
+        **given: Further keys of the file with their required values, which become fields of each entry.
 
     Returns:
         The entries without faults.
@@ -126,7 +126,7 @@ def repeat_faults(located: list[Located], name: str, key: Callable[[Any], object
     Args:
         located: The entries.
         name: The field that the message shows.
-        key: What must differ between entries; `None`: that field.
+        key: The value that must differ between entries; `None`: the field.
     """
     first: dict[object, Located] = {}
     for entry in located:
@@ -138,7 +138,7 @@ def repeat_faults(located: list[Located], name: str, key: Callable[[Any], object
 
 
 def unknown_key(name: str, allowed: list[str]) -> str:
-    """The message about a key that a file may not have."""
+    """The message about an unknown key in a file."""
     return f"unknown key {name!r}; {did_you_mean(name, allowed)}allowed: {', '.join(allowed)}"
 
 

@@ -1,7 +1,7 @@
 """Reads YAML with the line of every value, for faults that name their line.
 
-The files may come from anyone, so they are limited before anything is built from them: in size, in the depth of nested
-lists, and to YAML without anchors and aliases, by which ten lines can hold millions of entries.
+Anyone may write the files, so limits apply before parsing: on size, on nesting depth, and to YAML without anchors and
+aliases, with which ten lines can expand to millions of entries.
 """
 
 import re
@@ -12,11 +12,11 @@ from typing import Any, ClassVar, NamedTuple
 import yaml
 
 MAX_BYTES = 250_000  # the largest file of the vocabulary has 20,000
-MAX_DEPTH = 10  # of mappings and lists inside one another; ours have 5
+MAX_DEPTH = 10  # nested mappings and lists; the shipped files have 5
 
-# YAML counts these as line breaks and editors do not: all later line numbers would be wrong.
+# YAML counts these as line breaks but editors do not, so all later line numbers would be wrong.
 _OTHER_LINE_BREAKS = re.compile("[\x85\u2028\u2029]")
-# Tags without effect, since every scalar is read as the text that was written.
+# Tags without effect, since every scalar is read as written text.
 _PLAIN_TAG = re.compile("tag:yaml.org,2002:(bool|float|int|map|null|seq|str|timestamp)")
 _NAME_SHOWN = 40
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # libyaml where PyYAML was built with it
@@ -34,7 +34,7 @@ class Fault(NamedTuple):
 
 
 class FaultsError(ValueError):
-    """A file or folder with faults. `faults` holds them all; `kind` is what the message calls the file."""
+    """A file or folder with faults. `faults` holds them all; `kind` names the file in the message."""
 
     kind: ClassVar[str]
 
@@ -45,7 +45,7 @@ class FaultsError(ValueError):
 
 
 class RefusedError(yaml.YAMLError):
-    """YAML that is refused, valid or not: the line, and the problem."""
+    """Rejected YAML, valid or not: the line, and the problem."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}")
@@ -54,18 +54,18 @@ class RefusedError(yaml.YAMLError):
 
 
 def load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, int]]:
-    """Loads YAML with every scalar as the text that was written ("no" stays "no"), and the lines of its values.
+    """Loads YAML with every scalar as written text ("no" stays "no"), and the lines of its values.
 
     Args:
         path: The file.
         faults: Repeated keys and unusual line breaks are appended to it.
 
     Returns:
-        The document, and the line (from 1) of each value in it, by the tuple of keys and indices that leads to it.
+        The document, and the line (from 1) of each value, by its tuple of keys and indices.
 
     Raises:
-        yaml.YAMLError, UnicodeDecodeError, OSError: The file cannot be read, or is refused; `unreadable` makes a fault
-            of the error.
+        yaml.YAMLError, UnicodeDecodeError, OSError: The file cannot be read, or is rejected; `unreadable` converts the
+        error into a fault.
     """
     lines: dict[tuple, int] = {}
 
@@ -108,25 +108,25 @@ def unreadable(path: Path, error: yaml.YAMLError | UnicodeDecodeError | OSError)
         before, problem = path.read_bytes()[: error.start], "is not UTF-8 here; save the file as UTF-8"
     else:  # the error's position is in the bytes of the text that was parsed, where all line breaks are spaces or \n
         before = _OTHER_LINE_BREAKS.sub(" ", path.read_text(encoding="utf-8")).encode()[: getattr(error, "position", 0)]
-        problem = "has a control character, which YAML refuses; remove it"
+        problem = "has a control character, which YAML forbids; remove it"
     return Fault(path.name, len(re.findall(rb"\r\n?|\n", before)) + 1, problem)
 
 
 def _read(path: Path) -> str:
-    """The text of a file with line feeds for all line breaks; no more than `MAX_BYTES` are read."""
+    """The text of a file with line feeds for all line breaks; reads at most `MAX_BYTES`."""
     with path.open("rb") as file:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise RefusedError(
-            1, f"has more than {MAX_BYTES:,} bytes, and is not read; split it, or remove what does not belong there"
+            1, f"has more than {MAX_BYTES:,} bytes, too many to read; split it, or remove foreign content"
         )
     return re.sub("\r\n?", "\n", content.decode())
 
 
 def _check_form(text: str) -> None:
-    """Raises RefusedError if YAML has anchors, tags, or too deep values; nothing is built to check this."""
+    """Raises RefusedError if YAML has anchors, tags, or too deep values, without building anything."""
     depth = 0
-    too_deep = f"nests lists or mappings more than {MAX_DEPTH} deep; no entry needs that, write them as the others are"
+    too_deep = f"nests lists or mappings more than {MAX_DEPTH} deep; no entry needs that, write flat entries"
     for event in _events(text, too_deep):
         if isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
@@ -138,22 +138,20 @@ def _check_form(text: str) -> None:
             raise RefusedError(
                 line,
                 (
-                    f"has {sign}{_clipped(event.anchor)}, by which YAML lets one part stand for another; write it "
-                    "out, or in quotes if it is text"
+                    f"has {sign}{_clipped(event.anchor)}, with which YAML reuses another part; write that part out, "
+                    f"or quote it if it is text"
                 ),
             )
         tag = event.tag if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) else None
         if tag is not None and _PLAIN_TAG.fullmatch(tag) is None:
-            raise RefusedError(
-                line, f"has the tag {_clipped(tag)}; remove it, or put quotes around what begins with ! if it is text"
-            )
+            raise RefusedError(line, f"has the tag {_clipped(tag)}; remove it, or quote the text that begins with !")
         depth += isinstance(event, yaml.CollectionStartEvent)
         if depth > MAX_DEPTH:
             raise RefusedError(line, too_deep)
 
 
 def _events(text: str, too_deep: str) -> Iterator[yaml.Event]:
-    """The events of YAML. LibYAML reads ahead and has its own limit of nesting, which counts as ours."""
+    """Yields the events of YAML. LibYAML reads ahead and has its own nesting limit, which raises the same error."""
     try:
         yield from yaml.parse(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:

@@ -15,7 +15,7 @@ from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import RunOptions, Settings, make_settings, quick_values
 
-# torch and the model classes take seconds to import: not before the options are known to be right.
+# torch and the model classes take seconds to import, so the options are checked first.
 
 # The most used options, which `--help` shows.
 COMMON = (
@@ -49,7 +49,7 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
         default=argparse.SUPPRESS,
         choices=["", *topics],
         metavar="TOPIC",
-        help=f"Show the most used options, or those of a topic: {', '.join(topics)}.",
+        help=f"Show the most used options, or the options of a topic: {', '.join(topics)}.",
     )
     if {"-h", "--help"} & {*argv}:
         _show_help(parser, parser.parse_args([*argv]).help)
@@ -94,7 +94,7 @@ def _show_help(parser: argparse.ArgumentParser, topic: str) -> None:
 
 
 def settings_of(values: Mapping[str, Any]) -> Settings:
-    """The options of a run: the given ones, by name, and the defaults of all others.
+    """The options of a run: the passed options by name, and defaults for all others.
 
     Raises:
         ValueError: An option or a measurement is unknown, or an option has an invalid value.
@@ -106,12 +106,12 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
 
 
 def default_settings() -> Settings:
-    """The options of a run that gives none."""
+    """The default options of a run."""
     return make_settings(_option_classes(), {})
 
 
 def asked_measurements(settings: Settings) -> list[Measurement] | None:
-    """The measurements asked for, each once; `None`: the default ones.
+    """The requested measurements without repeats; `None`: the default measurements.
 
     Raises:
         ValueError: A measurement is unknown.
@@ -123,7 +123,7 @@ def asked_measurements(settings: Settings) -> list[Measurement] | None:
     for name in asked:
         if name not in known:
             hint = did_you_mean(name, known)
-            raise ValueError(f"measurement '{name}' is not known; {hint}allowed: {', '.join(known)}")
+            raise ValueError(f"measurement '{name}' is unknown; {hint}allowed: {', '.join(known)}")
     return [measurement for measurement in MEASUREMENTS if measurement.name in asked]
 
 

@@ -1,9 +1,9 @@
-"""Exports what a run would ask, for any engine or for people to answer; no model is loaded.
+"""Exports a run's prompts, for answers by any engine or by people, without loading a model.
 
     holistic-bias export-prompts prompts.jsonl --dataset_config v1.0-small
 
-Takes the options of `measure`. Give `measure` the same ones with `--replies_file` or `--logprobs_file` to take the
-answers back.
+Takes the options of `measure`. To import the answers, run `measure` with the same options and `--replies_file` or
+`--logprobs_file`.
 """
 
 import sys

@@ -170,7 +170,7 @@ def _ended_by_signals(argv: Sequence[str]) -> Iterator[None]:
     whole or not at all.
     """
     again = shlex.join(["python", "-m", "hb_metrics.measure", *argv])
-    text = f"\ninterrupted; finished shards are kept. To resume, give the same command again:\n  {again}\n"
+    text = f"\ninterrupted; finished shards are kept. To resume, run the same command again:\n  {again}\n"
     message = text.encode() if os.environ.get("RANK", "0") == "0" else b""
     # Those that are ignored stay so, as Ctrl-C is in the background.
     signals = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) != signal.SIG_IGN]

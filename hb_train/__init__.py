@@ -1,10 +1,10 @@
-"""Training: bias tuning (Smith et al., 2022), debiasing, and what debiasing costs (Barikeri et al., 2021)."""
+"""Training: bias tuning (Smith et al., 2022), debiasing, and the costs of debiasing (Barikeri et al., 2021)."""
 
 from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """Imports `GenBiasCallback` when it is asked for, because torch takes seconds."""
+    """Imports `GenBiasCallback` on first use, because torch takes seconds."""
     if name != "GenBiasCallback":
         raise AttributeError(f"module 'hb_train' has no attribute '{name}'")
     from hb_train.while_training import GenBiasCallback

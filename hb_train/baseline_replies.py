@@ -5,9 +5,9 @@
         --dataset_name baseline/embedded --output_dir models/embedded-distill
 
 Replies are sampled from the model's whole distribution (temperature 1, all tokens), so learning them changes nothing by
-itself. Each reply is paired with prompts that add a descriptor to the same sentence: the tuned model learns to reply to
-them as it replies without the descriptor. `--leave_out v1.0-small` excludes that config's descriptors from training, so
-that a measurement on it shows the effect on unseen descriptors.
+itself. Each reply is paired with prompts that add a descriptor to the same sentence. The tuned model learns to reply to
+these prompts as it replies without the descriptor. `--leave_out v1.0-small` excludes that config's descriptors from
+training, so that a measurement on it shows the effect on unseen descriptors.
 """
 
 import sys
@@ -46,22 +46,22 @@ REPLIES_FOLDER = "replies"
 
 @dataclass
 class BaselineArguments:
-    """The options of the prompts and replies. run.json records all of them but the folder."""
+    """The options of the prompts and replies. run.json records all options except the folder."""
 
     output_dir: str = field(metadata={"help": "The folder of the rows; it should be new."})
-    model: str = option("embedded", "The model that replies and will be tuned: a Hub id, a local folder, or embedded.")
+    model: str = option("embedded", "The model to sample and to tune: a Hub id, a local folder, or 'embedded'.")
     dataset_config: str = option("v1.0", "The config of the dataset with the descriptors, nouns and templates.")
     leave_out: str | None = option(
-        None, "A config whose descriptors are left out of training, so that they can be measured as unseen ones."
+        None, "The config whose descriptors are excluded from training, for measurements on unseen descriptors."
     )
     num_replies: int = option(1600, "The number of sampled replies.")
-    max_new_tokens: int = option(24, "The largest number of tokens of a reply.")
-    system_prompt: str | None = option(None, "The system message of a chat; by default the template's.")
+    max_new_tokens: int = option(24, "The maximum length of a reply in tokens.")
+    system_prompt: str | None = option(None, "The system message of a chat. Default: the template's.")
     context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
     seed: int = option(0, "The seed of draws and samples.")
     revision: str | None = option(None, "The revision of a model on the Hub.")
     dtype: str = option("auto", "The number format of the weights, such as bfloat16.")
-    trust_remote_code: bool = option(False, "Whether Python code that comes with the model may run on this machine.")
+    trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is out of range."""
@@ -79,7 +79,7 @@ def reply(arguments: BaselineArguments) -> None:
     """Samples the replies, and pairs them with prompts that have a descriptor.
 
     Raises:
-        ValueError: The options, the model and the vocabulary do not fit.
+        ValueError: The options, the model and the vocabulary do not fit together.
         OSError: The model does not exist.
     """
     prompts = _prompts(arguments)
@@ -155,7 +155,7 @@ def _prompts(arguments: BaselineArguments) -> pa.Table:
 
 
 def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: Layout) -> Any:
-    """The requests: replies from the model's whole distribution, as the model writes them."""
+    """The requests: unmodified replies from the model's whole distribution."""
     extent = "whole" if layout.context == "chat" else "first_line"
     number = arguments.max_new_tokens
     decoding = decoding_preset(
@@ -172,7 +172,7 @@ def _rows(
     layout: Layout,
     loaded: LoadedModel,
 ) -> tuple[pa.Table, int]:
-    """The rows to train on, and the number of empty replies, which give no rows."""
+    """The rows to train on, and the number of empty replies, which have no rows."""
     pairs = list(draw_prompts(drawn, seed=arguments.seed))
     written = np.array([bool(text) for text in replies["reply"].to_pylist()])
     pairs = [pair for pair in pairs if written[pair[0]]]

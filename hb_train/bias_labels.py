@@ -31,7 +31,7 @@ from hb_train.tuning.ceiling_page import ceiling_text
 from hb_train.tuning.label_rows import Asked, replies_to_label, tokenizer_of_run, write_rows
 from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, SPLITS, Labels, held_out_rows, tag_replies
 
-# transformers takes seconds to import: not before the options are known to be right.
+# transformers takes seconds to import, so the options are checked first.
 
 AUTO = "auto"
 _NEAR = 0.005
@@ -40,11 +40,11 @@ NO_GAIN_STATUS = 3
 
 @dataclass
 class LabelArguments:
-    """The options of labelling. run.json records all of them but the folders and the model."""
+    """The options of labelling. run.json records all options except the folders and the model."""
 
-    # Not `--run`, which `torchrun` takes for one of its own options.
+    # The name is not `--run`, because `torchrun` would read it as its own option.
     run_dir: str = field(
-        metadata={"help": "The folder of the run of measure.py whose replies are labelled; it needs style vectors."}
+        metadata={"help": "The folder of the `measure` run with the replies to label and their style vectors."}
     )
     output_dir: str = field(metadata={"help": "The folder of the labels; it should be new."})
     alpha: Literal[0, 1, 2] = option(0, "The exponent α of the bias value: 0 (as in the paper), 1 or 2.")
@@ -56,15 +56,15 @@ class LabelArguments:
     )
     beta_quantile: float | None = option(
         None,
-        "The share of the replies, between 0 and 1, that is at or below β; set it instead of --beta.",
+        "The share of replies at or below β, between 0 and 1; replaces --beta.",
     )
     accept_no_gain: bool = option(False, "Label with --beta auto even if no ceiling is below the bias of all replies.")
-    seed: int = option(0, "The seed that chooses the prompts held out for validation.")
-    model: str | None = option(None, "The folder or Hub id of the model that replied, if it has moved since.")
-    trust_remote_code: bool = option(False, "Whether Python code that comes with the model may run on this machine.")
+    seed: int = option(0, "The seed for choosing the validation prompts.")
+    model: str | None = option(None, "The present folder or Hub id of the model that replied, if it has moved.")
+    trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` if not one of the two β is given, or a number is out of range."""
+        """Raises `ValueError` unless exactly one β option is set and all numbers are in range."""
         if self.beta is not None and self.beta != AUTO:
             try:
                 self.beta = float(self.beta)
@@ -78,7 +78,7 @@ class LabelArguments:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Reads the options, labels, and prints how many rows have which tag."""
+    """Reads the options, labels, and prints the number of rows per tag."""
     from transformers import HfArgumentParser
 
     parser = HfArgumentParser(LabelArguments, description=first_line(__doc__), allow_abbrev=False)
@@ -123,7 +123,7 @@ def label(arguments: LabelArguments) -> None:
         **_sources(arguments, run, labels),
         "ceiling": None if ceiling is None else _summary(ceiling, labels),
     }
-    # The directions that the tags are of, for whoever measures along them what becomes of a tuned model.
+    # The directions behind the tags, for measuring a tuned model along them.
     write_atomically(folder / STYLE_MEANS_FILE, lambda scratch: shutil.copyfile(run.folder / STYLE_MEANS_FILE, scratch))
     if ceiling is not None:
         write_json(folder / CEILING_FILE, ceiling.as_json())
@@ -167,7 +167,7 @@ def _labels_and_ceiling(
 
 
 def _share_unbiased(labels: Labels) -> float:
-    """The share tagged "no_bias", as one of `SHARES` where it is equal but for rounding."""
+    """The share tagged "no_bias", or the entry of `SHARES` that equals it up to rounding."""
     share = 1 - float(labels.is_biased.mean())
     return next((known for known in SHARES if abs(known - share) < _NEAR), share)
 
@@ -180,11 +180,11 @@ def _summary(ceiling: Ceiling, labels: Labels) -> dict[str, Any]:
 
 
 def _ceiling_words(ceiling: Ceiling | None) -> str:
-    return f"Not known, because {FEW_REPLIES}." if ceiling is None else ceiling_text(ceiling.as_json())
+    return f"Unknown, because {FEW_REPLIES}." if ceiling is None else ceiling_text(ceiling.as_json())
 
 
 def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
-    """Everything the labels depend on, for run.json; the folders of the run and of its model are not part of it."""
+    """Everything that the labels depend on, for run.json, without the folders of the run and its model."""
     record = run.results["run"]
     ignored = ("run_dir", "output_dir", "model", "trust_remote_code", "accept_no_gain")
     return {
@@ -194,7 +194,7 @@ def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
             "data": record["data"],
             "generation": record["generation"],
             "style_classifier": record["style_classifier"],
-            "seed": record["settings"]["seed"],  # of sampling, which is recorded nowhere else
+            "seed": record["settings"]["seed"],  # the seed of sampling, which is recorded nowhere else
         },
         "versions": package_versions(),
     }
@@ -229,7 +229,7 @@ def _sources(arguments: LabelArguments, run: Run, labels: Labels) -> dict[str, A
 
 
 def _card(labels: dict[str, Any], ceiling: Ceiling | None) -> str:
-    # Without `configs`: with it `datasets` takes all folders of one name for the same, and loads the one it saw first.
+    # No `configs`: with it, `datasets` would confuse folders of one name, and load the one it saw first.
     tags = labels["by_tag"]
     return f"""---
 license: cc-by-sa-4.0
@@ -242,15 +242,15 @@ language: en
 {tags["no_bias"]:,} "no_bias" by their bias value (α = {labels["alpha"]}, β = {labels["beta"]:.6g}; Smith et al., 2022,
 appendix C.1), for tuning with `hb_train/tune.py`. Styles were classified by {labels["style_classifier"]["name"]}.
 
-`prompt` is what the model was given, with the tag as its last word; `completion` is its reply, unmodified. Replies can
-hurt: they are what a language model said. Prompts: CC-BY-SA-4.0, from HolisticBias.
+`prompt` is the model's input, with the tag as its last word; `completion` is the model's unmodified reply, which can
+hurt. Prompts: CC-BY-SA-4.0, from HolisticBias.
 
-## What these labels can do at best
+## The ceiling of these labels
 
-A model that learnt these labels perfectly would reply as the replies tagged "no_bias" do. The table has the debiased
-Full Gen Bias (×1000) of such replies, by the share that is tagged so. The replies to each term and template are split
-into random halves, and each half gives the directions by which the other half is tagged. Errors are over replies and
-splits. The change is from all replies.
+A model that learnt these labels perfectly would reply as the replies tagged "no_bias" do. The table lists the debiased
+Full Gen Bias (×1000) of such replies, by the share of this tag. The replies to each term and template are split into
+random halves, and the directions from one half tag the other half. Errors are over replies and splits.
+The change is from all replies.
 
 {_ceiling_words(ceiling)}
 """
@@ -263,7 +263,7 @@ def _print_counts(labels: dict[str, Any], folder: Path) -> None:
         share = tags["bias"] / max(1, sum(tags.values()))
         print(f"  {name:<22} {tags['bias']:>8,} {tags['no_bias']:>8,}  {share:10.1%}")
     if labels["num_empty_replies"]:
-        print(f"  {labels['num_empty_replies']:,} empty replies have no style and are not labelled")
+        print(f"  {labels['num_empty_replies']:,} empty replies have no style and no label")
     print(f"\nlabels: {folder.resolve()}")
 
 

@@ -1,14 +1,14 @@
-r"""Mitigates a model's bias in several ways and measures each, side by side: `--compare` of tune.py and debias.py.
+r"""Mitigates a model's bias by several methods and compares the results: `--compare` of tune.py and debias.py.
 
     holistic-bias tune --compare --model embedded --output_dir runs/tune
     holistic-bias debias --compare --model embedded --reddit_folder RedditBias --bias_type religion1
 
-`tune --compare` writes one table of the untuned model, a system prompt, which costs nothing, another method than the
-paper's (distillation, which needs no labels, or KTO), the paper's bias tuning (Smith et al., 2022, section 4) and its
-ablation without labels. The labelled replies answer other prompts than the measured ones. They are sampled from the
-model's whole distribution, because sharper samples make the tuned model sharper. If labels cannot help (exit status 3
-of bias_labels.py), the comparison ends with the methods that need none. `debias --compare` measures the model before
-and after each of four methods (Barikeri et al., 2021), with their costs.
+`tune --compare` writes one table of the untuned model, a system prompt (which costs nothing), distillation (which needs
+no labels) or KTO, the paper's bias tuning (Smith et al., 2022, section 4) and its ablation without labels. Labelled and
+measured replies answer different prompts. The labelled replies are sampled from the model's whole distribution, because
+sharper samples make the tuned model sharper. If labels cannot help (exit status 3 of bias_labels.py), the comparison
+ends with the methods that need no labels. `debias --compare` measures the model before and after each of four methods
+(Barikeri et al., 2021), with their costs.
 
 Each step is a script in its own process and folder. The same command resumes an interrupted comparison.
 """
@@ -26,7 +26,7 @@ from hb_train.debiasing.arguments import METHODS
 from hb_train.training.options import first_line, run_script
 from hb_train.tuning.labels import LABELS_FILE
 
-# The labelled replies answer other prompts than the measured ones (another seed).
+# Labelled and measured replies answer different prompts (different seeds).
 LABELLED = (
     *("--seed", "1", "--temperature", "1", "--top_k", "0", "--top_p", "1"),
     *("--reply", "whole", "--max_new_tokens", "24"),
@@ -48,7 +48,7 @@ def tune_main(argv: Sequence[str]) -> None:
     )
     parser.add_argument("--beta", default="auto", help="The threshold β of the labels, as in bias_labels.py.")
     _add_words(parser, "measure", "each measurement")
-    _add_words(parser, "labelled", "the run whose replies are labelled")
+    _add_words(parser, "labelled", "the run with the replies to label")
     _add_words(parser, "label", "bias_labels.py, such as --accept_no_gain")
     _add_words(parser, "distill", "baseline_replies.py")
     _add_words(parser, "method", "tune.py with the other method")
@@ -68,7 +68,7 @@ def debias_main(argv: Sequence[str]) -> None:
 
 
 def compare_tuning(options: argparse.Namespace) -> None:
-    """Measures a model before and after each kind of tuning."""
+    """Measures a model before and after each tuning method."""
     folder = Path(options.output_dir)
     measured = ["--dataset_config", options.dataset_config, "--measurements", "generation,offensiveness,dialogue"]
     measured += ["--dialogue_replies", "200", *options.measure_args]
@@ -149,7 +149,7 @@ def run_step(module: str, *words: str | Path, launch: bool = True, allowed: Sequ
     """Runs a script in its own process, by `accelerate launch` unless one process suffices.
 
     Raises:
-        SystemExit: It ended with an exit status that is neither 0 nor allowed.
+        SystemExit: The script ended with an exit status that is neither 0 nor allowed.
     """
     launcher = ["-m", "accelerate.commands.launch"] if launch else []
     command = [sys.executable, *launcher, "-m", module, *map(str, words)]
@@ -181,11 +181,11 @@ def _parser(command: str, output_dir: str | None) -> argparse.ArgumentParser:
 
 
 def _add_words(parser: argparse.ArgumentParser, step: str, what: str) -> None:
-    """Adds an option that holds more options of a step in one word, such as `--measure_args="--axes nonce"`."""
+    """Adds an option that passes further options to a step in one word, such as `--measure_args="--axes nonce"`."""
     parser.add_argument(
         f"--{step}_args",
         type=shlex.split,
         default=[],
         metavar="WORDS",
-        help=f"More options of {what}, in one word after '='.",
+        help=f"Further options of {what}, in one word after '='.",
     )

@@ -4,13 +4,14 @@ r"""Debiases a causal language model on phrases of a bias type (Barikeri et al.,
         --model_name_or_path microsoft/DialoGPT-small --output_dir models/hd
 
 `lmd`, `add` and `hd` learn λ_LM·L_LM + λ_D·L_D on the stereotyped phrases (text_t1); `cda` learns L_LM on them and
-their counterfactual twins. For phrases of your own: `--train_file`, `--validation_file`. The paper's settings (5.1) are
-the defaults: two epochs, Adam at 5e-5 (constant: the paper names no schedule), no weight decay; `sweep.py --script
-debias` runs its grid of the other settings. The model of the last step is kept, as in the paper: the lowest validation
-perplexity would favour the least debiased model. debias.json has the bias on the validation pairs and the perplexity of
-other people's text, before and after. The same command resumes an interrupted run.
+their counterfactual twins. To use your own phrases, set `--train_file` and `--validation_file`. The paper's settings
+(5.1) are the defaults: two epochs, Adam at 5e-5 (constant: the paper names no schedule), no weight decay; `sweep.py
+--script debias` runs its grid of the other settings. The model of the last step is kept, as in the paper, because the
+lowest validation perplexity would favour the least debiased model. debias.json contains the bias on the validation
+pairs and the perplexity of ordinary texts, before and after. The same command resumes an interrupted run.
 
-`--compare` debiases in four ways and measures each model with its costs. Its options: `debias.py --compare --help`.
+`--compare` debiases by all four methods and measures each model with its costs; `debias.py --compare --help` lists its
+options.
 """
 
 import math
@@ -57,14 +58,14 @@ from hb_train.training.runs import (
 )
 from hb_train.training.trainers import ReplySFTTrainer
 
-# Options of one method alone.
+# Options of only one method.
 _METHOD_OPTIONS = {"neutralized_states": "hd", "target_vectors": "add"}
 # Options that name files, whose content is recorded instead.
 _FILE_OPTIONS = ("reddit_folder", "train_file", "validation_file", "reference_texts")
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Reads the options, debiases, and prints the bias before and after, and where the model is."""
+    """Reads the options, debiases, and prints the bias before and after, and the model's folder."""
     words = sys.argv[1:] if argv is None else argv
     if "--compare" in words:
         debias_main([word for word in words if word != "--compare"])
@@ -98,7 +99,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
         The content of debias.json; `None`: the run was finished already.
 
     Raises:
-        ValueError: The model, the phrases and the options do not fit, or training diverged.
+        ValueError: The model, the phrases and the options do not fit together, or training diverged.
         OSError: The model or the phrases do not exist.
     """
     _check_options(arguments, training_args, model_args)
@@ -108,7 +109,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     phrases = _read_phrases(arguments, specification)
     references, reference_description = _reference_texts(arguments)
     loaded = load_base_model(model_args, training_args)
-    # The same texts as `measure.py` can score; what is too long for the model is counted.
+    # Only texts that `measure` can score; texts that are too long for the model are counted.
     validation = phrases["validation"]
     numbers = [str(row) for row in range(len(validation.texts_t1))]
     pairs = plan_texts([validation.texts_t1, validation.texts_t2], loaded, ids=numbers)
@@ -150,7 +151,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     trainer.accelerator.wait_for_everyone()
     curve = validation_curve(trainer.state.log_history)
     if not curve or curve[-1]["step"] != trainer.state.global_step:
-        trainer.evaluate()  # whatever the options say of evaluations, a model that diverged shows
+        trainer.evaluate()  # shows a diverged model, whatever the evaluation options
         curve = validation_curve(trainer.state.log_history)
     check_finite(training_args, curve[-1]["perplexity"], "validation perplexity")
     model = trained_model(trainer)
@@ -176,7 +177,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     }
     if trainer.is_world_process_zero():
         save_model(model, loaded, folder)
-        write_json(folder / DEBIAS_FILE, results)  # last: with it the run is finished
+        write_json(folder / DEBIAS_FILE, results)  # last, because this file marks a finished run
         for name in ("t", "t_log", "share_t1_likelier", "mean_perplexity_t1", "mean_perplexity_t2", "lmp"):
             values = [results[when][name] for when in ("before", "after")]
             print(f"{name:>20}  {' → '.join('–' if value is None else f'{value:.3f}' for value in values)}")
@@ -186,20 +187,20 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
 
 
 def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: list[str]) -> dict[str, Any]:
-    """The bias of a model on pairs, and its perplexity of other text (LMP).
+    """The bias of a model on pairs, and its perplexity on other texts (LMP).
 
     Args:
         model: The model.
         loaded: The model as it was loaded, with its tokenizer.
         texts: [2 · pairs] the pairs' texts t1, then their texts t2.
-        references: The other text.
+        references: The other texts.
 
     Returns:
-        The results of `language_model_bias`, and `lmp` (`None` without other text).
+        The results of `language_model_bias`, and `lmp` (`None` without other texts).
     """
     was_training = model.training
     model.eval()
-    # The paper's perplexity: of tokens 2…n, without a start token (section 3.1).
+    # The paper's perplexity covers tokens 2…n, without a start token (section 3.1).
     scores = score_perplexity(
         [*texts, *references], model, loaded.tokenizer, add_start_token=False, trees=False, progress=False
     )
@@ -231,7 +232,7 @@ def _read_phrases(arguments: DebiasArguments, specification: BiasSpecification) 
 
 
 def _reference_texts(arguments: DebiasArguments) -> tuple[list[str], dict[str, Any] | None]:
-    """Other people's text, whose perplexity shows what debiasing costs, and its description for the record."""
+    """Ordinary texts, whose perplexity shows the cost of debiasing, and their description for the record."""
     number = arguments.num_reference_texts
     if not number:
         return [], None
@@ -252,7 +253,7 @@ def _trainer(
     terms: Terms,
     encoded: dict[str, EncodedPhrases],
 ) -> Trainer:
-    """The trainer with the method's loss; the ordinary one for a method without a loss."""
+    """The trainer with the method's loss, or the ordinary trainer for a method without a loss."""
     training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # rows are marked token by token
     padding = loaded.tokenizer.pad_token_id
     settings: dict[str, Any] = {

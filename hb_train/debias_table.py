@@ -1,8 +1,8 @@
-"""Debiasing and its costs as one table, a line per model (Barikeri et al., 2021, tables 4 and 5).
+"""Debiasing and its costs as one table with a line per model (Barikeri et al., 2021, tables 4 and 5).
 
-The folder is that of `debias --compare`, with a folder for `before` and for each method. In each of
-these `measure.py --measurements reddit` has written `bias/`, `dialog_state_tracking.py` `dst/` and
-`response_generation.py` `crg/`. A missing measurement is shown as –.
+The folder is the one of `debias --compare`, with a folder for `before` and for each method. Each contains `bias/` from
+`measure.py --measurements reddit`, `dst/` from `dialog_state_tracking.py` and `crg/` from `response_generation.py`. A
+missing measurement is shown as –.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from hb_train.debiasing.arguments import METHODS
 TABLE_FILE = "table.md"
 BEFORE = "before"
 BIAS, DST, CRG = f"bias/{RESULTS_FILE}", "dst/dst.json", "crg/crg.json"
-# Heading → the file, the key in it, and how it is written.
+# Heading → the file, its key, and the number format.
 COLUMNS = {
     "LMP": (BIAS, "lmp", "{:.1f}"),
     "DST F1": (DST, "f1", "{:.3f}"),
@@ -28,7 +28,7 @@ COLUMNS = {
     "Entropy-4": (CRG, "entropy_4", "{:.2f}"),
     "Dist-2": (CRG, "dist_2", "{:.1f}"),
 }
-LEAST_P_VALUE = 0.001  # a smaller one is shown as smaller than this
+LEAST_P_VALUE = 0.001  # smaller values are shown as "< 0.001"
 BIAS_COLUMNS = {
     "t": ("t", "{:+.2f}"),
     "p": ("p_value", "{:.3f}"),
@@ -37,8 +37,8 @@ BIAS_COLUMNS = {
 }
 _EXPLANATION = (
     "t: paired test of the perplexities of the pairs; negative: phrases about the minoritized group are likelier. t of "
-    "logs: the same of log perplexities, which does not depend on a few rows. t1 likelier: share of pairs. LMP: "
-    "perplexity of other people's text. DST: tracking what users want, on {dialogues} dialogues. BLEU-4 to "
+    "logs: the same test of log perplexities, which does not depend on a few rows. t1 likelier: share of pairs. LMP: "
+    "perplexity of ordinary texts. DST: tracking users' wishes, on {dialogues} dialogues. BLEU-4 to "
     "Dist-2: responses. METEOR*: exact words and stems, without synonyms."
 )
 
@@ -68,7 +68,7 @@ def debias_table(folder: Path) -> str:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    """Reads a results file, and of a run's results the part on RedditBias; empty if the file does not exist."""
+    """Reads a results file, or the RedditBias part of a run's results; empty if the file does not exist."""
     if not path.is_file():
         return {}
     content: dict[str, Any] = read_json(path)

@@ -4,11 +4,11 @@ r"""Teaches a model to track a user's wishes, and measures the result (Barikeri 
         --dialogues MULTIWOZ2.0 --output_dir tasks/dst
 
 Does the user want this value of this slot? The model reads the system's words, the user's answer, and domain, slot and
-value. A feed-forward classifier on its hidden state of the last token says yes or no, and the whole is trained by
-binary cross-entropy. The paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128
-tokens, 48 rows a step, which all processes share. `tasks/state_questions.py` describes the questions. Without
-`--dialogues` they are about made-up dialogues, far easier than real ones, and few enough for two CPU cores. dst.json
-has F1 and accuracy on the test split.
+value. A feed-forward classifier on the last token's hidden state answers yes or no, and model and classifier are
+trained by binary cross-entropy. The paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at
+most 128 tokens, 48 rows per step over all processes. `tasks/state_questions.py` describes the questions. By default,
+they are about made-up dialogues, far easier than real ones, and few enough for two CPU cores. dst.json contains F1 and
+accuracy on the test split.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from hb_train.training.runs import (
 )
 
 DST_FILE = "dst.json"
-BATCH_SIZE = 48  # of all processes together
+BATCH_SIZE = 48  # over all processes
 
 
 @dataclass
@@ -46,7 +46,7 @@ class StateTrackingArguments:
         None, "The model: a Hub id, a local folder or 'embedded'. Encoder-decoder models contribute their encoder."
     )
     model_revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
-    trust_remote_code: bool = option(False, "Whether Python code that comes with the model may run on this machine.")
+    trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
     dialogues: str = option(
         MADE_UP,
         "The dialogues: 'made-up', or the folder of MultiWOZ 2.0 or 2.1.",
@@ -54,17 +54,17 @@ class StateTrackingArguments:
     num_train: int | None = option(960, "The number of training questions, drawn at random; 0 takes all.")
     num_test: int | None = option(480, "The number of test questions, drawn at random; 0 takes all.")
     max_length: int = option(
-        128, "The maximum length of a question, in tokens; longer ones lose the beginning of their dialogue."
+        128, "The maximum length of a question in tokens; longer questions lose the beginning of their dialogue."
     )
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` if a number is too small; 0 becomes `None` where it means all."""
+        """Raises `ValueError` if a number is too small; replaces 0 by `None` where 0 means all."""
         check_least(self, max_length=8, num_train=0, num_test=0)
         self.num_train, self.num_test = self.num_train or None, self.num_test or None
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Reads the options, trains, evaluates, and prints the scores and where the result is."""
+    """Reads the options, trains, evaluates, and prints the scores and the result's folder."""
     words = sys.argv[1:] if argv is None else argv
     run_script("dialog_state_tracking.py", lambda: track_states(*parse_options(words)))
 
@@ -95,7 +95,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
         The content of dst.json, on the main process; `None` on all others, and if the run was finished already.
 
     Raises:
-        ValueError: The model, the dialogues and the options do not fit, or training diverged.
+        ValueError: The model, the dialogues and the options do not fit together, or training diverged.
         OSError: The model or the dialogues do not exist.
     """
     check_given(model_name_or_path=arguments.model_name_or_path)
@@ -129,7 +129,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
         data_collator=Collator(loaded.tokenizer.pad_token_id or 0),
     )
     trained = trainer.train()
-    # The predictions of rows that fill a batch up are left out.
+    # Predictions for padding rows of a batch are dropped.
     predicted = trainer.predict(encoded["test"].rows, metric_key_prefix="test")
     logits = np.asarray(predicted.predictions, np.float64).reshape(-1)
     check_finite(training_args, logits, "score of a question")
@@ -156,7 +156,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
 
 
 def _questions(arguments: StateTrackingArguments, seed: int) -> tuple[dict[str, list[SlotValue]], dict[str, Any]]:
-    """The questions of the training and the test split, and how many were skipped in each."""
+    """The questions of the training and the test split, and the number skipped in each."""
     turns = {name: read_state_turns(arguments.dialogues, name, seed=seed) for name in ("train", "test")}
     ontology = slot_ontology(turn for turns_of_split in turns.values() for turn in turns_of_split)
     questions: dict[str, list[SlotValue]] = {}

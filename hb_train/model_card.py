@@ -1,8 +1,8 @@
-"""Writes the card of a tuned model: its training, the way to ask it, and its figures before and after.
+"""Writes the card of a tuned model: its training, its prompt format, and its figures before and after.
 
     python hb_train/model_card.py --model models/gpt2 --runs runs/before runs/no_bias --names before no_bias
 
-puts the figures of runs before and after tuning into the card.
+adds the figures of runs before and after tuning to the card.
 """
 
 import argparse
@@ -17,12 +17,12 @@ from hb_train.tuning.method import load_method
 
 CARD_FILE = "README.md"
 
-_NO_GAIN = ", **no lower than before tuning**: what was learnt does not carry over to other rows"
-OTHER_MODELS = "**None of these runs measured the model now in this folder: the figures are of other models.**"
+_NO_GAIN = ", **no lower than before tuning**: the tuning does not generalize to other rows"
+OTHER_MODELS = "**None of these runs measured the model now in this folder: the figures belong to other models.**"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Reads the options, and writes a tuned model's card anew, with the figures of runs."""
+    """Reads the options, and rewrites a tuned model's card with the figures of runs."""
     parser = argparse.ArgumentParser(prog="hb_train/model_card.py", description=first_line(__doc__))
     parser.add_argument("--model", type=Path, required=True, help="The folder of the tuned model.")
     parser.add_argument(
@@ -30,11 +30,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         required=True,
-        help="The run folders of measure.py whose figures are shown, the run before tuning first.",
+        help="The `measure` runs to show, the run before tuning first.",
     )
-    parser.add_argument(
-        "--names", nargs="+", help="The names of the runs in the card; by default their models and tags."
-    )
+    parser.add_argument("--names", nargs="+", help="The names of the runs in the card. Default: their models and tags.")
     options = parser.parse_args(argv)
     tuning = read_bias_tuning(str(options.model))
     if tuning is None:
@@ -51,8 +49,8 @@ def write_model_card(
     Args:
         folder: The model's folder.
         tuning: The record of its tuning.
-        runs: Run folders to show the figures of, the one before tuning first; none: the card states that nothing was
-            measured.
+        runs: Run folders whose figures the card shows, the run before tuning first; without runs, the card states that
+            nothing was measured.
         names: The names of the runs; `None`: their models and tags.
     """
     figures = _figures(folder, tuning, runs, names) if runs else "Not measured yet."
@@ -83,14 +81,14 @@ def _figures(folder: Path, tuning: BiasTuning, runs: Sequence[Path], names: Sequ
 def _card(tuning: BiasTuning, figures: str) -> str:
     training, method = tuning.training, load_method(tuning.method)
     text = method.card(tuning)
-    how = "It is asked without a control tag."
+    how = "Prompts need no control tag."
     if tuning.tag:
         how = (
-            f'The context must end in the control tag "{tuning.tag}": {tuning.place}. `measure.py --model FOLDER` does '
-            "so by itself; `--tag bias|no_bias|none` asks otherwise."
+            f'The context must end in the control tag "{tuning.tag}": {tuning.place}. `measure.py --model FOLDER` adds '
+            "it; `--tag bias|no_bias|none` replaces it."
         )
     if any(value not in (None, "prompt") for value in (tuning.asked_with or {}).values()):
-        how += f" Set the options `asked_with` of `{TUNING_FILE}` too: its replies were asked for with them."
+        how += f" Set the options `asked_with` of `{TUNING_FILE}` too, because its training replies used them."
     measure = method.measure
     gain = "" if is_gain(training.get(f"validation_{measure}", []), measure) else _NO_GAIN
     return f"""---
@@ -105,7 +103,7 @@ tags:
 
 {text.learnt}
 
-## How to ask it
+## Prompt format
 
 {how} Context format: `{tuning.context}`.
 
@@ -122,8 +120,8 @@ tags:
 
 ## Limits
 
-Less difference between people's replies is not less harm by itself: look at what the replies say, at offensiveness and
-at how well the model still talks. {text.limits}
+Smaller differences between replies to people do not by themselves mean less harm: check the content of replies, their
+offensiveness, and the model's remaining quality. {text.limits}
 """
 
 

@@ -3,13 +3,12 @@ r"""Teaches a model to respond like people, and scores its responses (Barikeri e
     accelerate launch hb_train/response_generation.py --model_name_or_path microsoft/DialoGPT-small \
         --dialogues train.convos.txt --output_dir tasks/crg
 
-The model is given the last turn, learns the response alone, and then responds to the prompts of the test split. The
-paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128 tokens (in training a context
-loses its beginning), 80 rows a step in 5 batches of 16, which all processes share. `--dialogues` takes the paper's
-file, DSTC-7's `convos.txt`, or a file with the columns prompt and reply; without it the pairs are conversations of
-chitchat-dataset. All replies to one prompt are in one split, and in the test split they are its references. The default
-is few enough rows for two CPU cores. crg.json has BLEU-4, METEOR, NIST-2, Entropy-4 and Dist-2
-(`tasks/response_metrics.py`).
+The model reads the last turn, learns only the response, and then responds to the prompts of the test split. The paper's
+settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128 tokens (a longer training context loses
+its beginning), 80 rows per step in 5 batches of 16 over all processes. `--dialogues` takes the paper's file, DSTC-7's
+`convos.txt`, or a file with the columns prompt and reply; the default is conversations of chitchat-dataset. All replies
+to one prompt are in one split, and in the test split they are its references. The default number of rows suits two CPU
+cores. crg.json contains BLEU-4, METEOR, NIST-2, Entropy-4 and Dist-2 (`tasks/response_metrics.py`).
 """
 
 import os
@@ -44,7 +43,7 @@ from hb_train.training.runs import (
 from hb_train.training.trainers import ReplySFTTrainer
 
 CRG_FILE = "crg.json"
-BATCH_SIZE, NUM_BATCHES = 16, 5  # of all processes together, a step
+BATCH_SIZE, NUM_BATCHES = 16, 5  # per step, over all processes
 
 
 @dataclass
@@ -66,7 +65,7 @@ class ResponseArguments:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Reads the options, trains, generates, and prints the measures and where the result is."""
+    """Reads the options, trains, generates, and prints the measures and the result's folder."""
     words = sys.argv[1:] if argv is None else argv
     run_script("response_generation.py", lambda: respond(*parse_options(words)))
 
@@ -102,7 +101,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
         The content of crg.json, on the main process; `None` on all others, and if the run was finished already.
 
     Raises:
-        ValueError: The model, the data and the options do not fit, or training diverged.
+        ValueError: The model, the data and the options do not fit together, or training diverged.
         OSError: The model or the data does not exist.
     """
     decoding = decoding_preset("greedy", max_new_tokens=arguments.max_new_tokens)
@@ -131,8 +130,8 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     )
     if not len(train.dataset):
         raise ValueError(
-            f"no response of the training split is at most {training_args.max_length // 2} tokens long; set a larger "
-            "--max_length"
+            f"all responses of the training split are longer than {training_args.max_length // 2} tokens; set a "
+            f"larger --max_length"
         )
     trainer = ReplySFTTrainer(
         model=loaded.model,
@@ -150,7 +149,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     prompts = pa.table({"id": [row[0] for row in data.test], "text": [row[1] for row in data.test]})
     plan = plan_replies(make_requests(prompts, decoding=decoding, seed=training_args.seed), taught, context=context)
     with training_args.main_process_first(local=False):
-        if training_args.process_index == 0:  # replies of a run that was interrupted, whose model was another one
+        if training_args.process_index == 0:  # replies of an interrupted run with another model
             shutil.rmtree(folder / REPLIES, ignore_errors=True)
     replies = decode_into_shards(plan, taught, folder / REPLIES)
     results = None

@@ -4,10 +4,10 @@ r"""Trains a style classifier for `measure.py --style_classifier`, and measures 
         --dataset replies.csv --label_column style --output_dir classifiers/mine
 
 It takes any encoder of the Hub, and texts with one label each: a CSV, TSV, JSON, JSONL or Parquet file, a folder or a
-dataset of the Hub. A tenth of each label's texts is held out to calibrate, and again to test; a temperature is
-fitted on the calibration rows and put into the weights. The folder has the classifier and a card with its accuracy,
-calibration and identity leakage: how far probabilities move when only the term in a text changes. classifier.json
-records all figures. The same command resumes an interrupted training.
+dataset of the Hub. A tenth of each label's texts is held out for calibration, and another tenth for the test. The
+weights include a temperature fitted on the calibration rows. The folder contains the classifier and a card with its
+accuracy, calibration and identity leakage (the change of probabilities when only the term in a text changes).
+classifier.json records all figures. The same command resumes an interrupted training.
 
 The paper's classifier was trained on the personalities of Image-Chat (Shuster et al., 2020). Look up
 whether you may train on a dataset and share the weights.
@@ -52,20 +52,20 @@ class StyleClassifierArguments:
 
     model_name_or_path: str | None = option(None, "The encoder: a Hub id, a local folder, or 'embedded' (MiniLM).")
     model_revision: str | None = option(None, "The branch, tag or commit of the encoder on the Hub.")
-    trust_remote_code: bool = option(False, "Whether Python code that comes with the encoder may run on this machine.")
+    trust_remote_code: bool = option(False, "Allow code that comes with the encoder to run on this machine.")
     dataset: str | None = option(
         None,
         "The texts and labels: a CSV, TSV, JSON, JSONL or Parquet file, a folder, a dataset of the Hub, or "
         "'shipped', the exemplars of the embedded classifier.",
     )
-    dataset_config: str | None = option(None, "The config of a dataset that has several.")
+    dataset_config: str | None = option(None, "The config, if the dataset has several.")
     text_column: str = option("text", "The column of the texts.")
     label_column: str = option("label", "The column of the labels, one style per text.")
-    max_length: int = option(128, "The maximum length of a training text, in tokens; longer ones are cut.")
-    vocabulary: str = option("v1.0", "The version of the vocabulary with the terms that measure leakage.")
+    max_length: int = option(128, "The maximum length of a training text in tokens; longer texts are cut.")
+    vocabulary: str = option("v1.0", "The version of the vocabulary whose terms measure leakage.")
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` if a text would have nearly no token."""
+        """Raises `ValueError` if texts would have almost no tokens."""
         check_least(self, max_length=8)
 
 
@@ -87,7 +87,7 @@ def parse_options(argv: list[str]) -> tuple[StyleClassifierArguments, TrainingAr
         warmup_steps=0.06,
         per_device_train_batch_size=32,
         per_device_eval_batch_size=64,
-        bf16=False,  # probabilities of a few texts are compared
+        bf16=False,  # keeps the probabilities of single texts comparable
         save_strategy="epoch",
         save_total_limit=1,
         report_to="none",
@@ -102,7 +102,7 @@ def train_classifier(arguments: StyleClassifierArguments, training_args: Trainin
         The content of classifier.json, on the main process; `None` on all others, and if the run was finished already.
 
     Raises:
-        ValueError: The encoder, the rows and the options do not fit, or training diverged.
+        ValueError: The encoder, the rows and the options do not fit together, or training diverged.
         OSError: The encoder or the rows do not exist.
     """
     check_given(model_name_or_path=arguments.model_name_or_path, dataset=arguments.dataset)
@@ -189,7 +189,7 @@ def _measured(
     indices: dict[str, np.ndarray],
     vocabulary: Any,
 ) -> dict[str, Any]:
-    """Accuracy, calibration and leakage of the classifier as it was saved, loaded as `measure.py` loads it."""
+    """Accuracy, calibration and leakage of the saved classifier, loaded in the same way as by `measure`."""
     classifier = load_style_classifier(str(folder), trust_remote_code=arguments.trust_remote_code)
     found = {
         name: quality(np.log(np.maximum(classifier.probabilities(rows[name].texts), 1e-300)), indices[name])._asdict()
@@ -200,7 +200,7 @@ def _measured(
 
 
 def _write(folder: Path, record: dict[str, Any]) -> None:
-    """Writes the card, and last of all the record, with which the run is finished."""
+    """Writes the card, and last the record, which marks a finished run."""
     test = record["quality"]["test"]
     write_text(folder / CARD_FILE, classifier_card(record))
     write_json(folder / CLASSIFIER_FILE, record)

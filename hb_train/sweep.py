@@ -5,16 +5,16 @@ r"""Runs tune.py or debias.py with each setting of a grid, and writes one table,
     python hb_train/sweep.py --script debias --method lmd --bias_type religion1 --reddit_folder RedditBias \
         --model_name_or_path microsoft/DialoGPT-small --output_dir sweeps/lmd
 
-By default the grid is the paper's. For tune.py it has 15 learning rates from 3e-7 to 3e0, uniform in the logarithm
-(Smith et al., 2022, C.1, DialoGPT; BlenderBot's is `--grid learning_rate=3e-7:3e-3:9`). For debias.py it has 54
+By default, the grid is the paper's. For tune.py, it has 15 learning rates from 3e-7 to 3e0, uniform in the logarithm
+(Smith et al., 2022, C.1, DialoGPT; BlenderBot's is `--grid learning_rate=3e-7:3e-3:9`). For debias.py, it has 54
 combinations of batch size, gradient accumulation, λ_LM and λ_D (Barikeri et al., 2021, 5.1).
 
 The best tuned model has the lowest validation perplexity (methods kto and distill: loss). The best debiased model has
-the smallest |t| on logarithms of the validation pairs' perplexities (raw ones depend on a few rows), among the runs
-whose perplexity of other text (LMP) rises by at most a tenth. The paper states only that it optimised on the validation
-portion. Only the best model keeps its weights.
+the smallest |t| on logarithms of the validation pairs' perplexities (raw perplexities depend on a few rows), among the
+runs whose perplexity on other texts (LMP) rises by at most a tenth. The paper states only that it optimised on the
+validation portion. Only the best model keeps its weights.
 
-Each run is a process with all options that are not the sweep's. The same command resumes an interrupted sweep.
+Each run is a process and receives all options except the sweep's. The same command resumes an interrupted sweep.
 """
 
 import argparse
@@ -44,19 +44,21 @@ PAPER_GRIDS = {
         *("lambda_lm=0.001,0.01", "lambda_d=10,50,100"),
     ],
 }
-LMP_TOLERANCE = 0.1  # the largest rise of the best debiased model's perplexity of other text, as a share
-_HIGHEST_PERPLEXITY = math.exp(700)  # tune.py writes it for every larger value
+LMP_TOLERANCE = 0.1  # the largest allowed rise of the perplexity on other texts, as a share
+_HIGHEST_PERPLEXITY = math.exp(700)  # tune.py writes this for every larger value
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Reads the options, sweeps, and prints the table and the best model's folder."""
     parser = argparse.ArgumentParser(prog="hb_train/sweep.py", description=first_line(__doc__), allow_abbrev=False)
-    parser.add_argument("--output_dir", type=Path, required=True, help="The folder of the sweep, with one per run.")
-    parser.add_argument("--script", choices=PAPER_GRIDS, default="tune", help="The script that is swept.")
+    parser.add_argument(
+        "--output_dir", type=Path, required=True, help="The folder of the sweep; each run has a subfolder."
+    )
+    parser.add_argument("--script", choices=PAPER_GRIDS, default="tune", help="The script to run with each setting.")
     parser.add_argument(
         "--grid",
         nargs="+",
-        help="The swept options with their values, such as lambda_d=10,100 or learning_rate=1e-6:1e-2:9 (nine values, "
+        help="The options and their values to try, such as lambda_d=10,100 or learning_rate=1e-6:1e-2:9 (nine values, "
         "uniform in the logarithm). Default: the paper's grid.",
     )
     options, others = parser.parse_known_args(argv)
@@ -68,7 +70,7 @@ def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Seque
 
     Args:
         script: "tune" or "debias".
-        words: The grid, as `read_grid` takes it; `None`: the paper's.
+        words: The grid, in the form for `read_grid`; `None`: the paper's grid.
         folder: The folder of the sweep.
         options: The options that all runs have.
 
@@ -76,11 +78,11 @@ def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Seque
         The content of sweep.json.
 
     Raises:
-        ValueError: The grid is invalid, or no run has a result to pick.
+        ValueError: The grid is invalid, or no run has an eligible result.
     """
     grid = read_grid(words or PAPER_GRIDS[script])
     folder.mkdir(parents=True, exist_ok=True)
-    # With several graphics cards a run's batches would be as many times as large.
+    # Several graphics cards would multiply a run's batch size.
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
     runs: list[dict[str, Any]] = []
     best: dict[str, Any] | None = None
@@ -90,7 +92,7 @@ def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Seque
         output = folder / "_".join(own).replace("/", "_")
         command = [sys.executable, "-m", f"hb_train.{script}", *options, f"--output_dir={output}"]
         print(f"$ {script} {' '.join(own)}", flush=True)
-        # A run that is finished only checks that its settings are the same.
+        # A finished run only checks that its settings are the same.
         status = subprocess.run([*command, *(f"--{word}" for word in own)], env=environment).returncode
         run = {"settings": settings, "folder": output.name, **_result(script, output, status)}
         runs.append(run)
@@ -104,7 +106,7 @@ def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Seque
     write_text(folder / TABLE_FILE, table + "\n")
     print(f"\n{table}\n")
     if best is None:
-        raise ValueError(f"none of the {len(runs)} runs in '{folder}' has a result to pick; set another --grid")
+        raise ValueError(f"none of the {len(runs)} runs in '{folder}' has an eligible result; set another --grid")
     print(f"model: {(folder / best['folder']).resolve()}")
     return {"script": script, "grid": grid, "runs": runs, "best": best}
 
@@ -132,7 +134,7 @@ def read_grid(words: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _result(script: str, folder: Path, status: int) -> dict[str, Any]:
-    """A run's figures, and its `loss`, the lowest of which is best; `None`: the run cannot be picked."""
+    """A run's figures and its `loss`, of which the lowest is best; `None`: the run is not eligible."""
     if status != 0:
         return {"loss": None, "remark": f"ended with exit status {status}"}
     if script == "tune":

@@ -1,22 +1,22 @@
-r"""Fine-tunes a language model on labelled replies, so that it can be asked for less biased ones (paper, section 4).
+r"""Fine-tunes a language model on labelled replies, so that a tag elicits less biased replies (paper, section 4).
 
     accelerate launch hb_train/tune.py --config hb_train/recipes/dialogpt.yaml \
         --model_name_or_path microsoft/DialoGPT-medium --dataset_name labels/dialogpt --output_dir models/dialogpt
 
-With LoRA: add `--use_peft --learning_rate 3e-4`. Without tags, the paper's self-chat tuning: add `--labels none`. The
+For LoRA, add `--use_peft --learning_rate 3e-4`. For the paper's self-chat tuning without tags, add `--labels none`. The
 dataset is a folder of `bias_labels.py`. TRL's SFTTrainer tunes causal models, transformers' Seq2SeqTrainer
-encoder–decoder ones. Only replies are learnt, and the checkpoint with the lowest validation perplexity is kept. The
-same command resumes an interrupted tuning. The folder records how the model must be asked, and
-`measure.py --model FOLDER` asks it so.
+encoder–decoder models. Only replies are learnt, and the checkpoint with the lowest validation perplexity is kept. The
+same command resumes an interrupted tuning. The folder records the model's tag and prompt format, which `measure.py
+--model FOLDER` applies.
 
-`--method kto` tunes by preference instead of the paper's tags: replies tagged "no_bias" become likelier and "bias"
-replies less likely, in prompts without tags, while the model stays near the untuned one. It has TRL's options
-(`--method kto --help`) and keeps the checkpoint with the lowest validation loss.
+`--method kto` tunes by preference instead of the paper's tags: after prompts without tags, replies tagged "no_bias"
+become likelier and "bias" replies less likely, while the model stays near the untuned model. The method has TRL's
+options (`--method kto --help`) and keeps the checkpoint with the lowest validation loss.
 
-`--method distill` needs no labels: the model learns to reply to a prompt with a descriptor as it replied itself to the
-same prompt without it. Its dataset is a folder of `baseline_replies.py`.
+`--method distill` needs no labels: the model learns to reply to a prompt with a descriptor as it replied to the same
+prompt without the descriptor. Its dataset is a folder of `baseline_replies.py`.
 
-`--compare` labels, tunes in several ways and measures each model. Its options: `tune.py --compare --help`.
+`--compare` labels, tunes by several methods and measures each model; `tune.py --compare --help` lists its options.
 """
 
 import argparse
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_train.training.encoding import EncodedRows
 
-# torch, transformers and trl take seconds to import: not before they are needed.
+# torch, transformers and trl take seconds to import, so functions import them on use.
 
 
 @dataclass
@@ -69,7 +69,7 @@ class TuneArguments:
     """This script's options, besides TRL's."""
 
     dataset_name: str | None = option(
-        None, "The folder that bias_labels.py, or for method distill baseline_replies.py, has written."
+        None, "The folder of rows from bias_labels.py (for method distill, from baseline_replies.py)."
     )
     method: Literal["sft", "kto", "distill"] = option(
         "sft",
@@ -77,27 +77,27 @@ class TuneArguments:
         "less biased replies); distill (the model's own replies to prompts without a descriptor).",
     )
     labels: Literal["tags", "none"] = option(
-        "tags", "Whether prompts end in their tags; none is the paper's self-chat tuning, for comparison."
+        "tags", "End prompts in their tags (tags), or leave the tags out (none), which is the paper's self-chat tuning."
     )
     early_stopping_patience: int = option(
         3,
-        "Stop after this number of evaluations in a row without a lower validation perplexity (other methods: "
-        "loss); 0 disables early stopping.",
+        "Stop after this many consecutive evaluations without a lower validation perplexity (methods kto and "
+        "distill: loss); 0 disables early stopping.",
     )
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` if a number is negative, or the method has no labels to leave out."""
+        """Raises `ValueError` if a number is negative, or `--labels none` does not apply to the method."""
         check_least(self, early_stopping_patience=0)
         if self.method != "sft" and self.labels == "none":
             raise ValueError(f"--labels none needs method sft, and the method is {self.method}; leave one of them out")
 
     def tag(self) -> str | None:
-        """The tag that the tuned model must be asked with."""
+        """The tag that prompts of the tuned model need."""
         return "no_bias" if self.method == "sft" and self.labels == "tags" else None
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Reads the options, tunes, and prints where the model is."""
+    """Reads the options, tunes, and prints the model's folder."""
     words = sys.argv[1:] if argv is None else argv
     if "--compare" in words:
         from hb_train.compare import tune_main
@@ -114,7 +114,7 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelCo
     method = given_method(argv)
     defaults: dict[str, Any] = {"metric_for_best_model": "eval_perplexity" if method == "sft" else "eval_loss"}
     if method == "kto":
-        defaults["undesirable_weight"] = None  # by the numbers of either label
+        defaults["undesirable_weight"] = None  # derived from the numbers of both labels
     return parse_training_options(
         (TuneArguments, KTOConfig if method == "kto" else SFTConfig, ModelConfig),
         argv,
@@ -147,16 +147,16 @@ def given_method(argv: Sequence[str]) -> str:
         config = yaml.safe_load(given.config.read_text(encoding="utf-8"))
     if not isinstance(config, dict):
         raise ValueError(
-            f"'{given.config}' is not a YAML file of options; set --config to one, such as those in hb_train/recipes"
+            f"'{given.config}' is not a YAML file of options; set --config to such a file, e.g. one in hb_train/recipes"
         )
     return str(config.get("method", "sft"))
 
 
 def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
-    """Tunes a model and saves it with how it must be asked.
+    """Tunes a model and saves it with its tag and prompt format.
 
     Raises:
-        ValueError: The model, the rows and the options do not fit, or training diverged.
+        ValueError: The model, the rows and the options do not fit together, or training diverged.
         OSError: The model or the rows do not exist.
     """
     from transformers import EarlyStoppingCallback, set_seed
@@ -171,15 +171,15 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     labels = read_labels(dataset, method.row_folder)
     loaded = load_base_model(model_args, training_args, method.kinds)
     if labels["model"].get("digest") not in (None, loaded.digest):
-        others = f"the replies in '{dataset}' are of model {labels['model']['name']}, not of this {loaded.name}"
+        others = f"the replies in '{dataset}' come from model {labels['model']['name']}, not from {loaded.name}"
         if method.needs_own_rows:
             raise ValueError(
-                f"{others}; method {arguments.method} teaches a model its own: run {method.row_folder.script}.py with "
-                "this one"
+                f"{others}; method {arguments.method} needs the model's own replies: run "
+                f"{method.row_folder.script}.py with {loaded.name}"
             )
-        print_once(training_args, f"{others}; they are learnt all the same, in the other's format of prompts")
+        print_once(training_args, f"{others}; the tuned model learns them anyway, in that model's prompt format")
     description = training_description(arguments, training_args, loaded, model_args)
-    del description["settings"]["dataset_name"]  # the rows are recorded by content
+    del description["settings"]["dataset_name"]  # the rows' content is recorded instead
     folder = open_training_run(training_args, {**description, "labels": labels}, TUNING_FILE)
     if folder is None:
         return
@@ -191,7 +191,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     if num_cut:
         print_once(training_args, f"{num_cut:,} contexts were cut at their beginning to fit max_length")
     checkpoint = checkpoint_to_resume(training_args)
-    set_seed(training_args.seed)  # LoRA's new matrices are random, and drawn before the trainers set it
+    set_seed(training_args.seed)  # LoRA draws random matrices before the trainers set the seed
     callbacks: list[TrainerCallback] = []
     if arguments.early_stopping_patience:
         callbacks.append(EarlyStoppingCallback(arguments.early_stopping_patience))
@@ -227,7 +227,7 @@ def _save(
     arguments: TuneArguments,
     encoded: Mapping[str, "EncodedRows"],
 ) -> None:
-    """Saves the model and its card, and last of all how it must be asked, with which the run is finished."""
+    """Saves the model, its card, and last its tag and prompt format, which mark a finished run."""
     from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
     from hb_metrics.obedience.values import DIRECTIONS_FOLDER, has_directions
     from hb_train.model_card import write_model_card
@@ -276,8 +276,8 @@ def _print_curve(trainer: "Trainer", measure: str) -> None:
         print(f"  {entry['step']:>6}  {value}")
     if not is_gain(curve, measure):
         print(
-            f"no step has a lower validation {measure} than the untuned model, so the tuning does not carry over to "
-            "other rows; try fewer steps, a smaller --learning_rate or more rows"
+            f"no step has a lower validation {measure} than the untuned model, so the tuning does not generalize to "
+            f"other rows; try fewer steps, a smaller --learning_rate or more rows"
         )
 
 

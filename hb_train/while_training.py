@@ -1,4 +1,4 @@
-"""Gen Bias and offensiveness of the model that is being trained, at each evaluation of its trainer."""
+"""Gen Bias and offensiveness of a model in training, at each evaluation of its trainer."""
 
 import logging
 import math
@@ -44,14 +44,14 @@ class GenBiasCallback(TrainerCallback):
     Each evaluation replies to the same prompts with the same random draws. The trainer logs the figures, which are also
     metrics of the evaluation: `eval_full_gen_bias` (debiased, ×1000) and its interval, `_low` and `_high`,
     `eval_offensive_share`, `eval_mean_offensiveness`, `eval_distinct_share` and `eval_num_replies` (non-empty ones).
-    A figure that cannot be computed is not logged, and NaN among the metrics, so that no checkpoint is selected by it.
+    A figure that cannot be computed is not logged, and is NaN in the metrics, so that it selects no checkpoint.
 
     Args:
-        trainer: The trainer that it is added to.
+        trainer: The trainer.
         num_replies: The approximate number of replies at each evaluation. 312 cover one term of each axis.
         replies_per_cell: The number of replies to each term in each template; intervals need 4.
         num_templates: The number of templates.
-        prompts: The prompts to draw from: as `--dataset_config` of `measure.py`, or a table of prompts with the
+        prompts: The prompts to draw from: a value of `--dataset_config` of `measure`, or a table of prompts with the
             plural forms of terms (`with_plurals`).
         seed: The seed of prompts and samples.
         style_classifier: As `--style_classifier` of `measure.py`.
@@ -80,7 +80,9 @@ class GenBiasCallback(TrainerCallback):
         kind = trainer.accelerator.distributed_type
         plugin = trainer.accelerator.state.deepspeed_plugin if kind == DistributedType.DEEPSPEED else None
         if kind in (DistributedType.FSDP, DistributedType.MEGATRON_LM) or (plugin and plugin.zero_stage == 3):
-            raise ValueError(f"the weights are sharded ({kind}), and replies need whole ones in each process; use DDP")
+            raise ValueError(
+                f"the weights are sharded ({kind}), and replies need the whole weights in each process; use DDP"
+            )
         self.trainer, self.seed, self.decoding, self.context = trainer, seed, decoding, context
         self.tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
         if not isinstance(self.tokenizer, PreTrainedTokenizerBase):
@@ -93,7 +95,7 @@ class GenBiasCallback(TrainerCallback):
             self.offensive = load_offensiveness_classifier(offensiveness_classifier, device=trainer.args.device)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Checks the options and whether the model can reply; goes before callbacks that read the figures."""
+        """Checks the options and whether the model can reply; runs before callbacks that read the figures."""
         name = (args.metric_for_best_model or "").removeprefix("eval_")
         if args.eval_strategy == "no":
             raise ValueError(
@@ -110,13 +112,13 @@ class GenBiasCallback(TrainerCallback):
         """Adds the figures to the metrics, from which the trainer selects the best checkpoint, and logs them."""
         names = self.trainer.eval_dataset
         if isinstance(names, dict) and any(f"eval_{name}_runtime" in metrics for name in list(names)[1:]):
-            return  # once for all datasets of an evaluation
+            return  # once per evaluation, whatever the number of datasets
         figures = {f"eval_{name}": value for name, value in self.measure().items()}
         metrics.update(figures)
         self.trainer.log({name: value for name, value in figures.items() if not math.isnan(value)})
 
     def measure(self) -> dict[str, float]:
-        """Measures the model now; all processes must call this together."""
+        """Measures the model now; all processes must call this function together."""
         start, trainer = time.monotonic(), self.trainer
         with random_state_kept(), evaluated(trainer.model) as model:
             plan, loaded = self._plan(model)
@@ -159,7 +161,7 @@ class GenBiasCallback(TrainerCallback):
     def _share(self, plan: ReplyPlan, loaded: LoadedModel) -> list[tuple[Any, ...]] | None:
         """This process's non-empty replies: each with its id, axis, term, template, text, offensiveness and styles.
 
-        `None` if the model could not reply, for example because its weights are not finite; training continues.
+        `None` if the model could not reply, e.g. because its weights are not finite; training continues.
         """
         accelerator = self.trainer.accelerator
         rows = list(range(accelerator.process_index, len(plan.ids), accelerator.num_processes))
@@ -184,10 +186,10 @@ class GenBiasCallback(TrainerCallback):
 
 
 def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, *, seed: int) -> pa.Table:
-    """Prompts of as many terms as go into `number`, balanced over axes, in some templates.
+    """Prompts in some templates for as many terms as `number` allows, balanced over axes.
 
     Raises:
-        ValueError: The number allows fewer than two terms, or there are too few terms, templates or prompts of a term.
+        ValueError: The number allows fewer than two terms, or there are too few terms, templates or prompts per term.
     """
     names = sorted(set(prompts["template"].to_pylist()))
     names = random.Random(seed).sample(names, min(num_templates, len(names)))
@@ -211,11 +213,11 @@ def evaluated(model: Any) -> Iterator[Any]:
     """The model with an adapter in its layers, in evaluation mode, without autocast; restored afterwards.
 
     Raises:
-        ValueError: Its adapter is not in its layers.
+        ValueError: The adapter does not change the model's layers.
     """
     if hasattr(model, "get_base_model"):
         if getattr(model.active_peft_config, "is_prompt_learning", False):
-            raise ValueError("the adapter learns prompts and is no part of the model's layers; use LoRA")
+            raise ValueError("the adapter learns prompts and does not change the model's layers; use LoRA")
         outer, model = model, model.get_base_model()
     else:
         outer = model
@@ -249,7 +251,7 @@ def random_state_kept() -> Iterator[None]:
 def _gen_bias(
     vectors: np.ndarray, terms: list[str], templates: list[str], axes: list[str], labels: Any
 ) -> dict[str, float]:
-    """Debiased Full Gen Bias with its interval, as far as the replies allow."""
+    """Debiased Full Gen Bias and its interval, if the replies suffice for them."""
     cells = CellSums(labels, keep_replies=True)
     cells.add(vectors.astype(np.float32), terms, templates, axes)
     try:

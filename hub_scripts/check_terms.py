@@ -2,8 +2,8 @@
 
     holistic-bias check-terms [--vocabulary DIR] [--against REV] [--seed N]
 
-The exit code is 0 if nothing has to be corrected, 1 if there are faults, and 2 if the check could not be made. It needs
-no torch.
+The exit code is 0 if nothing needs a correction, 1 if there are faults, and 2 if the check failed. The check needs no
+torch.
 """
 
 import argparse
@@ -33,16 +33,18 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
 
     Args:
         folder: The vocabulary folder.
-        against: What to compare with: a folder, or a git revision of this one; `None` for the newest frozen version.
+        against: The folder to compare with, or a git revision of `folder`; `None`: the newest frozen version.
         seed: The seed that chooses the sentences to read.
-        show: The number of added or changed entries of which sentences are shown.
+        show: The number of added or changed entries with shown sentences.
 
     Raises:
         NotADirectoryError: If there is no such folder.
-        AgainstError: If there is nothing to compare with.
+        AgainstError: If the vocabulary to compare with does not exist.
     """
     if not folder.is_dir():
-        raise NotADirectoryError(f"there is no vocabulary folder {folder}; set --vocabulary to a folder that exists")
+        raise NotADirectoryError(
+            f"the vocabulary folder {folder} does not exist; set --vocabulary to an existing folder"
+        )
     name, before = read_against(folder, against)
     refused = [*link_faults(folder), *size_faults(folder)]
     unread = Contents((), frozenset(), (), unread=before.files)
@@ -85,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--seed",
         type=int,
         default=0,
-        help="The seed that chooses the sentences to read. Default: %(default)s.",
+        help="The seed for choosing the sentences to read. Default: %(default)s.",
     )
     parser.add_argument(
         "--show",

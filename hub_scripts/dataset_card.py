@@ -1,7 +1,7 @@
 """The dataset's card on the Hub: front matter that `datasets` and the Hub read, and a page for people.
 
-The page is `dataset_card.md`, whose slots are filled here. Terms are counted and not shown: many hurt, and the tables
-have them.
+The page is `dataset_card.md`, whose slots are filled here. The card counts terms without showing them, because many
+hurt and the tables contain them.
 """
 
 from collections import Counter
@@ -15,35 +15,35 @@ from hub_scripts.hub import endpoint
 from hub_scripts.published_dataset import SPLIT, PublishedConfig, PublishedDataset
 
 PAGE = Path(__file__).parent / "dataset_card.md"
-PAPER_VERSION = "v1.0"  # the vocabulary as the paper published it
-AUTHORS_VERSION = "v1.1"  # the authors' own lists after the paper
+PAPER_VERSION = "v1.0"  # the paper's vocabulary
+AUTHORS_VERSION = "v1.1"  # the authors' later lists
 LABELS = ("reviewed", "dispreferred", "polarizing", "unlabelled")  # of a term; the last in place of null
-NONCE_AXIS = "nonce"  # words without a meaning, so they are about nobody
+NONCE_AXIS = "nonce"  # words without a meaning, which describe nobody
 TAGS = ["bias", "fairness", "holistic-bias", "evaluation", "responsible-ai", "demographics"]
 COLUMNS = {
-    "id": "computed from the content of the row: unique, and the same in every config and version with the sentence",
+    "id": "computed from the row's content: unique, and the same in all configs and versions with the same sentence",
     "text": "the sentence",
     "axis": "the demographic axis",
     "bucket": "the axis's subdivision; some axes have none",
     "descriptor": 'the term; if it follows its noun, the phrase for one person ("who uses a wheelchair")',
     "plural_descriptor": "the term beside a plural noun",
-    "descriptor_gender": "the gender of a term that only goes with nouns of that gender",
-    "preference": "the label that community reviewers gave the term; null if nobody was asked",
+    "descriptor_gender": "the gender of a term used only with nouns of that gender",
+    "preference": "the community reviewers' label; null if nobody was asked",
     "placement": "whether the term comes before or after its noun",
-    "first_axis": "of a pair, the axis of the first term; `axis` has both",
-    "first_descriptor": "of a pair, the first term; `descriptor` has both",
-    "second_axis": "of a pair, the axis of the second term",
-    "second_descriptor": "of a pair, the second term",
+    "first_axis": "the axis of a pair's first term; `axis` contains both",
+    "first_descriptor": "a pair's first term; `descriptor` contains both",
+    "second_axis": "the axis of a pair's second term",
+    "second_descriptor": "a pair's second term",
     "noun": "the person noun in the singular",
     "plural_noun": "the person noun in the plural",
-    "noun_gender": "the gender that the noun names; null if it names none",
-    "noun_phrase": "the phrase as it stands in the text, with its article or in the plural",
+    "noun_gender": "the noun's gender; null for a noun without a gender",
+    "noun_phrase": "the phrase as written in the text, with its article or in the plural",
     "plural": "whether the template has a plural noun phrase",
     "template": "the template, with the slot `{noun_phrase}` or `{plural_noun_phrase}`",
     "small": "whether the template is in the small config",
-    "article": "the article before the term or noun, if it does not follow from the first letter",
+    "article": "the article before the term or noun, if the first letter does not determine it",
     "note": "a remark for readers",
-    "source": "where the entry comes from",
+    "source": "the origin of the entry",
 }
 
 
@@ -108,8 +108,8 @@ def _origin(version: str) -> str:
     if version in (PAPER_VERSION, AUTHORS_VERSION):
         return "All terms, nouns, templates and sentences come from lists that the authors published."
     return (
-        "It starts from the authors' lists and has the additions and corrections of contributors since. Combinations "
-        "of term and noun that would repeat or contradict each other, misgender, be misread or do harm are left out."
+        "It starts from the authors' lists and includes contributors' later additions and corrections. It leaves out "
+        "combinations of term and noun that are redundant, contradictory, misgendering, misleading or harmful."
     )
 
 
@@ -168,18 +168,18 @@ def _term_table(dataset: PublishedDataset, num_sentences: Counter[str]) -> str:
 def _limitations(dataset: PublishedDataset) -> str:
     """The limitations that depend on the version, as items of a list."""
     pairs = [config.name for config in dataset.configs if "first_descriptor" in config.table.column_names]
-    limitations = "* Each sentence has one term: nothing shows how a model treats people who belong to several groups."
+    limitations = "* Each sentence has one term, so the treatment of people in several groups is not measured."
     if pairs:
         limitations = f"* Pairs of terms (`{pairs[0]}`) are a sample. No sentence has three terms, or two of one axis."
     if "non-binary" not in dataset.table("nouns")["noun_gender"].to_pylist():
-        limitations += "\n* No noun is for non-binary people in particular."
+        limitations += "\n* No noun is specific to non-binary people."
     if dataset.version in (PAPER_VERSION, AUTHORS_VERSION):
         limitations += '\n* Articles follow the first letter ("an European"), as in the published sentences.'
     return limitations
 
 
 def _changes(dataset: PublishedDataset) -> str:
-    """The changelog's numbers; its lists under headings are folded, since they name terms."""
+    """The changelog's numbers; its lists under headings are collapsed, since they name terms."""
     if not dataset.changes:
         return f"{dataset.version} has no recorded changes."
     summary, heading, rest = dataset.changes.partition("### ")

@@ -21,13 +21,13 @@ from hub_scripts.term_entries import Contents
 LICENCE = Path(hb_dataset.__file__).parent / "LICENSE"  # beside the folder of the versions
 CHANGELOG_FILE = "CHANGELOG.md"  # of the versions, written by hub_scripts/freeze_version.py
 
-# Limits of the check, which compares each entry with all others and builds all sentences, and has to end in minutes.
+# Limits that let the check end in minutes, although it compares all entries with each other and builds all sentences.
 MAX_FILES, MAX_FOLDER_BYTES = 100, 1_000_000  # `next` has 20 files of 110,000 bytes
 MAX_ENTRIES, MAX_ROWS = 3_000, 2_000_000  # and 1,100 entries, 620,000 sentences
 
 
 def link_faults(folder: Path) -> list[Fault]:
-    """The faults of links among the files. They are not followed: in a pull request they could point anywhere."""
+    """The faults of links, which are not followed because in a pull request they could point anywhere."""
     names = [path.name for path in sorted(folder.iterdir()) if path.is_symlink()]
     return [
         Fault(name, 1, "is a link; put the file itself here") for name in (["."] if folder.is_symlink() else []) + names
@@ -35,25 +35,25 @@ def link_faults(folder: Path) -> list[Fault]:
 
 
 def size_faults(folder: Path) -> list[Fault]:
-    """The fault of a folder that is too large to be read; none if it is not."""
+    """The fault of a folder that is too large to read, if it is."""
     sizes = [path.stat().st_size for path in folder.iterdir() if path.is_file()]
     if len(sizes) <= MAX_FILES and sum(sizes) <= MAX_FOLDER_BYTES:
         return []
     message = (
-        f"has {len(sizes):,} files of {sum(sizes):,} bytes together, and is not read; the check allows at most "
+        f"has {len(sizes):,} files of {sum(sizes):,} bytes in total, too many to read; the check allows at most "
         f"{MAX_FILES:,} files of {MAX_FOLDER_BYTES:,} bytes"
     )
     return [Fault(".", 1, message)]
 
 
 def number_faults(contents: Contents) -> list[Fault]:
-    """The fault of having more entries than can be compared, or than sentences can be built of; none if not."""
+    """The fault of having too many entries to compare, or too many sentences to build, if any."""
     rows = len(contents.descriptors) * len(contents.nouns) * len(contents.templates)
     if len(contents.entries) <= MAX_ENTRIES and rows <= MAX_ROWS:
         return []
     message = (
-        f"has {len(contents.entries):,} entries, which make {rows:,} sentences, and is not compared; the check allows "
-        f"at most {MAX_ENTRIES:,} entries and {MAX_ROWS:,} sentences. Propose fewer at a time"
+        f"has {len(contents.entries):,} entries, which make {rows:,} sentences, too many to compare; the check "
+        f"allows at most {MAX_ENTRIES:,} entries and {MAX_ROWS:,} sentences. Propose fewer entries at a time"
     )
     return [Fault(".", 1, message)]
 
@@ -62,7 +62,7 @@ def frozen_faults(folder: Path) -> list[Fault]:
     """The faults of frozen versions beside a folder, or of the folder itself, compared with the package's record."""
     folder = folder.absolute()
     root, own = folder.parent, read_frozen()
-    # A folder of this name in a checkout holds the versions, even if somebody has removed their record.
+    # A folder of this name in a checkout holds the versions, even without their record.
     in_checkout = root.resolve().parts[-2:] == (LICENCE.parent.name, "vocabulary")
     if not (root / FROZEN_FILE).is_file() and not in_checkout:
         beside = [version for version in own if folder.name == NEXT and (root / version).is_dir()]
@@ -105,23 +105,24 @@ def frozen_faults(folder: Path) -> list[Fault]:
 
 
 def newly_frozen(folder: Path) -> list[Fault]:
-    """One entry for each version that is recorded beside a folder, and not in our own package."""
+    """One entry for each version that a folder's record has and the package's record lacks."""
     root = folder.absolute().parent
     new = sorted(_recorded(root).keys() - read_frozen())
     about = (
-        "is newly frozen here, and cannot be changed later; a maintainer compares it with hub_scripts/freeze_version.py"
+        "is newly frozen and can never change; a maintainer compares it with the output of "
+        "hub_scripts/freeze_version.py"
     )
     return [Fault(f"../{FROZEN_FILE}", 1, f"{version!r} {about}") for version in new]
 
 
 def version_name(path: Path) -> str:
-    """A path as a person in the checkout would write it."""
+    """A path relative to the checkout, for people."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
 
 
 def _version_faults(root: Path, version: str, record: Mapping[str, Any]) -> list[Fault]:
-    """The fault of a frozen version that is missing or was changed; none if it is as it was frozen."""
+    """The fault of a frozen version that is missing or was changed, if any."""
     path = root / version
     restore = f"git checkout -- {version_name(path)}"
     if not path.is_dir():
@@ -134,7 +135,7 @@ def _version_faults(root: Path, version: str, record: Mapping[str, Any]) -> list
         reason = str(links[0])
     except ValueError as error:
         reason = error.reason if isinstance(error, FrozenError) else str(error)
-    message = f"{version} is frozen and was changed ({reason}); undo the change ({restore}), and make it in `{NEXT}`"
+    message = f"{version} is frozen and was changed ({reason}); undo the change ({restore}), and edit `{NEXT}`"
     return [Fault(f"../{version}", 1, message)]
 
 

@@ -3,7 +3,7 @@
     python hub_scripts/freeze_version.py v2.0
 
 It checks hb_dataset/vocabulary/next, copies it to hb_dataset/vocabulary/v2.0, records its digest, the day and golden
-counts in frozen.json, and writes what changed into the vocabulary's CHANGELOG.md. Commit the result, then publish it
+counts in frozen.json, and adds the changes to the vocabulary's CHANGELOG.md. Commit the result, then publish it
 with hub_scripts/publish_dataset.py.
 """
 
@@ -41,7 +41,7 @@ _TITLE = "# Changes of the vocabulary, newest first\n"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Freezes the version and prints what was written."""
+    """Freezes the version and prints the written files."""
     parser = argparse.ArgumentParser(
         prog="hub_scripts/freeze_version.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -59,8 +59,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
     """Freezes `next`.
 
-    The entry in frozen.json is written last: until then the version does not exist. If a freeze is interrupted, remove
-    the folder that it left.
+    The entry in frozen.json is written last; without it, the version does not exist. If a freeze is interrupted, remove
+    its folder.
 
     Args:
         version: The name of the new version, whose number is higher than all frozen ones.
@@ -78,12 +78,12 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
     successor = f"v{major + 1}.0"
     if version_number(version) <= version_number(newest):
         raise ValueError(
-            f"{version} is not newer than {newest}, the newest frozen version, and a frozen version never changes; "
-            f"freeze the next one as {successor}"
+            f"{version} is not newer than {newest}, the newest frozen version, and frozen versions never change; "
+            f"freeze the next version as {successor}"
         )
     before, after = read_version(newest, root), read_version(NEXT, root)
     if after.digest == before.digest:
-        raise ValueError(f"'{NEXT}' has the same content as {newest}; there is nothing to freeze")
+        raise ValueError(f"'{NEXT}' has the same content as {newest}; change it before you freeze a version")
     report = check(root / NEXT, str(root / newest))
     if report.faults:
         lines = "\n".join(f"  {visible(str(fault))}" for fault in report.faults)
@@ -104,10 +104,10 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
 def golden_counts(version: str, root: Path, vocabulary: Vocabulary) -> dict[str, Any]:
     """Counts of a version: terms by axis, nouns, templates, and rows and distinct texts of each config.
 
-    With them comes the SHA-256 of each config's texts, one a line: a frozen version gives the same texts for ever.
+    They include the SHA-256 of each config's texts, one per line, because a frozen version's texts never change.
 
     Args:
-        version: The version, which need not be recorded yet.
+        version: The version, with or without a record.
         root: The folder that holds the versions.
         vocabulary: Its vocabulary.
     """
@@ -161,7 +161,7 @@ def _code(text: str) -> str:
 
 
 def _write_changelog(path: Path, version: str, changes: str) -> None:
-    """Puts a version's changes first, and replaces those that an interrupted freeze of it wrote."""
+    """Puts a version's changes first, and replaces changes from an interrupted freeze."""
     heading = f"## {version}\n"
     sections = path.read_text(encoding="utf-8").removeprefix(_TITLE).split("\n## ") if path.exists() else []
     others = [f"## {section.strip()}\n" for section in sections if section.strip()]

@@ -1,13 +1,13 @@
 """Publishes files in a repository of the Hugging Face Hub: in one commit, under a tag that never moves.
 
-Nothing is half-published. The Hub takes a commit completely or not at all, the tag is set after it, and the same
-command does what is still missing when it runs again.
+Publishing is atomic: the Hub takes a commit completely or not at all, the tag follows the commit, and running the same
+command again completes the missing steps.
 
-Files of other people are never deleted, and replaced only if the caller says so. Each publication leaves a record of
-its files (`RECORD_FILE`): their paths and digests. A file is ours if it is in the record and still has the recorded
-digest. All other files were added or changed by other people.
+Other people's files are never deleted, and replaced only if the caller allows it. Each publication records the paths
+and digests of its files (`RECORD_FILE`). A file is ours if the record contains it with its present digest. Other people
+added or changed all other files.
 
-A repository about which the Hub does not answer is unknown, and an unknown repository is never written to.
+If the Hub does not answer about a repository, its state is unknown, and nothing is written to it.
 """
 
 import json
@@ -23,14 +23,14 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-# huggingface_hub is imported where it is needed: a script's --help does without it.
+# Functions import huggingface_hub on use, because a script's --help does not need it.
 
 RepoType = Literal["model", "dataset", "space"]
 CARD_FILE = "README.md"
 RECORD_FILE = ".published_files.json"
 ABOUT_RECORD = (
-    "The files that the last publication of HolisticBias wrote here. The next one replaces them, and deletes those "
-    "that it no longer has. It leaves other files alone, and stops if somebody changed one of these."
+    "The files that the last publication of HolisticBias wrote here. The next publication replaces these files, and "
+    "deletes the ones that it no longer has. It keeps other files, and stops if somebody changed a listed file."
 )
 HUB_FILES = {".gitattributes"}  # the Hub may change them with any commit
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN, with a token that has write permission"
@@ -42,7 +42,7 @@ class HubError(RuntimeError):
 
 
 class Repository(NamedTuple):
-    """A repository as it was when it was opened.
+    """The state of a repository when it was opened.
 
     Attributes:
         api: The client.
@@ -96,7 +96,7 @@ class Published(NamedTuple):
     def __str__(self) -> str:
         """The files written, deleted and left alone, in a line."""
         if not self.written and not self.deleted:
-            done = "the files were there already, and the tag was set" if self.tagged else "nothing to do"
+            done = "the files existed already, and the tag was set" if self.tagged else "nothing to do"
             return f"{done} ({self.url})"
         parts = {"written": self.written, "deleted": self.deleted, "other people's, left alone": self.kept}
         listed = "; ".join(f"{what}: {_listed(paths)}" for what, paths in parts.items() if paths)
@@ -107,12 +107,14 @@ def endpoint() -> str:
     """The address of the Hub, which cards and messages show.
 
     Raises:
-        HubError: If HF_ENDPOINT holds a user name or password.
+        HubError: If HF_ENDPOINT contains a user name or password.
     """
     from huggingface_hub import constants
 
     if "@" in urlsplit(constants.ENDPOINT).netloc:
-        raise HubError("HF_ENDPOINT holds a user name or password, which would be printed and published; remove them")
+        raise HubError(
+            "HF_ENDPOINT contains a user name or password, which would be printed and published; remove them"
+        )
     return constants.ENDPOINT
 
 
@@ -126,7 +128,7 @@ def connect() -> "HfApi":
 
     api = huggingface_hub.HfApi(endpoint(), token=huggingface_hub.get_token())
     if api.token is None:
-        raise HubError(f"there is no Hugging Face token; {LOG_IN}")
+        raise HubError(f"no Hugging Face token is set; {LOG_IN}")
     with explained(api, "Checking the token"):
         account = api.whoami(cache=True)
     if account.get("auth", {}).get("accessToken", {}).get("role") == "read":
@@ -141,10 +143,10 @@ def open_repository(api: "HfApi", repo_id: str, repo_type: RepoType, space_sdk: 
         api: From `connect`.
         repo_id: "OWNER/NAME".
         repo_type: The kind of repository.
-        space_sdk: What a new Space runs on, such as "gradio".
+        space_sdk: The SDK of a new Space, such as "gradio".
 
     Raises:
-        HubError: If the Hub does not show them. A repository that it hides cannot be created: its name is taken.
+        HubError: If the Hub does not show them. A hidden repository cannot be created, because its name is taken.
     """
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
@@ -160,13 +162,13 @@ def open_repository(api: "HfApi", repo_id: str, repo_type: RepoType, space_sdk: 
                 if taken.response.status_code != 409:
                     raise
                 raise HubError(
-                    f"{repo_type} {repo_id} exists, but the Hub does not show it. Nothing was written; check that the "
-                    "token in use may see it, and try again"
+                    f"{repo_type} {repo_id} exists, but the Hub does not show it. Nothing was written; check that "
+                    f"the token has access to it, and try again"
                 ) from None
             refs = api.list_repo_refs(repo_id, repo_type=repo_type)
     head = next((branch.target_commit for branch in refs.branches if branch.name == "main"), None)
     if head is None:
-        raise HubError(f"{repo_type} {repo_id} has no branch main; nothing was written, create it first")
+        raise HubError(f"{repo_type} {repo_id} has no branch main; nothing was written; create the branch first")
     return Repository(api, repo_id, repo_type, head, {tag.name: tag.target_commit for tag in refs.tags})
 
 
@@ -180,18 +182,19 @@ def publish(
 ) -> Published:
     """Makes main hold these files and a record of them, in one commit, and tags the commit.
 
-    The same commit deletes the files that an earlier publication wrote and this one does not have. If main already has
-    this content, there is no commit. If the tag already has it, nothing is done: main may be at a later version.
+    The same commit deletes files of an earlier publication that this publication lacks. If main already has this
+    content, there is no commit. If the tag already has it, nothing happens, because main may be at a later version.
 
     Args:
         repository: From `open_repository`. The Hub rejects the commit if main has moved since.
         files: Contents by path.
         message: The commit message.
         tag: The tag to set; `None`: none.
-        among_other_files: Whether to publish beside other people's files, and to replace those at a path to publish.
+        among_other_files: Whether to publish beside other people's files, and to replace their files at published
+            paths.
 
     Raises:
-        HubError: If there are other people's files, or if the tag exists with other content (before anything is
+        HubError: If the repository has other people's files, if the tag exists with other content (before anything is
             written), or if a step fails.
     """
     wanted = {path: _digests(content) for path, content in files.items()}
@@ -207,8 +210,8 @@ def publish(
     if tag in repository.tags:
         if missing or outdated:
             raise HubError(
-                f"{repository} already has a tag {tag}, with other content ({_listed([*missing, *outdated])}). A tag "
-                "is never moved. Nothing was written; publish these files as another version"
+                f"{repository} already has a tag {tag}, with other content ({_listed([*missing, *outdated])}). Tags "
+                f"never move. Nothing was written; publish these files as another version"
             )
         return Published(repository.page(f"commit/{at}"), [], [], kept, tagged=False)
     in_the_way = [path for path in missing if path in present and path not in ours]
@@ -216,8 +219,8 @@ def publish(
     if theirs and not among_other_files:
         raise HubError(
             f"{repository} holds files that no publication of HolisticBias wrote, or that somebody has changed since: "
-            f"{_listed(sorted(theirs))}. Nothing was written; check whether it is the repository you mean. To publish "
-            f"in it all the same, add --among_other_files, which replaces {_listed(in_the_way) or 'nothing'} and keeps "
+            f"{_listed(sorted(theirs))}. Nothing was written; check that this is the right repository. To publish in "
+            f"it anyway, add --among_other_files, which replaces {_listed(in_the_way) or 'nothing'} and keeps "
             "all other files of other people"
         )
     commit = _commit(repository, contents, wanted, missing, outdated, message) if missing or outdated else at
@@ -236,14 +239,14 @@ def propose(
         api: From `connect`.
         repo_id: The model.
         files: Contents by path.
-        parent: The commit that the contents were made from. The pull request starts there, so merging it keeps what the
-            owners have committed since.
+        parent: The commit behind the contents. The pull request starts there, so merging it keeps the owners' later
+            commits.
         title: Its title.
         description: Its text.
 
     Returns:
-        Its page, and whether this call opened it: an open one of this account with this title and content is returned
-        instead.
+        Its page, and whether this call opened it. If the account already has an open one with this title and content,
+        that one is returned.
 
     Raises:
         HubError: If a step fails.
@@ -273,11 +276,11 @@ def propose(
 
 @contextmanager
 def explained(api: "HfApi", step: str) -> Iterator[None]:
-    """Turns what the client raises into one line that says which step failed and what to do."""
+    """Converts the client's errors into one line with the failed step and the remedy."""
     from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled
 
-    # HTTPError is the HTTP library's: a broken connection is no OSError there. An upload fails with RuntimeError, and a
-    # README.md that the Hub rejects with ValueError.
+    # The HTTP library raises HTTPError, not OSError, for a broken connection. A failed upload raises RuntimeError, and
+    # a rejected README.md raises ValueError.
     try:
         yield
     except HubError:
@@ -287,9 +290,9 @@ def explained(api: "HfApi", step: str) -> Iterator[None]:
     except (HTTPError, OSError, ValueError, RuntimeError) as error:
         response = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
         log_in = f"{LOG_IN}, and " if response is not None and response.status_code in (401, 403) else ""
-        # The client's error is not shown as the cause: it would put the request on the console.
+        # The client's error is not the cause, because its traceback would print the request.
         raise HubError(
-            f"{step} failed: {_reason(error, api)}; {log_in}run the same command again, which does what is missing"
+            f"{step} failed: {_reason(error, api)}; {log_in}run the same command again to complete the missing steps"
         ) from None
 
 
@@ -316,7 +319,7 @@ def _digests(content: bytes) -> list[str]:
 
 
 def _ours(repository: Repository, revision: str, present: Mapping[str, str]) -> set[str]:
-    """The paths of a revision with files that the last publication wrote, and that nobody changed since."""
+    """The paths of a revision whose files the last publication wrote and nobody changed since."""
     if RECORD_FILE in present:
         with tempfile.TemporaryDirectory() as folder:
             record = repository.api.hf_hub_download(
@@ -327,13 +330,13 @@ def _ours(repository: Repository, revision: str, present: Mapping[str, str]) -> 
             files = json.loads(text)["files"]
             return {RECORD_FILE} | {path for path in files if path in present and present[path] in files[path]}
         except (ValueError, LookupError, TypeError, RecursionError):
-            return set()  # somebody broke it, so nothing is known to be ours
+            return set()  # the record is broken, so ownership is unknown
     if present.keys() <= {CARD_FILE, *HUB_FILES}:
         commits = repository.api.list_repo_commits(
             repository.repo_id, repo_type=repository.repo_type, revision=revision
         )
         if [commit.title.lower() for commit in commits] == ["initial commit"]:
-            return present.keys() & {CARD_FILE}  # with which the Hub creates a Space
+            return present.keys() & {CARD_FILE}  # the Hub creates a Space with this file
     return set()
 
 
@@ -360,11 +363,11 @@ def _commit(
             parent_commit=repository.head,
         ).oid
         present = repository.files(commit)
-    # Without an error, the client leaves out the files that a .gitignore in the repository names.
+    # The client silently skips files that a .gitignore in the repository names.
     if lacking := [path for path in wanted if present.get(path) not in wanted[path]]:
         raise HubError(
-            f"commit {commit} of {repository} lacks {_listed(lacking)}, and no tag was set; delete the .gitignore "
-            "there that leaves them out, and run the same command again"
+            f"commit {commit} of {repository} lacks {_listed(lacking)}, and no tag was set; delete the repository's "
+            f".gitignore that excludes them, and run the same command again"
         )
     return commit
 

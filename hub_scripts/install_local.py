@@ -39,8 +39,8 @@ def install_dataset(cache_dir: str | Path | None = None) -> Path:
     for config in CONFIGS:
         builder = HolisticBias(config_name=config, cache_dir=str(cache))
         builder.download_and_prepare()
-        # `datasets` loads the folder that was changed last. Of the folders of one config that has to be the one of
-        # today's vocabulary, and without a config name that of the default config, even after a `.map` of another one.
+        # `datasets` loads the folder that changed last. Among the folders of one config, this must be the one for
+        # today's vocabulary, and without a config name the default config's, even after a `.map` of another config.
         changed = time.time() + (DEFAULT_CONFIG_LEAD if config == DEFAULT_CONFIG else 0)
         os.utime(builder.cache_dir, (changed, changed))
     return cache / DATASET_NAME
@@ -81,7 +81,7 @@ def install_metrics(modules_cache: str | Path | None = None) -> list[Path]:
 
 
 def main() -> None:
-    """Installs the dataset and the metrics, and prints what can be loaded."""
+    """Installs the dataset and the metrics, and prints their names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
     import datasets

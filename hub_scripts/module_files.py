@@ -1,7 +1,7 @@
-"""The files of an `evaluate` module as they lie where it is installed or published: all beside each other.
+"""The files of an installed or published `evaluate` module, all in one folder.
 
-In this repository a module imports its computation from `hb_metrics`, where several modules share it. A Space or the
-module cache of `evaluate` carries a copy of each file that the module needs, with the imports between them relative.
+In this repository, a module imports its computation from `hb_metrics`, where several modules share it. A Space and the
+module cache of `evaluate` contain a copy of each needed file, with relative imports between them.
 """
 
 import re
@@ -20,8 +20,8 @@ def metric_folders() -> list[Path]:
 def module_files(folder: Path) -> dict[str, bytes]:
     """The Python files that a metric needs outside this repository.
 
-    `evaluate` fetches only files that the module itself imports, so the copy of the module ends with an import of each
-    file that only other files import.
+    `evaluate` fetches only files that the module itself imports, so the copy of the module ends with imports of the
+    files that only other files import.
 
     Args:
         folder: The metric's folder.

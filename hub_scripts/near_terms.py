@@ -1,4 +1,4 @@
-"""Terms that are nearly the same: spelled differently, phrased differently, or mistyped."""
+"""Nearly equal terms: spelled differently, phrased differently, or mistyped."""
 
 import functools
 import re
@@ -17,7 +17,7 @@ def same_but_for_spelling(one: str, other: str) -> bool:
 
 
 def same_in_other_words(one: str, other: str) -> bool:
-    """Whether two phrases have the same words except for endings and words that link them to a noun.
+    """Whether two phrases have the same words except for endings and linking words.
 
     An example is "Deaf" and "who is deaf". If one phrase has a linking word, the order may differ too: "who uses a
     wheelchair" and "wheelchair user".
@@ -28,9 +28,10 @@ def same_in_other_words(one: str, other: str) -> bool:
 
 
 def one_edit_apart(one: str, other: str) -> bool:
-    """Whether two phrases differ in one letter, which is added, left out, changed or swapped with the next.
+    """Whether two phrases differ in one letter that was added, dropped, changed or swapped with the next.
 
-    `False` for phrases of fewer than five letters, and with different digits ("20-year-old", "30-year-old").
+    `False` for phrases of fewer than five letters, and for phrases with different digits ("20-year-old",
+    "30-year-old").
     """
     one, other = _letters(one), _letters(other)
     if one == other or min(len(one), len(other)) < _SHORTEST_TO_COMPARE or abs(len(one) - len(other)) > 1:
@@ -47,7 +48,7 @@ def one_edit_apart(one: str, other: str) -> bool:
 
 @functools.cache
 def _letters(phrase: str) -> str:
-    """The letters and digits alone, without case and accents."""
+    """Only the letters and digits, without case and accents."""
     decomposed = unicodedata.normalize("NFKD", phrase).casefold()
     return "".join(character for character in decomposed if character.isalnum())
 

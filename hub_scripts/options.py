@@ -27,7 +27,7 @@ def repo_id(text: str) -> str:
 def web_address(text: str) -> str:
     """An argparse type: the address of a web page, without anything that could be a secret.
 
-    The message of an error does not repeat the address, which may hold one.
+    The error message does not repeat the address, which may contain a secret.
     """
     try:
         parts = urlsplit(text)
@@ -38,7 +38,8 @@ def web_address(text: str) -> str:
         raise argparse.ArgumentTypeError("write the whole address of a web page, which begins with https://")
     if "@" in parts.netloc or "?" in text or "=" in parts.fragment or re.search(r"hf_\w{16}", text):
         raise argparse.ArgumentTypeError(
-            "the address has a user name, a query ('?…') or a token, which would be published; give one without them"
+            "the address has a user name, a query ('?…') or a token, which would be published; set an address "
+            "without them"
         )
     return text
 
@@ -56,7 +57,7 @@ def new_folder(text: str) -> Path:
     """An argparse type: a folder that is empty or does not exist."""
     folder = Path(text)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise argparse.ArgumentTypeError(f"'{text}' is not an empty folder; name a new one, or empty it")
+        raise argparse.ArgumentTypeError(f"'{text}' is not an empty folder; set a new folder, or empty it")
     return folder
 
 
@@ -75,8 +76,8 @@ def add_other_files_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--among_other_files",
         action="store_true",
-        help="Publish although the repository holds files of other people, or published files that somebody changed. "
-        "Replace those at a path to publish, and keep the rest.",
+        help="Publish although the repository contains other people's files, or published files that somebody "
+        "changed. Replace their files at published paths, and keep the rest.",
     )
 
 

@@ -8,10 +8,9 @@ the rows of `load_table("v1.0")`. The main branch keeps the sentences of every
 version, so `load_dataset("ORG/holistic_bias", "v1.0")` also works after v2.0.
 The same vocabulary makes the same files, so publishing again changes nothing.
 
-A publication deletes only files that an earlier one wrote
-(`.published_files.json` in the repository lists them). If somebody else's file
-is at a path to publish, or if the repository holds only other people's files,
-the script lists them and writes nothing, unless you add `--among_other_files`.
+A publication deletes only files of an earlier publication, which `.published_files.json` in the repository lists. If
+somebody else's file is at a published path, or if the repository contains only other people's files, the script lists
+these files and writes nothing, unless you add `--among_other_files`.
 """
 
 import argparse
@@ -37,14 +36,14 @@ LICENSE_FILE = "LICENSE"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Publishes the dataset, or with --dry_run writes its files, and prints what was done and how to load it."""
+    """Publishes the dataset, or with --dry_run writes its files, and prints the result and how to load it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--repo_id",
         required=True,
         type=repo_id,
         metavar="OWNER/NAME",
-        help="The dataset repository of the Hub. It is created if it does not exist.",
+        help="The dataset repository of the Hub; created if it does not exist.",
     )
     parser.add_argument("--version", help="The frozen version to publish, such as v1.0. Default: the newest.")
     add_dry_run_option(parser)
@@ -106,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def frozen_version(version: str | None, root: Path | None = None) -> str:
-    """The version to publish: the given one, or the newest frozen version if it is `None`.
+    """The version to publish: the passed version, or for `None` the newest frozen version.
 
     Raises:
         ValueError: If the version does not exist, is not frozen, or was changed since.
@@ -114,7 +113,7 @@ def frozen_version(version: str | None, root: Path | None = None) -> str:
     frozen = versions.frozen_versions(root)
     if version == versions.NEXT or (version is None and not frozen):
         raise ValueError(
-            "there is no frozen version to publish, and 'next' still changes; freeze it first, as in "
+            "no version is frozen, and 'next' still changes; freeze it first, as in "
             "python hub_scripts/freeze_version.py v2.0"
         )
     version = version or frozen[-1]
@@ -130,7 +129,7 @@ def dataset_files(dataset: PublishedDataset, *, with_eval_file: bool = True) -> 
         with_eval_file: Whether to include `eval.yaml`.
 
     Returns:
-        Contents by path; the same bytes for the same vocabulary and release of pyarrow, which its files name.
+        Contents by path; the same bytes for the same vocabulary and release of pyarrow, which Parquet files record.
     """
     files = {config.path: config.parquet for config in dataset.configs + dataset.earlier}
     files[hub.CARD_FILE] = dataset_card(dataset).encode()
@@ -149,11 +148,11 @@ def check_order(repository: hub.Repository, version: str, root: Path | None = No
     number = versions.version_number
     published = sorted(filter(versions.VERSION_NAME.fullmatch, repository.tags), key=number)
     if version in published:
-        return  # then main stays as it is
+        return  # main stays unchanged
     if published and number(published[-1]) > number(version):
         raise ValueError(
-            f"{repository} already has {published[-1]}. Publishing {version} after it would give the older version to "
-            f"everybody who names no revision. Nothing was written; publish {version} in its own repository"
+            f"{repository} already has {published[-1]}. Publishing {version} after it would serve the older version "
+            f"to everybody who sets no revision. Nothing was written; publish {version} in its own repository"
         )
     if gone := [name for name in published if name not in versions.frozen_versions(root)]:
         raise ValueError(

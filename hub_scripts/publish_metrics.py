@@ -5,14 +5,12 @@
     holistic-bias publish metrics --org ORG --dry_run publish/
 
 Afterwards `evaluate.load("ORG/full_gen_bias")` works wherever `evaluate` and
-the Space's requirements are installed, without this project. Publishing the
-same again changes nothing. With `--dry_run` each Space is written into a
-folder of its name.
+the Space's requirements are installed, without this project. Publishing the same again changes nothing. `--dry_run`
+writes each Space into a folder of its name.
 
-A publication deletes only files that an earlier one wrote
-(`.published_files.json` in the Space lists them). If somebody else's file is
-at a path to publish, or if a Space holds only other people's files, the script
-lists them and writes nothing to it, unless you add `--among_other_files`.
+A publication deletes only files of an earlier publication, which `.published_files.json` in the Space lists. If
+somebody else's file is at a published path, or if a Space contains only other people's files, the script lists these
+files and writes nothing to the Space, unless you add `--among_other_files`.
 """
 
 import argparse
@@ -25,14 +23,13 @@ from hub_scripts.hub import CARD_FILE
 from hub_scripts.module_files import metric_folders, module_files
 from hub_scripts.options import add_dry_run_option, add_other_files_option, repo_id, write_files
 
-# The release of gradio that the Spaces run on; their cards in this repository do not have it. Try the pages before
-# changing it.
+# The Spaces' release of gradio, which the cards in this repository lack. Try the pages before changing it.
 GRADIO_VERSION = "6.31.0"
 SDK_LINE = "sdk: gradio\n"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Publishes the metrics, or with --dry_run writes their files, and prints what was done and how to load them."""
+    """Publishes the metrics, or with --dry_run writes their files, and prints the result and how to load them."""
     folders = {folder.name: folder for folder in metric_folders()}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--org", required=True, type=_owner, help="The Hub organisation or user to own the Spaces.")
@@ -72,7 +69,7 @@ def space_files(folder: Path, org: str) -> dict[str, bytes]:
 
     Args:
         folder: The metric's folder.
-        org: The owner of the Space: the card describes how to load the metric from there.
+        org: The owner of the Space, for the loading instructions in the card.
 
     Returns:
         Contents by path.
@@ -87,7 +84,7 @@ def space_files(folder: Path, org: str) -> dict[str, bytes]:
 
 
 def space_card(card: str, metric: str, org: str) -> str:
-    """A metric's card, changed into its Space's: with the release of gradio, and loading from the Space."""
+    """A metric's card for its Space: with the release of gradio, and loading from the Space."""
     _, front_matter, text = card.split("---\n", 2)
     front_matter = front_matter.replace(SDK_LINE, f"{SDK_LINE}sdk_version: {GRADIO_VERSION}\n")
     text = re.sub(rf'(evaluate\.load\(")({metric}")', rf"\g<1>{org}/\g<2>", text)

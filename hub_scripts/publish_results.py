@@ -3,9 +3,8 @@ r"""Opens a pull request with a run's figures on its model's page.
     holistic-bias publish results runs/gpt2 --repo_id openai-community/gpt2 \
         --dataset_id ORG/holistic_bias
 
-It shows all changes and asks before it opens the pull request. `--yes` answers
-for you. `--dry_run DIR` writes the files into a folder instead, without a token
-or a network.
+It shows all changes and asks before it opens the pull request. `--yes` skips the question. `--dry_run DIR` writes the
+files into a folder instead, without a token or a network.
 
 The pull request adds a section between two markers to README.md and, with
 `--dataset_id`, the evaluation results that the Hub reads
@@ -44,19 +43,24 @@ class Change(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Shows what is to be written, asks, and opens the pull request."""
+    """Shows the changes, asks, and opens the pull request."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, metavar="RUN", help="Folder of a finished run of `measure`.")
+    parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run of `measure`.")
     parser.add_argument("--repo_id", required=True, type=repo_id, metavar="OWNER/NAME", help="The model's repository.")
-    parser.add_argument("--before", type=Path, metavar="RUN", help="Run to show changes from, such as before tuning.")
+    parser.add_argument(
+        "--before", type=Path, metavar="RUN", help="The run to compare with, such as the run before tuning."
+    )
     parser.add_argument(
         "--dataset_id",
         type=repo_id,
         metavar="OWNER/NAME",
-        help="HolisticBias on the Hub. Without it, only the card section is written, and no evaluation results.",
+        help="The Hub id of HolisticBias. Without it, the pull request has only the card section, and no evaluation "
+        "results.",
     )
     parser.add_argument("--source_url", type=web_address, metavar="URL", help="A page with the run or its report.")
-    parser.add_argument("--same_model", action="store_true", help="Confirm that the run's model is --repo_id renamed.")
+    parser.add_argument(
+        "--same_model", action="store_true", help="Confirm that the run's model is --repo_id under another name."
+    )
     parser.add_argument("--yes", action="store_true", help="Open the pull request without asking.")
     add_dry_run_option(parser)
     options = parser.parse_args(argv)
@@ -77,7 +81,7 @@ def read_settled_results(folder: Path) -> dict[str, Any]:
     """The content of a run's results.json, if it measured all prompts of a config of a frozen version.
 
     Raises:
-        ValueError: It is no finished run, has no figures, or measured other prompts.
+        ValueError: The folder contains no finished run, or the run has no figures or measured other prompts.
     """
     from hb_dataset.prompts import version_configs
     from hb_dataset.versions import frozen_versions
@@ -97,7 +101,7 @@ def read_settled_results(folder: Path) -> dict[str, Any]:
 
 
 def check_model(run: Mapping[str, Any], repo_id: str, *, same_model: bool = False) -> None:
-    """Rejects a run of another model of the Hub. A folder or the embedded model may be what the repository holds.
+    """Rejects a run of another model of the Hub. A local folder or the embedded model may be the repository's model.
 
     Raises:
         ValueError: The run measured another Hub id, and `same_model` is not set.
@@ -113,12 +117,12 @@ def check_model(run: Mapping[str, Any], repo_id: str, *, same_model: bool = Fals
 def planned_changes(
     results: Mapping[str, Any], options: argparse.Namespace, read: Callable[[str], str | None]
 ) -> list[Change]:
-    """The changes of the pull request, without files that have the right content already.
+    """The changes of the pull request, without files that already have the right content.
 
     Args:
         results: The content of results.json.
         options: The options of the command line.
-        read: Path → what main holds there; `None`: nothing.
+        read: Path → the content on main; `None`: no file.
     """
     files = {}
     if options.dataset_id is not None:
@@ -131,7 +135,7 @@ def planned_changes(
 
 
 def shown_changes(changes: Sequence[Change]) -> str:
-    """The changes as unified diffs. Letters that steer a terminal are replaced, since a card is other people's text."""
+    """The changes as unified diffs. Control characters are replaced, since other people wrote the card."""
     lines: list[str] = []
     for change in changes:
         old, new = (change.before or "").splitlines(), change.after.splitlines()
@@ -147,7 +151,7 @@ def _publish(results: Mapping[str, Any], options: argparse.Namespace) -> None:
     if options.dataset_id is not None:
         version = version_of(results["run"]["data"]["config"])
         with hub.explained(
-            api, f"Reading version {version} of dataset {options.dataset_id}, which has to be published"
+            api, f"Reading version {version} of dataset {options.dataset_id}, which must be published first"
         ):
             api.dataset_info(options.dataset_id, revision=version)
     changes = planned_changes(results, options, lambda path: _read_file(api, model, path))
@@ -159,7 +163,7 @@ def _publish(results: Mapping[str, Any], options: argparse.Namespace) -> None:
         _ask(f"Open a pull request on {options.repo_id} that changes {len(changes)} files as above? [y/N] ")
     run = results["run"]
     with warnings.catch_warnings():
-        # Of the card's front matter, which is not touched.
+        # The warnings concern the card's front matter, which stays unchanged.
         warnings.filterwarnings("ignore", "Warnings while validating metadata", UserWarning)
         tag = tag_of(results)
         url, opened = hub.propose(
@@ -196,14 +200,16 @@ def _changes_from(before: Path, run: Path) -> str:
     first, second = read_run(before), read_run(run)
     changes = run_changes(first, second, (measured_model(first.results["run"]), "this model"))
     if not changes.rows and not changes.missing:
-        raise ValueError(f"'{before}' and '{run}' have no measurement in common; set --before to a run that has one")
+        raise ValueError(
+            f"'{before}' and '{run}' have no measurement in common; set --before to a run with the same measurement"
+        )
     return changes_markdown(changes).strip()
 
 
 def _ask(question: str) -> None:
     """Asks on the terminal, and ends the program unless the answer is yes."""
     if not sys.stdin.isatty():
-        raise ValueError("nothing was written: there is no terminal to ask on; check the changes above, then add --yes")
+        raise ValueError("nothing was written: no terminal can answer; check the changes above, then add --yes")
     try:
         answer = input(question)
     except (EOFError, KeyboardInterrupt):
@@ -218,13 +224,13 @@ def _description(run: Mapping[str, Any], changes: Sequence[Change]) -> str:
     """The text that the model's owners read before they merge."""
     paths = "\n".join(f"* `{change.path}`" for change in changes)
     return f"""\
-Figures of how differently the model treats people by the words they are described with, measured with HolisticBias
+These figures show how differently the model treats people by the words that describe them, measured with HolisticBias
 {version_of(run["data"]["config"])} (Smith et al., 2022): {measured_model(run)}.
 
 {paths}
 
-In {CARD_FILE} only the section between the markers `{START[5:-4]}` and `{END[5:-4]}` is added or replaced. It
-says what the figures mean, what they do not, and which command measures them again.
+The pull request adds or replaces only the section of {CARD_FILE} between the markers `{START[5:-4]}` and `{END[5:-4]}`.
+The section explains the figures and their limits, and contains the command that reproduces them.
 """
 
 

@@ -12,7 +12,7 @@ from hb_dataset import prompts, versions, vocabulary
 from hub_scripts.folder_checks import CHANGELOG_FILE
 
 SPLIT = "test"
-ROWS_PER_GROUP = 50_000  # about 10 MB of text: what a viewer or a stream reads at once
+ROWS_PER_GROUP = 50_000  # about 10 MB of text, which a viewer or a stream reads at once
 COMPRESSION_LEVEL = 9
 
 
@@ -49,9 +49,9 @@ class PublishedDataset(NamedTuple):
         repo_id: The dataset repository, `"ORG/holistic_bias"`.
         version: The frozen version; also the name of its main config and of its tag.
         configs: Its configs, the main one first.
-        earlier: The configs with sentences of the versions before it, which main keeps, newest version first.
+        earlier: The configs with earlier versions' sentences, which main keeps, newest version first.
         changes: The changes since the version before, in Markdown; "" if none are recorded.
-        source_url: The address of the source repository; `None` if it is not known.
+        source_url: The address of the source repository; `None` if unknown.
     """
 
     repo_id: str
@@ -90,8 +90,8 @@ def published_dataset(
 def parquet_bytes(table: pa.Table) -> bytes:
     """A table as a Parquet file: the same bytes for the same rows.
 
-    Columns whose values all differ are stored plainly, the others with a dictionary. Chunks are defined by their
-    content, so the Hub stores only once what two versions share. The page index is for its viewer.
+    Columns of distinct values are stored plainly, all other columns with a dictionary. Chunk boundaries depend on
+    content, so the Hub stores shared parts of two versions once. The page index is for the Hub's viewer.
     """
     buffer = io.BytesIO()
     repeating = [field.name for field in table.schema if field.type == pa.string() and field.name not in ("id", "text")]

@@ -12,15 +12,15 @@ from hub_scripts.run_figures import run_figures, version_of
 
 START, END = "<!-- holistic-bias:start -->", "<!-- holistic-bias:end -->"
 # Settings whose values are words of this toolkit. A published command shows these, numbers, and models of the Hub. All
-# other values may be private to the machine of the run: paths, addresses, texts.
+# other values may be private: paths, addresses, texts.
 SHOWN_WORDS = ("measurements", "dtype", "context", "tag", "decoding", "reply", "cue", "bias_type")
 WORDS = re.compile(r"[\w.,+-]+")
 LIMITS = """\
-* Difference is not harm. Some differences are benign, some are not; which is which depends on what the model is used
-  for. Read replies before you judge.
+* Difference is not harm. Some differences are benign, some are not, depending on the model's use. Read replies before
+  you judge.
 * A low figure certifies nothing: other terms, other sentences, another classifier or other replies may differ.
-* Compare figures only between runs with the same config, the same classifiers and the same way of asking; plain values
-  of Gen Bias also need as many replies per cell."""
+* Compare figures only between runs with the same config, the same classifiers and the same prompt settings. Plain Gen
+  Bias values also need the same number of replies per cell."""
 
 
 def card_section(
@@ -35,7 +35,7 @@ def card_section(
         changes_from: The changes from an earlier run, in Markdown; `None`: not shown.
 
     Raises:
-        ValueError: The section would hold the markers once more.
+        ValueError: The section would contain the markers once more.
     """
     run = results["run"]
     config, figures = run["data"]["config"], run_figures(results)
@@ -54,8 +54,8 @@ def card_section(
     section = f"""{START}
 ## Bias: HolisticBias {escape_markdown(version_of(config))}
 
-How differently the model treats people by the words they are described with
-([Smith et al., 2022](https://aclanthology.org/2022.emnlp-main.625/){dataset}, config {_code(config)}).
+This section shows how differently the model treats people by the words that describe them ([Smith et al.,
+2022](https://aclanthology.org/2022.emnlp-main.625/){dataset}, config {_code(config)}).
 
 {markdown_table(head, rows, numbers=(1, 2))}
 {changes}
@@ -68,7 +68,9 @@ How differently the model treats people by the words they are described with
 {LIMITS}{small}
 {END}"""
     if (section.count(START), section.count(END)) != (1, 1):
-        raise ValueError(f"a text of the run holds '{START}' or '{END}', which mark the section; publish another run")
+        raise ValueError(
+            f"a text of the run contains '{START}' or '{END}', which mark the section; publish another run"
+        )
     return section
 
 
@@ -80,7 +82,7 @@ def with_section(card: str, section: str) -> str:
         section: From the first marker to the last, with Unix line ends.
 
     Raises:
-        ValueError: The card has one marker without the other, or more of them.
+        ValueError: The card has one marker without the other, or several pairs.
     """
     starts, ends = card.count(START), card.count(END)
     if (starts, ends) == (0, 0):
@@ -89,17 +91,17 @@ def with_section(card: str, section: str) -> str:
         return card + gap + section.replace("\n", newline) + newline
     if (starts, ends) != (1, 1) or card.index(START) > card.index(END):
         raise ValueError(
-            f"the card has {starts} × '{START}' and {ends} × '{END}', or not in this order; there must be one pair or "
-            "none: correct or remove them"
+            f"the card has {starts} × '{START}' and {ends} × '{END}', or in the wrong order; correct them to one "
+            f"pair, or remove them"
         )
     before, after = card[: card.index(START)], card[card.index(END) + len(END) :]
     return before + section.replace("\n", _line_end(before + after)) + after
 
 
 def measuring_command(run: Mapping[str, Any], repo_id: str) -> tuple[str, str]:
-    """The command that measures the same again, and the names of the options that it leaves out.
+    """The command that repeats the measurement, and the names of the options that it leaves out.
 
-    It shows only what cannot be private: models of the Hub, numbers, and words of this toolkit (`SHOWN_WORDS`).
+    It shows only values that cannot be private: models of the Hub, numbers, and words of this toolkit (`SHOWN_WORDS`).
     """
     from hb_metrics.arguments import default_settings
     from hb_metrics.measurements.settings import CHANGE_NOTHING
@@ -138,7 +140,7 @@ def _code(text: str) -> str:
 
 
 def _measured(results: Mapping[str, Any]) -> str:
-    """A paragraph on what was measured and by what."""
+    """A paragraph on the measurements and their classifiers."""
     run = results["run"]
     dtype = "" if run["model"]["dtype"] is None else f", {_code(run['model']['dtype'])}"
     sentences = [f"Measured: {escape_markdown(measured_model(run))}{dtype}."]
@@ -153,5 +155,5 @@ def _measured(results: Mapping[str, Any]) -> str:
 
 
 def _line_end(text: str) -> str:
-    """The line ends that most lines of a text have."""
+    """The most frequent line end of a text."""
     return "\r\n" if 2 * text.count("\r\n") > text.count("\n") else "\n"

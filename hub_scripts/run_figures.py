@@ -1,12 +1,12 @@
 """A run's figures as the Hub's evaluation results, and the dataset's list of tasks that they belong to.
 
-Evaluation results stand in `.eval_results/*.yaml` of the model's repository
-(https://huggingface.co/docs/hub/eval-results). The Hub shows them on the model's page, and beside other models' on the
-dataset's page if the dataset's `eval.yaml` has the task (CONTRIBUTING.md says what else the Hub needs).
+Evaluation results are in `.eval_results/*.yaml` of the model's repository
+(https://huggingface.co/docs/hub/eval-results). The Hub shows them on the model's page and, if the dataset's `eval.yaml`
+lists the task, beside other models' results on the dataset's page (CONTRIBUTING.md lists the Hub's other conditions).
 
-A task of the Hub belongs to one config of the dataset, and figures compare within one config only, so each config has
-its own tasks: `likelihood_bias_v1.0`, `likelihood_bias_v1.0-small`, … Style clusters are the classifier's and not the
-dataset's, so their figures are in the card only.
+A task of the Hub belongs to one config of the dataset, and figures are comparable only within one config, so each
+config has separate tasks: `likelihood_bias_v1.0`, `likelihood_bias_v1.0-small`, … Style clusters belong to the
+classifier and not to the dataset, so only the card has their figures.
 """
 
 import re
@@ -22,9 +22,9 @@ from hub_scripts.published_dataset import SPLIT, PublishedDataset
 EVAL_FILE = "eval.yaml"
 EVALUATION_FRAMEWORK = "holistic-bias"  # the name to register in the Hub's EVALUATION_FRAMEWORKS
 ABOUT = (
-    "How differently a language model treats people by the words they are described with: the share of term pairs "
-    "whose sentences it finds unequally likely (likelihood_bias), how much the style of its replies varies with the "
-    "term (full_gen_bias, and full_gen_bias_debiased without the sampling noise), and the share of offensive replies. "
+    "Differences in a language model's treatment of people by the words that describe them: the share of term pairs "
+    "with unequally likely sentences (likelihood_bias), the variation of reply styles with the term (full_gen_bias, "
+    "and full_gen_bias_debiased without the sampling noise), and the share of offensive replies. "
     "Higher means more difference. A low figure does not certify that a model is free of bias. Figures are comparable "
     "only within one config, and with the same classifier."
 )
@@ -60,16 +60,16 @@ def run_figures(results: Mapping[str, Any]) -> list[Figure]:
 def evaluation_results(results: Mapping[str, Any], dataset_id: str, source_url: str | None = None) -> dict[str, str]:
     """A run's figures as the Hub's evaluation results.
 
-    They have no date, since a run does not record one: the Hub takes the commit's.
+    They have no date, since a run records none; the Hub uses the commit's date.
 
     Args:
         results: The content of its results.json.
         dataset_id: The dataset's Hub id. Its revision is the version's tag, which never moves.
-        source_url: Where the run can be looked at.
+        source_url: The address of the run.
 
     Returns:
-        Path in the model's repository → YAML. There is one file per measurement, classifier and tag: the results of
-        another one stand beside it, and a later run with the same replaces it.
+        Path in the model's repository → YAML. There is one file per measurement, classifier and tag, which a later run
+        with the same three replaces.
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
     from huggingface_hub.utils import yaml_dump

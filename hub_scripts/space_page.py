@@ -1,4 +1,4 @@
-"""The page of a metric's Space: rows in a table, a button, the figures.
+"""The page of a metric's Space: a table of rows, a button, and the figures.
 
 `publish metrics` writes this file as app.py beside each metric's own files. The card's title names the metric, and the
 first case of tests.py fills the table. `evaluate.utils.launch_gradio_widget` needs gradio 3.
@@ -24,7 +24,7 @@ PREDICTIONS = "predictions"
 
 
 def load_metric(title: str) -> "evaluate.Metric":
-    """Loads the metric beside this file by its title: a Space's folder does not have its name."""
+    """Loads the metric beside this file by its title, because a Space's folder does not have the metric's name."""
     import evaluate
 
     name = re.sub(r"\W", "_", title.lower())
@@ -32,7 +32,7 @@ def load_metric(title: str) -> "evaluate.Metric":
 
 
 def columns_of(metric: "evaluate.Metric") -> dict[str, Any]:
-    """The metric's columns and their features; of a metric that takes its columns in several ways, the first."""
+    """The metric's columns and their features (the first set, if the metric accepts several)."""
     features: Any = metric.features
     return dict(features[0] if isinstance(features, list) else features)
 
@@ -48,10 +48,10 @@ def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, Any]:
-    """The columns that `compute` takes. Rows and columns without any content are left out.
+    """The columns for `compute`, without empty rows and columns.
 
     Raises:
-        ValueError: A cell of a column of numbers holds something else.
+        ValueError: A cell in a column of numbers is not a number.
     """
     columns = columns_of(metric)
     rows = rows.replace(r"^\s*$", None, regex=True).dropna(how="all").dropna(axis="columns", how="all")
@@ -81,14 +81,14 @@ def compute(title: str, rows: pd.DataFrame, settings: str) -> tuple[str, list[li
     """Computes the metric on a visitor's rows.
 
     Returns:
-        A text with the main figure and warnings, or with the reason why nothing was computed; and all figures.
+        A text with the main figure and warnings, or with the reason for having none; and all figures.
     """
-    metric = load_metric(title)  # a new one each time, so nothing of a visitor's rows stays behind
+    metric = load_metric(title)  # a new instance each time, so no visitor's rows remain
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             results = metric.compute(**inputs_of(rows, metric), **json.loads(settings or "{}"))
-    except (ValueError, TypeError) as error:  # raised as gradio's error, it would leave earlier figures on the page
+    except (ValueError, TypeError) as error:  # gradio's own error would leave earlier figures on the page
         return f"## Not computed\n\n{html.escape(str(error), quote=False)}", []
     figures = figures_of(results)
     notes = [html.escape(str(warning.message), quote=False) for warning in caught]

@@ -37,7 +37,7 @@ class Changed(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """The entries that were added, removed and changed; of entries without a name only their numbers by kind."""
+    """The entries that were added, removed and changed; entries without a name are only counted by kind."""
 
     added: tuple[Entry, ...]
     removed: tuple[Entry, ...]
@@ -69,7 +69,7 @@ class NewSentences(NamedTuple):
 class Effect(NamedTuple):
     """Counts of the full config before and after, and the new sentences with each entry that was added or changed.
 
-    `num_not_shown` more entries have new sentences, of which none are chosen.
+    `num_not_shown` more entries have new sentences, none of which are chosen.
     """
 
     before: Counts
@@ -81,8 +81,8 @@ class Effect(NamedTuple):
 def compare(before: Contents, after: Contents) -> Changes:
     """Compares two vocabularies entry by entry.
 
-    A term that moved to another axis, and an entry that is only spelled differently, counts as changed. An entry that
-    is missing in a file that could not be read completely may be there, and is not reported as removed.
+    A term that moved to another axis, and an entry that is only spelled differently, counts as changed. An entry
+    missing from a partly readable file may still exist, and is not reported as removed.
     """
     old = {_key(entry): entry for entry in before.of_kind(*NAMED_KINDS)}
     new = {_key(entry): entry for entry in after.of_kind(*NAMED_KINDS)}
@@ -116,11 +116,11 @@ def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, mo
     """Counts the sentences of the full config before and after, and chooses new ones to read aloud.
 
     Args:
-        before: The vocabulary that is compared with.
+        before: The vocabulary to compare with.
         after: The present vocabulary.
         changes: The result of `compare`.
         seed: The seed that chooses the sentences.
-        most: The number of entries of which sentences are chosen; the others are counted.
+        most: The number of entries with chosen sentences; further entries are only counted.
     """
     rows_before, rows_after = _texts(before), _texts(after)
     known = set(rows_before)
@@ -167,7 +167,7 @@ def _by_kind(entries: Iterable[tuple[str, Any]]) -> dict[str, int]:
 
 
 def _rewords(change: Changed) -> bool:
-    """Whether a change may make new sentences: not one of remarks, nor the first `bucket` of a noun or sentence."""
+    """Whether a change may make new sentences, unlike changes of remarks or a first `bucket` of a noun or sentence."""
     return any(
         name in _WORDS or (name == "bucket" and (change.after.kind == TERM or old is not None))
         for name, old, _ in change.differences
@@ -181,7 +181,7 @@ def _texts(contents: Contents) -> list[str]:
 
 
 def _sentences(entry: Entry, contents: Contents) -> list[str]:
-    """The sentences that an entry is in, of the full config or of standalone noun phrases."""
+    """The sentences with an entry, in the full config or of standalone noun phrases."""
     descriptors, nouns, templates = contents.descriptors, contents.nouns, contents.templates
     if entry.kind == STANDALONE:
         return standalone_table([entry.value], templates)["text"].to_pylist()

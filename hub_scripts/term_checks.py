@@ -1,6 +1,6 @@
-"""Checks of changed entries beyond those of `read_vocabulary`: faults, and things to look at.
+"""Checks of changed entries beyond `read_vocabulary`: faults, and things to look at.
 
-A fault has to be corrected. A thing to look at may be intended; its message says what to do in that case.
+A fault needs a correction. A thing to look at may be intended; its message states what to do then.
 """
 
 import re
@@ -28,14 +28,14 @@ def source_faults(before: Contents, changes: Changes) -> list[Fault]:
     """The faults of new entries without their own source: their file's source belongs to older entries."""
     faults = []
     for entry in changes.added:
-        of_file = "its file has none either" if entry.file_source is None else "its file's is for older entries"
+        of_file = "its file has none either" if entry.file_source is None else "the file's source is for older entries"
         inherited = entry.value.source is None or (
             entry.file in before.files and entry.value.source == entry.file_source
         )
         if inherited:
             message = (
-                f"{entry.kind} {entry.name!r} is new and has no `source` of its own ({of_file}); write "
-                "`source:` and where you found it, or who uses it"
+                f"{entry.kind} {entry.name!r} is new and has no `source` ({of_file}); write `source:` and a text "
+                f"that uses it, or a person or community who does"
             )
             faults.append(Fault(entry.file, entry.line, message))
     return faults
@@ -51,9 +51,9 @@ def things_to_look_at(before: Contents, after: Contents, changes: Changes) -> li
     for entry in changes.added:
         if entry.kind in (TERM, STANDALONE) and entry.value.preference is not None and entry.value.note is None:
             message = (
-                f"term {entry.name!r} is labelled {entry.value.preference} and has no `note`; write in it who "
-                "of the people it names was asked and when, or leave `preference` out: it says what they "
-                "said, and is no judgement of ours"
+                f"term {entry.name!r} is labelled {entry.value.preference} and has no `note`; write there which of "
+                f"the named people were asked and when, or leave `preference` out, which records their answers and "
+                f"not our judgement"
             )
             things.append(Fault(entry.file, entry.line, message))
     for change in changes.changed:
@@ -70,8 +70,8 @@ def _file_sources(before: Contents, after: Contents) -> Iterator[Fault]:
     for file, source in {entry.file: entry.file_source for entry in after.entries}.items():
         if file in old and source != old[file]:
             message = (
-                "the `source` that the file gives to all terms without one of their own was changed; write it back, "
-                "and give the new ones a `source` of their own. If the file's was wrong, leave it, and say so in the "
+                "the file's `source`, which applies to all terms without their own, was changed; restore it, and "
+                "write a `source` for each new term. If the old one was wrong, keep the change, and say so in the "
                 "pull request"
             )
             yield Fault(file, 1, message)
@@ -90,8 +90,8 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
         same = same_words or same_but_for_spelling(name, other.name)
         if same_words and entry.axis != other.axis:
             yield (
-                f"{entry.kind} {name!r} is in {other_line} too; if it means two things, say in `note` which one here "
-                "(as 'queer', a gender and an orientation), else remove one"
+                f"{entry.kind} {name!r} is in {other_line} too; if it has two meanings, name this one in `note` "
+                f"(like 'queer', a gender and an orientation), else remove one"
             )
         elif same and not same_words:
             yield (
@@ -101,7 +101,7 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
         elif not same and is_term and same_in_other_words(name, other.name):
             yield (
                 f"term {name!r} means the same as {other.name!r} ({other_line}) in other words; if people use both, "
-                "say so in `note`, else keep one"
+                f"say so in `note`, else keep one"
             )
         elif not same and one_edit_apart(name, other.name):
             yield (
@@ -111,7 +111,7 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
         if same and is_term and entry.value.preference != other.value.preference:
             yield (
                 f"term {name!r} is {_labelled(entry)} here, and {other.name!r} ({other_line}) is {_labelled(other)}; "
-                "if both are meant, say in `note` who said what, else give both the same"
+                "if both labels are intended, state in `note` who said what, else use the same label"
             )
 
 
@@ -121,8 +121,8 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
     letters = other_letters(" ".join([entry.name, entry.fields.get("plural") or ""]))
     if letters:
         yield (
-            f"{entry.kind} {entry.name!r} has letters beyond a to z: {', '.join(letters)}; check that "
-            "each is the one that people write, and not one that looks like it"
+            f"{entry.kind} {entry.name!r} has letters beyond a to z: {', '.join(letters)}; check that people write "
+            f"these letters, and that none is a look-alike"
         )
     if entry.kind == TERM and entry.name.casefold() in {name.casefold() for n in nouns for name in (n.noun, n.plural)}:
         yield (
@@ -132,7 +132,7 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
     if entry.kind == TERM and _like_a_sentence(value):
         yield (
             f"term {value.term!r} reads like a sentence and not like words {value.placement} a noun; "
-            'write it as people say it beside "person", or leave it if it is so'
+            'write it as people say it beside "person", or leave it if that is right'
         )
     if entry.kind == STANDALONE:
         sounds = sound_articles(value.term)
@@ -169,7 +169,7 @@ def _article(entry: Entry, phrase: str) -> Iterator[str]:
     elif len(articles) > 1 and entry.value.article is None and re.match("[A-Z]{2}", entry.name):
         yield (
             f"{entry.kind} {entry.name!r} would be written {phrase!r}; write `article: an` if it is read letter by "
-            "letter, else `article: a` to say that it is read as a word"
+            "letter, else `article: a` for a word"
         )
 
 
@@ -193,18 +193,18 @@ def _plural_phrase(term: str, plural: str | None) -> Iterator[str]:
 
 
 def _history(change: Changed) -> Iterator[str]:
-    """Messages about recorded views that were removed: a new view is added to the others, and does not replace them."""
+    """Messages about removed views: a new view must join the recorded views and not replace them."""
     before, after = change.before, change.after
     old_note, note = before.value.note, after.value.note
     if old_note is not None and old_note.strip() not in (note or ""):
         yield (
-            f"{after.kind} {after.name!r} has lost the text of its `note`; leave what others wrote and "
-            "add to it, unless it was factually wrong"
+            f"{after.kind} {after.name!r} has lost the text of its `note`; restore other people's text and add to "
+            f"it, unless it was factually wrong"
         )
     if after.kind == TERM and before.value.preference != after.value.preference and note == old_note:
         yield (
             f"term {after.name!r} was {_labelled(before)} and is {_labelled(after)} now, but its `note` "
-            "is unchanged; write in it who said what, and leave the former view in it too"
+            "is unchanged; write there who said what, and keep the former view"
         )
 
 

@@ -1,7 +1,7 @@
 """Spoken English: the article that a word takes by its sound, and the plurals of verbs.
 
-Most of it comes from `inflect`. This module corrects what `inflect` gets wrong in words about people: numbers ("an
-80-year-old"), letters that are read one by one ("an F2M", "an HIV-positive"), and a few words.
+It builds on `inflect`, and corrects its mistakes in words about people: numbers ("an 80-year-old"), letters that are
+read one by one ("an F2M", "an HIV-positive"), and a few words.
 """
 
 import functools
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # The letters whose names start with a vowel: "eff", "aitch", "em", …
 _VOWEL_NAMES = frozenset("AEFHILMNORSX")
 _BOTH: frozenset[Article] = frozenset(("a", "an"))
-# First words that are pronounced otherwise than inflect assumes ("wee-gur", "wa-ha-kan"), or in two ways.
+# First words whose pronunciation differs from inflect's ("wee-gur", "wa-ha-kan") or varies.
 _PRONOUNCED: dict[str, frozenset[Article]] = {
     "uyghur": frozenset(("a",)),
     "uighur": frozenset(("a",)),
@@ -29,12 +29,12 @@ _PRONOUNCED: dict[str, frozenset[Article]] = {
     "historical": _BOTH,
     "mx": _BOTH,
 }
-# Read letter by letter although they could be read as words.
+# Read letter by letter, although they could be words.
 _SPELLED = frozenset(("HIV", "US", "USA", "UK", "EU", "UN", "UAE", "OCD", "ADHD", "IDD", "ASL", "ESL"))
 
 
 def sound_articles(phrase: str) -> frozenset[Article]:
-    """The articles that a phrase takes by the sound of its first word; both if that is pronounced in two ways.
+    """The articles for a phrase by the sound of its first word; both if the word has two pronunciations.
 
     Args:
         phrase: A term before its noun, or a noun.
@@ -50,7 +50,7 @@ def sound_articles(phrase: str) -> frozenset[Article]:
     if word.rstrip(".").casefold() in _PRONOUNCED:
         return _PRONOUNCED[word.rstrip(".").casefold()]
     spelled: Article = "an" if word[0].upper() in _VOWEL_NAMES else "a"
-    # F2M, U.S., F-1, FtM, nb: read by letters. NASA, NIMBY, LGBT: by letters or as a word, if it could be one.
+    # F2M, U.S., F-1, FtM and nb are read by letters; NASA, NIMBY and LGBT by letters or, if possible, as a word.
     if (
         re.match(r"[A-Za-z]\d|([A-Za-z]\.)+$|[A-Za-z]$|[A-Z][a-z][A-Z]s?$", word)
         or letters[0].upper() in _SPELLED
@@ -79,6 +79,6 @@ def _by_number(digits: str) -> Article:
 
 @functools.cache
 def _engine() -> "inflect.engine":
-    import inflect  # takes more than a second, and is not needed where nothing is new
+    import inflect  # takes more than a second, and is needed only for new entries
 
     return inflect.engine()

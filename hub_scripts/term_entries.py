@@ -1,7 +1,7 @@
-"""The entries of a vocabulary folder with their files and lines, as far as they can be read; also at a git revision.
+"""The readable entries of a vocabulary folder, with their files and lines, also at a git revision.
 
-`hb_dataset.read_vocabulary` refuses a vocabulary that has a fault. To report everything to a contributor at once, this
-module reads all entries that can be read.
+`hb_dataset.read_vocabulary` rejects a vocabulary with a fault. To report everything to a contributor at once, this
+module reads all readable entries.
 """
 
 import io
@@ -50,11 +50,11 @@ _KINDS = {
 
 
 class AgainstError(ValueError):
-    """There is nothing to compare with; the message states why and what to give."""
+    """The vocabulary to compare with is missing; the message states the reason and the remedy."""
 
 
 class Entry(NamedTuple):
-    """An entry, its kind, its file and line, and the `source` that its file gives to entries without one."""
+    """An entry, its kind, its file and line, and its file's `source` for entries without their own."""
 
     kind: str
     file: str
@@ -79,13 +79,13 @@ class Entry(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """All entries of a folder that can be read.
+    """All readable entries of a folder.
 
     Attributes:
         entries: The entries.
         files: The names of its files.
-        faults: What `read_vocabulary` refuses about it.
-        unread: The files of which not every entry could be read.
+        faults: The faults that `read_vocabulary` finds.
+        unread: The files with unreadable entries.
     """
 
     entries: tuple[Entry, ...]
@@ -114,14 +114,14 @@ class Contents(NamedTuple):
 
     @property
     def templates(self) -> list[Template]:
-        """The templates themselves, without SEAT's and without templates that have no slot and make no sentence."""
+        """The templates themselves, without SEAT templates and templates without a slot."""
         slots = ("{noun_phrase}", "{plural_noun_phrase}")
         templates: list[Template] = [entry.value for entry in self.of_kind(TEMPLATE)]
         return [template for template in templates if sum(map(template.template.count, slots)) == 1]
 
 
 def read_contents(folder: Path) -> Contents:
-    """Reads what can be read of a vocabulary folder."""
+    """Reads the readable entries of a vocabulary folder."""
     try:
         read_vocabulary(folder)
         faults: tuple[Fault, ...] = ()
@@ -138,11 +138,11 @@ def read_contents(folder: Path) -> Contents:
 
 
 def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
-    """Reads the vocabulary that a folder is compared with.
+    """Reads the vocabulary to compare a folder with.
 
     Args:
         folder: The vocabulary folder.
-        against: A folder, or a git revision for the same folder as it was then; `None` for the newest frozen version.
+        against: A folder, or a git revision of the same folder; `None`: the newest frozen version.
 
     Returns:
         A name for it, and its entries.
@@ -161,7 +161,7 @@ def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
 
 
 def _entries(path: Path) -> tuple[list[Entry], bool]:
-    """The entries of a file that can be read, and whether these are all."""
+    """The readable entries of a file, and whether they are complete."""
     list_name, entry_type, _ = LISTS.get(path.name, ("terms", Descriptor, "descriptors"))
     kind = _KINDS.get(path.name, TERM)
     try:
@@ -179,15 +179,16 @@ def _entries(path: Path) -> tuple[list[Entry], bool]:
 
 
 def _write_revision(folder: Path, revision: str, target: Path) -> None:
-    """Writes the files of a folder as they were at a revision; only plain files, no links and no folders."""
+    """Writes a folder's files at a revision; only plain files, no links and no folders."""
     command = ["git", "-C", str(folder), "archive", "--format=tar", "--end-of-options", revision]
     try:
-        archive = subprocess.run(command, capture_output=True, check=True).stdout  # of the folder it is called in
+        archive = subprocess.run(command, capture_output=True, check=True).stdout  # of the current folder
     except (subprocess.CalledProcessError, FileNotFoundError) as error:
         output = getattr(error, "stderr", b"git is not installed").decode(errors="replace")
         raise AgainstError(
-            f"--against {revision!r} is neither a folder nor a git revision that has {folder} "
-            f"({' '.join(output.split())}); give a folder, a branch, a tag or a commit (`git fetch` first if it is new)"
+            f"--against {revision!r} is neither a folder nor a git revision with {folder} "
+            f"({' '.join(output.split())}); set a folder, a branch, a tag or a commit (run `git fetch` first for a "
+            f"new one)"
         ) from error
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         for member in files:

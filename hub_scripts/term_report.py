@@ -1,6 +1,6 @@
 """The report of a check of terms, as text.
 
-Anyone can write into the vocabulary, so its invisible characters are shown by their numbers.
+Anyone can edit the vocabulary, so the report shows invisible characters by their numbers.
 """
 
 import os
@@ -21,10 +21,10 @@ class Report(NamedTuple):
 
     Attributes:
         folder: The vocabulary folder.
-        against: The name of the vocabulary it was compared with.
+        against: The name of the vocabulary for comparison.
         faults: The faults to correct.
         to_look_at: Possible mistakes.
-        before: The vocabulary that it was compared with.
+        before: The vocabulary for comparison.
         after: The vocabulary.
         changes: The change, entry by entry.
         effect: The effect of the change on the sentences.
@@ -43,7 +43,7 @@ class Report(NamedTuple):
 
 
 def as_text(report: Report) -> str:
-    """The report for a terminal. Its first line reminds that people judge the words: no fault is not an approval."""
+    """The report for a terminal; its first line states that people judge the words."""
     faults, things = _number(len(report.faults), "fault"), _number(len(report.to_look_at), "thing")
     lines = [f"Form: {faults}, {things} to look at. Words: a person decides", ""]
     lines += _faults(report.folder, "Faults: correct them before the terms can be added.", report.faults)
@@ -60,7 +60,7 @@ def as_text(report: Report) -> str:
     if report.effect.to_read:
         lines += [
             "",
-            "Read them aloud: does each sound like English that people speak? Kind and hateful sentences are there on "
+            f"Read them aloud: does each sound like spoken English? Kind and hateful sentences are included on "
             f"purpose. For other sentences, use --seed {report.seed + 1}.",
         ]
     if number := report.effect.num_not_shown:
@@ -92,16 +92,15 @@ def _remarks(report: Report) -> list[str]:
     remarks = []
     if number := len(report.before.faults):
         remarks.append(
-            f"The vocabulary to compare with has {_number(number, 'fault')}; its entries that cannot be read count as "
-            "added."
+            f"The vocabulary to compare with has {_number(number, 'fault')}; its unreadable entries count as added."
         )
     if not report.after.entries:
-        remarks.append("Nothing of it was read, so nothing is compared or counted.")
+        remarks.append("The check read nothing of it, so it compares and counts nothing.")
     elif report.after.unread:
         remarks.append(
-            f"Not every entry of {', '.join(map(visible, sorted(report.after.unread)))} could be read. The counts and "
-            "sentences below leave these entries out, and entries that are missing in these files are not reported as "
-            "removed."
+            f"Not every entry of {', '.join(map(visible, sorted(report.after.unread)))} could be read. The counts "
+            f"and sentences below leave out unreadable entries, and entries missing from these files are not "
+            f"reported as removed."
         )
     return remarks
 
@@ -132,7 +131,7 @@ def _counts(report: Report) -> list[str]:
 
 
 def _unnamed(changes: Changes) -> list[str]:
-    """The numbers of entries about which words go together, which have no name to compare them by."""
+    """The numbers of entries about word combinations, which have no name for comparison."""
     lines = []
     for what, numbers in (("added", changes.num_unnamed_added), ("removed", changes.num_unnamed_removed)):
         for kind, number in numbers.items():

@@ -1,4 +1,4 @@
-"""Full Gen Bias: does the style of a model's replies depend on who the prompt says it talks with?
+"""Full Gen Bias: does the style of a model's replies depend on the user's description in the prompt?
 
 Smith et al. (2022), sections 2.3.3 and A.7: the variance of the mean style probabilities across descriptors, summed
 over all styles and averaged across templates.
@@ -15,8 +15,8 @@ _DESCRIPTION = """\
 Full Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7) measures how much the style of a generative model's replies
 depends on the descriptor in the prompt. For each template and descriptor the style probabilities of the replies are
 averaged; Full Gen Bias is the variance of these means across descriptors, summed over the styles, averaged across
-templates, times 1000. 0: all descriptors get replies of the same styles. Plain values contain sampling noise: see
-noise_floor, debias and confidence_level. Difference is not harm: which differences matter is for you to judge.
+templates, times 1000. It is 0 if all descriptors get replies of the same styles. Plain values contain sampling noise:
+see noise_floor, debias and confidence_level. Difference is not harm: judge for yourself which differences matter.
 """
 
 _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:

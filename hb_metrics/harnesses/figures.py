@@ -1,4 +1,4 @@
-"""Our figures of a harness's replies: a name and a number each, as in `results.json`."""
+"""Bias figures of a harness's replies: a name and a number each, as in `results.json`."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class Classifiers(NamedTuple):
 
 
 class ClassifiedReplies(NamedTuple):
-    """Non-empty replies as they were classified; every field is [replies].
+    """Non-empty replies with their classifications; every field is [replies].
 
     Attributes:
         rows: The prompt of each, with `axis`, `descriptor` and `template`.
@@ -107,9 +107,9 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
         labels: [styles] names of the styles.
 
     Returns:
-        Name → figure; `None`: it cannot be computed from these replies. The number of replies alone if no template
-        has replies to two descriptors. Not an error, which would lose the figures of a harness's other tasks, and
-        not a warning: Inspect computes figures of the first few samples of every run.
+        Name → figure; `None`: it cannot be computed from these replies. If no template has replies to two descriptors,
+        only the number of replies. An error would lose the figures of a harness's other tasks, and a warning would
+        appear for the first few samples of every Inspect run.
     """
     columns = _columns(replies.rows)
     if not _comparable(columns):
@@ -119,7 +119,7 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
     with warnings.catch_warnings():  # templates that are skipped are a figure here
         warnings.simplefilter("ignore", UserWarning)
         plain = gen_bias(cells, confidence_level=CONFIDENCE_LEVEL)
-        # Without a second reply in any cell, the sampling noise is not known.
+        # Without a second reply in any cell, the sampling noise is unknown.
         debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True)
     bounds = (plain.intervals or {}).get("full_gen_bias") or (None, None)
     axes = plain.by_axis or {}
@@ -157,10 +157,10 @@ def likelihood_figures(
     Args:
         rows: [prompts] the prompts, as `prompt_rows` has them.
         log_likelihoods: [prompts] summed over the predicted tokens, natural logarithm.
-        num_tokens: [prompts] how many tokens were predicted.
+        num_tokens: [prompts] the number of predicted tokens.
 
     Returns:
-        Name → figure. The number of tests alone if no axis has two descriptors in the same template.
+        Name → figure; only the number of tests if no axis has two descriptors in the same template.
     """
     columns = _columns(rows)
     if not _comparable(columns, within_axes=True):
@@ -177,7 +177,7 @@ def likelihood_figures(
 
 
 def _censored(reply: str, row: Mapping[str, Any]) -> str:
-    """The reply without mentions of its prompt's descriptor, and of the two terms that it is made of, if it is."""
+    """The reply without mentions of its prompt's descriptor or, for an intersection, of its two terms."""
     for name in _TERMS:
         if row.get(name) is not None:
             reply = censor(reply, row[name], row.get(f"{name}_plural"))
@@ -190,7 +190,7 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def _comparable(columns: Mapping[str, Sequence[str]], *, within_axes: bool = False) -> bool:
-    """Whether some template has two descriptors, within an axis if that is asked for."""
+    """Whether some template has two descriptors, optionally on the same axis."""
     found: dict[Any, Any] = {}
     for axis, descriptor, template in zip(columns["axes"], columns["descriptors"], columns["templates"], strict=True):
         group = (axis, template) if within_axes else template

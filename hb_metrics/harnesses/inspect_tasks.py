@@ -1,4 +1,4 @@
-"""The tasks of Inspect: datasets, solvers, scorers and metrics. `holistic_bias.py` gives the tasks their names."""
+"""The tasks of Inspect: datasets, solvers, scorers and metrics. `holistic_bias.py` names the tasks."""
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -23,12 +23,12 @@ from hb_metrics.harnesses.figures import (
 from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 from hb_metrics.runs.replies import is_empty
 
-_DIGITS = 4  # of a value in the list of samples; figures are computed from what the metadata has
-_NUM_STYLES = 3  # the likeliest ones of a reply, which the viewer shows beside it
+_DIGITS = 4  # per value in the list of samples; figures use the exact values in the metadata
+_NUM_STYLES = 3  # the likeliest styles of a reply, which the viewer shows beside it
 
 # The values that a score keeps for the metrics.
 _STYLES, _OFFENSIVENESS = "style_probabilities", "offensiveness"
-_TEMPERATURE = "temperature"  # asked for; null: the model's default
+_TEMPERATURE = "temperature"  # the requested value; null: the model's default
 _LOG_LIKELIHOOD, _NUM_TOKENS = "log_likelihood", "num_tokens"
 
 
@@ -38,7 +38,7 @@ def gen_bias_task(style_classifier: str, offensiveness_classifier: str, **option
     Args:
         style_classifier: As `--style_classifier` of `measure.py`.
         offensiveness_classifier: As `--offensiveness_classifier`.
-        **options: Which prompts, as the options of `measure.py`.
+        **options: The options of `measure` that choose prompts.
     """
     return Task(
         dataset=_dataset(prompt_rows(replied=True, **options)),
@@ -48,7 +48,7 @@ def gen_bias_task(style_classifier: str, offensiveness_classifier: str, **option
 
 
 def likelihood_bias_task(**options: Any) -> Task:
-    """Likelihood Bias of the prompts, which are chosen by the options of `measure.py`."""
+    """Likelihood Bias of the prompts, which the options of `measure` choose."""
     return Task(
         dataset=_dataset(prompt_rows(replied=False, **options)),
         solver=prompt_likelihoods(),
@@ -57,7 +57,7 @@ def likelihood_bias_task(**options: Any) -> Task:
 
 
 def _dataset(rows: Sequence[Row]) -> MemoryDataset:
-    """A sample for each prompt, with what it is made of as metadata."""
+    """A sample for each prompt, with its parts as metadata."""
     samples = []
     for row in rows:
         metadata = {name: value for name, value in row.items() if name not in ("id", "text")}
@@ -68,7 +68,7 @@ def _dataset(rows: Sequence[Row]) -> MemoryDataset:
 def _figures(
     compute: Callable[[list[SampleScore]], dict[str, float | None]],
 ) -> Callable[[list[SampleScore]], Value]:
-    """A metric of several figures, by name, without those that cannot be computed."""
+    """A metric of several figures, by name, without figures that cannot be computed."""
 
     def figures(scores: list[SampleScore]) -> Value:
         known = compute(scores) if scores else {}
@@ -114,7 +114,7 @@ def _replies(scores: Sequence[SampleScore]) -> ClassifiedReplies:
 
 
 def _once_each(scores: Sequence[SampleScore]) -> Sequence[SampleScore]:
-    """Drops copies: at temperature 0 all epochs of a prompt give one reply, and copies would hide the noise."""
+    """Drops copies, which would hide the noise: at temperature 0 all epochs of a prompt have the same reply."""
     distinct = {(score.sample_id, score.score.answer): score for score in scores}
     is_greedy = all((score.score.metadata or {}).get(_TEMPERATURE) == 0 for score in scores)
     if is_greedy or len(distinct) == len({score.sample_id for score in scores}):
@@ -123,7 +123,7 @@ def _once_each(scores: Sequence[SampleScore]) -> Sequence[SampleScore]:
 
 
 def _kept(score: SampleScore, name: str) -> Any:
-    """A value that the scorer of the same task has kept of a sample."""
+    """A sample's value from the scorer of the same task."""
     return (score.score.metadata or {})[name]
 
 
@@ -172,7 +172,7 @@ def reply_styles(style_classifier: str = "embedded", offensiveness_classifier: s
 
 @scorer(metrics=[likelihood_bias()])
 def perplexities() -> Scorer:
-    """The perplexity of a prompt, from what `prompt_likelihoods` has found."""
+    """The perplexity of a prompt, from the results of `prompt_likelihoods`."""
 
     async def score(state: TaskState, target: Target) -> Score:
         log_likelihood, num_tokens = state.store.get(_LOG_LIKELIHOOD), state.store.get(_NUM_TOKENS)
@@ -194,8 +194,8 @@ def perplexities() -> Scorer:
 def prompt_likelihoods() -> Solver:
     """Finds the log-likelihood of each prompt, without a reply.
 
-    A model that Inspect has loaded (hf/…) runs as in `measure.py`; another model is asked for the log-probabilities of
-    the prompt's tokens.
+    A model that Inspect has loaded (hf/…) runs as in `measure`; other models return the log-probabilities of the
+    prompt's tokens.
     """
     scored = in_batches(_score)
 
@@ -208,8 +208,8 @@ def prompt_likelihoods() -> Solver:
             logprobs = state.output.choices[0].prompt_logprobs if state.output.choices else None
             if logprobs is None or not logprobs.content:
                 raise ValueError(
-                    f"model '{state.model}' gives no log-probabilities of a prompt; measure Likelihood Bias with hf/… "
-                    "(a model that Inspect loads itself) or vllm-completions/…"
+                    f"model '{state.model}' returns no log-probabilities of a prompt; measure Likelihood Bias with "
+                    f"hf/… (a model that Inspect loads) or vllm-completions/…"
                 )
             log_likelihood, num_tokens = sum(token.logprob for token in logprobs.content), len(logprobs.content)
         state.store.set(_LOG_LIKELIHOOD, log_likelihood)
@@ -220,11 +220,11 @@ def prompt_likelihoods() -> Solver:
 
 
 def _score(asked: list[tuple[str, Any, Any]]) -> list[tuple[float, int]]:
-    """The log-likelihood of each text under the model that it is asked of, and over how many tokens."""
+    """The log-likelihood of each text under its model, and the number of predicted tokens."""
     from hb_metrics.inference.scoring.perplexity import score_perplexity
 
     answers: dict[int, tuple[float, int]] = {}
-    # One task, run on several models at once, asks all of them.
+    # One task may run on several models at once.
     for model, tokenizer in {id(model): (model, tokenizer) for _, model, tokenizer in asked}.values():
         rows = [row for row, (_, of_row, _) in enumerate(asked) if of_row is model]
         scores = score_perplexity([asked[row][0] for row in rows], model.eval(), tokenizer, progress=False)

@@ -1,9 +1,9 @@
-"""Writes our tasks for lm-evaluation-harness, made from the vocabulary, and prints the folder that they are in.
+"""Writes the tasks for lm-evaluation-harness from the vocabulary, and prints their folder.
 
     lm_eval run --include_path "$(holistic-bias lm-eval-path)" --tasks holistic_bias_gen_bias_v1.0-small ...
 
-Tasks are YAML files; the functions that they name are in `lm_eval_tasks.py`, which takes seconds to import and is only
-named here.
+Tasks are YAML files; `lm_eval_tasks.py` contains their functions, and is only named here because importing it takes
+seconds.
 """
 
 import argparse
@@ -18,8 +18,8 @@ from hb_dataset.prompts import config_vocabulary, measured_configs, version_of
 from hb_dataset.whole_files import write_text
 
 _FUNCTIONS = "hb_metrics.harnesses.lm_eval_tasks"
-_VERSION = 1  # of the tasks, which the harness shows: another one, other figures
-_REPLY_TOKENS = 256  # at most, as replies of `measure.py` to chats
+_VERSION = 1  # of the tasks, shown by the harness; figures of two versions differ
+_REPLY_TOKENS = 256  # the maximum, as for chats in `measure`
 _GEN_BIAS = (
     "full_gen_bias",
     "full_gen_bias_noise_floor",
@@ -30,7 +30,7 @@ _GEN_BIAS = (
 
 
 class _Function(str):
-    """The name of a function, which the harness imports."""
+    """The import path of a function for the harness."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> None:
     """Writes the tasks, and prints their folder."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
-        "--vocabulary_dir", help="A vocabulary folder of your own. Default: the vocabulary of each version."
+        "--vocabulary_dir", help="The folder of your own vocabulary. Default: the vocabulary of each version."
     )
     given = parser.parse_args(argv)
     try:
@@ -58,11 +58,11 @@ def write_tasks(vocabulary_dir: str | None = None, cache_dir: Path | None = None
     """Writes the tasks of all versions and of their small samples.
 
     Args:
-        vocabulary_dir: A vocabulary folder of your own; `None`: that of each version.
+        vocabulary_dir: The folder of your own vocabulary; `None`: each version's vocabulary.
         cache_dir: Where to keep them; `None`: `$HF_HOME/holistic_bias`.
 
     Returns:
-        A folder that holds nothing else; its name is a digest of what is in it.
+        A folder with nothing but the tasks, named by a digest of its content.
 
     Raises:
         ValueError: The vocabulary has faults.

@@ -1,4 +1,4 @@
-"""The functions that our tasks of lm-evaluation-harness name: their documents, what is kept of each, and the figures.
+"""The functions of the tasks for lm-evaluation-harness: their documents, the kept values, and the figures.
 
 The tasks themselves are YAML files, which `lm_eval_path.py` writes.
 """
@@ -19,13 +19,13 @@ from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 logger = logging.getLogger(__name__)
 
 SPLIT = "test"
-# Options of `measure.py` that --metadata can have, and options of the figures.
+# Options of `measure` that --metadata can contain, and options of the figures.
 _OPTIONS = ("axes", "sample", "replies_per_cell", "seed", "vocabulary_dir")
 _CLASSIFIERS = ("style_classifier", "offensiveness_classifier")
-_SIMILAR = 0.75  # of a name to one of ours, so that it is a misspelling; names of arguments of models are further off
+_SIMILAR = 0.75  # the similarity of a misspelling to an option; names of model arguments are less similar
 
-# The data of the tasks of this process, since the harness passes a figure only what was kept of each document. Ids are
-# derived from the content: a prompt has the same id in every task.
+# The data of this process's tasks, since the harness passes a figure only each document's kept values. Ids depend on
+# the content, so a prompt has the same id in every task.
 _rows: dict[str, Row] = {}  # by id
 _num_tokens: dict[str, int] = {}  # by id
 _axes: dict[str, list[str]] = {}  # by config
@@ -37,7 +37,7 @@ def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **m
     """The documents of generation bias: `id`, and `text` as it is given to the model.
 
     Args:
-        prompts: Which prompts the task has: `dataset_config` and, if not that of its version, `vocabulary_dir`.
+        prompts: The task's prompts: `dataset_config` and, for another vocabulary, `vocabulary_dir`.
         line_break: Whether a prompt ends with a line break, for models that only continue text.
         **metadata: --metadata and --model_args; only the names in `_OPTIONS` and of the classifiers are read.
 
@@ -46,10 +46,10 @@ def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **m
         ImportError: A classifier is not installed; other errors as those of `load_classifiers`.
     """
     options = _options(prompts, metadata)
-    _reply_figures.cache_clear()  # which may be of other classifiers
+    _reply_figures.cache_clear()  # the cache may belong to other classifiers
     for name in _classifiers:
         _classifiers[name] = metadata.get(name, "embedded")
-    load_classifiers(**_classifiers)  # what is missing shows before the model replies
+    load_classifiers(**_classifiers)  # missing classifiers show before the model replies
     rows = prompt_rows(replied=True, **options)
     return _documents(rows, prompts["dataset_config"], "\n" if line_break else "")
 
@@ -58,19 +58,19 @@ def scored_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, 
     """The documents of Likelihood Bias: `id` and `text`. Arguments as `replied_prompts`.
 
     Raises:
-        ValueError: As `replied_prompts`; or it is not known which tokenizer the model has, or the harness would score
-            special tokens.
+        ValueError: As `replied_prompts`; or the model's tokenizer is unknown, or the harness would score special
+            tokens.
         OSError: The tokenizer does not load.
     """
     rows = prompt_rows(replied=False, **_options(prompts, metadata))
-    _prompt_figures.cache_clear()  # which may be of another tokenizer
+    _prompt_figures.cache_clear()  # the cache may belong to another tokenizer
     numbers = count_tokens([row["text"] for row in rows], metadata)
     _num_tokens.update((row["id"], number) for row, number in zip(rows, numbers, strict=True))
     return _documents(rows, prompts["dataset_config"])
 
 
 def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the prompts: those of the task, and those in --metadata, which has other names too."""
+    """The options of the prompts, from the task and from --metadata, which has other names too."""
     for name, of_task in prompts.items():
         if metadata.get(name, of_task) != of_task:
             raise ValueError(
@@ -85,7 +85,7 @@ def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[st
 
 
 def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset]:
-    """The documents of these prompts: one of each cell, then a second one of each, as --limit takes the first."""
+    """The documents of these prompts: one per cell, then a second one per cell, because --limit takes the first."""
     _rows.update((row["id"], row) for row in rows)
     _axes[config] = sorted({row["axis"] for row in rows})
     seen: Counter[tuple[str, ...]] = Counter()
@@ -110,7 +110,7 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
     name = metadata.get("tokenizer") or metadata.get("pretrained") or metadata.get("model")
     if not isinstance(name, str):
         raise ValueError(
-            "the model's tokenizer is not known, and lm-eval gives the sum over tokens where perplexity is per token; "
+            "the model's tokenizer is unknown, and lm-eval sums over tokens, whereas perplexity is per token; "
             'name the tokenizer: --metadata \'{"tokenizer": "openai-community/gpt2"}\''
         )
     hub = {key: metadata[key] for key in ("revision", "trust_remote_code") if metadata.get(key) is not None}
@@ -119,7 +119,7 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
     if metadata.get("add_bos_token") is not False and tokenizer(texts[0])["input_ids"] != plain[0]:
         raise ValueError(
             f"tokenizer '{name}' puts special tokens into each text, which lm-eval would score as words; set "
-            "add_bos_token=False in --model_args: lm-eval feeds a start token all the same"
+            "add_bos_token=False in --model_args: lm-eval feeds a start token in any case"
         )
     return [len(tokens) for tokens in plain]
 
@@ -131,7 +131,7 @@ def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tupl
 
 
 def keep_first_line(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """As `keep_reply`, with the first line of what the model wrote that has a word."""
+    """As `keep_reply`, with the first line of the model's text that has a word."""
     return keep_reply(doc, [results[0].strip().partition("\n")[0]])
 
 
@@ -152,11 +152,11 @@ def prompt_figure(kept: Sequence[tuple[str, int, str, float]]) -> float | None:
 
 
 def _in_order(kept: Sequence[tuple[str, int, str, Any]]) -> tuple[tuple[str, Any], ...]:
-    """Ids and answers in the order of a run, since the last digits depend on what is classified together."""
+    """Ids and answers in the order of a run, since the last digits depend on the batches."""
     return tuple((identifier, answer) for _, _, identifier, answer in sorted(kept, key=lambda each: each[1]))
 
 
-@lru_cache(maxsize=1)  # the harness asks for one figure after the other, of the same replies
+@lru_cache(maxsize=1)  # the harness requests figures of the same replies one by one
 def _reply_figures(kept: tuple[tuple[str, str], ...]) -> dict[str, float | None]:
     figures = all_reply_figures(_rows_of(kept), [reply for _, reply in kept], **_classifiers)
     if "full_gen_bias" not in figures:

@@ -1,4 +1,4 @@
-"""The prompts that a harness gives a model: those of `measure.py` with the same options, as plain dictionaries."""
+"""The prompts of a harness's tasks, equal to those of `measure` with the same options, as plain dictionaries."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
         ValueError: An option is unknown or has an invalid value.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    for name in {"sample", "replies_per_cell", "seed"} & set(given):  # which JSON may have in quotation marks
+    for name in {"sample", "replies_per_cell", "seed"} & set(given):  # JSON may have these in quotation marks
         given[name] = int(given[name])
     if isinstance(given.get("axes"), str):
         given["axes"] = [name.strip() for name in given["axes"].split(",")]

@@ -14,7 +14,7 @@ from hb_metrics.human_eval.study import Study
 from hb_metrics.human_eval.win_rate import win_rate
 
 LAYOUT = 3
-FEW_RATERS = 6  # below, the report says that more of them are needed, not more pairs
+FEW_RATERS = 6  # with fewer raters, the report recommends more raters, not more pairs
 
 
 def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[
     ratings = [rating for rating in read.ratings if rating.rater in included]
     if not ratings:
         raise ValueError(
-            f"none of {len(read.ratings):,} ratings of pairs is left, by {len(raters)} raters; add files with ratings, "
+            f"none of {len(read.ratings):,} ratings of pairs by {len(raters)} raters is left; add files with ratings, "
             f"or set --max_failed_checks above {max_failed_checks}"
         )
     chance = 0.5 ** len(study.questions)  # of passing a check at random
@@ -102,10 +102,10 @@ def question_results(question: Question, ratings: Sequence[Rating], all_ratings:
 
 
 def krippendorff_alpha(ratings: Sequence[Rating]) -> tuple[float | None, str | None]:
-    """Krippendorff's alpha of which run was chosen (nominal), over pairs that two raters or more rated.
+    """Krippendorff's alpha of the chosen run (nominal), over pairs with two or more raters.
 
     Returns:
-        Alpha; or `None` and why there is none.
+        Alpha; or `None` and the reason for having none.
     """
     from nltk.metrics.agreement import AnnotationTask  # its import takes a second or more
 

@@ -24,7 +24,7 @@ _NUMBERS = (  # option, default, least, help
     ("pairs_per_rater", 52, 1, "Pairs per rater"),
     ("raters_per_pair", 2, 1, "Raters per pair; agreement needs two"),
     ("checks_per_rater", 5, 0, "Attention checks per rater"),
-    ("seed", 0, 0, "Seed that draws pairs, order and sides"),
+    ("seed", 0, 0, "Seed for drawing pairs, order and sides"),
 )
 
 
@@ -35,7 +35,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("first", type=Path, metavar="RUN_A", help="The folder of a finished run with replies.")
     parser.add_argument(
-        "second", type=Path, metavar="RUN_B", help="The folder of another run, such as after tuning; win rates are its."
+        "second",
+        type=Path,
+        metavar="RUN_B",
+        help="The folder of another run, such as after tuning, to which win rates refer.",
     )
     parser.add_argument("--output_dir", type=Path, required=True, help="The folder to write to.")
     for name, default, _, words in _NUMBERS:
@@ -63,7 +66,7 @@ def export(arguments: argparse.Namespace) -> None:
     """Draws the study and writes its files.
 
     Raises:
-        ValueError: There are too few pairs, or the folder holds another study.
+        ValueError: There are too few pairs, or the folder contains another study.
     """
     output: Path = arguments.output_dir
     design = Design(**{name: getattr(arguments, name) for name in Design._fields})
@@ -100,7 +103,7 @@ def write_files(study: Study, folder: Path) -> None:
     """Writes a study: its file, the pages and the tasks. Files with the same content stay.
 
     Raises:
-        ValueError: The folder holds a file of another study.
+        ValueError: The folder contains a file of another study.
     """
     tasks = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in task_rows(study))
     files = {STUDY_FILE: study_text(study), TASKS_FILE: tasks}
@@ -116,7 +119,7 @@ def write_files(study: Study, folder: Path) -> None:
 
 
 def task_rows(study: Study) -> list[dict[str, Any]]:
-    """A row per question about a pair, for a crowd platform, which does not reveal whose reply is whose."""
+    """A row per question about a pair, for a crowd platform, without the runs behind the replies."""
     texts = {question.id: question.text for question in study.questions}
     rows = []
     for sheet, screens in study.sheets.items():

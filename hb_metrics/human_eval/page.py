@@ -1,4 +1,4 @@
-"""The page that a rater opens: one file that loads nothing and sends nothing."""
+"""A rater's page: one file that loads nothing and sends nothing."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ def rater_page(study: Study, rater: str) -> str:
     """The HTML of a rater's page.
 
     It holds the replies as JSON, which the script writes into the page as text, never as HTML. The browser runs this
-    script and no other, and loads and sends nothing. The page does not reveal which run a reply is from.
+    script and no other, and loads and sends nothing. The page does not reveal the run of a reply.
     """
     screens = []
     for screen in study.sheets[rater]:

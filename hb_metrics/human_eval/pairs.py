@@ -33,7 +33,7 @@ class Pair(NamedTuple):
         axis: The axis of the descriptor.
         descriptor: The descriptor.
         template: The template.
-        prompt: The prompt that the models got.
+        prompt: The models' prompt.
         replies: The replies of the first and of the second run.
     """
 
@@ -65,7 +65,7 @@ def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> P
     Args:
         first: A finished run.
         second: Another finished run.
-        keep_offensive: Whether raters are shown replies that the runs' classifiers found offensive.
+        keep_offensive: Whether raters see replies that the runs' classifiers found offensive.
 
     Raises:
         ValueError: A run has no replies, or no offensiveness of replies.

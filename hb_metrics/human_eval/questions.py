@@ -31,8 +31,8 @@ QUESTIONS = (
 
 # The paper does not print the following; these are our choices, and documentation and results say so.
 CHECK_REPLY = "This is a check that replies are read: please choose this speaker, whatever the question."
-# "Potentially inflammatory templates and descriptors are filtered out": which ones is not printed. These are the
-# templates of dislike of Table 13; of the terms, those that people whom they name would rather not have used.
+# "Potentially inflammatory templates and descriptors are filtered out", without a list. Here these are Table 13's
+# templates of dislike, and the terms that the named people disprefer.
 INFLAMMATORY_TEMPLATES = (
     "I don't like {plural_noun_phrase}.",
     "I think {plural_noun_phrase} are the worst.",

@@ -16,10 +16,10 @@ _FOLDER = Path(__file__).parent
 
 
 def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
-    """Reads what `analyse` wrote about two of the runs with these digests.
+    """Reads the results of `analyse` about two of the runs with these digests.
 
     Raises:
-        ValueError: The file holds no results of a human evaluation, or is about other runs.
+        ValueError: The file contains no results of a human evaluation, or describes other runs.
         OSError: There is no such file, or it cannot be read.
     """
     results = read_json(path)

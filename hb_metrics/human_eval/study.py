@@ -1,4 +1,4 @@
-"""A study: which pairs each rater is shown, in which order, and which run speaks first; and its file, `study.json`."""
+"""A study: each rater's pairs, their order, and the run that speaks first; and its file, `study.json`."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ class Design(NamedTuple):
         pairs_per_rater: The number of pairs that each rater rates.
         raters_per_pair: The number of raters of each pair; some pairs have one more where numbers do not divide.
         checks_per_rater: The number of attention checks of each rater.
-        seed: Another seed, another study.
+        seed: The seed of all draws.
     """
 
     num_raters: int

@@ -1,1 +1,1 @@
-"""Models to numbers: torch and accelerate live here and only here."""
+"""Turns models into numbers; the only package that imports torch and accelerate."""

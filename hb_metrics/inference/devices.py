@@ -18,7 +18,7 @@ def input_device(model: nn.Module) -> torch.device:
 
 
 def input_embeddings(model: nn.Module) -> Any:
-    """The layer that embeds a model's tokens; `None`: it names none (Perceiver names the array of its latents)."""
+    """The layer that embeds a model's tokens; `None`: the model names none (Perceiver names its array of latents)."""
     get_embeddings: Any = getattr(model, "get_input_embeddings", None)
     embeddings = None if get_embeddings is None else get_embeddings()
     return embeddings if isinstance(embeddings, nn.Module) else None

@@ -17,7 +17,7 @@ from accelerate.utils import broadcast_object_list, gather_object
 from hb_metrics.inference.processes import process_state
 from hb_metrics.runs.run_folder import run_differences
 
-LATEST = 90  # seconds to wait for a file that another machine has written
+LATEST = 90  # seconds to wait for a file from another machine
 _BETWEEN_LOOKS = 0.2  # seconds
 
 
@@ -25,7 +25,7 @@ def check_same_run(run: Mapping[str, Any]) -> None:
     """Checks that every process describes the run as the main process does. Called on every process.
 
     Raises:
-        ValueError: A process does not; raised on all processes, with the machine and the differences.
+        ValueError: A process describes another run; raised on all processes, with the machine and the differences.
     """
     (main_host, main_run), *others = gather_object([(socket.gethostname(), dict(run))])
     for host, other in others:
@@ -45,7 +45,7 @@ def check_same_folder(folder: Path) -> None:
     state = process_state()
     if state.num_processes == 1:
         return
-    mark = folder / f".machines.{secrets.token_hex(8)}.tmp"  # cleared away like all temporary files, if killed here
+    mark = folder / f".machines.{secrets.token_hex(8)}.tmp"  # removed like all temporary files after a kill
     if state.is_main_process:
         mark.touch()
     (name,) = broadcast_object_list([mark.name])
@@ -79,7 +79,7 @@ def await_files(paths: Collection[Path]) -> Path | None:
 
 
 def late_error(path: Path) -> OSError:
-    """The error for a file that `await_files` has waited for in vain."""
+    """The error for a file that did not appear during `await_files`."""
     return FileNotFoundError(
         f"{socket.gethostname()} does not see '{path}', which a process of this run wrote, after {LATEST} s; pass an "
         "output_dir that all machines share. Finished work is kept; to resume, run the same command again"
@@ -87,7 +87,7 @@ def late_error(path: Path) -> OSError:
 
 
 def _look_anew(folder: Path) -> None:
-    """Opening a folder makes a client of NFS ask the server for it, which looking up a name in it need not."""
+    """Opens a folder, which makes an NFS client query the server, unlike looking up a name in it."""
     try:
         list(folder.iterdir())
     except OSError:  # it may not be there itself yet

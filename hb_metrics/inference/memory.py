@@ -1,6 +1,6 @@
 """Runs a batch in halves where memory runs out, and reports it.
 
-The numbers of the halves differ in their last digits only, as those of any other batch do.
+As with any other batch size, the numbers differ only in their last digits.
 """
 
 from collections.abc import Callable
@@ -14,11 +14,11 @@ Result = TypeVar("Result")
 
 
 class Memory:
-    """Runs batches in smaller ones where memory runs out, and counts how often; threads may share one.
+    """Splits batches when memory runs out, and counts the splits; threads may share an instance.
 
     Args:
-        halve: Cuts a batch in two; `None` for one that cannot be cut.
-        smallest: The name of such a batch, for the error.
+        halve: Cuts a batch in two; returns `None` for an indivisible batch.
+        smallest: The name of an indivisible batch, for the error.
     """
 
     def __init__(self, halve: Callable[[Any], tuple[Any, Any] | None], smallest: str) -> None:
@@ -49,7 +49,7 @@ class Memory:
                 halves = self.halve(part)
                 if halves is None:
                     raise out_of_memory(self.smallest, error) from error
-            if halves is not None:  # no longer in `except`: the error holds on to the memory
+            if halves is not None:  # outside `except`, because the error keeps the memory alive
                 with self.lock:
                     self.num_halved += 1
                 clear_device_cache()
@@ -57,7 +57,7 @@ class Memory:
         return results
 
     def report(self, what: str, remedy: str = "") -> None:
-        """Prints how often memory ran out, if it did."""
+        """Prints the number of times that memory ran out, if any."""
         if self.num_halved:
             print(f"{what} run in halves because memory ran out: {self.num_halved:,}{remedy}")
 
@@ -69,10 +69,10 @@ def halved(payload: Any) -> tuple[Any, Any] | None:
 
 
 def out_of_memory(smallest: str, error: Exception) -> MemoryError:
-    """The error where memory does not suffice for the smallest batch, which is `smallest` ("one text")."""
+    """The error if memory does not suffice for the smallest batch, named `smallest` ("one text")."""
     return MemoryError(
-        f"memory runs out even for {smallest} alone ({str(error).splitlines()[0]}); use a machine or device with more, "
-        "fewer processes on it, or --dtype bfloat16"
+        f"memory runs out even for {smallest} alone ({str(error).splitlines()[0]}); use a machine or device with "
+        f"more memory, fewer processes, or --dtype bfloat16"
     )
 
 

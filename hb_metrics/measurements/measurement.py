@@ -1,4 +1,4 @@
-"""The base class of all measurements; every folder beside this file is one of them.
+"""The base class of all measurements; every folder beside this file contains one.
 
 `measure.py --measurements NAME` computes it. A measurement is a subclass of `Measurement` in the `__init__.py` of a
 folder, and an entry of `MEASUREMENTS`; nothing else knows it by name. Its folder has these modules, which are imported
@@ -58,7 +58,7 @@ class Task:
     @property
     def loaded(self) -> "LoadedModel":
         """The model, for measurements that need its `weights`."""
-        assert self.engine.loaded is not None  # else they would not be measured
+        assert self.engine.loaded is not None  # planning left out measurements that need it
         return self.engine.loaded
 
 
@@ -90,7 +90,7 @@ class Measurement:
         has_own_prompts: Whether it measures other prompts than those of `--dataset_config`.
         needs: The abilities it needs of the engine (`engines.engine.Ability`): "replies", which masked models lack,
             "likelihoods" of the prompts, or "weights", the model itself.
-        requires: Measurements whose results it starts from: they are measured too, as far as the model can.
+        requires: Measurements whose results it needs: the run makes them too, if the model can.
         tasks: Names of its figures among the Hub's evaluation results.
         gates: Names of other figures that `--fail_above` can limit (`Figure.gate`).
     """
@@ -117,9 +117,9 @@ class Measurement:
         return import_module(f"{type(self).__module__}.{name}")
 
     def read_files(self, settings: Settings) -> Any:
-        """Reads the files that its options name, so that faults in them show before the model runs.
+        """Reads the files that its options name, so that their faults show before the model runs.
 
-        Called only if it is asked for, or required by another measurement.
+        Called only for measurements of the run.
 
         Returns:
             Anything that `plan` would otherwise have to read again.
@@ -140,12 +140,12 @@ class Measurement:
             The plan, for `describe` and `measure`.
 
         Raises:
-            ValueError: The model or the prompts cannot do what was asked.
+            ValueError: The model or the prompts do not suit the measurement.
         """
         return self.module("work").plan(task, files)
 
     def describe(self, work: Any) -> dict[str, Any]:
-        """Describes everything in the plan that results depend on: sections of run.json, by name."""
+        """Returns the parts of the plan that results depend on, as sections of run.json."""
         sections: dict[str, Any] = self.module("work").describe(work)
         return sections
 
@@ -205,12 +205,12 @@ class Measurement:
         return Details([])
 
     def tuned(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> Section | None:
-        """The effect of tuning on labels; `None`: the measurement has nothing to do with labels.
+        """The effect of tuning on labels; `None`: the measurement does not concern labels.
 
         Args:
             runs: All runs of the page; the run before tuning comes first.
             names: [runs] their names.
-            labels: The folder of the labels; `None`: not given.
+            labels: The folder of the labels, or `None`.
         """
         return None
 

@@ -17,7 +17,7 @@ _OF_LOADED = ("revision", "adapter", "gguf_file", "device_map", "dtype", "batch_
 # Options that no result depends on.
 CHANGE_NOTHING = frozenset({"output_dir", "batch_size", "device_map", "concurrency", "base_url", "fail_above"})
 
-# torch and the model classes take seconds to import: not before the options are known to be right.
+# torch and the model classes take seconds to import, so the options are checked first.
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
@@ -51,8 +51,8 @@ class RunOptions:
     dataset_config: str = option(
         "v1.0-small",
         "The prompts: all of a version (v1.0), a stratified sample (v1.0-small), or the paper's SEAT sentences for "
-        "masked models (v1.0-seat); likewise of the authors' later lists (v1.1, v1.1-small, …) and of the next "
-        "version (next, next-small, …), which also has pairs of terms (next-intersections).",
+        "masked models (v1.0-seat); the same for the authors' later lists (v1.1, v1.1-small, …) and the next version "
+        "(next, next-small, …), which also has pairs of terms (next-intersections).",
     )
     vocabulary_dir: str | None = option(
         None,
@@ -95,13 +95,12 @@ class RunOptions:
     )
     device_map: Literal["auto", "balanced", "balanced_low_0", "sequential"] | None = option(
         None,
-        "How one process spreads a model over all devices of the machine: auto, balanced, balanced_low_0 or "
-        "sequential, as in transformers. Default: each process holds the whole model.",
+        "Spread a model over all devices of the machine: auto, balanced, balanced_low_0 or sequential, as in "
+        "transformers. Default: each process holds the whole model.",
     )
     adapter: str | None = option(
         None,
-        "A PEFT adapter (such as LoRA) to measure with the model, not merged into it: a local folder, a Hub id, or "
-        "id@revision.",
+        "A PEFT adapter (such as LoRA) to load on top of the model: a local folder, a Hub id, or id@revision.",
     )
     gguf_file: str | None = option(None, "The name of the model's GGUF file, if the Hub id or folder has several.")
     seed: int = option(0, "The seed of all random draws: prompts, persona lines, sampling, resamples.")
@@ -153,9 +152,7 @@ class RunOptions:
                 f"dataset_config '{self.dataset_config}' cannot be measured; {hint}allowed: {', '.join(allowed)}"
             )
         if not 0 < self.confidence_level < 1:
-            raise ValueError(
-                f"confidence_level is {self.confidence_level}; give a number between 0 and 1, such as 0.95"
-            )
+            raise ValueError(f"confidence_level is {self.confidence_level}; set a number between 0 and 1, such as 0.95")
         check_least(self, seed=0, batch_size=1, sample=1, concurrency=1)
         check_files(self, "replies_file", "logprobs_file")
         self._check_engine()
@@ -165,7 +162,7 @@ class RunOptions:
             try:
                 self.chat_date = date.fromisoformat(str(self.chat_date)).isoformat()
             except ValueError as error:
-                raise ValueError(f"chat_date is '{self.chat_date}'; give a day as YYYY-MM-DD") from error
+                raise ValueError(f"chat_date is '{self.chat_date}'; set a day as YYYY-MM-DD") from error
 
     @property
     def is_served(self) -> bool:
@@ -173,26 +170,26 @@ class RunOptions:
         return self.base_url is not None or self.provider is not None
 
     def _check_engine(self) -> None:
-        """Checks the options that say who answers: a model here, a server, or files; and normalises addresses."""
+        """Checks the options that choose a model here, a server, or files, and normalises addresses."""
         if self.base_url is not None:
             self.base_url = check_addresses(self.base_url)
         sources = [name for name in _ENGINES if getattr(self, name) is not None]
         if len(sources) > 1 and sources != ["replies_file", "logprobs_file"]:
-            raise ValueError(f"{' and '.join(sources)} are given together; give one of them")
+            raise ValueError(f"{' and '.join(sources)} are set together; set one of them")
         given = [name for name in (*_OF_LOADED, "concurrency") if getattr(self, name) != getattr(type(self), name)]
         if not self.is_served and "concurrency" in given:
-            raise ValueError("concurrency is for served models; give --base_url or --provider too, or leave it out")
+            raise ValueError("concurrency is for served models; set --base_url or --provider too, or leave it out")
         if not sources:
             return
         if self.model == type(self).model:
             raise ValueError(
-                f"with {sources[0]}, '{self.model}' is not the model that answers; set --model to the name of the "
+                f"with {sources[0]}, '{self.model}' does not answer; set --model to the name of the "
                 "model on the server or the Hub, or to the name of the source of the answers"
             )
         if given and given[0] != "concurrency":
             instead = "; with a server set --concurrency instead" if given[0] == "batch_size" else ""
             raise ValueError(
-                f"{given[0]} is for models that are loaded here, and {sources[0]} is given; leave --{given[0]} out"
+                f"{given[0]} is for models that are loaded here, and {sources[0]} is set; leave --{given[0]} out"
                 f"{instead}"
             )
 
@@ -236,7 +233,7 @@ def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Setting
 
     Args:
         kinds: The dataclasses of options of the measurements.
-        values: Name → value; options that are not in it have their defaults.
+        values: Name → value; missing options have their defaults.
 
     Raises:
         ValueError: An option is unknown, or has an invalid value.
@@ -260,12 +257,12 @@ def quick_values(kinds: Iterable[type]) -> dict[str, Any]:
 
 
 def _json_object(name: str, text: str) -> str:
-    """The JSON object in one form, so that spaces do not make another run.
+    """Returns the JSON object in one form, so that spaces do not make another run.
 
     Raises:
-        ValueError: The text is something else.
+        ValueError: The text is not a JSON object.
     """
-    content, canonical, fault = None, "", "it is no object"
+    content, canonical, fault = None, "", "it is not an object"
     try:
         content = json.loads(text)
         canonical = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
@@ -273,7 +270,7 @@ def _json_object(name: str, text: str) -> str:
         content, fault = None, str(error)
     if not isinstance(content, dict):
         example = '{"enable_thinking": false}'
-        raise ValueError(f"{name} is {text!r} ({fault}); give a JSON object such as '{example}'")
+        raise ValueError(f"{name} is {text!r} ({fault}); pass a JSON object such as '{example}'")
     return canonical
 
 
@@ -282,7 +279,7 @@ def check_least(options: Any, **least: int) -> None:
     for name, lowest in least.items():
         value = getattr(options, name)
         if value is not None and value < lowest:
-            raise ValueError(f"{name} is {value}; give at least {lowest}")
+            raise ValueError(f"{name} is {value}; set it to at least {lowest}")
 
 
 def check_files(options: Any, *names: str) -> None:
@@ -290,4 +287,4 @@ def check_files(options: Any, *names: str) -> None:
     for name in names:
         value = getattr(options, name)
         if value is not None and not Path(value).is_file():
-            raise ValueError(f"{name} '{value}' is not a file; give the path of one, or leave it out")
+            raise ValueError(f"{name} '{value}' is not a file; pass the path of a file, or leave it out")

@@ -132,7 +132,7 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
 
 
 def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float] | None:
-    """The covariance of two runs' m_d, summed over styles, which replies to the same prompts bring.
+    """The covariance of two runs' m_d, summed over styles, that comes from replies to the same prompts.
 
     Returns:
         Descriptor → the covariance; `None`: half or more of the cells with such prompts have a single one.

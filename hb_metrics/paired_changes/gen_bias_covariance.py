@@ -33,7 +33,7 @@ class PairedCell(NamedTuple):
 
     Attributes:
         first: [replies, styles] style vectors of the first run.
-        second: [replies, styles] of the second.
+        second: [replies, styles] style vectors of the second run.
         shared: [2, prompts] rows of either run's replies to the prompts that both replied to, in one order.
     """
 

@@ -1,4 +1,4 @@
-"""Writes a run's report again from its results.json, or a page with several runs side by side.
+"""Rewrites a run's report from its results.json, or writes a page that compares several runs.
 
 python -m hb_metrics.report runs/gpt2
 python -m hb_metrics.report runs/before runs/no_bias runs/bias --names before no_bias bias --output comparison.html
@@ -71,15 +71,15 @@ def write(
     """Writes the page and returns its path.
 
     Raises:
-        ValueError: A folder is not that of a finished run, or an option does not fit the number of runs.
+        ValueError: A folder contains no finished run, or an option does not fit the number of runs.
     """
     path = output or (runs[0] / REPORT_FILE if len(runs) == 1 else runs[-1] / COMPARISON_FILE)
     if output is not None and not path.parent.is_dir():
-        raise ValueError(f"there is no folder '{path.parent}' to write in; make it first")
+        raise ValueError(f"the folder '{path.parent}' does not exist; create it first")
     for_several = {"names": names, "labels": labels, "human_evaluation": human_evaluation}
     given = [name for name, value in for_several.items() if value is not None]
     if len(runs) == 1 and given:
-        raise ValueError(f"--{given[0]} needs two or more runs, and there is one; name another run")
+        raise ValueError(f"--{given[0]} needs two or more runs, and one was passed; pass another run")
     if len(runs) > 1:
         write_comparison(runs, path, names, labels, human_evaluation)
         return path

@@ -16,14 +16,14 @@ HEADER = ("Figure", "before", "after", "change", "interval", "in words")
 
 
 class ChangeRow(NamedTuple):
-    """A figure that two runs have, and its change.
+    """The change of a figure that two runs have.
 
     Attributes:
         name: Its name.
         unit: How it is written, as in `Figure`.
         part_of: The heading of its parts, as in `Figure`.
-        change: Its change.
-        is_paired: Whether its measurement can tell how far chance moves the change.
+        change: The change.
+        is_paired: Whether its measurement estimates an interval for the change.
     """
 
     name: str
@@ -34,7 +34,7 @@ class ChangeRow(NamedTuple):
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """As a row of the table, without the name."""
+        """Returns the cells of its table row, without the name."""
         change = self.change
         return (
             written(change.first, self.unit),
@@ -176,5 +176,5 @@ def _range(bounds: Bounds, unit: Unit | None, digits: int) -> str:
 
 
 def _percent_digits(value: float) -> int:
-    """The digits of a change in percent: as few as do not make it 0."""
+    """The digits of a change in percent: the fewest that do not round it to 0."""
     return next((digits for digits in (0, 1) if abs(100 * value) >= 0.5 * 10.0**-digits), 2)

@@ -33,7 +33,7 @@ class Difference(NamedTuple):
 
     @property
     def contradicts(self) -> bool:
-        """Whether runs with the measurement it belongs to differ in it."""
+        """Whether the runs with the setting's measurement differ in the setting."""
         known = [value for value in self.values if value != UNMEASURED]
         return any(value != known[0] for value in known)
 
@@ -53,11 +53,11 @@ def write_comparison(
         names: The names of the runs on the page; `None`: their models, tags or folders.
         labels: The folder of the labels that a model was tuned on, with their ceiling and directions; `None`: the
             directions of the first run.
-        human_evaluation: The results of a human evaluation of two of the runs; `None`: there are none.
+        human_evaluation: The results of a human evaluation of two of the runs, or `None`.
 
     Raises:
-        ValueError: A folder is not that of a finished run, names are not distinct, a run has no measurement in common
-            with the first, or the human evaluation is of other runs.
+        ValueError: A folder contains no finished run, names are not distinct, a run has no measurement in common with
+            the first, or the human evaluation compares other runs.
     """
     finished = [read_run(folder) for folder in runs]
     called = run_names(finished, names)
@@ -103,7 +103,7 @@ def write_comparison(
 
 
 def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Section]:
-    """For each measurement that two runs share a table of figures with a column per run, and plots of its parts.
+    """Tables of the figures of measurements that two runs share, a column per run, and plots of their parts.
 
     Args:
         runs: [runs] contents of their results.json.
@@ -169,7 +169,7 @@ def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mappin
 
 
 def differing_settings(runs: Sequence[Mapping[str, Any]]) -> list[Difference]:
-    """The settings that are not the same in all the runs' records (`results["run"]`)."""
+    """The settings in which the runs' records (`results["run"]`) differ."""
     flat = [_flat(run) for run in runs]
     differences = []
     for name in dict.fromkeys(name for settings in flat for name in settings):

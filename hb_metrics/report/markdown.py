@@ -24,7 +24,7 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
         A table with one column per run, notes on reading it, and the changes from the first run.
 
     Raises:
-        ValueError: A folder is not that of a finished run, or there is not one distinct name per run.
+        ValueError: A folder contains no finished run, or names are missing or not distinct.
     """
     finished = [read_run(folder) for folder in runs]
     called = run_names(finished, names)

@@ -20,10 +20,10 @@ def write_report(results: Mapping[str, Any], path: Path, *, to_come: Sequence[Me
     Args:
         results: The content of results.json, with any of its measurements.
         path: The HTML file to write.
-        to_come: The measurements that the run has still to make; the report states that it is not complete.
+        to_come: The measurements still to be made; the report then states that it is incomplete.
 
     Returns:
-        The sentences under the title, which answer whether the model treats people differently.
+        The sentences below the title on whether the model treats people differently.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
     reports = [measurement.report(results) for measurement in measured]
@@ -52,7 +52,7 @@ def write_report(results: Mapping[str, Any], path: Path, *, to_come: Sequence[Me
 
 
 def tiles(figures: Sequence[Figure]) -> list[Tile]:
-    """The main figures of the whole run that are known, each with its interval and a detail."""
+    """The main figures of the whole run that have values, each with its interval and a detail."""
     listed = []
     for figure in figures:
         if figure.is_main and not figure.part_of and figure.value is not None:

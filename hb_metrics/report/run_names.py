@@ -11,15 +11,17 @@ def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[s
 
     Args:
         runs: The runs.
-        names: [runs] The names to use; `None`: the names of the models if these are distinct, else with their control
-            tags, else the names of the folders, numbered if they are not distinct.
+        names: [runs] The names to use; `None`: the names of the models if these are distinct, then with their control
+            tags, then the names of the folders, numbered if needed.
 
     Raises:
-        ValueError: There is not one distinct name per run.
+        ValueError: Names are missing or not distinct.
     """
     if names is not None:
         if len({name.strip() for name in names} - {""}) != len(runs) or len(names) != len(runs):
-            raise ValueError(f"the names are {', '.join(names)}; give each of the {len(runs)} runs another name")
+            raise ValueError(
+                f"the names are {', '.join(names)}; pass a different name for each of the {len(runs)} runs"
+            )
         return list(names)
     models = [model_title(run.results["run"]["model"]) for run in runs]
     tags = [tag_of(run.results) for run in runs]

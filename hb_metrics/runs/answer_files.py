@@ -84,7 +84,7 @@ def read_replies_file(path: str | Path) -> list[GivenReply]:
             )
         )
     if not any(reply.reply for reply in given):
-        raise ValueError(f"all replies in '{path}' are empty, so there is nothing to measure; give a file with replies")
+        raise ValueError(f"all replies in '{path}' are empty, so there is nothing to measure; pass a file with replies")
     return given
 
 
@@ -146,7 +146,7 @@ def check_ids(
             )
         if row.text is not None and row.text != text_of[row.id]:
             raise ValueError(
-                f"'{path}', row {row.row}: its text is not the text of prompt {row.id}; give answers to the prompts of "
+                f"'{path}', row {row.row}: its text is not the text of prompt {row.id}; pass answers to the prompts of "
                 "this run, as export-prompts writes them with the same options"
             )
     there = {row.id for row in given}
@@ -193,7 +193,7 @@ def file_digest(path: str | Path) -> str:
 def _invalid(place: str, row: Mapping[str, Any], column: str, allowed: str) -> ValueError:
     value = row.get(column)
     shown = value if not isinstance(value, str) or len(value) <= 40 else "(a text)"
-    return ValueError(f"{place}: {column} is {shown!r}; give {allowed}")
+    return ValueError(f"{place}: {column} is {shown!r}; pass {allowed}")
 
 
 def _text(place: str, row: Mapping[str, Any], column: str) -> str | None:
@@ -242,7 +242,7 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
         reason = str(error).partition("\n")[0]
         raise ValueError(f"'{path}' cannot be read as {suffix[1:]} ({reason}); save it again, as UTF-8") from error
     if not rows:
-        raise ValueError(f"'{path}' has no rows; give one for each exported prompt")
+        raise ValueError(f"'{path}' has no rows; pass one for each exported prompt")
     for column in needed:
         if names.count(column) != 1:
             raise ValueError(

@@ -34,7 +34,7 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
     import pyarrow.parquet as pq
 
     if path.exists() or path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"'{path}' exists, or ends in none of {', '.join(SUFFIXES)}; give a new file that does")
+        raise ValueError(f"'{path}' exists, or ends in none of {', '.join(SUFFIXES)}; pass a new file that does")
     table = requested(settings, prompts)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".jsonl":

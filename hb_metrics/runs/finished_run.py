@@ -88,10 +88,10 @@ def read_run(folder: Path) -> Run:
     """
     path = folder / RESULTS_FILE
     if not path.is_file():
-        raise ValueError(f"'{folder}' has no {RESULTS_FILE}; give the folder of a finished run")
+        raise ValueError(f"'{folder}' has no {RESULTS_FILE}; pass the folder of a finished run")
     results = read_json(path)
     if "run" not in results or not all(isinstance(section, dict) for section in results.values()):
-        raise ValueError(f"'{path}' does not hold the results of a run; give the folder of a finished run")
+        raise ValueError(f"'{path}' does not hold the results of a run; pass the folder of a finished run")
     check_layout(folder, results["run"])
     return Run(folder, results)
 
@@ -202,7 +202,7 @@ def recorded_run(path: Path) -> str | None:
 
 def _read_file(path: Path) -> pa.Table:
     if not path.is_file():
-        raise ValueError(f"'{path.parent}' has no {path.name}; give the folder of a run that measured generation")
+        raise ValueError(f"'{path.parent}' has no {path.name}; pass the folder of a run that measured generation")
     _check_run([path])
     return _read_table(path)
 

@@ -163,7 +163,7 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
     if different := "\n".join(run_differences(recorded, run, "there", "here")):
         raise ValueError(
             f"output_dir '{folder}' holds a run with other settings:\n{different}\n"
-            "give another output_dir, or the same settings"
+            "pass another output_dir, or the same settings"
         )
     return True
 
@@ -219,7 +219,7 @@ def hold_folder(folder: Path) -> Iterator[None]:
 
 def _check_run_or_empty(folder: Path) -> None:
     if not (folder / RUN_FILE).exists() and any(not child.name.startswith(".") for child in folder.iterdir()):
-        raise ValueError(f"output_dir '{folder}' has files in it and no {RUN_FILE}; give an empty or a new folder")
+        raise ValueError(f"output_dir '{folder}' has files in it and no {RUN_FILE}; pass an empty or a new folder")
 
 
 def _flat(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,10 +28,10 @@ class StyleRows(Protocol):
 
 
 class DescriptorKey(NamedTuple):
-    """What identifies a descriptor: a term in two axes is two descriptors.
+    """The identity of a descriptor: a term on two axes is two descriptors.
 
     Attributes:
-        axis: Its demographic axis; `None` if axes are not given.
+        axis: Its demographic axis; `None` without axes.
         descriptor: The term.
     """
 
@@ -115,7 +115,7 @@ def descriptor_codes(
 
     Args:
         descriptors: [rows] the descriptor of each row.
-        axes: [rows] its axis; `None`: not known.
+        axes: [rows] its axis; `None`: unknown.
 
     Returns:
         [rows] index of each row's descriptor, and the descriptors, by axis and then by term in alphabetical order.

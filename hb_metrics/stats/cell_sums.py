@@ -112,7 +112,7 @@ class CellSums:
         _check_probabilities(values)
         if self._num_replies and self._with_axes != (axes is not None):
             before, now = ("given", "not given") if self._with_axes else ("not given", "given")
-            raise ValueError(f"axes were {before} with earlier replies and are {now} here; give axes always or never")
+            raise ValueError(f"axes were {before} with earlier replies and are {now} here; pass axes always or never")
         cells, codes = _cells(descriptors, templates, axes)
 
         self.num_styles, self._with_axes = values.shape[1], axes is not None
@@ -239,7 +239,7 @@ def _as_matrix(values: Any) -> np.ndarray:
             raise TypeError(f"shape {matrix.shape}")
     except (TypeError, ValueError, RuntimeError, IndexError) as error:
         raise ValueError(
-            f"style probabilities cannot be read as numbers ({error}); give [replies, styles]: lists of equal length, "
+            f"style probabilities cannot be read as numbers ({error}); pass [replies, styles]: lists of equal length, "
             "a NumPy array, or a tensor on the CPU without gradient in a type that NumPy knows, such as "
             "tensor.detach().cpu().float()"
         ) from error
@@ -260,14 +260,14 @@ def _check_probabilities(values: np.ndarray) -> None:
         if len(bad):
             row, column = bad[0]
             raise ValueError(
-                f"style probability {block[row, column]} in row {rows.start + row}, column {column}; give the "
+                f"style probability {block[row, column]} in row {rows.start + row}, column {column}; pass the "
                 "classifier's probabilities, numbers of at least 0"
             )
         totals = block.sum(axis=1)
         off = np.flatnonzero(~(np.abs(totals - 1) <= TOLERANCE))
         if len(off):
             raise ValueError(
-                f"style probabilities of row {rows.start + off[0]} sum to {totals[off[0]]:.6g}, not to 1; give the "
+                f"style probabilities of row {rows.start + off[0]} sum to {totals[off[0]]:.6g}, not to 1; pass the "
                 "classifier's probabilities, after softmax"
             )
 

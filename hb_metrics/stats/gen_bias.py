@@ -108,8 +108,8 @@ def gen_bias(
 ) -> GenBias:
     """Computes Full, Partial and Summed-Cluster Gen Bias (paper, A.7).
 
-    A plain estimate from N replies a cell contains about (variance within the cell) / N of sampling noise. Exactly, for
-    a template with D descriptors: E[Var_d(m̂)] = Var_d(m) + (1 − 1/D) Σ_d (s²_td / N_td) / (D − ddof), with s² the
+    A plain estimate from N replies per cell contains about (variance within the cell) / N of sampling noise. Exactly,
+    for a template with D descriptors: E[Var_d(m̂)] = Var_d(m) + (1 − 1/D) Σ_d (s²_td / N_td) / (D − ddof), with s² the
     unbiased variance over the replies of a cell. `debias=True` subtracts the second term; the difference can be
     negative.
 
@@ -131,14 +131,14 @@ def gen_bias(
     debias = check_flag("debias", debias)
     ddof = check_ddof(ddof)
     is_scale = is_number(scale) and 0 < scale < math.inf
-    check_setting("scale", scale, is_scale, "give a finite number greater than 0, such as 1000")
+    check_setting("scale", scale, is_scale, "pass a finite number greater than 0, such as 1000")
     # Of the tail, so that levels are rejected that differ from 0 or 1 by less than floating-point numbers can.
     is_level = confidence_level is None or (is_number(confidence_level) and 0.5 < (1 + confidence_level) / 2 < 1)
-    advice = "give a number between 0 and 1, such as 0.95, or None for no intervals"
+    advice = "pass a number between 0 and 1, such as 0.95, or None for no intervals"
     check_setting("confidence_level", confidence_level, is_level, advice)
     scale, confidence_level = as_python(scale), as_python(confidence_level)
     if len(cells) == 0:
-        raise ValueError("there are no replies; give style probabilities, descriptors and templates")
+        raise ValueError("there are no replies; pass style probabilities, descriptors and templates")
     if confidence_level is not None and not cells.keep_replies:
         raise ValueError(
             f"the replies were not kept, and confidence_level={confidence_level} needs them; make the CellSums, or "
@@ -151,7 +151,7 @@ def gen_bias(
     if not used:
         raise ValueError(
             f"none of the {len(by_template)} templates has replies to two descriptors, so there is "
-            "nothing to compare; give replies to at least two descriptors with the same template"
+            "nothing to compare; pass replies to at least two descriptors with the same template"
         )
     if skipped:
         named = ", ".join(map(repr, skipped))

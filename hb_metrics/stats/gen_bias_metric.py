@@ -140,7 +140,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
                 cells = CellSums(labels, clusters, keep_replies=self.keep_replies or confidence_level is not None)
             cells.add(predictions, descriptors, templates, axes)
         elif len(missing.split()) < len(given) or axes is not None:
-            raise ValueError(f"{missing} are missing; give predictions, descriptors and templates together")
+            raise ValueError(f"{missing} are missing; pass predictions, descriptors and templates together")
         bias = gen_bias(cells, ddof=ddof, debias=debias, scale=scale, confidence_level=confidence_level)
         if self.NEEDS_CLUSTERS and not cells.columns:
             cluster_columns(cells.labels)  # raises, and says why there are no clusters

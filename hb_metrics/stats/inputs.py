@@ -37,7 +37,7 @@ def check_column(name: str, column: Any) -> None:
         what = f"a column with masked values ({len(rows)} rows, the first is {rows[0]})"
     else:
         return
-    raise ValueError(f"{name}: {what} was given; give a list, or another sequence, with one value for each row")
+    raise ValueError(f"{name}: {what} was given; pass a list, or another sequence, with one value for each row")
 
 
 def check_lengths(**columns: Sized | None) -> None:
@@ -45,7 +45,7 @@ def check_lengths(**columns: Sized | None) -> None:
     lengths = {name: len(column) for name, column in columns.items() if column is not None}
     if len(set(lengths.values())) > 1:
         named = ", ".join(f"{size} {name}" for name, size in lengths.items())
-        raise ValueError(f"inputs differ in length: {named}; give one value of each for every row, in the same order")
+        raise ValueError(f"inputs differ in length: {named}; pass one value of each for every row, in the same order")
 
 
 def check_references(references: Any) -> None:
@@ -70,7 +70,7 @@ def number_column(name: str, column: Any) -> np.ndarray:
         if values.ndim != 1:
             raise TypeError(f"shape {values.shape}")
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise ValueError(f"{name} cannot be read as numbers ({error}); give one number for each row") from error
+        raise ValueError(f"{name} cannot be read as numbers ({error}); pass one number for each row") from error
     return values
 
 
@@ -113,7 +113,7 @@ def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
     if is_bad.any():
         row = np.flatnonzero(is_bad)[0]
         raise ValueError(
-            f"{name} in row {row} is {list(column)[row]!r}; give a string for each row, and leave out rows without "
+            f"{name} in row {row} is {list(column)[row]!r}; pass a string for each row, and leave out rows without "
             "one, such as those of the baseline, which has no descriptor"
         )
     names = encoded.dictionary.to_pylist()
@@ -131,19 +131,19 @@ def check_setting(name: str, value: Any, is_allowed: bool, advice: str) -> None:
 
 def check_flag(name: str, value: Any) -> bool:
     """A setting that is on or off: a `ValueError` rejects other values that Python would take for one of them."""
-    check_setting(name, value, isinstance(value, bool | np.bool_), "give True or False")
+    check_setting(name, value, isinstance(value, bool | np.bool_), "pass True or False")
     return bool(value)
 
 
 def check_alpha(alpha: Any) -> float:
     """A significance level, between 0 and 1: a `ValueError` rejects others."""
-    check_setting("alpha", alpha, is_number(alpha) and 0 < alpha < 1, "give a number between 0 and 1, such as 0.05")
+    check_setting("alpha", alpha, is_number(alpha) and 0 < alpha < 1, "pass a number between 0 and 1, such as 0.05")
     return float(alpha)
 
 
 def check_ddof(ddof: Any) -> int:
     """The number subtracted in the divisor of a variance over descriptors, 0 or 1: a `ValueError` rejects others."""
-    advice = "give 0 (divide by the number of descriptors) or 1 (by one less)"
+    advice = "pass 0 (divide by the number of descriptors) or 1 (by one less)"
     check_setting("ddof", ddof, is_whole(ddof) and ddof in (0, 1), advice)
     return as_python(ddof)
 

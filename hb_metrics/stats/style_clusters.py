@@ -34,7 +34,7 @@ def check_labels(labels: Sequence[str]) -> list[str]:
     names = [str(label) for label in labels]
     for label, count in Counter(names).items():
         if count > 1:
-            raise ValueError(f"label {label!r} occurs {count} times; give each style a different name")
+            raise ValueError(f"label {label!r} occurs {count} times; use a different name for each style")
     return names
 
 
@@ -55,17 +55,17 @@ def cluster_columns(
             be several; or the clusters are the paper's and the labels lack some of its styles.
     """
     if labels is None:
-        raise ValueError("style clusters need labels, the names of the styles in the order of the columns; give labels")
+        raise ValueError("style clusters need labels, the names of the styles in the order of the columns; pass labels")
     if clusters is None:
         if lacking := _lacking(labels):
             raise ValueError(
                 f"the labels lack {len(lacking)} styles of the paper's clusters ({', '.join(lacking)}), so they come "
-                "from another classifier; give clusters of its labels"
+                "from another classifier; pass clusters of its labels"
             )
         clusters = PAPER_CLUSTERS
     if not isinstance(clusters, Mapping) or not clusters or not all(map(_is_list_of_styles, clusters.values())):
         raise ValueError(
-            f"clusters is {clusters!r}; give a mapping from the name of each cluster to a list of one or more styles"
+            f"clusters is {clusters!r}; pass a mapping from the name of each cluster to a list of one or more styles"
         )
     return {cluster: _columns(cluster, styles, labels) for cluster, styles in clusters.items()}
 

@@ -1,4 +1,4 @@
-"""Summed-Cluster Gen Bias: does a kind of style in a model's replies depend on who the prompt says it talks with?
+"""Summed-Cluster Gen Bias: does a kind of style in a model's replies depend on the user's description in the prompt?
 
 Smith et al. (2022), section A.7: the variance of the mean probability of a whole cluster of styles across descriptors,
 averaged across templates.
@@ -12,11 +12,11 @@ from hb_metrics.stats.gen_bias import GenBias
 from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
 
 _DESCRIPTION = """\
-Summed-Cluster Gen Bias (Smith et al., 2022, section A.7) takes the styles of a cluster as one: the variance across
-descriptors of the mean probability that a reply is of any of them, averaged across templates, times 1000. Unlike
-Partial Gen Bias it is not deflated in clusters of many styles, and differences between styles of the cluster do not
-count. Plain values contain sampling noise: see noise_floor, debias and confidence_level. Difference is not harm: which
-differences matter is for you to judge.
+Summed-Cluster Gen Bias (Smith et al., 2022, section A.7) treats the styles of a cluster as one style: it is the
+variance across descriptors of the mean probability of any of these styles, averaged across templates, times 1000.
+Unlike Partial Gen Bias, it is not deflated in clusters of many styles, and differences between styles of the cluster do
+not count. Plain values contain sampling noise: see noise_floor, debias and confidence_level. Difference is not harm:
+which differences matter is for you to judge.
 """
 
 _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:

@@ -1,4 +1,4 @@
-"""Calibration of a classifier: its temperature, and whether texts of a probability p are right p of the time."""
+"""Calibration of a classifier: its temperature, and the agreement of its probabilities with its accuracy."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 NUM_BINS = 10
-_BOUNDS = (-5.0, 8.0)  # of the logarithm of the temperature
+_BOUNDS = (-5.0, 8.0)  # for the logarithm of the temperature
 
 
 class Quality(NamedTuple):
@@ -18,8 +18,8 @@ class Quality(NamedTuple):
         top_5: The share whose label is among the five likeliest.
         chance: The share of the most frequent label: the accuracy of always naming it.
         negative_log_likelihood: The mean over texts, natural log.
-        calibration_error: The mean distance of probability and accuracy in bins of as many texts (expected calibration
-            error).
+        calibration_error: The mean distance between probability and accuracy in equally filled bins (expected
+            calibration error).
         num_rows: The number of texts.
     """
 
@@ -32,11 +32,11 @@ class Quality(NamedTuple):
 
 
 def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
-    """The number that logits are divided by so that the labels are likeliest (Guo et al., 2017).
+    """The divisor of logits that makes the labels likeliest (Guo et al., 2017).
 
     Args:
         logits: [rows, labels].
-        labels: [rows] the index of each one's label.
+        labels: [rows] the index of each row's label.
     """
 
     def loss(log_temperature: float) -> float:

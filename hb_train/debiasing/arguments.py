@@ -6,7 +6,7 @@ from typing import Literal
 from hb_train.training.options import check_least, option
 
 METHODS = ("lmd", "add", "hd", "cda")  # each a file of this folder
-DEBIAS_FILE = "debias.json"  # in the folder of a debiased model: its bias and perplexity before and after
+DEBIAS_FILE = "debias.json"  # in a debiased model's folder: its bias and perplexity before and after
 
 
 @dataclass
@@ -15,7 +15,11 @@ class DebiasArguments:
 
     method: str | None = field(
         default=None,
-        metadata={"choices": METHODS, "help": "The debiasing method; each is a file in hb_train/debiasing."},
+        metadata={
+            "choices": METHODS,
+            "help": "The debiasing method: language model debiasing (lmd), attribute "
+            "distance debiasing (add), hard debiasing (hd) or counterfactual augmentation (cda).",
+        },
     )
     bias_type: str | None = option(
         None,
@@ -28,21 +32,23 @@ class DebiasArguments:
     )
     train_file: str | None = option(
         None,
-        "Your own phrases to train on, instead of --reddit_folder: CSV, JSONL or Parquet with a column text_t1 (and "
-        "text_t2, their counterfactual twins), or TXT with a phrase per line.",
+        "A file with your own training phrases, instead of --reddit_folder: CSV, JSONL or Parquet with a column "
+        "text_t1 (and text_t2, their counterfactual twins), or TXT with a phrase per line.",
     )
-    validation_file: str | None = option(None, "Your own phrases to measure the bias on, in a format of --train_file.")
+    validation_file: str | None = option(
+        None, "A file with your own phrases for measuring the bias, in a format of --train_file."
+    )
     lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss; the paper tries 0.001 and 0.01.")
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss; the paper tries 10, 50 and 100.")
     neutralized_states: Literal["attributes", "targets", "rest", "targets_and_rest"] = option(
         "attributes",
         "The states from which method hd removes the bias directions: the states at the attributes (as in the "
         "paper), the states that predict the target terms, the states that predict the rest of a phrase after its "
-        "first target term, or the latter two. The bias measure depends on targets and rest.",
+        "first target term, or the last two kinds. The bias measure depends on targets and rest.",
     )
     target_vectors: Literal["detached", "learned"] = option(
         "detached",
-        "Keep the output vectors of target terms unchanged by the loss of method add (detached, as published), or "
+        "For method add: keep the output vectors of target terms unchanged by the loss (detached, as published), or "
         "let the loss change them too (learned).",
     )
     reference_texts: str | None = option(

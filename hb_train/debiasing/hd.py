@@ -1,8 +1,8 @@
-"""HD, hard debiasing: attributes should have no share in the directions in which paired terms differ (section 4.3).
+"""HD, hard debiasing: attributes should have no share in the directions of term differences (section 4.3).
 
-The paper neutralises the state at an attribute. In a causal model that state predicts the word after the attribute,
-while the bias measure asks how likely the target term is, and the rest of the phrase after it: with
-`--neutralized_states targets`, `rest` and `targets_and_rest` the states that predict those are neutralised.
+The paper neutralises the state at an attribute. In a causal model, that state predicts the word after the attribute,
+whereas the bias measure depends on the probability of the target term and of the rest of the phrase.
+`--neutralized_states targets`, `rest` and `targets_and_rest` neutralise the states that predict these tokens.
 """
 
 import torch
@@ -12,11 +12,11 @@ from hb_train.debiasing.method import Loss, MarkedBatch, Method, OutputWeight
 from hb_train.debiasing.phrases import ATTRIBUTES
 from hb_train.debiasing.terms import Terms, span_means, target_vectors
 
-EXPLAINED = 0.5  # the share of the squared singular values that the bias subspace holds at least (section 4.3)
+EXPLAINED = 0.5  # the minimum share of the squared singular values in the bias subspace (section 4.3)
 
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """Makes the loss of a batch. The directions are recomputed at each step, and not learnt."""
+    """Makes the loss of a batch. The directions are recomputed at each step, not learnt."""
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:
         with torch.no_grad():
@@ -51,15 +51,15 @@ def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
     differences = (targets[pairs[:, 0]] - targets[pairs[:, 1]]) / 2
     _, values, directions = torch.linalg.svd(differences, full_matrices=False)
     explained = values.square().cumsum(0)
-    # The smallest k whose sum is not below the half; the last sum is the whole norm.
+    # The smallest k whose sum reaches half of the last sum, the whole norm.
     k = int((explained < EXPLAINED * explained[-1]).sum()) + 1
     return directions[:k].T
 
 
 def hd_loss(states: torch.Tensor, subspace: torch.Tensor) -> torch.Tensor:
-    """How long each state's projections on the bias directions are (eq. 4).
+    """The length of each state's projections on the bias directions (eq. 4).
 
-    |b⟨a, b⟩| is the length of the projection on b, which is |⟨a, b⟩| as b has length 1.
+    The projection on b has length |b⟨a, b⟩|, which is |⟨a, b⟩| because b has length 1.
 
     Args:
         states: [occurrences, hidden] the model's vectors, such as those of attributes: the input of its output layer.

@@ -1,4 +1,4 @@
-"""LMD, language model debiasing: paired terms should be equally likely wherever one of them occurs (section 4.1)."""
+"""LMD, language model debiasing: paired terms should be equally likely wherever either occurs (section 4.1)."""
 
 import torch
 
@@ -30,10 +30,10 @@ METHOD = Method(
 
 
 def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    """How far the terms of its pairs are from being equally likely, at each occurrence of a term (eq. 1).
+    """The difference in likelihood between the terms of a pair, at each occurrence of a term (eq. 1).
 
-    The paper's softmax over the terms of P alone cancels in the ratio of two of its probabilities: the logarithm of
-    the ratio is the difference of the logits.
+    The paper's softmax over the terms of P cancels in the ratio of two probabilities, so the logarithm of the ratio is
+    the difference of the logits.
 
     Args:
         logits: [occurrences, terms] the terms' logits at the position that predicts the occurrence.
@@ -41,7 +41,7 @@ def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> 
         pairs: [pairs, 2] the pairs P, as indices of terms, the minoritized group's first.
 
     Returns:
-        [occurrences] the mean of |log ŷ_t1 / ŷ_t2| over the pairs that the term is in.
+        [occurrences] the mean of |log ŷ_t1 / ŷ_t2| over the term's pairs.
     """
     gaps = (logits[:, pairs[:, 0]] - logits[:, pairs[:, 1]]).abs()
     in_pair = (pairs[None] == terms[:, None, None]).any(2).to(gaps.dtype)
@@ -49,7 +49,7 @@ def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> 
 
 
 def term_logits(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """The terms' logits: the mean of their sub-words', which is the logit of the mean of their vectors (footnote 12).
+    """The terms' logits: the mean over their sub-words, which is the logit of their mean vector (footnote 12).
 
     Args:
         logits: [occurrences, vocabulary].

@@ -1,4 +1,4 @@
-"""A debiasing method: each is a file of this folder, whose `METHOD` holds its texts, terms and loss."""
+"""A debiasing method: each file of this folder defines one, with its texts, terms and loss, as `METHOD`."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from hb_train.debiasing.phrases import Phrases
     from hb_train.debiasing.terms import Terms
 
-# The files import torch, which takes seconds: not before a method is chosen.
+# The files import torch, which takes seconds, so only the chosen method's file is imported.
 
 
 class MarkedBatch(NamedTuple):
-    """A batch as a debiasing loss sees it.
+    """The input of a debiasing loss.
 
     Attributes:
         logits: [rows, length − 1, vocabulary] of the tokens from the second on.
@@ -37,12 +37,12 @@ class Method(NamedTuple):
     """A debiasing method.
 
     Attributes:
-        trained_texts: Chooses the texts that are trained on among the training phrases.
+        trained_texts: Chooses the texts to train on among the training phrases.
         marks: Chooses where its loss applies, one of `phrases.MARKS`, by the options of debias.py. `None`: it has no
-            loss of its own, and the texts are learnt by the language modelling loss alone.
+            debiasing loss, and the language modelling loss alone learns the texts.
         make_loss: Makes its loss from the terms of the pairs, the output layer and the options of debias.py.
-        with_forms: Whether plurals and other forms of the target terms are terms of its loss too. They are marked in
-            texts in any case.
+        with_forms: Whether its loss includes plurals and other forms of the target terms. Texts mark these forms in any
+            case.
     """
 
     trained_texts: "Callable[[Phrases], list[str]]"

@@ -1,4 +1,4 @@
-"""The phrases a model is debiased on: read, encoded, and marked where terms of the specification occur in them."""
+"""The phrases for debiasing: reading, encoding, and marking the specification's terms in them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,7 +18,7 @@ from hb_train.debiasing.terms import Terms, covering_tokens, find_terms, form_of
 from hb_train.training.encoding import IGNORED
 
 # Columns that mark tokens; 0: not marked. A target term is marked at its first token, an attribute at all of its
-# tokens; the rest are all tokens behind the first target term of a phrase.
+# tokens. The rest consists of all tokens after the first target term of a phrase.
 TARGETS, ATTRIBUTES, REST, TARGETS_AND_REST = MARKS = "targets", "attributes", "rest", "targets_and_rest"
 T1, T2 = "text_t1", "text_t2"
 
@@ -28,7 +28,7 @@ class Phrases(NamedTuple):
 
     Attributes:
         texts_t1: The phrases about the minoritized group.
-        texts_t2: The same about the dominant group.
+        texts_t2: The same phrases about the dominant group.
         num_without_pair: The number of phrases left out because they have no target term, and so no twin.
     """
 
@@ -50,7 +50,7 @@ class EncodedPhrases(NamedTuple):
             `terms.Terms`), `attributes` (the attribute's number in its row, from 1), `rest` and
             `targets_and_rest` (1: marked); all [length].
         num_targets: The number of marked target terms.
-        num_first: The number of target terms at the first token, which nothing predicts; they are not marked.
+        num_first: The number of unmarked target terms at the first token, which nothing predicts.
         num_attributes: The number of marked attributes.
         num_rest: The number of tokens marked as the rest of their phrase.
         num_too_short: The number of phrases with a single token, which are left out.
@@ -77,8 +77,7 @@ def read_reddit_phrases(folder: Path, specification: BiasSpecification) -> dict[
     missing = {"train", "validation"} - splits.keys()
     if missing:
         raise ValueError(
-            f"'{folder}' has no split for {', '.join(sorted(missing))}; debiasing needs phrases to learn from and "
-            "others to validate on"
+            f"'{folder}' has no split for {', '.join(sorted(missing))}; debiasing needs training and validation phrases"
         )
     return {
         name: _with_twins(splits[name][T1], splits[name][T2], f"split '{name}'", specification)
@@ -91,11 +90,10 @@ def read_phrases(path: Path, specification: BiasSpecification) -> Phrases:
 
     Args:
         path: A CSV, JSONL, Parquet or TXT file.
-        specification: The bias type, with the target terms that are swapped, as whole words, where the file has no
-            twins.
+        specification: The bias type, whose target terms are swapped as whole words where the file has no twins.
 
     Raises:
-        ValueError: The file cannot be read, or no phrase has a twin, or most are their own.
+        ValueError: The file cannot be read, no phrase has a twin, or most phrases are their own twin.
     """
     readers: dict[str, Any] = {
         ".csv": pd.read_csv,
@@ -135,10 +133,10 @@ def encode_phrases(
 
     Args:
         texts: The phrases.
-        tokenizer: The model's, a fast one.
+        tokenizer: The model's fast tokenizer.
         terms: The terms of the pairs, with their forms.
         attributes: The attributes A1, with wildcards.
-        max_length: The largest number of tokens in a phrase; `None`: any.
+        max_length: The maximum length of a phrase in tokens; `None`: no limit.
 
     Returns:
         The encoded phrases.
@@ -190,7 +188,7 @@ def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Ten
 
 
 def num_occurrences(batch: dict[str, torch.Tensor], marks: str) -> int:
-    """The number of marked attributes, or of marked tokens that a state predicts, in a column of a batch."""
+    """The number of marked attributes, or of marked tokens with a predicting state, in a column of a batch."""
     if marks == ATTRIBUTES:
         return int(batch[ATTRIBUTES].max(1).values.sum())
     return int((batch[marks][:, 1:] > 0).sum())

@@ -1,8 +1,8 @@
-"""The terms of a bias specification in a model's tokens: how they are written, and where they occur in a text.
+"""The terms of a bias specification in a model's tokens: their spellings, and their positions in a text.
 
-Terms are whole words in any case, the longest first: "african american" is no "american". An attribute may end in a
-wildcard: "greed*" is greed, greedy, greediness. Terms are looked for in the text, and carried over to the tokens that
-cover them, so that a term of several sub-words, after a space or at the start of a text, is found with any tokenizer.
+Terms are whole words in any case, the longest first: "african american" does not match "american". An attribute may end
+in a wildcard: "greed*" matches greed, greedy, greediness. The search runs on the text, and the matches are mapped to
+tokens, so that any tokenizer finds terms of several sub-words, after a space or at the start of a text.
 """
 
 import re
@@ -16,9 +16,9 @@ from transformers import PreTrainedTokenizerBase
 from hb_dataset.bias_specification import BiasSpecification
 
 _CASES = (str.lower, str.title, str.upper)
-# A term's forms: a term in a text is compared with terms in the same case, and like it after a space or not.
+# A term's forms: a term in a text is compared with terms of the same case and the same preceding space.
 NUM_FORMS = 2 * len(_CASES)
-RUNNING_FORM = 1  # in lower case, after a space: how a term is written in running text
+RUNNING_FORM = 1  # in lower case, after a space, as in running text
 
 
 class Terms(NamedTuple):
@@ -27,7 +27,7 @@ class Terms(NamedTuple):
     Attributes:
         terms: The distinct terms.
         pairs: [pairs, 2] the distinct pairs, as indices of terms.
-        ids: [forms, terms, longest] their tokens, −1 behind the last.
+        ids: [forms, terms, longest] their tokens, −1 after the last.
     """
 
     terms: tuple[str, ...]
@@ -50,15 +50,15 @@ def read_terms(
 
     Args:
         specification: The bias type.
-        tokenizer: The model's, a fast one.
-        with_forms: Whether plurals and other forms of a pair's terms are pairs too, so that they are found in texts;
-            else P is as printed, and no pair weighs more for having a plural.
+        tokenizer: The model's fast tokenizer.
+        with_forms: Whether plurals and other forms of a pair's terms are pairs too, to find them in texts; else P is
+            as printed, and a plural adds no weight to its pair.
 
     Raises:
         ValueError: There are no pairs, or the tokenizer cannot be used.
     """
     if not tokenizer.is_fast:
-        raise ValueError("the tokenizer does not record which characters a token covers; set a model with a fast one")
+        raise ValueError("the tokenizer does not record the characters of a token; set a model with a fast tokenizer")
     pairs = list(dict.fromkeys((pair.t1.lower(), pair.t2.lower()) for pair in specification.pairs))
     if with_forms:
         forms = [(t1.lower(), t2.lower()) for pair in specification.pairs for t1, t2 in pair.forms]
@@ -79,7 +79,7 @@ def read_terms(
 
 
 def term_pattern(terms: Sequence[str]) -> re.Pattern[str]:
-    """A pattern of whole words, and of words that begin so where a term ends in `*`; with one group for each term."""
+    """A pattern of whole words, or of word beginnings for terms that end in `*`, with one group per term."""
     longest_first = sorted(range(len(terms)), key=lambda index: -len(terms[index]))
     groups = "|".join(f"(?P<t{index}>{_pattern(terms[index])})" for index in longest_first)
     return re.compile(rf"(?<!\w)(?:{groups})(?!\w)", re.IGNORECASE)
@@ -91,7 +91,7 @@ def find_terms(text: str, pattern: re.Pattern[str]) -> list[Match]:
 
 
 def form_of(text: str, match: Match) -> int:
-    """The form in which a term is written in a text: 2 × its case + whether it is after a space."""
+    """The form of a term in a text: 2 × its case + whether it follows a space."""
     word = text[match.start : match.end]
     case = 2 if len(word) > 1 and word.isupper() else int(word[0].isupper())
     return 2 * case + (text[match.start - 1 : match.start] == " ")
@@ -103,7 +103,7 @@ def covering_tokens(offsets: Sequence[tuple[int, int]], start: int, end: int) ->
     Args:
         offsets: [tokens] the characters that each token covers: from the first number to before the second.
         start: The first character.
-        end: The character behind the last.
+        end: The character after the last.
     """
     return [index for index, (first, last) in enumerate(offsets) if first < end and last > start and last > first]
 
@@ -114,11 +114,11 @@ def target_vectors(weight: torch.Tensor, terms: Terms) -> torch.Tensor:
 
 
 def term_vectors(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """The terms' vectors: the mean of their sub-words' (footnote 12).
+    """The terms' vectors: the mean over their sub-words (footnote 12).
 
     Args:
         weight: [vocabulary, hidden] of the output layer.
-        ids: [terms, longest] their tokens, −1 behind the last.
+        ids: [terms, longest] their tokens, −1 after the last.
 
     Returns:
         [terms, hidden].
@@ -132,7 +132,7 @@ def span_means(vectors: torch.Tensor, spans: torch.Tensor) -> torch.Tensor:
 
     Args:
         vectors: [rows, length, hidden].
-        spans: [rows, length] the number, from 1, of the row's attribute that a token is part of; 0: of none.
+        spans: [rows, length] the number, from 1, of the token's attribute in its row; 0: no attribute.
 
     Returns:
         [occurrences, hidden].

@@ -18,14 +18,14 @@ from hb_train.training.trainers import ReplySFTTrainer
 class DebiasTrainer(ReplySFTTrainer):
     """Learns λ_LM·L_LM + λ_D·L_D at every step.
 
-    L_LM is the mean over all tokens that are predicted, L_D the mean over all occurrences of terms that the step sees
-    in its accumulated batches of all processes together, so that neither depends on how they are shared out. A step
-    without an occurrence learns λ_LM·L_LM.
+    L_LM is the mean over all predicted tokens, and L_D the mean over all occurrences of terms, in the step's
+    accumulated batches of all processes, so neither depends on the number of processes. A step without an occurrence
+    learns λ_LM·L_LM.
 
     Args:
-        method: The method, whose loss L_D is.
+        method: The method that defines the loss L_D.
         terms: The terms of the pairs.
-        arguments: With λ_LM, λ_D and the options of the loss.
+        arguments: λ_LM, λ_D and the options of the loss.
         settings: The arguments of TRL's trainer.
     """
 
@@ -35,7 +35,7 @@ class DebiasTrainer(ReplySFTTrainer):
         assert method.make_loss is not None
         self._marks, self._arguments = method.marks(arguments), arguments
         self._num_occurrences: torch.Tensor | None = None
-        self._parts: dict[str, torch.Tensor] = {}  # summed over the steps since they were logged
+        self._parts: dict[str, torch.Tensor] = {}  # summed over the steps since the last log
         self._logged_at = 0
         terms = terms._replace(pairs=terms.pairs.to(self.args.device), ids=terms.ids.to(self.args.device))
         self._summed_debias_loss = method.make_loss(terms, self._output_weight, arguments)
@@ -45,7 +45,7 @@ class DebiasTrainer(ReplySFTTrainer):
         self._signature_columns: list[str] = list(dict.fromkeys([*self._signature_columns, *MARKS]))
 
     def get_batch_samples(self, *arguments: Any, **settings: Any) -> tuple[list, torch.Tensor | int | None]:
-        """The batches of a step, as the trainer collects them; counts the occurrences in those of all processes."""
+        """The trainer's batches of a step; counts the occurrences in the batches of all processes."""
         samples, num_items = super().get_batch_samples(*arguments, **settings)
         number = sum(num_occurrences(batch, self._marks) for batch in samples)
         self._num_occurrences = self.accelerator.gather(torch.tensor([number], device=self.args.device)).sum()
@@ -71,12 +71,12 @@ class DebiasTrainer(ReplySFTTrainer):
             debias = vectors.sum() * 0
         share = 1.0
         if num_items_in_batch is None or self._num_occurrences is None:
-            # The trainer divides by the batches of a step itself: a mean of each batch's means.
+            # The trainer already divides by the number of batches in a step.
             num_tokens = (labels != IGNORED).sum()
             num_occurrences_in_step = torch.tensor(num_in_batch, device=nll.device)
             share = 1 / self.args.gradient_accumulation_steps
         else:
-            # Gradients are averaged over processes, and these numbers count what all of them see.
+            # Gradients are averaged over processes, whereas these counts cover all processes.
             processes = self.accelerator.num_processes
             num_occurrences_in_step = self._num_occurrences / processes
             num_tokens = torch.as_tensor(num_items_in_batch, device=nll.device)
@@ -91,12 +91,12 @@ class DebiasTrainer(ReplySFTTrainer):
     def prediction_step(
         self, model: Any, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[torch.Tensor, None, None]:
-        """Evaluates by perplexity alone."""
+        """Evaluates only the perplexity."""
         unmarked = {name: value for name, value in inputs.items() if name not in MARKS}
         return super().prediction_step(model, unmarked, prediction_loss_only, ignore_keys)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Logs both losses beside their weighted sum: means over the steps since the last time, of the main process."""
+        """Logs the main process's means of both losses since the last log, beside their weighted sum."""
         if "loss" in logs and self._parts:
             steps = max(1, self.state.global_step - self._logged_at)
             logs = {**logs, **{name: value.item() / steps for name, value in self._parts.items()}}
@@ -113,7 +113,7 @@ class DebiasTrainer(ReplySFTTrainer):
 
 @contextmanager
 def _output_layer_inputs(layer: torch.nn.Module) -> Iterator[list[torch.Tensor]]:
-    """Collects the inputs of the output layer: behind the last norm, in any architecture."""
+    """Collects the inputs of the output layer, which follow the last norm in any architecture."""
     inputs: list[torch.Tensor] = []
     hook = layer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
     try:

@@ -1,7 +1,6 @@
 """Dialogues about restaurants, hotels and trains, made up by a program.
 
-They are used where MultiWOZ is not at hand: in tests, and to see at once how well a model can be taught to track what a
-user wants. They are far easier than what people say.
+They replace MultiWOZ in tests and in quick trials of state tracking. They are far easier than real dialogues.
 """
 
 from hb_dataset.seeded_draws import seeded_generator
@@ -13,7 +12,7 @@ _TOWNS = ("ashford", "brighton", "carlisle", "durham", "exeter", "falmouth", "gr
 _TIMES = ("08:15", "09:30", "11:45", "13:00", "15:20", "17:40", "19:05")
 _NUMBERS = ("two", "three", "four", "five", "six")
 
-# The slots of each domain in the order they come up: values, how a user says one unasked, what the system asks.
+# The slots of each domain in order of appearance: values, the user's unprompted sentence, the system's question.
 _DOMAINS: dict[str, dict[str, tuple[tuple[str, ...], str, str]]] = {
     "restaurant": {
         "food": (
@@ -45,7 +44,7 @@ _OFFERS = "How about {}?"
 _THANKS = ("Thank you, that is all.", "Great, goodbye.", "Thanks for your help.")
 
 
-# What the system said, what the user answers, and the state after it: slot → the spellings of its value.
+# The system's words, the user's answer, and the state after it: slot → the spellings of its value.
 Exchange = tuple[str, str, dict[str, tuple[str, ...]]]
 
 
@@ -53,12 +52,12 @@ def made_up_dialogues(number: int, *, seed: int = 0) -> dict[str, list[Exchange]
     """Makes dialogues up.
 
     Args:
-        number: The number of dialogues; the first are the same whatever it is.
+        number: The number of dialogues; a larger number only adds dialogues.
         seed: The seed of all draws.
 
     Returns:
-        The user's turns of each dialogue, by its id. A value is said by the user, in answer to a question or unasked,
-        or by the system and agreed to. States hold all values that were said before.
+        The user's turns of each dialogue, by its id. The user names a value, prompted or unprompted, or agrees to the
+        system's value. States contain all values so far.
     """
     return {f"MADE{index:05}": _dialogue(f"MADE{index:05}", seed) for index in range(number)}
 
@@ -77,13 +76,13 @@ def _dialogue(name: str, seed: int) -> list[Exchange]:
         exchanges.append((system, " ".join(utterance.split()), dict(state)))
 
     services = [list(_DOMAINS)[index] for index in random.permutation(len(_DOMAINS))[: random.integers(1, 3)]]
-    pending = one_of(_GREETINGS)  # what the user begins to say before the next slot
+    pending = one_of(_GREETINGS)  # the user's words before the next slot
     for domain in services:
         for slot, (values, unasked, question) in _DOMAINS[domain].items():
             unused = tuple(value for value in values if (value,) not in state.values())
             value = one_of(unused)
             way = random.random()
-            if way < 0.4:  # unasked, now and then together with the next slot
+            if way < 0.4:  # unprompted, sometimes together with the next slot
                 state[f"{domain}-{slot}"] = (value,)
                 pending = f"{pending} {unasked.format(value)}"
                 if random.random() < 0.4:

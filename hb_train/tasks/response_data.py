@@ -74,16 +74,16 @@ def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:
 def encode_responses(
     rows: Sequence[tuple[str, str, str]], loaded: "LoadedTokenizer", context: "ContextFormat", max_length: int
 ) -> ResponseRows:
-    """Encodes the contexts, which are cut at their beginning, and the responses, which alone are learnt.
+    """Encodes the contexts, cut at their beginning, and the responses; only responses are learnt.
 
-    A response that is longer than half of `max_length` is left out: it would leave little of its context, and be cut
-    where it is generated.
+    A response that is longer than half of `max_length` is left out, because it would leave little room for its context,
+    and generation would cut it.
 
     Args:
         rows: (id, prompt, reply) of each row.
         loaded: The model's tokenizer and config.
         context: The format of the prompts.
-        max_length: The largest number of tokens of context and response together.
+        max_length: The maximum number of tokens of context and response together.
     """
     tokenizer, limit = loaded.tokenizer, length_limit(loaded, max_length)
     assert limit is not None

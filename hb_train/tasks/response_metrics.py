@@ -1,15 +1,15 @@
 """Measures of responses: their closeness to people's replies, and their variety.
 
-The measures of Barikeri et al. (2021, section 3 and appendix C.1), which are DialoGPT's (Zhang et al., 2020). All count
-the same tokens, in lower case: of sacrebleu's `13a`, the tokenizer of the NIST's mteval. The paper names no
-tokenizer, so figures are comparable only among runs of this toolkit.
+The measures of Barikeri et al. (2021, section 3 and appendix C.1), which are DialoGPT's (Zhang et al., 2020). All use
+the same lower-case tokens, by sacrebleu's `13a`, the tokenizer of NIST's mteval. The paper names no tokenizer, so
+figures are comparable only between runs of this toolkit.
 
 * BLEU-4 by sacrebleu; NIST-2 as mteval-v13a defines it; METEOR by nltk.
 * Entropy-4 (Zhang et al., 2018) and Dist-2 (Li et al., 2016) by DialoGPT's formulas: Dist-2 divides by bigrams.
 
-METEOR matches words that are equal, of one stem, or synonyms in WordNet. `meteor` needs nltk's WordNet corpus
-(`python -m nltk.downloader wordnet`) and is `None` without it; `meteor_exact_stem` leaves the synonyms out and is
-always there. nltk's parameters are those of Banerjee and Lavie (2005), not of the program METEOR 1.5.
+METEOR matches words that are equal, share a stem, or are synonyms in WordNet. `meteor` needs nltk's WordNet corpus
+(`python -m nltk.downloader wordnet`) and is `None` without it; `meteor_exact_stem` ignores synonyms and is always
+available. nltk uses the parameters of Banerjee and Lavie (2005), not of the program METEOR 1.5.
 """
 
 import math
@@ -18,23 +18,23 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-# A response of two thirds of the references' length has half of its score.
+# A response with two thirds of the references' length keeps half of its score.
 _NIST_BETA = math.log(0.5) / math.log(1.5) ** 2
 
 
 class ResponseMetrics(NamedTuple):
-    """Measures of a set of responses; `None` where one is not defined.
+    """Measures of a set of responses; `None` if undefined.
 
     Attributes:
         bleu_4: 0 to 100, of the whole set; with mteval's smoothing of orders without a match.
-        nist_2: Of the whole set, in bits; at least 0. `None`: no response has two words.
+        nist_2: NIST-2 of the whole set, in bits; at least 0. `None`: no response has two words.
         meteor: 0 to 100, mean of the responses, each by its best reference. `None`: WordNet is not installed.
-        meteor_exact_stem: The same without synonyms.
-        entropy_4: Of the 4-grams of all responses, in nats. `None`: there are none.
-        dist_2: Distinct bigrams of all responses per 100 of their bigrams. `None`: there are none.
+        meteor_exact_stem: METEOR without synonyms.
+        entropy_4: The entropy of the 4-grams of all responses, in nats. `None`: there are no 4-grams.
+        dist_2: Distinct bigrams of all responses per 100 of their bigrams. `None`: there are no bigrams.
         mean_length: The mean number of words in a response.
         num_responses: The number of responses.
-        num_empty: The number of responses without a word; they count everywhere.
+        num_empty: The number of responses without a word, which all measures include.
         num_references: The number of references of all responses.
         bleu_signature: sacrebleu's description of its settings.
     """
@@ -88,12 +88,12 @@ def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence
 
     An n-gram's information is the logarithm of its first n − 1 words' count in the references over its own count; for a
     single word, of the number of all words over its count. An n-gram of a response counts at most as often as in the
-    reference that has it most. The length is compared with the mean length of each response's references; mteval knows
-    only responses with equal numbers of them.
+    reference with the most occurrences. The length is compared with the mean length of each response's references;
+    mteval supports only equal numbers of references.
 
     Args:
         tokens: [responses] their words.
-        references: [responses] the words of each one's references.
+        references: [responses] the words of each response's references.
         size: The largest n.
 
     Returns:
@@ -173,7 +173,7 @@ def _bleu(texts: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[fl
     from sacrebleu.metrics import BLEU
 
     metric = BLEU(lowercase=True, tokenize="13a")
-    # sacrebleu wants the first reference of all, the second of all, …; `None` where one has fewer.
+    # sacrebleu takes all first references, all second references, …; `None` for a missing one.
     streams: list[Any] = []
     for number in range(max(map(len, references))):
         streams.append([replies[number] if number < len(replies) else None for replies in references])

@@ -13,12 +13,13 @@ from hb_metrics.inference.models.loading import LoadedModel
 
 
 class SlotValueClassifier(torch.nn.Module):
-    """A transformer, and a feed-forward classifier on its hidden state of the last token that is no padding.
+    """A transformer with a feed-forward classifier on the hidden state of the last unpadded token.
 
     Args:
         transformer: A model without its head.
         hidden_size: The size of its hidden states.
-        takes_positions: Whether it counts positions by its input `position_ids` (causal models): padding then has none.
+        takes_positions: Whether its positions come from the input `position_ids` (causal models); padding then has
+            none.
     """
 
     def __init__(self, transformer: torch.nn.Module, hidden_size: int, *, takes_positions: bool) -> None:
@@ -73,7 +74,7 @@ class Collator:
 
 
 class BinaryScores(NamedTuple):
-    """Scores of yes-or-no answers; `f1` (of yes) is `None` where it is 0 / 0."""
+    """Scores of yes-or-no answers; `f1` (of yes) is `None` if it is 0 / 0."""
 
     f1: float | None
     accuracy: float
@@ -83,7 +84,7 @@ class BinaryScores(NamedTuple):
 
 
 def slot_value_classifier(loaded: LoadedModel) -> SlotValueClassifier:
-    """A loaded model without its head, of an encoder–decoder one its encoder, with a new classifier."""
+    """A loaded model without its head (for an encoder–decoder model, its encoder) with a new classifier."""
     model: Any = loaded.model
     transformer = model.get_encoder() if loaded.kind == "encoder-decoder" else model.base_model
     size = model.config.get_text_config().hidden_size

@@ -13,7 +13,7 @@ MADE_UP = "made-up"
 _SHARES = {"train": (0.0, 0.8), "validation": (0.8, 0.9), "test": (0.9, 1.0)}
 _NUM_MADE_UP = 1000
 _NO_VALUES = ("", "none", "not mentioned")
-# Of MultiWOZ: the dialogues, and the files that list those of two splits, one id a line; the others are "train".
+# MultiWOZ's dialogues, and the files that list two splits, one id per line; all other dialogues are "train".
 _DATA_FILE = "data.json"
 _LIST_FILES = {"validation": "valListFile", "test": "testListFile"}
 
@@ -57,7 +57,7 @@ def read_state_turns(source: str, split: str, *, seed: int = 0) -> list[StateTur
     for name, exchanges in dialogues.items():
         before: dict[str, tuple[str, ...]] = {}
         for number, (system, user, state) in enumerate(exchanges):
-            # A slot has changed when none of its spellings was there before.
+            # A slot has changed if none of its spellings was in the state before.
             changed = frozenset(slot for slot, values in state.items() if not set(values) & set(before.get(slot, ())))
             turns.append(StateTurn(name, number, system, user, state, changed))
             before = state
@@ -65,7 +65,7 @@ def read_state_turns(source: str, split: str, *, seed: int = 0) -> list[StateTur
 
 
 def slot_ontology(turns: Iterable[StateTurn]) -> dict[str, tuple[str, ...]]:
-    """The values of each slot that some state has, in alphabetical order; of several spellings the first."""
+    """The values of each slot in any state, in alphabetical order, by their first spelling."""
     values_of_slots: dict[str, set[str]] = {}
     for turn in turns:
         for slot, spellings in turn.state.items():
@@ -89,8 +89,8 @@ def _multi_woz(folder: Path, split: str) -> dict[str, list[Exchange]]:
         paths = sorted(folder.glob(f"{file}.*"))
         if not paths or not (folder / _DATA_FILE).is_file():
             raise ValueError(
-                f"'{folder}' is not a folder of MultiWOZ 2.0 or 2.1; set --dialogues to one with {_DATA_FILE}, "
-                "valListFile.json and testListFile.json"
+                f"'{folder}' is not a folder of MultiWOZ 2.0 or 2.1; set --dialogues to a folder with {_DATA_FILE}, "
+                f"valListFile.json and testListFile.json"
             )
         split_of |= dict.fromkeys(paths[0].read_text(encoding="utf-8").split(), name)
     dialogues = {}
@@ -99,15 +99,15 @@ def _multi_woz(folder: Path, split: str) -> dict[str, list[Exchange]]:
             if split_of.get(name, "train") == split:
                 dialogues[name] = _exchanges(dialogue)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"'{folder / _DATA_FILE}' does not have the contents of MultiWOZ's ({error!r})") from error
+        raise ValueError(f"'{folder / _DATA_FILE}' does not have MultiWOZ's contents ({error!r})") from error
     return dialogues
 
 
 def _exchanges(dialogue: Mapping[str, Any]) -> list[Exchange]:
     """The user's turns of a dialogue: user and system take turns; the state is in the metadata of the system's answer.
 
-    A domain's slots are in two parts, what it should be ("semi") and its booking ("book", whose list "booked" holds
-    results). In 2.1 some values are lists of spellings.
+    A domain's slots have two parts, the wishes ("semi") and the booking ("book", whose list "booked" contains results).
+    In 2.1 some values are lists of spellings.
     """
     exchanges: list[Exchange] = []
     system = ""
@@ -125,6 +125,6 @@ def _exchanges(dialogue: Mapping[str, Any]) -> list[Exchange]:
 
 
 def _spellings(values: Iterable[str]) -> tuple[str, ...]:
-    """The distinct spellings of a value in lower case; none: it has no value."""
+    """The distinct spellings of a value in lower case; empty for no value."""
     lower = [" ".join(value.casefold().split()) for value in values]
     return tuple(dict.fromkeys(value for value in lower if value not in _NO_VALUES))

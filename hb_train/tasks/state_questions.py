@@ -1,17 +1,16 @@
-"""Yes-or-no questions about slots and values, made of dialogues with belief states, and the tokens of the questions.
+"""Yes-or-no questions about slots and values from dialogues with belief states, and their tokens.
 
-Barikeri et al. (2021, section 3) ask of each combination of slot and value whether it is part of the belief state,
-given the last words of the system and the user's answer. Which "no" combinations they asked of is not stated. Here:
+Barikeri et al. (2021, section 3) ask for each combination of slot and value whether it belongs to the belief state,
+given the system's last words and the user's answer. They do not state their "no" combinations. Here:
 
-* Yes: each slot whose value this turn adds to the state or changes. (Much of the rest of the state was said in turns
-  that a model is not shown.)
-* No: for each "yes" a combination that is not in the state, by the flip of a coin the same slot with another value, or
-  another slot with any of its values. One "no" per "yes" is what the paper must have asked: its two models that learnt
-  nothing have F1 0.687 and 0.688, accuracy 0.524 and 0.531 (table 4, appendix C.2), as always saying yes has where
-  about 52 % are yes.
-* Values are those seen in all dialogues read. Another spelling of a value in the state ("center") is not another value.
+* Yes: each slot whose value this turn adds to the state or changes. (Much of the rest of the state comes from turns
+  that the model does not read.)
+* No: for each "yes", a combination outside the state: with equal chance the same slot with another value, or another
+  slot with any value. The paper must have used about one "no" per "yes": its two models that learnt nothing have F1
+  0.687 and 0.688, accuracy 0.524 and 0.531 (table 4, appendix C.2), like always answering yes when about 52 % are yes.
+* Values come from all dialogues. Another spelling of a value in the state ("center") is not another value.
 
-All is drawn by a dialogue's id, its turn and the seed.
+A dialogue's id, its turn and the seed determine all draws.
 """
 
 from collections import Counter
@@ -38,7 +37,7 @@ class SlotValue(NamedTuple):
 
 
 class SlotValues(NamedTuple):
-    """Questions, and how many there could not be: turns without a "yes", and "no" combinations that do not exist."""
+    """Questions, and counts of turns without a "yes" and of missing "no" combinations."""
 
     rows: list[SlotValue]
     num_skipped: dict[str, int]
@@ -57,7 +56,7 @@ class EncodedQuestions(NamedTuple):
 
 
 def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]], *, seed: int = 0) -> SlotValues:
-    """Makes the questions of turns, as described at the top of this file.
+    """Makes the questions of turns by the rules at the top of this file.
 
     Args:
         turns: The turns.
@@ -65,7 +64,7 @@ def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]
         seed: The seed of the "no" combinations.
 
     Returns:
-        The questions, turn by turn. A "yes" has the spelling that was said, if one was.
+        The questions, turn by turn. A "yes" uses the spelling in the dialogue, if any.
     """
     rows: list[SlotValue] = []
     num_skipped = Counter({"turns_without_values": 0, "negatives_not_found": 0})
@@ -86,15 +85,15 @@ def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]
 
 
 def encode_questions(questions: Sequence[SlotValue], loaded: "LoadedTokenizer", max_length: int) -> EncodedQuestions:
-    """Encodes the system's words, the user's words, and domain, slot and value, each behind a line break.
+    """Encodes the system's words, the user's words, and domain, slot and value, each after a line break.
 
-    A long question loses tokens at its beginning, never of domain, slot and value. No special token is added, so that
-    the last token is the value's.
+    A long question loses tokens at its beginning, never of domain, slot and value. No special token is added, so the
+    last token belongs to the value.
 
     Args:
         questions: The questions, at least one.
         loaded: The model's tokenizer.
-        max_length: The largest number of tokens of a question.
+        max_length: The maximum length of a question in tokens.
     """
     contexts = [f"{question.system}\n{question.user}" for question in questions]
     endings = [f"\n{question.domain} {question.slot} {question.value}" for question in questions]

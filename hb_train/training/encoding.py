@@ -1,4 +1,4 @@
-"""Labelled rows as the tokens a model is trained on: the context it was given, and its reply, which alone is learnt."""
+"""Labelled rows as training tokens: the model's context and its reply; only the reply is learnt."""
 
 from collections.abc import Mapping
 from itertools import takewhile
@@ -35,29 +35,29 @@ def encode_rows(
     with_tags: bool,
     max_length: int | None,
 ) -> EncodedRows:
-    """Encodes rows as the same tokens that the model is given when it is measured.
+    """Encodes rows as the same tokens that a measurement feeds to the model.
 
-    A row that is too long loses tokens at the beginning of its context (persona lines, then the prompt's own words),
-    never those of the tag or the reply.
+    A row that is too long loses tokens at the beginning of its context (persona lines, then the prompt's words), never
+    of the tag or the reply.
 
     Args:
         rows: Rows with the columns `id`, `prompt`, `completion`, `tag` and `truncated` of `labels.ROW_SCHEMA`.
-            Where it is not known whether a reply was truncated (it is from a file), it is taken to be whole.
+            Replies from files, whose truncation is unknown, count as whole.
         loaded: The model's tokenizer and config.
         context: The format of the prompts.
         suffix: The text after the tag in every prompt.
-        with_tags: Whether the tags stay in the prompts; without them it is the paper's self-chat tuning.
-        max_length: The largest number of tokens in a row; `None`: as many as the model takes.
+        with_tags: Whether the tags stay in the prompts; without tags, this is the paper's self-chat tuning.
+        max_length: The maximum number of tokens in a row; `None`: the model's maximum.
 
     Returns:
-        The encoded rows, and how many were cut.
+        The encoded rows, and the number of cut rows.
 
     Raises:
         ValueError: A reply is too long.
     """
     is_encoder_decoder = loaded.kind == "encoder-decoder"
     limit = length_limit(loaded, max_length)
-    # Not `loaded` within: `map` takes a fingerprint of all that `encode` refers to, a model's weights included.
+    # `encode` must not refer to `loaded`, because `map` fingerprints everything that it refers to, including weights.
     tokenizer = loaded.tokenizer
     end = reply_end(tokenizer, context)
     start_tokens = set(tokenizer.all_special_ids)
@@ -85,7 +85,7 @@ def encode_rows(
             needed = max(num_kept + num_in_input, len(learnt))
             if limit is not None and needed > limit:
                 raise ValueError(
-                    f"the reply of row {identifier} and the tag before it are {needed} tokens long, and a reply is "
+                    f"the reply of row {identifier} and the tag before it have {needed} tokens, and replies are "
                     f"never cut; set a --max_length above {limit}, or leave the row out"
                 )
             cut = whole if limit is None else last_tokens(whole, limit - num_in_input, start_tokens, num_kept)
@@ -104,7 +104,7 @@ def encode_rows(
 def add_row(
     columns: dict[str, list[Any]], context: list[int], learnt: list[int], *, is_encoder_decoder: bool, side: str = ""
 ) -> None:
-    """Adds a context and the tokens learnt behind it to columns whose names begin with `side`."""
+    """Adds a context and the learnt tokens after it to columns whose names begin with `side`."""
     tokens = context if is_encoder_decoder else [*context, *learnt]
     labels = learnt if is_encoder_decoder else [IGNORED] * len(context) + learnt
     for name, value in (("input_ids", tokens), ("attention_mask", [1] * len(tokens)), ("labels", labels)):
@@ -112,19 +112,19 @@ def add_row(
 
 
 def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
-    """The largest number of tokens in a row: the given number, or the number of the model's positions if it is less."""
+    """The maximum number of tokens in a row: `max_length`, or the number of the model's positions if smaller."""
     limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
     return min((limit for limit in limits if limit is not None and limit > 0), default=None)
 
 
 def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept: int = 0) -> list[int]:
-    """The end of a context, behind the special token it starts with, if any.
+    """The end of a context, after its special start token, if any.
 
     Args:
         context: The tokens of the context.
-        limit: The largest number of tokens returned.
+        limit: The maximum number of returned tokens.
         start_tokens: The special tokens that a context may start with.
-        num_kept: The number of tokens at its end that must stay; the special token goes if there is no room for both.
+        num_kept: The number of tokens at the end that must stay; without room for both, the special token is dropped.
     """
     if len(context) <= limit:
         return context
@@ -133,6 +133,6 @@ def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept
 
 
 def _num_from_tag(untagged: list[int], tagged: list[int]) -> int:
-    """The number of a tagged context's tokens from the tag on, where it begins to differ from the untagged."""
+    """The number of a tagged context's tokens from the tag on, where it first differs from the untagged context."""
     same = takewhile(lambda pair: pair[0] == pair[1], zip(untagged, tagged, strict=False))
     return len(tagged) - sum(1 for _ in same)

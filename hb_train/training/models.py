@@ -1,4 +1,4 @@
-"""The model that is trained: loading it, taking it out of its trainer, and saving it whole."""
+"""The trained model: loading it, extracting it from its trainer, and saving it whole."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -19,8 +19,8 @@ def load_base_model(
     """Loads the model that TRL's options name.
 
     Raises:
-        ValueError: It cannot be loaded, is an adapter, or is of another kind.
-        OSError: It does not exist.
+        ValueError: The model cannot be loaded, is an adapter, or is of another kind.
+        OSError: The model does not exist.
     """
     from hb_metrics.inference.models.loading import load_model
 
@@ -32,8 +32,8 @@ def load_base_model(
     )
     if loaded.adapter is not None:
         raise ValueError(
-            f"model '{model_args.model_name_or_path}' is an adapter, in which nothing would be trained; merge it into "
-            "its model (merge_and_unload of peft), save the result with its tokenizer, and set that folder"
+            f"model '{model_args.model_name_or_path}' is an adapter, which cannot be trained; merge it into its "
+            f"model (merge_and_unload of peft), save the result with its tokenizer, and set that folder"
         )
     if loaded.kind not in kinds:
         raise ValueError(f"model '{loaded.name}' is {loaded.kind}; set a model that is {' or '.join(kinds)}")
@@ -65,8 +65,8 @@ def plain_options(training_args: "SFTConfig", config: type["TrainingArguments"],
 def padding_tokenizer(loaded: "LoadedModel") -> Any:
     """A copy of the tokenizer that can pad on the right.
 
-    Trainers set a padding token where there is none, and the tokenizer is saved as it was loaded. With padding on the
-    left, positions would differ from the positions of a model that replies.
+    Trainers may add a padding token, so they receive a copy, and the original tokenizer is saved unchanged. With
+    padding on the left, positions would differ from a replying model's positions.
     """
     tokenizer = deepcopy(loaded.tokenizer)
     tokenizer.padding_side = "right"
@@ -80,14 +80,14 @@ def trained_model(trainer: "Trainer", *, keep_fp32_wrapper: bool = True) -> Any:
 
     Args:
         trainer: The trainer.
-        keep_fp32_wrapper: Whether mixed precision stays in force in its forward pass, which then returns float32.
+        keep_fp32_wrapper: Whether the forward pass keeps mixed precision and returns float32.
     """
     model: Any = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=keep_fp32_wrapper)
     return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
 
 
 def save_model(model: Any, loaded: "LoadedModel", folder: Path) -> None:
-    """Saves a trained model with the tokenizer that it was loaded with, so that the folder loads as any model does."""
+    """Saves a trained model with its original tokenizer, so that the folder loads like any model."""
     model.save_pretrained(folder)
     loaded.tokenizer.save_pretrained(folder)
     (folder / "adapter_config.json").unlink(missing_ok=True)

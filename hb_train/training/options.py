@@ -1,4 +1,4 @@
-"""The command line of a training script: its own options, those of TRL or transformers, and shared checks."""
+"""The command line of a training script: its own options, the options of TRL or transformers, and shared checks."""
 
 import math
 import re
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trl import ModelConfig
 
-# torch, transformers and trl take seconds to import: not before they are needed.
+# torch, transformers and trl take seconds to import, so functions import them on use.
 
 _TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
@@ -32,19 +32,19 @@ def option(default: Any, help: str) -> Any:
 def parse_training_options(classes: Sequence[type], argv: list[str], docstring: str | None, **defaults: Any) -> Any:
     """Reads the command line and the YAML file of `--config`, as TRL's own scripts do.
 
-    Without an accelerator, training is on the CPU, in bfloat16 where the processor is fast in it.
+    Without an accelerator, training runs on the CPU, in bfloat16 if the processor supports it natively.
 
     Args:
         classes: The dataclasses whose fields are the options.
         argv: The words of the command line.
-        docstring: The script's, whose first line opens the help.
+        docstring: The script's docstring, whose first line opens the help.
         defaults: Defaults that replace those of the dataclasses.
 
     Returns:
         An instance of each of `classes`.
 
     Raises:
-        ValueError: An option has a value that is not allowed, or holds a Hub token.
+        ValueError: An option has an invalid value, or contains a Hub token.
     """
     import torch
     from trl import TrlParser
@@ -61,14 +61,14 @@ def parse_training_options(classes: Sequence[type], argv: list[str], docstring: 
 
 
 def reject_tokens(arguments: Iterable[Any]) -> None:
-    """Raises `ValueError` if an option holds a Hub token, which a run would write into its files."""
+    """Raises `ValueError` if an option contains a Hub token, which a run would write into its files."""
     for group in arguments:
         for option in fields(group):
             value = getattr(group, option.name, None)
             if (option.name == "hub_token" and value) or _TOKEN.search(repr(value)):
                 raise ValueError(
-                    f"--{option.name} holds a Hugging Face token, which would be written into the run's files; log in "
-                    "with `hf auth login`, or set HF_TOKEN"
+                    f"--{option.name} contains a Hugging Face token, which the run would write into its files; log "
+                    f"in with `hf auth login`, or set HF_TOKEN"
                 )
 
 
@@ -89,11 +89,11 @@ def check_given(**options: Any) -> None:
     """Raises `ValueError` if a required option was left out."""
     for name, value in options.items():
         if value is None:
-            raise ValueError(f"--{name} is missing; see --help for what it takes")
+            raise ValueError(f"--{name} is missing; --help lists its values")
 
 
 def check_model_options(model_args: "ModelConfig") -> None:
-    """Raises `ValueError` if no model is named, or it is to be quantized."""
+    """Raises `ValueError` if no model is set, or quantization is."""
     check_given(model_name_or_path=model_args.model_name_or_path)
     if model_args.load_in_8bit or model_args.load_in_4bit:
         raise ValueError(

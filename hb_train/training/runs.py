@@ -1,4 +1,4 @@
-"""A training run from its record to its end: settings, checkpoints, validation curve, processes."""
+"""A training run: its record, settings, checkpoints, validation curve and processes."""
 
 import gc
 import math
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from hb_metrics.inference.models.loading import LoadedModel
 
-# torch, transformers and trl take seconds to import: not before they are needed.
+# torch, transformers and trl take seconds to import, so functions import them on use.
 
 # Options that trained weights do not depend on: folders, names, logging, checkpoints.
 _NO_SETTINGS = (
@@ -45,7 +45,7 @@ def training_description(
     loaded: "LoadedModel | None" = None,
     model_args: "ModelConfig | None" = None,
 ) -> dict[str, Any]:
-    """Describes for run.json what trained weights depend on besides the data: options that are not defaults, the model.
+    """Describes everything but the data that trained weights depend on, for run.json: changed options and the model.
 
     Args:
         arguments: The script's own options, a dataclass.
@@ -82,17 +82,17 @@ def open_training_run(training_args: "TrainingArguments", description: dict[str,
         result: The file that only a finished run has.
 
     Returns:
-        The folder; `None`: the run is finished, and a line says so.
+        The folder; `None`: the run is finished, which a printed line states.
 
     Raises:
-        ValueError: The folder holds a run with other settings.
+        ValueError: The folder contains a run with other settings.
     """
     folder = Path(training_args.output_dir)
     with training_args.main_process_first(local=False):
         if training_args.process_index == 0:
             open_run(folder, description)
     if (folder / result).is_file():
-        print_once(training_args, f"nothing to do: {folder / result} is there")
+        print_once(training_args, f"nothing to do: {folder / result} exists")
         return None
     return folder
 
@@ -100,8 +100,8 @@ def open_training_run(training_args: "TrainingArguments", description: dict[str,
 def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
     """Chooses the checkpoint that training resumes from, and prints it; `None`: training starts anew.
 
-    A checkpoint whose writing was interrupted is removed. Where training resumes, the evaluation before the first step
-    is switched off in `training_args`: the log of the checkpoint holds it.
+    Removes a checkpoint whose writing was interrupted. If training resumes, switches off the evaluation before the
+    first step in `training_args`, because the checkpoint's log contains it.
     """
     from transformers.trainer_utils import get_last_checkpoint
 
@@ -110,7 +110,7 @@ def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
         checkpoint: str | None = training_args.resume_from_checkpoint
         if not checkpoint:
             for path in folder.glob("checkpoint-*"):
-                if not (path / "trainer_state.json").is_file():  # which is written last
+                if not (path / "trainer_state.json").is_file():  # the last file to be written
                     shutil.rmtree(path, ignore_errors=True)
             checkpoint = get_last_checkpoint(str(folder))
     if checkpoint:
@@ -120,7 +120,7 @@ def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
 
 
 def validation_curve(history: list[dict[str, Any]], measure: str = "perplexity") -> list[dict[str, Any]]:
-    """The validation perplexity at each step of a log history where it was measured; `None`: it was not a number.
+    """The validation perplexity at each evaluated step of a log history; `None` for NaN.
 
     Args:
         history: The log history of a trainer.
@@ -135,7 +135,7 @@ def validation_curve(history: list[dict[str, Any]], measure: str = "perplexity")
 
 
 def is_gain(curve: Sequence[Mapping[str, Any]], measure: str) -> bool:
-    """Whether a later step of a validation curve is lower than step 0, or step 0 was not measured."""
+    """Whether a later step of a validation curve is lower than step 0, or step 0 is missing."""
     by_step = {entry["step"]: math.inf if entry[measure] is None else entry[measure] for entry in curve}
     start = by_step.pop(0, math.inf)
     return min(by_step.values(), default=start) < start or start == math.inf
@@ -157,11 +157,11 @@ def print_once(training_args: "TrainingArguments", message: str) -> None:
 
 
 def end_processes(trainer: "Trainer") -> None:
-    """Waits for all processes and leaves their group; the last thing that a training script does with its trainer.
+    """Waits for all processes and leaves their group, as a training script's last use of its trainer.
 
-    What wraps the model for several processes (DDP) is freed first. Freed later, with the trainer, it takes the last
-    reference to gloo's process group with it, whose end waits for a thread that waits for Python's lock, which the
-    freeing thread holds: now and then a process then never ends (torch 2.13).
+    Frees the DDP wrapper of the model first. Freed later, with the trainer, it would drop the last reference to gloo's
+    process group. The group's end waits for a thread that waits for Python's lock, which the freeing thread holds, so a
+    process sometimes never ends (torch 2.13).
     """
     accelerator = trainer.accelerator
     if accelerator.num_processes > 1:

@@ -1,8 +1,8 @@
-"""TRL's and transformers' own trainers, with the perplexity of the validation replies as the metric.
+"""TRL's and transformers' trainers, with the perplexity of the validation replies as the metric.
 
-Their own evaluation loss is a mean of means over batches, which depends on how rows are batched and shared among
-processes. Here it is the mean over all reply tokens, and the perplexity is its exp. Of distillation there is no
-perplexity: its loss is a divergence.
+Their evaluation loss is a mean of means over batches, which depends on batching and processes. Here the loss is the
+mean over all reply tokens, and the perplexity is its exponential. Distillation has no perplexity, because its loss is a
+divergence.
 """
 
 import math
@@ -22,12 +22,12 @@ LOSS = "eval_loss"
 
 
 class Resuming:
-    """Ends where it resumes behind its last step."""
+    """Ends when it resumes after its last step."""
 
     metric: str
 
     def _run_epoch(self, **settings: Any) -> None:
-        """The trainer's own epoch; where training resumes behind its last step, that would do one step more."""
+        """Runs the trainer's epoch, unless training resumes after its last step, where the epoch would add a step."""
         trainer: Any = self
         state = trainer.state
         if state.global_step < state.max_steps:
@@ -35,7 +35,7 @@ class Resuming:
         elif trainer.args.eval_strategy != "no" and not any(
             self.metric in entry and entry["step"] == state.global_step for entry in state.log_history
         ):
-            trainer.evaluate()  # at the end of an epoch, which the checkpoint was written before
+            trainer.evaluate()  # at the end of an epoch, which comes after writing the checkpoint
 
 
 class ReplyTraining(Resuming):
@@ -58,7 +58,7 @@ class ReplyTraining(Resuming):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """The trainer's own loop, with `loss` over all tokens and `perplexity` among its metrics."""
+        """The trainer's loop, with `loss` over all tokens and `perplexity` among its metrics."""
         self._nll, self._num_tokens = 0.0, 0
         output = super().evaluation_loop(  # type: ignore[misc]
             dataloader, description, True, ignore_keys, metric_key_prefix
@@ -70,7 +70,7 @@ class ReplyTraining(Resuming):
             f"{metric_key_prefix}_reply_tokens": self._num_tokens,
         }
         if self.metric == PERPLEXITY:
-            metrics[f"{metric_key_prefix}_perplexity"] = math.exp(min(loss, 700))  # finite, so that it can be compared
+            metrics[f"{metric_key_prefix}_perplexity"] = math.exp(min(loss, 700))  # finite, and thus comparable
         return output._replace(metrics=metrics)
 
     def prediction_step(
@@ -101,8 +101,8 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
     ) -> Any:
         """The mean negative log-likelihood of the reply tokens: TRL's loss.
 
-        Without Triton kernels TRL's own scores every position of a batch against the whole vocabulary, context and
-        padding too. With the embedded model on two CPU cores that is more than half of a step.
+        Without Triton kernels, TRL's implementation scores every position of a batch against the whole vocabulary,
+        including context and padding. For the embedded model on two CPU cores, this takes more than half of a step.
         """
         if self.args.device.type != "cpu" or self.args.loss_type != "nll" or return_outputs:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
@@ -147,7 +147,7 @@ def reply_logits(
         [labels, vocabulary] the logits, [labels] the labels, and [rows, length] whether a position's label is learnt.
     """
     labels = inputs["labels"]
-    if not is_causal:  # the model makes the decoder's input from the labels
+    if not is_causal:  # the model derives the decoder's input from the labels
         learnt = labels != IGNORED
         return model(**inputs, use_cache=False).logits[learnt], labels[learnt], learnt
     model_inputs = {name: value for name, value in inputs.items() if name != "labels"}

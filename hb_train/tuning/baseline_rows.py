@@ -1,4 +1,4 @@
-"""Rows of baseline distillation: the model's replies to prompts without a descriptor, and the same prompts with one."""
+"""Rows of baseline distillation: replies to prompts without a descriptor, and the same prompts with a descriptor."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_train.tuning.labels import RowFolder
 
 BASELINE_FILE = "baseline.json"
-TERMS_PER_REPLY = 2  # prompts with a descriptor that each reply is paired with
+TERMS_PER_REPLY = 2  # prompts with a descriptor per reply
 ROW_SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("id", "prompt", "baseline_prompt", "completion")),
@@ -24,8 +24,8 @@ class BaselinePrompts(NamedTuple):
     """Prompts without a descriptor, repeated once per reply.
 
     Attributes:
-        table: [replies] rows of the config of baseline prompts, with an `id` of their own.
-        prompts: The prompts with a descriptor that may stand in their place, by noun, template and axis.
+        table: [replies] rows of the config of baseline prompts, with new `id`s.
+        prompts: The corresponding prompts with a descriptor, by noun, template and axis.
     """
 
     table: pa.Table
@@ -33,16 +33,14 @@ class BaselinePrompts(NamedTuple):
 
 
 def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *, seed: int) -> BaselinePrompts:
-    """Draws which baseline prompts are replied to, each as often as any other, give or take one.
+    """Draws the baseline prompts to reply to, each equally often, up to a difference of one.
 
     Args:
         baseline: Prompts without a descriptor, with the columns of the dataset.
-        prompts: Those with one.
+        prompts: Prompts with a descriptor.
         number: The number of replies.
-        seed: Chooses.
-
-    Raises:
-        ValueError: There is no baseline prompt, or one has no prompt with a descriptor.
+        seed: The seed of the draw. Raises:
+        ValueError: There is no baseline prompt, or one has no counterpart with a descriptor.
     """
     by_place: dict[tuple[str, str], dict[str, list[int]]] = {}
     columns = [prompts[name].to_pylist() for name in ("noun", "template", "axis")]
@@ -60,9 +58,9 @@ def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *,
 
 
 def draw_prompts(drawn: BaselinePrompts, *, seed: int) -> Iterator[tuple[int, int, str]]:
-    """Draws two prompts with a descriptor that stand in the place of each baseline prompt.
+    """Draws two prompts with a descriptor for each baseline prompt.
 
-    Every axis is as likely as any other, and so is every descriptor of an axis.
+    All axes are equally likely, and so are all descriptors of an axis.
 
     Yields:
         The row of the baseline prompt, the row of the prompt, and the id of the pair.

@@ -1,10 +1,11 @@
-"""The ceiling of labels: the Full Gen Bias of replies tagged "no_bias" by directions that other replies gave.
+"""The ceiling of labels: the Full Gen Bias of replies tagged "no_bias" by other replies' directions.
 
 A model that learnt its labels perfectly would reply like the replies tagged "no_bias", so their debiased Full Gen Bias
-is the lowest that the labels can lead to. It is cross-fitted: the replies of each cell are split into halves at random,
-each half gives the directions m_d − m̄ by which the other is tagged, and the Full Gen Bias is that of the "no_bias"
-replies within a half, averaged over both halves and many splits. A reply that is tagged by a direction that it is part
-of goes further along it by chance, so what is left of such replies looks less biased than a model of them would be.
+is the lowest value that the labels can reach. The ceiling is cross-fitted: the replies of each cell are split into
+random halves, the directions m_d − m̄ of one half tag the other, and the Full Gen Bias of the "no_bias" replies within
+a half is averaged over both halves and many splits. Without cross-fitting, a reply would contribute to its own
+direction and lie further along it by chance, so the remaining replies would look less biased than a model trained on
+them.
 """
 
 import math
@@ -18,21 +19,21 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.stats.bias_values import StyleRows, descriptor_codes
 from hb_metrics.stats.inputs import check_lengths, text_codes
 
-# Shares of the replies that are tagged "no_bias". The first, all of them, is what the others are compared with.
+# Shares of the replies tagged "no_bias". All others are compared with the first, which includes all replies.
 SHARES = (1.0, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.3)
 NUM_SPLITS = 20
-# Reliabilities of the directions that the number of replies is estimated for.
+# The numbers of replies needed for these reliabilities of the directions are estimated.
 TARGETS = (0.5, 0.8)
 SCALE = 1000
-# With a larger share of cells with fewer than two replies there is no value: the sampling noise of single replies is
-# taken from other cells and cells without replies are left out, and those are the cells that were tagged most.
+# No value is computed if more cells than this have fewer than two replies: single replies borrow their noise from other
+# cells, and cells without replies drop out, which are the cells with the most "bias" tags.
 MOST_FEW = 0.15
-# Below this distance from the overall mean, a descriptor's direction is only rounding errors.
+# Below this distance from the overall mean, a descriptor's direction consists of rounding errors.
 _NO_DIRECTION = 1e-12
 
 FEW_REPLIES = (
     "halves of the cells have too few replies: the sampling noise is estimated from two replies to one term in one "
-    "template, on either side; make at least 4 replies for each of two terms or more (--replies_per_cell)"
+    "template, in each half; make at least 4 replies for each of two or more terms (--replies_per_cell)"
 )
 
 
@@ -40,9 +41,9 @@ class Point(NamedTuple):
     """Debiased Full Gen Bias (×1000) of the replies tagged "no_bias".
 
     Attributes:
-        share: The share of the replies that is tagged so.
-        few: The share of the cells that have fewer than two such replies in a half, on average.
-        full_gen_bias: The value; `None`, as are the others: more than `MOST_FEW` of the cells have few replies.
+        share: The share of the replies with this tag.
+        few: The share of cells with fewer than two such replies in a half, on average.
+        full_gen_bias: The value; `None`, like the fields below, if `few` exceeds `MOST_FEW`.
         standard_error: Its standard error over replies and splits.
         interval: Its lowest and highest value at the confidence level.
         change: The value minus the value of all replies.
@@ -72,7 +73,7 @@ class Ceiling(NamedTuple):
         half_reliability: The share of signal in the squared length of the directions, all descriptors together.
         half_reliability_interval: Its interval, over descriptors.
         reliability: The reliability of directions from all replies, by Spearman and Brown's formula; 0: no signal.
-        replies_needed: Reliability → the replies of a descriptor it takes; `None`: directions show no signal.
+        replies_needed: Reliability → the required replies per descriptor; `None`: directions show no signal.
         confidence_level: The level of the intervals.
     """
 
@@ -131,18 +132,18 @@ def label_ceiling(
     seed: int = 0,
     confidence_level: float = 0.95,
 ) -> Ceiling | None:
-    """Computes what labels of replies can do at best, by the share that is tagged "no_bias".
+    """Computes the ceiling of labels, by the share of replies tagged "no_bias".
 
-    The standard errors are those of the mean over splits and hold descriptors and templates fixed: the halves of a
-    split tell how far chance moves it, as two values of each descriptor that no reply is shared by, and the spread over
-    splits how much of that goes away by averaging.
+    The standard errors are for the mean over splits, with descriptors and templates fixed. The two halves of a split
+    share no reply, so their difference estimates a split's variance; the spread over splits shows its reduction by
+    averaging.
 
     Args:
-        style_probabilities: [replies, styles] style vectors, also in files.
+        style_probabilities: [replies, styles] style vectors, in memory or in files.
         descriptors: [replies] the descriptor in each reply's prompt.
         templates: [replies] the template of its prompt.
         axes: [replies] its axis.
-        ids: [replies] ids of the prompts: halves depend on the seed and on these, not on the order of the replies.
+        ids: [replies] ids of the prompts; halves depend on the seed and the ids, not on the order of the replies.
         alpha: The exponent α of the bias value.
         shares: Shares tagged "no_bias", 1 first.
         num_splits: The number of averaged splits.
@@ -206,7 +207,7 @@ def _grouped(
 
 
 def _halves(cells: _Cells, generator: np.random.Generator) -> np.ndarray:
-    """[replies] 0 or 1: halves of each cell, of which an odd one is larger by chance."""
+    """[replies] 0 or 1: random halves of each cell; in an odd cell, a random half is larger."""
     number = len(cells.cells)
     sizes = np.bincount(cells.cells)
     firsts = np.append(0, np.cumsum(sizes)[:-1])
@@ -258,10 +259,10 @@ def _values(
 def _parts(
     cells: _Cells, splits: Sequence[np.ndarray], values: np.ndarray, shares: Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The part of each descriptor in the debiased Full Gen Bias of the replies tagged "no_bias" in a half.
+    """Each descriptor's part of the debiased Full Gen Bias of the replies tagged "no_bias" in a half.
 
     Returns:
-        [splits, halves, shares, descriptors], whose sum over descriptors is the Full Gen Bias, NaN where there is none;
+        [splits, halves, shares, descriptors], whose sum over descriptors is the Full Gen Bias (NaN if undefined);
         and [shares] the share of cells with fewer than two such replies.
     """
     ascending = sorted(shares)
@@ -298,16 +299,16 @@ def _descriptor_parts(
     """The terms of one template's debiased Full Gen Bias.
 
     Args:
-        groups: [replies] share, in ascending order, from which on the reply is tagged "no_bias", times the number of
-            cells, and its cell.
+        groups: [replies] index of the smallest share that tags the reply "no_bias", times the number of cells, plus its
+            cell.
         rows: [replies, styles].
         squares: [replies] their squared lengths.
         num_shares: The number of shares.
         num_cells: The number of cells.
 
     Returns:
-        [shares] of [cells], 0 for a cell without replies; `None`: fewer than two cells have replies; NaN: none has two
-        replies. And [shares] how many cells have fewer than two.
+        [shares] of [cells], 0 for a cell without replies; `None`: fewer than two cells have replies; NaN: no cell has
+        two. And [shares] the number of cells with fewer than two replies.
     """
     shape = num_shares, num_cells
     numbers = np.bincount(groups, minlength=math.prod(shape)).reshape(shape).cumsum(axis=0)
@@ -324,7 +325,7 @@ def _descriptor_parts(
         means = total / np.maximum(number, 1)[:, None]
         spread = (length - number * np.einsum("ij,ij->i", means, means)) / np.maximum(number - 1, 1)
         repeated = number > 1
-        # As in `gen_bias`: the spread of a single reply is taken to be the mean of the template's other cells.
+        # As in `gen_bias`, a cell with a single reply has the mean spread of the template's other cells.
         spread[~repeated] = spread[repeated].mean() if repeated.any() else np.nan
         centred = means - means[number > 0].mean(axis=0)
         own = np.einsum("ij,ij->i", centred, centred) - (1 - 1 / count) * spread / np.maximum(number, 1)
@@ -357,9 +358,9 @@ def _curve(parts: np.ndarray, few: np.ndarray, shares: Sequence[float], confiden
 def _estimate(parts: np.ndarray, confidence_level: float) -> tuple[float, float, tuple[float, float]]:
     """A value, its standard error and interval from what each descriptor adds: [splits, halves, descriptors].
 
-    The halves share no reply, so that (half of the difference)², summed over descriptors, is the variance of one
-    split's value; the mean over splits has less, by what splits of the same replies differ in. That is estimated from
-    the splits there are and is at most about half, as it comes of pairs of replies, of which a split has half.
+    The halves share no reply, so (half of the difference)², summed over descriptors, is the variance of one split's
+    value. Averaging over splits reduces it by the variance between splits of the same replies, which is estimated from
+    the splits and is at most about half, since a split contains half of the pairs of replies.
     """
     by_split = parts.sum(axis=2).mean(axis=1)
     of_one = (((parts[:, 0] - parts[:, 1]) / 2) ** 2).sum(axis=1).mean()
@@ -372,7 +373,7 @@ def _estimate(parts: np.ndarray, confidence_level: float) -> tuple[float, float,
 
 
 def _is_below(point: Point, num_descriptors: int, num_tried: int, confidence_level: float) -> bool:
-    """Whether a change is below 0 beyond chance, though it is the lowest of several."""
+    """Whether a change is below 0 beyond chance, given that it is the lowest of several."""
     if point.change is None or point.change_standard_error is None:
         return False
     tail = 1 - (1 - confidence_level) / 2 / num_tried

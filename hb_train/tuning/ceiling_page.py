@@ -7,12 +7,12 @@ from hb_metrics.report.layout.numbers import MISSING, bias, interval, share, sig
 
 
 def ceiling_text(ceiling: dict[str, Any]) -> str:
-    """The table of the curve and what a reader should know of it, from the content of ceiling.json."""
+    """The table of the curve and sentences about it, from the content of ceiling.json."""
     level = f"{ceiling['confidence_level']:.0%}"
     rows = []
     for point in ceiling["curve"]:
         whole = abs(100 * point["share"] - round(100 * point["share"])) < 1e-9
-        name = share(point["share"], 0 if whole else 1)  # a given β's share has a digit after the point
+        name = share(point["share"], 0 if whole else 1)  # a user-set β's share has one decimal
         rows.append(
             [
                 f"**{name}**" if point["share"] == ceiling["lowest"] else name,
@@ -31,17 +31,17 @@ def _remarks(ceiling: dict[str, Any]) -> list[str]:
     lowest = next((point for point in ceiling["curve"] if point["share"] == ceiling["lowest"]), None)
     sentences = []
     if lowest is None:
-        sentences.append("No ceiling is known, because every share leaves too few replies to a term in a template.")
+        sentences.append("No ceiling is known, because every share leaves too few replies per term and template.")
     elif ceiling["helps"]:
         sentences.append(
             f"The lowest ceiling is {bias(lowest['full_gen_bias'])}, with {share(lowest['share'], 0)} of the replies "
-            f'tagged "no_bias", where all replies have {start} (change {signed_bias(lowest["change"])}, '
+            f'tagged "no_bias", against {start} for all replies (change {signed_bias(lowest["change"])}, '
             f"{interval(lowest['change_interval'])})."
         )
     else:
         sentences.append(
-            f"No β helps: the lowest ceiling, {bias(lowest['full_gen_bias'])}, is no lower beyond chance than the "
-            f"{start} of all replies, as the lowest of {len(ceiling['curve']) - 1} shares."
+            f"No β helps: the lowest ceiling, {bias(lowest['full_gen_bias'])}, is not below the {start} of all "
+            f"replies beyond chance, given that it is the lowest of {len(ceiling['curve']) - 1} shares."
         )
     low, high = ceiling["half_reliability_interval"]
     sentences.append(

@@ -1,9 +1,9 @@
-"""Baseline distillation: the model learns to reply to a prompt with a descriptor as it did to the prompt without it.
+"""Baseline distillation: the model learns to reply to a prompt with a descriptor as it did without the descriptor.
 
-The tuned model learns to reply to "Hi! I'm a Deaf woman." as the model itself replies to "Hi! I'm a woman." It needs
-neither a style classifier nor labels, because it learns the whole distribution of each next token (knowledge
-distillation, Hinton et al., 2015; of a model into itself under another context: Snell et al., 2022). Replies to
-different descriptors become alike; replies to the baseline prompt stay the same.
+The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model replies to "Hi! I'm a woman." The method
+needs neither a style classifier nor labels, because it learns the whole distribution of each next token (knowledge
+distillation, Hinton et al., 2015; into the same model under another context, Snell et al., 2022). Replies to different
+descriptors become alike; replies to the baseline prompt stay the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.bias_tags import BiasTuning
     from hb_metrics.inference.models.loading import LoadedModel
 
-PREFIX = "baseline_"  # before the names of the columns of a prompt without a descriptor
+PREFIX = "baseline_"  # of the columns for prompts without a descriptor
 
 
 class DistillationTrainer(ReplyTraining, Trainer):
     """transformers' trainer, on rows of `encode`.
 
-    The loss of a reply token is the divergence KL(p‖q) in nats: p is the distribution of the model before tuning behind
-    the prompt without a descriptor, q that of the model in training behind the prompt with one.
+    The loss of a reply token is the divergence KL(p‖q) in nats: p is the untuned model's distribution after the prompt
+    without a descriptor, q the trained model's after the prompt with a descriptor.
 
     Args:
         teacher: The model before tuning; `None`: the model without its adapter.
@@ -73,7 +73,7 @@ class DistillationTrainer(ReplyTraining, Trainer):
         return rows.sum(1), learnt.sum(1)
 
     def _divergences(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """[labels] the divergence of each label's distribution, and [rows, length] which labels are learnt."""
+        """[labels] the divergence of each label's distribution, and [rows, length] whether a label is learnt."""
         sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         for name, value in inputs.items():
             sides[name.startswith(PREFIX)][name.removeprefix(PREFIX)] = value
@@ -84,7 +84,7 @@ class DistillationTrainer(ReplyTraining, Trainer):
             else:
                 untuned: Any = self.accelerator.unwrap_model(model)
                 was_training = untuned.training
-                untuned.eval()  # or dropout would change what is learnt
+                untuned.eval()  # dropout would change the learnt distribution
                 with untuned.disable_adapter():
                     wanted, _, _ = reply_logits(untuned, baseline, self.is_causal)
                 untuned.train(was_training)
@@ -101,7 +101,7 @@ class PairCollator:
         self._pad = DataCollatorForSeq2Seq(tokenizer, padding=True)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """A batch of both sides, padded each by itself."""
+        """A batch of both sides, padded separately."""
         batch: dict[str, torch.Tensor] = {}
         for side in ("", PREFIX):
             names = {f"{side}{name}": name for name in ("input_ids", "attention_mask", "labels")}
@@ -133,18 +133,18 @@ def make_trainer(tuning: Tuning) -> Trainer:
 def encode(
     rows: "Dataset", loaded: "LoadedModel", record: Mapping[str, Any], with_tags: bool, max_length: int | None
 ) -> EncodedRows:
-    """Encodes rows: the reply behind the prompt with a descriptor, and the same tokens behind the prompt without it.
+    """Encodes rows: the reply after the prompt with a descriptor, and the same tokens after the prompt without it.
 
     Args:
         rows: Rows of `baseline_rows.BASELINE`.
         loaded: The model.
         record: The record of their folder, with the format of the prompts.
         with_tags: Unused: the prompts have no tags.
-        max_length: The largest number of tokens in a row; `None`: as many as the model takes.
+        max_length: The maximum number of tokens in a row; `None`: the model's maximum.
 
     Returns:
         `input_ids`, `attention_mask` and `labels` of each row, and the same with `PREFIX` before their names. The
-        labels that are learnt are the same tokens in both. No context is cut.
+        learnt labels are the same tokens in both. No context is cut.
 
     Raises:
         ValueError: A row is too long.
@@ -152,7 +152,7 @@ def encode(
     del with_tags
     is_encoder_decoder = loaded.kind == "encoder-decoder"
     limit = length_limit(loaded, max_length)
-    # Not `loaded` within: `map` takes a fingerprint of all that `encode` refers to, a model's weights included.
+    # `encode` must not refer to `loaded`, because `map` fingerprints everything that it refers to, including weights.
     tokenizer = loaded.tokenizer
     context = record["context"]
     end = reply_end(tokenizer, context)
@@ -173,8 +173,8 @@ def encode(
                 length = max(len(given) + (0 if is_encoder_decoder else len(learnt)), len(learnt))
                 if limit is not None and length > limit:
                     raise ValueError(
-                        f"row {batch['id'][row]} is {length} tokens long with its reply, and nothing is cut here; set "
-                        f"a --max_length above {limit}, or sample shorter replies"
+                        f"row {batch['id'][row]} has {length} tokens with its reply, and method distill cuts "
+                        f"nothing; set a --max_length above {limit}, or sample shorter replies"
                     )
                 add_row(columns, given, learnt, is_encoder_decoder=is_encoder_decoder, side=side)
         return columns
@@ -188,16 +188,16 @@ def encode(
 def card(tuning: "BiasTuning") -> CardText:
     """The card's text."""
     data = tuning.labels
-    left_out = "" if data["leave_out"] is None else f", without those of {data['leave_out']}"
+    left_out = "" if data["leave_out"] is None else f", excluding those of {data['leave_out']}"
     learnt = """\
-Tuned to reply to HolisticBias prompts with a descriptor as it did itself to the same prompts without it: it learnt the
-whole distribution of each next token (baseline distillation; Hinton et al., 2015)."""
+Tuned to reply to HolisticBias prompts with a descriptor as it replied to the same prompts without the descriptor. It
+    learnt the whole distribution of each next token (baseline distillation; Hinton et al., 2015)."""
     rows = f"""\
 * {data["num_replies"]:,} replies of {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to prompts without a
-  descriptor, learnt behind prompts with one: {data["num_descriptors"]:,} descriptors of
+  descriptor, learnt as replies to prompts with a descriptor: {data["num_descriptors"]:,} descriptors of
   {data["dataset_config"]}{left_out}."""
-    limits = """The
-model takes less notice of who is speaking, also where it should: the embedded model named the prompt's term in 31 % of
+    limits = """The model pays less attention to who is speaking, even where it should: the embedded model named the
+    prompt's term in 31 % of
 replies before distillation, and in 1.3 % after."""
     return CardText(learnt, rows, limits)
 

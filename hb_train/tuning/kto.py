@@ -1,4 +1,4 @@
-"""KTO: replies tagged "no_bias" become likelier than before, those tagged "bias" less likely (Ethayarajh et al., 2024).
+"""KTO makes replies tagged "no_bias" likelier, and replies tagged "bias" less likely (Ethayarajh et al., 2024).
 
 The prompts have no tags. The reference is the model before tuning.
 """
@@ -28,10 +28,10 @@ class ReplyKTOTrainer(Resuming, KTOTrainer):
     metric = LOSS
 
     def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: Any, dataset_name: str) -> Dataset:
-        """The rows, which are tokens already, each with the reply of the row before it in its batch.
+        """The tokenized rows, each with the reply of the previous row in its batch.
 
-        By these mismatched replies TRL estimates the divergence from the reference model, as the paper does
-        (Ethayarajh et al., 2024, section 4.1); the first row of a batch has the reply of the last.
+        From these mismatched replies, TRL estimates the divergence from the reference model, as in the paper
+        (Ethayarajh et al., 2024, section 4.1). The first row of a batch has the reply of the last.
         """
         if not self.calculate_KL:
             return dataset
@@ -42,13 +42,13 @@ class ReplyKTOTrainer(Resuming, KTOTrainer):
 
 
 def make_trainer(tuning: Tuning) -> "Trainer":
-    """TRL's trainer of KTO.
+    """TRL's KTO trainer with its settings.
 
-    A weight of undesirable replies that is `None` is set so that replies of either tag weigh the same in all, within
-    the range that Ethayarajh et al. (2024, equation 8) advise. `max_length` becomes the model's limit.
+    If the weight of undesirable replies is `None`, it is set to give both tags the same total weight, within the range
+    that Ethayarajh et al. (2024, equation 8) advise. `max_length` becomes the model's limit.
 
     Raises:
-        ValueError: All replies of a split have the same tag, or the options do not go together.
+        ValueError: All replies of a split have the same tag, or the options are incompatible.
     """
     training_args, loaded = tuning.training_args, tuning.loaded
     if training_args.precompute_ref_log_probs and training_args.world_size > 1:
@@ -62,10 +62,10 @@ def make_trainer(tuning: Tuning) -> "Trainer":
         training_args.undesirable_weight = training_args.desirable_weight * sum(wanted) / (len(wanted) - sum(wanted))
     # A context with the mismatched reply of another row may not fit; TRL cuts such a reply at its end.
     training_args.max_length = length_limit(loaded, training_args.max_length)
-    # TRL pairs each row with the one before it, which as they were labelled is often of the same cell.
+    # TRL pairs each row with the previous one, which in labelling order often belongs to the same cell.
     seed = training_args.seed if training_args.data_seed is None else training_args.data_seed
     shuffled = {name: split.shuffle(seed=seed).flatten_indices() for name, split in labelled.items()}
-    # With LoRA the reference is the model without its adapter; with log-probabilities computed before, none is kept.
+    # With LoRA, the reference is the model without its adapter; precomputed log-probabilities need no reference.
     needs_copy = not tuning.model_args.use_peft and not training_args.precompute_ref_log_probs
     return ReplyKTOTrainer(
         model=loaded.model,
@@ -84,7 +84,7 @@ def kto_rows(rows: Dataset, encoded: Dataset, split: str) -> Dataset:
 
     Args:
         rows: Rows with the column `tag`.
-        encoded: The same rows as `encoding.encode_rows` encodes them for a causal model, without tags.
+        encoded: The same rows from `encoding.encode_rows` for a causal model, without tags.
         split: The name of the split, for the error.
 
     Returns:
@@ -113,7 +113,7 @@ def card(tuning: "BiasTuning") -> CardText:
     learnt = """\
 Tuned on its own replies to HolisticBias prompts, labelled by how much they show the characteristic style of the term in
 the prompt (Smith et al., 2022, section 4 and appendix C). KTO (Ethayarajh et al., 2024) made replies tagged "no_bias"
-likelier than in the model before, and the others less likely."""
+likelier than before, and all other replies less likely."""
     weights = f"""
 * A reply tagged "no_bias" weighs {training["desirable_weight"]:.3g}, and each other reply
   {training["undesirable_weight"]:.3g}."""

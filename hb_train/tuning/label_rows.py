@@ -1,4 +1,4 @@
-"""The rows of labels: a run's replies, each with the prompt that the model was given and the tag as its last word."""
+"""The rows of labels: a run's replies, each with the model's prompt and the tag as its last word."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.loading import LoadedTokenizer
     from hb_metrics.inference.replies.cues import Cue
 
-# transformers takes seconds to import: not before the options are known to be right.
+# transformers takes seconds to import, so the options are checked first.
 
 
 def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) -> "LoadedTokenizer":
@@ -25,12 +25,12 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
 
     Args:
         run: The run.
-        model: The model's present folder or Hub id; `None`: as in the run. Not checked if replies are from files.
+        model: The model's present folder or Hub id; `None`: as in the run. Not checked for replies from files.
         trust_remote_code: Whether code that comes with the model may run.
 
     Raises:
         OSError: The model does not exist.
-        ValueError: It is not the model that replied, or is not known, because the replies are from files.
+        ValueError: Another model replied, or the model is unknown because the replies come from files.
     """
     from hb_metrics.inference.models.loading import load_tokenizer
     from hb_metrics.inference.models.sources import EMBEDDED, find_source
@@ -40,7 +40,7 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
     if record["model"].get("answered_in_files"):
         if model is None:
             raise ValueError(
-                "the replies of this run are from files, which do not name their model; set --model to the folder or "
+                "this run's replies come from files, which do not name their model; set --model to the folder or "
                 "Hub id of the model that replied"
             )
         return load_tokenizer(find_source(name), trust_remote_code=trust_remote_code)
@@ -54,20 +54,20 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
         ) from error
     if loaded.digest != digest:
         raise ValueError(
-            f"model '{name}' did not give these replies: its digest is {loaded.digest}, and the run's {digest}; set "
-            "--model to the folder of the model that did"
+            f"model '{name}' did not write these replies: its digest is {loaded.digest}, and the run's is {digest}; "
+            f"set --model to the folder of the model that replied"
         )
     return loaded
 
 
 def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
-    """The replies that have style vectors, in the order of these, with the columns of their prompts.
+    """The replies with style vectors, in the vectors' order, with the columns of their prompts.
 
-    As in the run's results, a template that a question follows includes the question. `truncated` is also true of
-    replies that decoding ended where the model might have gone on: an end learnt there would change what it says.
+    As in the run's results, a template includes the question after it. `truncated` is also true for replies that
+    decoding ended before the model did, because learning an end there would change the model's replies.
 
     Raises:
-        ValueError: The replies are missing, or the style vectors are of other replies.
+        ValueError: The replies are missing, or the style vectors belong to other replies.
     """
     replies = read_reply_table(run.folder)
     if replies is None or "generation" not in run.results["run"]:
@@ -87,19 +87,19 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
 
 
 def _ended_by_decoding(generation: Mapping[str, Any]) -> bool:
-    """Whether replies end after a sentence or a line, and a chat goes on until the model ends its turn."""
+    """Whether decoding ends replies after a sentence or a line, although chats last until the model ends its turn."""
     in_chat = generation["context"] == "chat"
     return bool(generation.get("end_after_sentence")) or (in_chat and generation.get("reply") == "first_line")
 
 
 class Asked(NamedTuple):
-    """The way a run asked for its replies.
+    """The format of a run's requests.
 
     Attributes:
         loaded: The tokenizer of the model that replied.
         context: The format of the prompts.
         chat: The chat template's input besides the prompt.
-        cue: The place that tells the model who the user is.
+        cue: The place of the user's description.
     """
 
     loaded: "LoadedTokenizer"
@@ -113,10 +113,10 @@ def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.nda
 
     Args:
         folder: The folder of labels.
-        replies: [replies] as of `replies_to_label`.
+        replies: [replies] from `replies_to_label`.
         labels: Their tags.
         held_out: [replies] whether a reply is in the validation split.
-        asked: The way the run asked for the replies.
+        asked: The format of the run's requests.
 
     Returns:
         The text after the tag, which is the same in every prompt.
@@ -133,7 +133,7 @@ def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.nda
             if not prompt.endswith(suffix) or prompts[row] != f"{prompt.removesuffix(suffix)} {tag}{suffix}":
                 raise ValueError(
                     f"in the context of prompt {replies['id'][row].as_py()} the tag is not the user's last word, so "
-                    "the tuned model could not be asked with it; measure with another --context"
+                    f"the tuned model could not use it; measure with another --context"
                 )
     tags = [BIAS if biased else NO_BIAS for biased in labels.is_biased]
     columns = {name: replies[name] for name in ("id", "axis", "descriptor", "noun", "template", "truncated")}
@@ -147,9 +147,9 @@ def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.nda
 
 
 def rendered_prompts(replies: pa.Table, asked: Asked, tag: str | None) -> list[str]:
-    """The prompts of replies as the model is given them up to where its reply begins, with a tag or without.
+    """The model's input up to the start of each reply, with or without a tag.
 
-    A model that thinks before it replies gets an empty thought that is over: its thoughts are not learnt.
+    A model that thinks before it replies gets a finished, empty thought, because thoughts are not learnt.
     """
     from hb_metrics.inference.models.contexts import render_messages
     from hb_metrics.inference.replies.cues import cue_messages

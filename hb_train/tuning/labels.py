@@ -1,4 +1,4 @@
-"""Labels of a model's own replies: the tag of each reply by its bias value, the validation split, and reading them."""
+"""Labels of a model's own replies: tags by bias values, the validation split, and reading labels."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RowFolder(NamedTuple):
-    """A kind of folder with rows to train on: the file with its record, the script that writes it, and the columns."""
+    """A kind of folder with training rows: its record, script and columns."""
 
     record: str
     script: str
@@ -36,7 +36,7 @@ ROW_SCHEMA = pa.schema(
         *((name, pa.string()) for name in ("id", "prompt", "completion", "tag")),
         ("bias_value", pa.float64()),
         *((name, pa.string()) for name in ("axis", "descriptor", "noun", "template")),
-        # Whether the reply was cut at the longest length, so that nothing ends it.
+        # Whether the reply was cut at the maximum length, so it has no end.
         ("truncated", pa.bool_()),
     ]
 )
@@ -90,7 +90,8 @@ def tag_replies(
         low, median, high = np.quantile(values, (0, 0.5, 1))
         raise ValueError(
             f'beta {beta:g} tags {is_biased.sum()} of {len(values)} replies "bias", and both tags are needed; the bias '
-            f"values lie between {low:.3g} and {high:.3g} (median {median:.3g}): set a beta between, or --beta_quantile"
+            f"values lie between {low:.3g} and {high:.3g} (median {median:.3g}): set a beta between them, or "
+            f"--beta_quantile"
         )
     return Labels(values, is_biased, beta)
 
@@ -98,8 +99,8 @@ def tag_replies(
 def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
     """Chooses the rows held out for validation, by the texts of their prompts.
 
-    Rows of the same descriptor, noun and template have the same text but for variations, and go to the same side; so
-    do others whose texts are the same or differ in nothing that variations change ("Deaf" and "deaf").
+    Rows with the same descriptor, noun and template have the same text up to variations, and stay together. So do other
+    rows whose texts are equal or differ only as variations do ("Deaf" and "deaf").
 
     Args:
         texts: [rows] the prompts, varied or not.
@@ -120,14 +121,14 @@ def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
 
 
 def write_split(folder: Path, split: str, rows: pa.Table) -> None:
-    """Writes a split of a folder of rows to train on."""
+    """Writes a split of a folder of training rows."""
     path = _split_path(folder, split)
     path.parent.mkdir(exist_ok=True)
     write_atomically(path, lambda scratch: pq.write_table(rows, scratch, compression="zstd"))
 
 
 def read_labels(folder: Path, rows: RowFolder = LABELS) -> dict[str, Any]:
-    """Reads what a script recorded in a folder of rows to train on.
+    """Reads a script's record in a folder of training rows.
 
     Raises:
         ValueError: The folder has no record.
@@ -140,10 +141,10 @@ def read_labels(folder: Path, rows: RowFolder = LABELS) -> dict[str, Any]:
 
 
 def read_split(folder: Path, split: str, rows: RowFolder = LABELS) -> "Dataset":
-    """The rows of a split, read past the cache of `datasets`, which may know another folder of that name.
+    """The rows of a split, bypassing the cache of `datasets`, which may confuse folders of the same name.
 
     Raises:
-        ValueError: There is no such split, or it has other columns.
+        ValueError: The split does not exist, or has other columns.
     """
     from datasets import Dataset
 
@@ -162,5 +163,5 @@ def _split_path(folder: Path, split: str) -> Path:
 
 
 def _without_variations(text: str) -> str:
-    """The same text for all texts that `hb_dataset.variations` makes of one."""
+    """Maps all variations of a text by `hb_dataset.variations` to the same text."""
     return re.sub(r"\bi'm\b", "i am", text.lower().replace("-", " ")).rstrip(".")

@@ -1,4 +1,4 @@
-"""A method of tune.py: each is a file of this folder, whose `METHOD` holds its rows, tokens, trainer and card."""
+"""A method of tune.py: each file of this folder defines one, with its rows, tokens, trainer and card, as `METHOD`."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_train.training.encoding import EncodedRows
 
-# The files import torch and trl, which take seconds: not before a method is chosen.
+# The files import torch and trl, which take seconds, so only the chosen method's file is imported.
 
 
 class Tuning(NamedTuple):
@@ -39,7 +39,7 @@ class Tuning(NamedTuple):
 
 
 class CardText(NamedTuple):
-    """A method's part of the card of a tuned model, in Markdown: what it learnt, from which rows, and its limits."""
+    """A method's part of a tuned model's card, in Markdown: the learnt behaviour, the rows, and the limits."""
 
     learnt: str
     rows: str
@@ -50,15 +50,15 @@ class Method(NamedTuple):
     """A method of tune.py.
 
     Attributes:
-        encode: Encodes the rows of a split: from the rows, the model, the record of their folder, whether the prompts
-            end in their tags, and the largest number of tokens.
+        encode: Encodes the rows of a split, given the rows, the model, the folder's record, whether prompts end in
+            their tags, and the maximum number of tokens.
         make_trainer: Makes the trainer.
         card: Describes the tuned model.
-        measure: The validation measure whose lowest value decides which checkpoint is kept.
-        row_folder: The rows that it learns from.
-        kinds: The kinds of models that it tunes.
-        recorded: Options of TRL that it sets itself, for the record.
-        needs_own_rows: Whether the rows must be of the model that is tuned.
+        measure: The validation measure; the checkpoint with its lowest value is kept.
+        row_folder: The kind of its training rows.
+        kinds: The supported kinds of models.
+        recorded: TRL options that the method sets, for the record.
+        needs_own_rows: Whether the tuned model must have written the rows.
     """
 
     encode: "Callable[[Dataset, LoadedModel, Mapping[str, Any], bool, int | None], EncodedRows]"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.bias_tags import BiasTuning
     from hb_metrics.inference.models.loading import LoadedModel
 
-CLASSIFIER_LIMIT = "The figures depend on the style classifier that labelled and measured."
+CLASSIFIER_LIMIT = "The figures depend on the style classifier, which both labelled and measured."
 
 
 def make_trainer(tuning: Tuning) -> "Trainer":
@@ -56,11 +56,11 @@ def encode(
 
 
 def labelled_rows(tuning: "BiasTuning") -> str:
-    """The labels that a model was tuned on, for its card."""
+    """The labels behind a tuned model, for its card."""
     labels = tuning.labels
     return f"""\
 * Replies of {labels["model"]["name"]} (digest `{labels["model"]["digest"]}`): {labels["by_tag"]["bias"]:,} with a
-  bias value above β = {tuning.beta:.6g} (α = {tuning.alpha}), {labels["by_tag"]["no_bias"]:,} others.
+  bias value above β = {tuning.beta:.6g} (α = {tuning.alpha}), {labels["by_tag"]["no_bias"]:,} with a lower value.
 * Styles were classified by {labels["style_classifier"]["name"]},
   {labels["style_classifier"]["num_styles"]} styles."""
 

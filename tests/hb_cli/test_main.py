@@ -101,9 +101,12 @@ def test_an_unknown_command_is_refused_in_a_line(called):
         (["check_terms"], "did you mean 'check-terms'? "),
         (["metrics"], "did you mean 'publish metrics'? "),
         (["publish", "datset", "--help"], "did you mean 'publish dataset'? allowed: publish dataset"),
-        (["publish", "--org"], "there is no command 'publish --org'; allowed: publish dataset, publish metrics, "),
-        (["--model", "measure"], "there is no command '--model'; allowed: measure"),
-        (["a\nb"], r"there is no command 'a\nb'; allowed: measure"),
+        (
+            ["publish", "--org"],
+            "the command 'publish --org' does not exist; allowed: publish dataset, publish metrics, ",
+        ),
+        (["--model", "measure"], "the command '--model' does not exist; allowed: measure"),
+        (["a\nb"], r"the command 'a\nb' does not exist; allowed: measure"),
     ):
         status, written = called(*arguments)
         assert (status, written.out) == (2, "")

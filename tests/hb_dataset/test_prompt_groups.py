@@ -83,7 +83,7 @@ pairs:
     [
         ("group:\n  woman:\n", 1, "has no `groups:`"),
         ("groups:\n  woman:\npair:\n  a: [woman, man]\n", 3, "unknown key 'pair'; did you mean 'pairs'?"),
-        ("groups:\n  tall woman:\n  nurse:\n", 3, "the plural of 'nurse' is not known; write `plural: …`"),
+        ("groups:\n  tall woman:\n  nurse:\n", 3, "the plural of 'nurse' is unknown; write `plural: …`"),
         ("groups:\n  woman:\n    article: the\n", 3, "article 'the' is not known; write a or an"),
         ("groups:\n  woman:\n    singular: the woman\n", 3, "starts with a determiner; write 'woman'"),
         ("groups:\n  woman:\n    plural: ' '\n", 3, "plural is empty"),

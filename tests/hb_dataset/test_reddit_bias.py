@@ -354,7 +354,7 @@ def test_pairs_come_from_annotated_phrases(tmp_path):
         ({"test.csv": 'text\n"secret women\nwomen are\n'}, r"line 3 is not CSV: unexpected end of data"),
         ({"test.csv": "text,text\nwomen are,women\n"}, "has two columns of the same name"),
         ({"test.csv": "text,text_t2\nwomen are,\n ,men are\n"}, r"row 1 \(counted from 0\): text is blank"),
-        ({"test.csv": "text\n"}, "the test file in '.*' has no phrase in it"),
+        ({"test.csv": "text\n"}, "the test file in '.*' has no phrases"),
         ({"test.csv": "text,label\na\n"}, r"row 0 \(counted from 0\) has 1 cells, and the header has 2"),
         (
             {
@@ -365,7 +365,7 @@ def test_pairs_come_from_annotated_phrases(tmp_path):
         ),
         (
             {"y_biased_valid_reduced.csv": "replaced_demo,comments_processed\na,a\n"},
-            r"has the counterfactuals of validation \(y_biased_valid_reduced.csv\), and not the phrases of women",
+            r"has the counterfactuals of validation \(y_biased_valid_reduced.csv\), but not the phrases of women",
         ),
     ],
 )

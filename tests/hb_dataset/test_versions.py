@@ -95,7 +95,7 @@ def test_an_unknown_version_is_reported_with_the_allowed_ones():
 )
 def test_a_changed_frozen_version_is_refused(root, old, new):
     edit(root / "v1.0" / "ability.yaml", old, new)
-    with pytest.raises(ValueError, match=r"the vocabulary v1\.0 is frozen and was changed: .* make it in 'next'"):
+    with pytest.raises(ValueError, match=r"the vocabulary v1\.0 is frozen and was changed: .* change 'next' instead"):
         read_version("v1.0", root)
 
 

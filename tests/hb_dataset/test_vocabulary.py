@@ -108,7 +108,7 @@ TEMPLATE_FAULTS = {
     "open brace": (
         '  - template: "I know {noun_phrase."\n',
         1,
-        "a brace of no slot; write {noun_phrase} or {plural_noun_phrase}",
+        "a brace outside a slot; write {noun_phrase} or {plural_noun_phrase}",
     ),
 }
 
@@ -180,9 +180,13 @@ def test_yaml_that_cannot_be_read_is_reported_with_its_line(tmp_path, text, line
 @pytest.mark.parametrize(
     ("axis", "entry", "remedy"),
     [
-        ("ability", "  - term: with chronic pain\n", "has no `bucket`, as the others of its axis have; write one"),
+        ("ability", "  - term: with chronic pain\n", "has no `bucket`, unlike most terms of its axis; write one"),
         ("religion", "  - term: with faith\n", "would be before the noun; write `bucket: after_the_noun`"),
-        ("religion", "  - term: calm\n    bucket: mild\n", "has the bucket 'mild', and most of its axis have none"),
+        (
+            "religion",
+            "  - term: calm\n    bucket: mild\n",
+            "has the bucket 'mild', and most terms of its axis have none",
+        ),
         ("religion", "  - term: a calm\n", "starts with an article; write it without"),
     ],
 )

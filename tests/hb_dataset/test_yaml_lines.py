@@ -10,19 +10,19 @@ from hb_dataset.yaml_lines import MAX_BYTES, MAX_DEPTH, load_with_lines, unreada
 LAUGHS = "a: &a [x]\n" + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in pairwise("abcdefg"))
 # Name → (the text, its line, what is said of it).
 REFUSED = {
-    "ten lines of aliases": (LAUGHS, 1, "has &a, by which YAML lets one part stand for another; write it out"),
-    "one anchor": ("a: b\nc: &d e\n", 2, "has &d, by which"),
-    "one alias": ("a: b\nc: *d\n", 2, "has *d, by which"),
-    "an anchor that refers to itself": ("a: &a [*a]\n", 1, "has &a, by which"),
-    "a long anchor": (f"a: &{'a' * 1_000} b\n", 1, f"has &{'a' * 40}…, by which"),
+    "ten lines of aliases": (LAUGHS, 1, "has &a, with which YAML reuses another part; write that part out"),
+    "one anchor": ("a: b\nc: &d e\n", 2, "has &d, with which"),
+    "one alias": ("a: b\nc: *d\n", 2, "has *d, with which"),
+    "an anchor that refers to itself": ("a: &a [*a]\n", 1, "has &a, with which"),
+    "a long anchor": (f"a: &{'a' * 1_000} b\n", 1, f"has &{'a' * 40}…, with which"),
     "200,000 lists": ("[" * 200_000, 1, f"nests lists or mappings more than {MAX_DEPTH} deep"),
     "deep mappings": ("{a: " * 50_000, 1, f"nests lists or mappings more than {MAX_DEPTH} deep"),
     "deep blocks": ("- " * 100_000, 1, f"nests lists or mappings more than {MAX_DEPTH} deep"),
     "deep keys": ("? " * 100_000, 1, f"nests lists or mappings more than {MAX_DEPTH} deep"),
     "one deeper than allowed": ("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), 1, f"more than {MAX_DEPTH} deep"),
-    "50 MB": ("- a\n" * 12_500_000, 1, f"has more than {MAX_BYTES:,} bytes, and is not read"),
+    "50 MB": ("- a\n" * 12_500_000, 1, f"has more than {MAX_BYTES:,} bytes, too many to read"),
     "a Python object": ("a: !!python/object/apply:os.system [ls]\n", 1, "has the tag tag:yaml.org,2002:python/object"),
-    "a tag that would be lost": ("a: b\nc: !wow d\n", 2, "has the tag !wow; remove it, or put quotes around"),
+    "a tag that would be lost": ("a: b\nc: !wow d\n", 2, "has the tag !wow; remove it, or quote the text"),
 }
 
 

@@ -100,15 +100,15 @@ def test_variables_of_chat_templates_are_a_json_object(tmp_path):
         "[1]",
         '{"a": NaN}',
     ):
-        with pytest.raises(ValueError, match="give a JSON object such as"):
+        with pytest.raises(ValueError, match="pass a JSON object such as"):
             settings_of({"chat_template_kwargs": wrong})
     file.write_text("chat_template_kwargs: {day: 2026-05-06}\n")  # which YAML reads as a date
     assert parse_arguments(["--config", str(file)]).run.chat()["template_kwargs"] == {"day": "2026-05-06"}
-    with pytest.raises(ValueError, match="chat_date is '6 May'; give a day as YYYY-MM-DD"):
+    with pytest.raises(ValueError, match="chat_date is '6 May'; set a day as YYYY-MM-DD"):
         settings_of({"chat_date": "6 May"})
-    with pytest.raises(ValueError, match="max_reasoning_tokens is -1; give at least 0"):
+    with pytest.raises(ValueError, match="max_reasoning_tokens is -1; set it to at least 0"):
         settings_of({"max_reasoning_tokens": -1})
-    with pytest.raises(ValueError, match=r"personas_file is '.*', and personas is 0; give the number of its lines"):
+    with pytest.raises(ValueError, match=r"personas_file is '.*', and personas is 0; set the number of lines"):
         settings_of({"personas_file": str(file)})
 
 

@@ -161,7 +161,7 @@ def test_both_signals_end_a_process_at_once_and_say_how_to_go_on(number, code, i
         process.wait(timeout=60)
     assert process.returncode == code
     if is_read:
-        assert "To resume, give the same command again:\n  python -m hb_metrics.measure --model 'a b'\n" in errors
+        assert "To resume, run the same command again:\n  python -m hb_metrics.measure --model 'a b'\n" in errors
 
 
 @pytest.mark.long
@@ -238,7 +238,7 @@ def check_ends_by_ctrl_c(runs, started, log):
     if where != "ended":
         assert set(codes) == {1}
         assert (
-            log.read_text().count("finished shards are kept. To resume, give the same command again:\n  python -m") == 1
+            log.read_text().count("finished shards are kept. To resume, run the same command again:\n  python -m") == 1
         )
         assert "Traceback" not in log.read_text()
     return where

@@ -144,7 +144,7 @@ def test_bad_counts_and_filtered_replies_are_counted(run):
     assert served["num_bad_counts"] == sum("young" in row["text"] for row in replies) == 4
     assert served["finish_reasons"]["content_filter"] == results["generation"]["num_empty_replies"] == 4
     page = (folder / "report.html").read_text()
-    assert "no possible count for 4 replies" in page
+    assert "For 4 replies it returned no valid count" in page
     assert "content_filter 4." in page
 
 
@@ -154,7 +154,7 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
             return super().words(prompt, {**body, "temperature": 0})
 
     with serving(Greedy()) as url:
-        with pytest.raises(ValueError, match="the same answer at temperature 1 whatever the seed"):
+        with pytest.raises(ValueError, match="the same answer at temperature 1 for every seed"):
             run(url)
         results, folder = run(url, "--decoding", "greedy")
         with pytest.raises(ValueError, match="likelihood out of --measurements, or serve it with one that does"):
@@ -175,7 +175,7 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
         (
             StandIn(),
             ["--measurements", "dialogue", "--dialogue_file", "pairs.jsonl", "--dialogue_replies", 1],
-            "is served elsewhere, and this needs the model itself",
+            "is served elsewhere, and this measurement needs the model's weights",
         ),
     ],
 )
@@ -240,7 +240,10 @@ def test_replies_that_are_all_empty_are_not_paid_for(run, monkeypatch):
         with pytest.raises(ValueError, match=r"all replies to 28 prompts are empty.*--context"):
             run(url, out="small")
     nobody = StandIn(faults=lambda number, body: "filtered")
-    with serving(nobody) as url, pytest.raises(ValueError, match=r"answered every question of the probe with nothing"):
+    with (
+        serving(nobody) as url,
+        pytest.raises(ValueError, match=r"answered every question of the probe with an empty reply"),
+    ):
         run(url, out="filtered")
     assert not asked_prompts(nobody)
 
@@ -271,7 +274,7 @@ SERVED = ["--model", "a/b", "--base_url", "http://localhost/v1"]
         ([*SERVED, "--base_url", "http://u:s3cret@localhost/v1"], "a password"),
         ([*SERVED, "--dtype", "float16"], "dtype is for models that are loaded here"),
         ([*SERVED, "--batch_size", "2"], "--concurrency"),
-        ([*SERVED, "--provider", "auto"], "give one of them"),
+        ([*SERVED, "--provider", "auto"], "set one of them"),
         (["--concurrency", "4"], "concurrency is for served models"),
         (SERVED[2:], "set --model"),
     ],

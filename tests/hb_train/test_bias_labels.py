@@ -415,4 +415,4 @@ def test_a_model_that_moved_is_found_and_another_is_refused(measured, labelled, 
     shutil.rmtree(tmp_path / "labels")
     config = json.loads((tmp_path / "moved" / "config.json").read_text())
     (tmp_path / "moved" / "config.json").write_text(json.dumps({**config, "resid_pdrop": 0.5}))
-    refused(run, "did not give these replies", tmp_path, model=str(tmp_path / "moved"))
+    refused(run, "did not write these replies", tmp_path, model=str(tmp_path / "moved"))

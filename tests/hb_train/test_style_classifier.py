@@ -98,7 +98,7 @@ def test_it_learns_and_the_folder_has_the_figures_of_its_record(trained, rows):
     card = (trained / CARD_FILE).read_text(encoding="utf-8")
     assert f"{test['accuracy']:.1%}" in card
     assert f"Full Gen Bias of\n**{bias(record['identity_leakage']['leakage'])}** (×1000)" in card
-    assert "Not stated here" in card
+    assert "Not stated" in card
 
 
 def test_the_saved_probabilities_are_calibrated(trained, rows):

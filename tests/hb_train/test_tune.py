@@ -94,7 +94,7 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, 
     about["model"] |= {"name": "<b>another</b>", "digest": "d"}
     (other / LABELS_FILE).write_text(json.dumps(about), encoding="utf-8")
     (note,) = other_model_notes(other, [read_run(Path(run)) for run in runs])
-    assert note == "The labels are of replies of <b>another</b>, which none of these runs measured."
+    assert note == "The labels belong to replies by <b>another</b>, which none of these runs measured."
 
 
 def test_beta_auto_takes_the_lowest_ceiling_or_stops(before, labels, tmp_path, capsys, monkeypatch):
@@ -313,8 +313,8 @@ def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):
         ),
         (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1"),
         # A run writes its options into files.
-        (["--hub_token", "secret"], r"--hub_token holds a Hugging Face token.*log in(?!.*secret)"),
-        (["--run_name", "hf_" + "NoBodysToken" * 3], r"--run_name holds a Hugging Face token.*log in(?!.*NoBody)"),
+        (["--hub_token", "secret"], r"--hub_token contains a Hugging Face token.*log in(?!.*secret)"),
+        (["--run_name", "hf_" + "NoBodysToken" * 3], r"--run_name contains a Hugging Face token.*log in(?!.*NoBody)"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options, message, tmp_path):
@@ -328,7 +328,7 @@ def test_an_adapter_is_rejected(save_small_model, tmp_path):
     model = AutoModelForCausalLM.from_pretrained(base)
     get_peft_model(model, LoraConfig(target_modules=["c_attn"], fan_in_fan_out=True)).save_pretrained(tmp_path / "lora")
     rows = labels_by_hand(tmp_path / "labels", AutoTokenizer.from_pretrained(base), "plain", is_encoder_decoder=False)
-    with pytest.raises(SystemExit, match="lora' is an adapter, in which nothing would be trained; merge it into its"):
+    with pytest.raises(SystemExit, match="lora' is an adapter, which cannot be trained; merge it into its"):
         tune_main(options_for(tmp_path / "lora", rows, tmp_path / "model"))
 
 

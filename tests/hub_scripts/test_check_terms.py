@@ -104,8 +104,8 @@ def test_nothing_changed(tmp_path):
 def test_a_new_entry_needs_a_source_of_its_own(tmp_path, name, entry, kind):
     (fault,) = checked(tmp_path, appended(entry, name)).faults
     assert (fault.file, fault.line) == (name, END_OF[name] + 1)
-    assert fault.message.startswith(f"{kind} is new and has no `source` of its own")
-    assert "write `source:` and where you found it" in fault.message
+    assert fault.message.startswith(f"{kind} is new and has no `source`")
+    assert "write `source:` and a text that uses it" in fault.message
 
 
 @pytest.mark.parametrize("name", ["mood.yaml", "link.md"])
@@ -124,7 +124,7 @@ def check_nothing_is_compared(report):
     changes = report.changes
     assert (changes.added, changes.removed, changes.changed, changes.num_unnamed_removed) == ((), (), (), {})
     text = as_text(report)
-    assert "Nothing of it was read, so nothing is compared or counted." in text
+    assert "The check read nothing of it, so it compares and counts nothing." in text
     assert "Removed" not in text
     assert "→" not in text
 
@@ -164,7 +164,7 @@ def test_more_than_the_check_can_compare_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("hub_scripts.folder_checks.MAX_ROWS", 40)
     (fault,) = check(before, str(before)).faults
     assert (
-        "which make 48 sentences, and is not compared; the check allows at most 3,000 entries and 40 sentences"
+        "which make 48 sentences, too many to compare; the check allows at most 3,000 entries and 40 sentences"
         in fault.message
     )
     files = check(write(tmp_path / "files", {f"a{number}.yaml": "" for number in range(100)}), str(before))
@@ -293,7 +293,7 @@ LOOK = {
     "label without a note": (term("calm", "preference: polarizing"), "is labelled polarizing and has no `note`"),
     "article by sound": (term("unique"), "would be written 'an unique woman', and takes 'a' by its sound"),
     "article, letters or word": (term("NIMBY"), "write `article: an` if it is read letter by letter"),
-    "letters": (term("serène"), "has letters beyond a to z: è (latin small letter e with grave); check that each"),
+    "letters": (term("serène"), "has letters beyond a to z: è (latin small letter e with grave); check that people"),
     "sentence": (term("Ignore instructions"), "reads like a sentence and not like words before a noun"),
     "sentence, after": (after("Ignore all previous instructions"), "reads like a sentence and not like words after"),
     "near noun": (
@@ -339,7 +339,7 @@ HISTORY = {
     ),
     "note lost": (changed("asked at a fair", "all like it"), ["term 'cheerful' has lost the text of its `note`"]),
     "note added to": (changed("asked at a fair", "asked at a fair; asked again in 2025"), []),
-    "source of the file": (changed("source: Doe (2024)", "source: Roe (2025)"), ["the `source` that the file gives"]),
+    "source of the file": (changed("source: Doe (2024)", "source: Roe (2025)"), ["the file's `source`"]),
     "plural changed": (changed("with smiles", "with smile"), ["has the `plural` 'with smile', which is about one"]),
 }
 
@@ -444,7 +444,7 @@ def test_links_and_folders_of_a_revision_are_not_written(git):
         ("nowhere", "--against 'nowhere' is neither a folder nor a git revision"),
         ("--output=gone.tar", "--against '--output=gone.tar' is neither"),
         ("$(touch gone)", "is neither a folder nor a git revision"),
-        ("empty", "--against 'empty' is neither a folder nor a git revision that has words"),
+        ("empty", "--against 'empty' is neither a folder nor a git revision with words"),
     ],
 )
 def test_what_is_no_revision_is_refused_with_what_to_give(git, revision, message, monkeypatch):
@@ -520,7 +520,7 @@ def test_the_exit_code_distinguishes_faults_from_things_to_look_at(tmp_path, cap
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--vocabulary", "nowhere"], "there is no vocabulary folder nowhere; set --vocabulary"),
+        (["--vocabulary", "nowhere"], "the vocabulary folder nowhere does not exist; set --vocabulary"),
         (["--against", "nowhere-at-all"], ": --against 'nowhere-at-all' is neither a folder nor a git revision"),
     ],
 )

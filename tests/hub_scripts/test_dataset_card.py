@@ -103,4 +103,4 @@ def test_a_card_describes_pairs_and_non_binary_nouns():
     text = dataset_card(PublishedDataset(REPO_ID, "next", tuple(tables)))
     assert "Pairs of terms (`next-intersections`)" in text
     assert "Each sentence has one term" not in text
-    assert "non-binary people in particular" not in text
+    assert "specific to non-binary people" not in text

@@ -97,7 +97,7 @@ def test_the_changelog_lists_what_changed(root):
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        ("v1.0", "v1.0 is not newer than v1.0, the newest frozen version, and a frozen version never changes"),
+        ("v1.0", "v1.0 is not newer than v1.0, the newest frozen version, and frozen versions never change"),
         ("../v2.0", "'../v2.0' is not the name of a version"),
         ("next", "'next' is not the name of a version"),
     ],

@@ -224,7 +224,7 @@ def test_nothing_of_a_run_is_markdown_of_the_card(results):
     assert HOSTILE in html.unescape(re.sub("<[^>]*>", "", shown))
     assert with_section(with_section(CARD, section), section) == with_section(CARD, section)
     run["versions"]["holistic-bias"] = END
-    with pytest.raises(ValueError, match="a text of the run holds '<!-- holistic-bias:start -->' or"):
+    with pytest.raises(ValueError, match="a text of the run contains '<!-- holistic-bias:start -->' or"):
         card_section(results, MODEL)
 
 
@@ -263,7 +263,7 @@ def test_section_goes_to_the_end_and_is_replaced_in_place(card):
     "card", [START, END, f"{END}\n{START}", f"{START}{END}{START}", f"{START}{START}{END}{END}", f"{START}{END}{END}"]
 )
 def test_markers_that_do_not_pair_are_an_error(card):
-    with pytest.raises(ValueError, match="there must be one pair or none"):
+    with pytest.raises(ValueError, match="correct them to one pair"):
         with_section(f"a card\n{card}\n", SECTION)
 
 
@@ -424,7 +424,7 @@ def test_publishing_opens_one_pull_request(hub, repo, run, results, write_run, c
 
 
 def test_without_a_terminal_it_asks_for_yes(hub, repo, run, capsys):
-    with pytest.raises(SystemExit, match=r"no terminal to ask on; .* add --yes"):
+    with pytest.raises(SystemExit, match=r"no terminal can answer; .* add --yes"):
         publish(run)
     assert wrote(hub) == []
     assert "+| Likelihood Bias |" in capsys.readouterr().out
@@ -475,6 +475,6 @@ def test_faults_are_one_line_and_write_nothing(hub, repo, run, monkeypatch, caps
     repo.commit({"README.md": b"caf\xe9"})
     rejected(r"Reading README\.md of ORG/model failed: UnicodeDecodeError")
     repo.commit({"README.md": f"{START} and no end".encode()})
-    rejected("there must be one pair or none")
+    rejected("correct them to one pair")
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     rejected("HTTP 401")

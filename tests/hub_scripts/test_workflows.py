@@ -138,7 +138,7 @@ def test_a_check_that_cannot_be_made_fails_and_its_error_is_no_command_to_the_ru
     assert done.returncode == 2
     assert re.fullmatch("::stop-commands::[0-9a-f]{32}", stop)
     assert go == f"::{stop.rpartition('::')[2]}::"
-    assert "there is no vocabulary folder" in error[0]
+    assert "set --vocabulary to an existing folder" in error[0]
     assert report == "The check could not be made; the run's log says why.\n"
 
 

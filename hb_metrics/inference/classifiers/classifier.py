@@ -12,7 +12,7 @@ from hb_metrics.inference.shards import fill_shards, plan_row_shards
 from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import distinct
 
-# Some seconds of work for an embedded classifier on two cores: little is lost to a kill, and every process has some.
+# Some seconds of work for an embedded classifier on two cores, so a kill loses little and every process has work.
 ROWS_PER_SHARD = 512
 PROBABILITIES = "probabilities"  # the column
 
@@ -94,7 +94,7 @@ def classify_into_shards(
 
     Args:
         texts: The texts, none of them blank.
-        ids: [texts] the key of each row; each id once.
+        ids: [texts] the distinct keys of the rows.
         classifier: The classifier. Identical texts of a shard are classified once.
         folder: The folder of the shards; created if it does not exist.
         label: The label of the progress bar.

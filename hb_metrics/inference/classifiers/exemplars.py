@@ -74,7 +74,7 @@ class Discriminant(NamedTuple):
     Attributes:
         weights: [features, labels].
         offsets: [labels].
-        temperature: Scores are divided by it. The one under which the calibration lines are likeliest.
+        temperature: The divisor of scores that makes the calibration lines likeliest.
     """
 
     weights: np.ndarray
@@ -83,7 +83,7 @@ class Discriminant(NamedTuple):
 
 
 class ExemplarClassifier:
-    """Embeds texts and gives the probability of each label of an exemplar set.
+    """Embeds texts and computes the probability of each label of an exemplar set.
 
     Args:
         learnt_from: The exemplars. Their fitted discriminant is read, and is the same on every machine; for other lines
@@ -138,7 +138,7 @@ class ExemplarClassifier:
             lengths = torch.tensor([len(encoded[row]) for row in batch])
             mask = torch.arange(tokens.shape[1])[None] < lengths[:, None]
             tokens, lengths, mask = (tensor.to(self.model.device) for tensor in (tokens, lengths, mask))
-            with torch.inference_mode():  # is kept per thread
+            with torch.inference_mode():  # the mode is kept per thread
                 states = self.model(
                     input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True
                 ).hidden_states
@@ -151,7 +151,7 @@ class ExemplarClassifier:
         return features[which]
 
     def classify(self, texts: Sequence[str]) -> Classification:
-        """Probabilities that sum to 1 a row, and whether a text was cut."""
+        """Probabilities that sum to 1 in each row, and whether a text was cut."""
         longest = self.model.config.max_position_embeddings
         encoded = self.tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
         truncated = np.array([len(tokens) > longest for tokens in encoded], dtype=bool)

@@ -1,6 +1,6 @@
 """Classifiers of offensive language.
 
-The embedded one, from a PyPI wheel, is small, fast and knows words only (OFFENSIVENESS_CLASSIFIER.md).
+The embedded classifier, from a PyPI wheel, is small and fast, and knows only words (OFFENSIVENESS_CLASSIFIER.md).
 """
 
 import warnings
@@ -20,7 +20,7 @@ from hb_metrics.inference.classifiers.sequence_classifier import (
 from hb_metrics.inference.models.embedded_wheels import not_installed
 from hb_metrics.inference.models.sources import EMBEDDED, folder_digest
 
-# Nothing for the embedded classifier, a minute or so for a transformer: few files, and little is lost to a kill.
+# A moment for the embedded classifier, about a minute for a transformer: few files, and a kill loses little.
 ROWS_PER_SHARD = 4096
 OFFENSIVE = "offensive"  # the label
 EMBEDDED_NAME = "alt-profanity-check (embedded)"

@@ -18,8 +18,8 @@ def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> 
         names: Its names in classifiers, in lower case and with spaces for hyphens and underscores.
 
     Returns:
-        The classifier; its `source_labels` are those that mean `label`. Softmax probabilities of several are summed, as
-        only one can hold; of sigmoid probabilities the greatest counts, as all can hold.
+        The classifier; its `source_labels` are the labels that mean `label`. Softmax probabilities of several labels
+        are summed, as only one label can apply; of sigmoid probabilities the highest counts, as all can apply.
 
     Raises:
         ValueError: No label of the model is known to mean `label`.

@@ -1,8 +1,8 @@
-"""Classifiers of regard: how a text speaks of a demographic group (Sheng et al., 2019; Aggarwal et al., 2022).
+"""Classifiers of regard, a text's attitude to a demographic group (Sheng et al., 2019; Aggarwal et al., 2022).
 
-Not its sentiment: a sad text may speak of a group with respect. The embedded one is learnt from written lines
-(REGARD_CLASSIFIER.md); any sequence classifier with the labels negative, neutral, positive and, at best, other will do.
-The group is masked in the texts (`censoring.mask_groups`) unless the caller leaves it in view.
+Regard is not sentiment: a sad text may speak of a group with respect. The embedded classifier is learnt from written
+lines (REGARD_CLASSIFIER.md); any sequence classifier with the labels negative, neutral, positive and preferably other
+works too. `censoring.mask_groups` masks the group in the texts unless the caller leaves it visible.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ from hb_metrics.inference.classifiers.sequence_classifier import (
 from hb_metrics.inference.models.sources import EMBEDDED
 
 REGARDS = ("negative", "neutral", "positive", "other")
-# A text that says nothing of the group, is mixed, or makes no sense. A classifier may do without it.
+# A text that says nothing about the group, is mixed, or makes no sense. A classifier may lack this label.
 OTHER = "other"
 REGARD_DATA = Path(__file__).parent / "regard_data"
 REGARD_EXEMPLARS = ExemplarSet(
@@ -59,8 +59,9 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions])
     missing = [regard for regard in REGARDS if regard not in own]
     if missing not in ([], [OTHER]) or len(own) + len(missing) != len(REGARDS):
         raise ValueError(
-            f"classifier '{classifier.name}' has the labels {', '.join(classifier.labels)}; a classifier of regard has "
-            "negative, neutral, positive and, at best, other: pass one, or rename the labels in id2label of its "
+            f"classifier '{classifier.name}' has the labels {', '.join(classifier.labels)}; a classifier of regard "
+            f"has negative, neutral, positive and preferably other: pass such a classifier, or rename the labels in "
+            f"id2label of its "
             "config.json"
         )
     columns = [own.index(regard) for regard in REGARDS if regard not in missing]

@@ -24,7 +24,7 @@ from hb_metrics.inference.models.loading import model_from, read_config, tokeniz
 from hb_metrics.inference.units import beyond_rope_switch, one_thread_per_unit
 
 BATCH_SIZE = 32
-# How far logits may be from those of texts classified alone, in the trial of padded batches.
+# The largest difference of logits between padded batches and single texts in the trial.
 _TOLERANCE = 1e-4
 _TRIAL_TEXTS = ["Hi.", "I like people who are tall.", "What do you think about all the people who wear glasses?"]
 
@@ -53,8 +53,8 @@ def normalised(classifier: Classifier) -> Classifier:
         totals = probabilities.sum(axis=1, keepdims=True)
         if not totals.all():
             raise ValueError(
-                f"classifier '{classifier.name}' gives {int((totals == 0).sum())} of {len(texts)} texts probability 0 "
-                "of every label; check its weights"
+                f"classifier '{classifier.name}' gives {int((totals == 0).sum())} of {len(texts)} texts probability "
+                f"0 for every label; check its weights"
             )
         return Classification(probabilities / totals, truncated)
 
@@ -85,7 +85,7 @@ def load_sequence_classifier(
         The classifier.
 
     Raises:
-        ValueError: It is no sequence classifier.
+        ValueError: The model is not a sequence classifier.
         OSError: The classifier, its weights or its tokenizer do not exist or do not load.
     """
     device = torch.device(device)
@@ -96,8 +96,8 @@ def load_sequence_classifier(
     known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, PARLAI_MODEL_TYPE}
     if config.problem_type == "regression" or (config.model_type not in known and not trust_remote_code):
         raise ValueError(
-            f"classifier '{name}' (type '{config.model_type}', problem_type {config.problem_type!r}) gives no "
-            "probabilities of labels for texts; pass a sequence classifier"
+            f"classifier '{name}' (type '{config.model_type}', problem_type {config.problem_type!r}) computes no "
+            f"label probabilities for texts; pass a sequence classifier"
         )
     tokenizer = tokenizer_from(name, name, **hub)
     model, loading = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
@@ -165,7 +165,7 @@ def _logits(
     if beyond_rope_switch(model, lengths.max()):
         batch_size = 1
     check_token_ids(model, whole)
-    order = np.argsort(lengths, kind="stable")  # so that little is padded
+    order = np.argsort(lengths, kind="stable")  # reduces padding
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     cut = {"truncation": max_tokens is not None, "max_length": max_tokens, "return_tensors": "pt"}
     inputs = [tokenizer([texts[row] for row in batch], padding=len(batch) > 1, **cut) for batch in batches]

@@ -1,1 +1,1 @@
-"""What answers a run's requests: a model that is loaded here, or files of what was answered elsewhere."""
+"""Engines, which answer a run's requests: a model loaded here, a server, or files of answers."""

@@ -1,4 +1,4 @@
-"""Engines answer a run's requests: prompts → replies, texts → log-likelihoods. Nothing else depends on which one does.
+"""Engines answer a run's requests: prompts → replies, texts → log-likelihoods. No other code depends on the engine.
 
 An engine is a subclass of `Engine`. `gives` lists its abilities; methods of other abilities are never called. A
 measurement calls `layout` and `decoding` first, then `plan_replies` or `plan_likelihoods` (on every process; requests
@@ -33,9 +33,9 @@ class LikelihoodRequests:
     """Texts to score.
 
     Attributes:
-        ids: [texts] the key of each; each once.
+        ids: [texts] their distinct keys.
         texts: [texts] the texts.
-        spans: [texts] (start, end) of the words in each that are about people, in characters; only for masked models.
+        spans: [texts] (start, end) of the words about people in each text, in characters; only for masked models.
     """
 
     ids: list[str]
@@ -56,7 +56,7 @@ class Lack(NamedTuple):
 
 
 class Plan(Protocol):
-    """The requests in the form in which an engine answers them."""
+    """The requests in an engine's form."""
 
     def description(self) -> dict[str, Any]:
         """The parts that results depend on, for run.json."""
@@ -81,7 +81,7 @@ class Engine:
 
     @property
     def words(self) -> str:
-        """A few words about it, for the first line that a run prints."""
+        """A short description for the first line that a run prints."""
         raise NotImplementedError
 
     def identity(self) -> dict[str, Any]:
@@ -95,14 +95,14 @@ class Engine:
         return choose_layout(None, context=context, tag=tag, chat=chat)
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> "tuple[Decoding, dict[str, Any]]":
-        """The settings of decoding, and those in the model's generation_config that it does not follow.
+        """The settings of decoding, and settings in the model's generation_config that it does not follow.
 
         Arguments and errors as `decoding_preset`.
         """
         if preset == MODEL_PRESET:
             raise ValueError(
-                f"decoding 'model' takes the settings of the model's own generation_config, and '{self.name}' is not "
-                "loaded here; set another --decoding"
+                f"decoding 'model' needs the model's generation_config, and '{self.name}' is not loaded here; set "
+                f"another --decoding"
             )
         return decoding_preset(preset, None, extent, **changes), {}
 
@@ -144,7 +144,7 @@ class Engine:
             process; `None` on all others.
 
         Raises:
-            ValueError: One is NaN or infinite.
+            ValueError: A log-likelihood is NaN or infinite.
         """
         raise NotImplementedError
 

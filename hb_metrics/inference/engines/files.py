@@ -1,4 +1,4 @@
-"""The engine of files: replies and log-probabilities that were made elsewhere."""
+"""The engine of files: replies and log-probabilities from elsewhere."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -32,10 +32,10 @@ ROWS_PER_SHARD = 16384
 
 @dataclass(frozen=True, kw_only=True)
 class FilePlan:
-    """The rows of a file that a run takes, in the order of its requests, and their record.
+    """A run's rows of a file, in the order of its requests, and their record.
 
     Attributes:
-        ids: [rows] the key of each; each once.
+        ids: [rows] their distinct keys.
         make_table: Makes the table of some rows.
         schema: Its columns.
         about: The record of the rows, for run.json.
@@ -68,12 +68,14 @@ class FilePlan:
 
 
 class FileEngine(Engine):
-    """Answers from files; the name of their model is that of `--model`, which nothing here can check."""
+    """Answers from files, under the unverified name in `--model`."""
 
     lacks: ClassVar[dict[Ability, Lack]] = {
         "replies": Lack("has no file of replies here", "set --replies_file"),
         "likelihoods": Lack("has no file of log-probabilities here", "set --logprobs_file"),
-        "weights": Lack("is not loaded here", "set --model to one that is, without --replies_file and --logprobs_file"),
+        "weights": Lack(
+            "is not loaded here", "set --model to a loadable model, without --replies_file and --logprobs_file"
+        ),
     }
 
     def __init__(self, name: str, replies: str | None, log_probabilities: str | None) -> None:

@@ -30,7 +30,7 @@ class LikelihoodPlan:
     scoring: ScoringPlan
 
     def description(self) -> dict[str, Any]:
-        """The parts of the plan that the numbers depend on, if only by rounding, for run.json."""
+        """The parts of the plan that affect numbers, including rounding, for run.json."""
         return {
             "path": self.scoring.scoring,
             "reason": self.scoring.scoring_reason,
@@ -41,11 +41,11 @@ class LikelihoodPlan:
 
 
 class LocalEngine(Engine):
-    """A model that is loaded here; a masked one gives no replies."""
+    """A model that is loaded here; masked models write no replies."""
 
     loaded: LoadedModel
     lacks: ClassVar[dict[Ability, Lack]] = {
-        "replies": Lack("is a masked language model, which gives no replies", "give a causal or encoder-decoder model")
+        "replies": Lack("is a masked language model, which gives no replies", "pass a causal or encoder-decoder model")
     }
 
     def __init__(self, loaded: LoadedModel) -> None:
@@ -73,7 +73,7 @@ class LocalEngine(Engine):
         }
 
     def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
-        """What was given, else what the model was tuned with, else what suits the model."""
+        """The layout that was set, else the layout of the model's tuning, else the layout that suits the model."""
         return choose_layout(self.loaded, context=context, tag=tag, chat=chat)
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
@@ -111,7 +111,7 @@ class LocalEngine(Engine):
 
 
 def _variant(loaded: LoadedModel) -> dict[str, Any]:
-    """What is special about a model, for its record: a GGUF file, quantised weights, an adapter."""
+    """A model's special features for its record: a GGUF file, quantised weights, an adapter."""
     quantization = quantization_of(loaded.config)
     if quantization is not None and not computes_quantized(loaded.model):
         quantization += ", computed with full weights"  # as transformers does where a device lacks what it needs

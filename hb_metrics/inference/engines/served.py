@@ -1,4 +1,4 @@
-"""The engine of a served model: it is probed, then asked over HTTP, and each answer is journalled at once."""
+"""The engine of a served model: probes the server, sends requests over HTTP, and journals each answer at once."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ from hb_metrics.inference.served.likelihoods import FIELDS, TextLikelihood, read
 from hb_metrics.inference.served.probe import Probe
 from hb_metrics.inference.shards import fill_shards, plan_row_shards, read_shards
 
-# The columns of replies, and what the server said of each reply.
+# The columns of replies, and the server's report on each reply.
 SERVED_REPLY_SCHEMA = pa.schema(
     [
         *REPLY_SCHEMA,
@@ -43,23 +43,23 @@ SERVED_REPLY_SCHEMA = pa.schema(
     ]
 )
 SERVED_SCORE_SCHEMA = pa.schema([*PERPLEXITY_SCHEMA, ("served_model", pa.string())])
-_FIRST_REPLIES = 32  # after which a run ends if all of them are empty: no more is paid for
+_FIRST_REPLIES = 32  # if all of these are empty, the run ends to save costs
 _IF_EMPTY = (
     "a model that thinks needs a larger --max_reasoning_tokens, and a model without a chat template --context plain; "
-    "replies that a filter of the server removes (finish reason content_filter) cannot be measured there"
+    "replies that the server's filter removes (finish reason content_filter) cannot be measured"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServedReplyPlan:
-    """Replies as a server is asked for them.
+    """The plan of requests for replies.
 
     Attributes:
-        requests: What is asked.
-        layout: How prompts are laid out.
+        requests: The requests.
+        layout: The layout of prompts.
         fields: The fields of each request, besides the prompt and its seed.
-        thinks: Whether the model was seen to think before it replies.
-        max_reasoning_tokens: The greatest length of a thought, which the longest answer has room for.
+        thinks: Whether the probe saw the model think before it replies.
+        max_reasoning_tokens: The maximum length of a thought, which the longest answer has room for.
     """
 
     requests: ReplyRequests
@@ -69,7 +69,7 @@ class ServedReplyPlan:
     max_reasoning_tokens: int
 
     def asked(self, row: int) -> dict[str, Any]:
-        """All that is asked for one reply, but for the model."""
+        """The request for one reply, except the model."""
         seed = {"seed": self.requests.request_seed(row)} if self.requests.decoding.sample else {}
         messages = self.requests.messages[row]
         if self.layout.context == "chat":
@@ -78,7 +78,7 @@ class ServedReplyPlan:
         return {"prompt": prompt, **self.fields, **seed}
 
     def description(self) -> dict[str, Any]:
-        """What run.json records of the plan."""
+        """The plan's record in run.json."""
         return {
             **asked_description(self.requests, self.layout),
             "thinks": self.thinks,
@@ -89,7 +89,7 @@ class ServedReplyPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class ServedLikelihoodPlan:
-    """Texts as a server is asked to score them."""
+    """The plan of requests for log-likelihoods."""
 
     requests: LikelihoodRequests
     start_token: str | None
@@ -105,11 +105,13 @@ class ServedLikelihoodPlan:
 
 
 class ServedEngine(Engine):
-    """A model that is asked for over HTTP."""
+    """A model that answers over HTTP."""
 
     kind = "causal"
     lacks: ClassVar[dict[Ability, Lack]] = {
-        "weights": Lack("is served elsewhere, and this needs the model itself", "measure a copy that is loaded here"),
+        "weights": Lack(
+            "is served elsewhere, and this measurement needs the model's weights", "measure a copy that is loaded here"
+        ),
         "likelihoods": Lack(
             "is served by a server that gives no log-probabilities of a prompt's own tokens (`echo` with `logprobs` of "
             "/v1/completions)",
@@ -152,14 +154,15 @@ class ServedEngine(Engine):
         """A preset, as far as the server honours it.
 
         Returns:
-            The decoding, and settings of the preset that are not asked for.
+            The decoding, and the preset's settings that requests leave out.
 
         Raises:
-            ValueError: The server ignores a setting, so results would be taken for something else.
+            ValueError: The server ignores a setting, so results would be mislabelled.
         """
         if not self.probe.writes:
             raise ValueError(
-                f"{self._where} answered every question of the probe with nothing, so all replies would be empty; "
+                f"{self._where} answered every question of the probe with an empty reply, so all replies would be "
+                f"empty; "
                 f"{_IF_EMPTY}"
             )
         decoding, left_out = super().decoding(preset, extent, **changes)
@@ -170,13 +173,13 @@ class ServedEngine(Engine):
             )
         if decoding.sample and not self.probe.samples:
             raise ValueError(
-                f"{self._where} gives the same answer at temperature 1 whatever the seed, so its samples would be "
-                "copies of its likeliest reply; set --decoding greedy, or switch sampling on there (transformers "
-                "serve: do_sample in the model's generation_config.json)"
+                f"{self._where} returns the same answer at temperature 1 for every seed, so its samples would be "
+                f"copies of its likeliest reply; set --decoding greedy, or enable sampling on the server "
+                f"(transformers serve: do_sample in the model's generation_config.json)"
             )
         if not decoding.sample and not self.probe.greedy:
             raise ValueError(
-                f"{self._where} gives different answers at temperature 0, so its likeliest replies would be samples; "
+                f"{self._where} returns different answers at temperature 0, so its likeliest replies would be samples; "
                 "set --decoding sample, or use a server that honours a temperature of 0"
             )
         drops_top_k = decoding.sample and decoding.top_k < ALL_TOKENS and not self.probe.top_k_kept
@@ -197,13 +200,13 @@ class ServedEngine(Engine):
         """Chooses the fields of each request."""
         if self.probe.max_tokens_kept is False:
             raise ValueError(
-                f"{self._where} ignores {self.probe.max_tokens_field}, so replies would be longer than asked for; use "
-                "a server that honours it"
+                f"{self._where} ignores {self.probe.max_tokens_field}, so replies would be longer than requested; "
+                f"use a server that honours it"
             )
         has_system = any(messages[0]["role"] == "system" for messages in requests.messages)
         if layout.context == "chat" and has_system and self.probe.system_kept is False:
             raise ValueError(
-                f"{self._where} ignores system messages, which hold persona lines, the system prompt and the cue; "
+                f"{self._where} ignores system messages, which contain persona lines, the system prompt and the cue; "
                 "leave them out (--personas 0, no --system_prompt, no --cue system)"
             )
         decoding, thinks = requests.decoding, self.probe.reasoning != "none"
@@ -224,7 +227,7 @@ class ServedEngine(Engine):
         )
 
     def reply(self, plan: ServedReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
-        """Asks for the replies that are not on disk yet.
+        """Requests the replies that are not on disk yet.
 
         Raises:
             ValueError: The first replies are all empty, or the server did not respond.
@@ -232,7 +235,7 @@ class ServedEngine(Engine):
         requests = plan.requests
         path = "chat/completions" if plan.layout.context == "chat" else "completions"
         most = plan.fields[self.probe.max_tokens_field]
-        reasons: list[str | None] = []  # why the first answers ended, until one has a reply
+        reasons: list[str | None] = []  # the finish reasons of the first answers, until one has a reply
         asked = [plan.asked(row) for row in range(len(requests.ids))]
 
         def read(content: Any) -> ServedAnswer:
@@ -274,7 +277,7 @@ class ServedEngine(Engine):
         return ServedLikelihoodPlan(requests=requests, start_token=self.probe.start_token)
 
     def score_into_shards(self, plan: ServedLikelihoodPlan, folder: Path) -> pa.Table | None:
-        """Asks for the log-likelihoods that are not on disk yet."""
+        """Requests the log-likelihoods that are not on disk yet."""
         requests = plan.requests
         asked = [{"prompt": text, **FIELDS} for text in requests.texts]
 
@@ -310,7 +313,7 @@ class ServedEngine(Engine):
         columns: Callable[[Sequence[int], Sequence[Mapping[str, Any]]], dict[str, Any]],
         label: str,
     ) -> pa.Table | None:
-        """Asks for the rows that are neither in a shard nor in a journal, and reads all of them."""
+        """Requests the rows that are neither in a shard nor in a journal, and reads all rows."""
         state = process_state()
         shards = plan_row_shards(len(ids), ROWS_PER_SHARD, folder)
         keys = [request_key([self.name, ids[row], body]) for row, body in enumerate(asked)]
@@ -340,7 +343,7 @@ class ServedEngine(Engine):
 
 
 def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:
-    """A reply as all engines give it; where only a part of the text is the reply, its number of tokens is unknown."""
+    """A reply in all engines' form; the number of tokens of a partial text is unknown."""
     text = answer.text or ""
     is_whole = (extent == "whole" or "\n" not in text) and not answer.invents_turn
     is_open = answer.is_open or (not text and answer.finish_reason == "length")

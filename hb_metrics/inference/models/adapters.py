@@ -20,13 +20,13 @@ _WHOLE_LAYER = ".modules_to_save."
 
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
-    """An adapter that is measured.
+    """An adapter to measure.
 
     Attributes:
         name: A folder or a Hub id, as passed.
         revision: The commit of a Hub id; `None` for a folder.
         digest: Identifies its weights: the commit, or a SHA-256 over the files of its folder.
-        trained_on: The model that it names as its base.
+        trained_on: Its base model, by its config.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Adapter:
 
 
 def find_adapter(source: Source) -> Adapter | None:
-    """Identifies the adapter of a model; `None`: there is none.
+    """Identifies the adapter of a model; `None`: the model has no adapter.
 
     Raises:
         ModuleNotFoundError: The package peft is not installed.
@@ -100,10 +100,10 @@ def with_adapter(
 
 
 def unsafe_weights(what: str) -> OSError:
-    """The error for weights that only unpickling with code would read, in place of torch's advice to do so."""
+    """The error for weights that only unsafe unpickling could read, which replaces torch's advice to do so."""
     return OSError(
-        f"the weights of {what} are a pickle that cannot be read as tensors alone, and unpickling anything else may "
-        "run any code; get them as safetensors"
+        f"the weights of {what} are a pickle with more than tensors, and unpickling it may run any code; get the "
+        f"weights as safetensors"
     )
 
 

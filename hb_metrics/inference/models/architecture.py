@@ -10,7 +10,7 @@ from hb_metrics.inference.devices import input_embeddings
 
 
 def max_positions_of(model: PreTrainedModel) -> int | None:
-    """The number of tokens that the model has positions for; `None`: any number."""
+    """The number of the model's positions; `None`: unlimited."""
     positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     if positions is None or positions <= 0:
         return None
@@ -18,7 +18,7 @@ def max_positions_of(model: PreTrainedModel) -> int | None:
 
 
 def num_known_tokens(model: PreTrainedModel) -> int:
-    """The number of tokens that the model has embeddings of; their ids are smaller."""
+    """The number of the model's token embeddings; all token ids are smaller."""
     embeddings = input_embeddings(model)
     if embeddings is None:
         return model.config.vocab_size
@@ -31,8 +31,8 @@ def check_token_ids(model: PreTrainedModel, texts: Iterable[Iterable[int]]) -> N
     largest = max((token for tokens in texts for token in tokens), default=0)
     if largest >= size:
         raise ValueError(
-            f"the tokenizer gives token {largest} and the model knows {size} tokens: they do not belong together; load "
-            "the tokenizer that the model was trained with"
+            f"the tokenizer produced token {largest}, and the model has {size} tokens, so they do not match; load "
+            f"the model's own tokenizer"
         )
 
 
@@ -65,7 +65,7 @@ def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
 
 
 def first_position(model: PreTrainedModel) -> int:
-    """The position id of a text's first token: RoBERTa and its kin count from behind the one of the padding."""
+    """The position id of a text's first token; RoBERTa and similar models count from the padding's id + 1."""
     taken = [
         module.padding_idx + 1
         for name, module in model.named_modules()

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from hb_metrics.inference.models.thoughts import FINAL_CHANNEL, THOUGHT_MARKS, Thoughts
 from hb_metrics.inference.models.time_limit import time_limit
 
-# Templates that print the day of the run would give another prompt each day.
+# Templates that print the current day would change prompts every day.
 CHAT_DATE = "2026-01-01"
 _OWN_PARAMETERS = ("tools", "documents")  # of the renderer that a template reads
 
@@ -159,7 +159,7 @@ def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) 
 
 
 _ANSWER = "Yes"
-_SECONDS, _SECONDS_PER_CHAT = 10, 0.02  # to render chats, each of which takes less than a thousandth
+_SECONDS, _SECONDS_PER_CHAT = 10, 0.02  # for rendering chats, each of which takes less than a millisecond
 
 
 def _without_thought(
@@ -207,11 +207,11 @@ def _apply(
     how: dict[str, Any] = {"add_generation_prompt": add_generation_prompt, "tokenize": False}
     rendered: list[str] = []
     try:
-        for some in (chats[:1], chats[1:]):  # a template that loops for ever does so at the first
+        for some in (chats[:1], chats[1:]):  # an endless loop already shows in the first chat
             with time_limit(_SECONDS + _SECONDS_PER_CHAT * len(some)):
                 rendered += tokenizer.apply_chat_template(some, **how, **settings) if some else []
         return rendered
-    except Exception as error:  # a template raises what it likes
+    except Exception as error:  # a template may raise anything
         raise ValueError(
             f"the chat template of this tokenizer does not work ({error}); correct the template, or pass --context "
             "plain and no options for chats"
@@ -229,7 +229,7 @@ def _generation_prompt(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) ->
 
 
 def _template_text(tokenizer: PreTrainedTokenizerBase) -> str:
-    """The chat template that prompts are rendered with; empty: there is none."""
+    """The chat template for prompts; empty: the tokenizer has none."""
     try:
         return tokenizer.get_chat_template()
     except Exception:  # noqa: BLE001 - tokenizers without one raise what they like
@@ -248,7 +248,7 @@ def _pinned_date(day: date) -> str:
     directives = sorted(set("aAbBdjmyYHIMSpFDexuwUWVG"))
     replaced = "".join(f' | replace("%-{one}", "{_unpadded(day, one)}")' for one in directives if one in "djmHIMSe")
     replaced += "".join(f' | replace("%{one}", "{day.strftime("%" + one)}")' for one in directives)
-    # The line break after the macro is taken away with it, and nothing of the template.
+    # Removing the macro with its line break leaves the template unchanged.
     return "{% macro strftime_now(format) %}{{ format" + replaced + " }}{% endmacro %}\n"
 
 

@@ -94,7 +94,7 @@ def _split(url: str) -> SplitResult:
     if not known:
         shown = parts.netloc.rpartition("@")[2] if "@" in url else url.partition("?")[0].partition("#")[0]
         raise ValueError(
-            f"base_url '{shown}' is no address of a server; give one such as http://localhost:8000/v1 or "
+            f"base_url '{shown}' is no address of a server; pass one such as http://localhost:8000/v1 or "
             "https://example.com/v1"
         )
     return parts

@@ -206,7 +206,7 @@ class Client:
             raise Passing(fault, wait)
         hint = _HINTS.get(status, "")
         if location := response.headers.get("location"):
-            hint = f"; it redirects to {hide(location, address.key).partition('?')[0]}: give that address"
+            hint = f"; it redirects to {hide(location, address.key).partition('?')[0]}: set that address"
         raise RefusedError(f"{address.url} rejects {what}: {fault}{hint}", said)
 
     def only(self, address: _Address, tries: int) -> "Client":

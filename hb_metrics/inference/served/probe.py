@@ -124,7 +124,7 @@ async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Prob
         for name, (here, there) in changes(first.description(), other, may_differ=_MAY_DIFFER).items():
             raise ValueError(
                 f"{client.addresses[0].url} and {address.url} do not serve the same model in the same way: {name} is "
-                f"{here!r} at the first and {there!r} at the other; give addresses that do"
+                f"{here!r} at the first and {there!r} at the other; pass addresses that do"
             )
     return replace(first, base_urls=None if client.server.provider else list(client.server.urls))
 
@@ -194,7 +194,7 @@ class _Prober:
         if len(models) > 1:
             shown = ", ".join(sorted("no name" if model is None else f"'{model}'" for model in models))
             raise ValueError(
-                f"{self.client.addresses[0].url} answers as several models ({shown}); give the address of one, or "
+                f"{self.client.addresses[0].url} answers as several models ({shown}); pass the address of one, or "
                 "another --model"
             )
         return Probe(

@@ -1,4 +1,4 @@
-"""Dialogue perplexity: how likely a model finds real people's replies.
+"""Dialogue perplexity: the perplexity of real people's replies under a model.
 
 It measures how well a model predicts dialogue, not how biased it is.
 """

@@ -15,9 +15,9 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             "Dialogue perplexity",
             dialogue["perplexity"],
             "bias",
-            f"How well the model predicts what real people replied ({dialogue['num_replies']:,} replies of "
-            f"{last_part(dialogue['source'])}); lower is better. It is comparable between models with the same "
-            "tokenizer only, and does not measure bias.",
+            f"The perplexity of {dialogue['num_replies']:,} replies by real people "
+            f"({last_part(dialogue['source'])}); lower is better. Only models with the same tokenizer are "
+            f"comparable. It does not measure bias.",
             pair(dialogue["interval"]),
             confidence_level=dialogue["confidence_level"],
             gate="dialogue_perplexity",

@@ -13,7 +13,7 @@ from hb_metrics.runs.run_record import tag_of
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    """The perplexity, and which replies it was measured on."""
+    """The perplexity, and the replies that it was measured on."""
     context = {"dialogue": results["dialogue"], "figure": figures(results)[0], "tag": tag_of(results)}
     html = render(Path(__file__).parent / "section.html.jinja", context)
     files = Markup("the log-likelihood of each real reply in <code>dialogue/*.parquet</code>")

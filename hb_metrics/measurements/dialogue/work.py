@@ -19,7 +19,7 @@ from hb_metrics.runs.run_folder import DIALOGUE
 
 
 class DialogueWork(NamedTuple):
-    """The dialogue, and how its replies are scored."""
+    """The dialogue, and the plan for scoring its replies."""
 
     dialogue: Dialogue
     plan: DialoguePlan

@@ -1,4 +1,4 @@
-"""Generation bias: how much the style of replies varies with who the prompt is about (Smith et al., 2022, 3.2)."""
+"""Generation bias: the variance of reply styles between the people in prompts (Smith et al., 2022, 3.2)."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ class Generation(Measurement):
         read_files(settings)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        """The style classifier, and how replies were made."""
+        """The style classifier, and the settings of replies."""
         return [f"styles classified by {classifier_name(results['run'], 'style_classifier')}", *reply_settings(results)]
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
@@ -55,12 +55,12 @@ class Generation(Measurement):
         if leakage is not None:
             sentences.append(leakage_sentence(leakage))
         counts = (
-            f"{count(generation['num_replies'])} replies to {count(generation['num_prompts'])} prompts; cut at their "
-            f"greatest length: {count(generation['num_truncated_replies'])}; empty, and left out: "
+            f"{count(generation['num_replies'])} replies to {count(generation['num_prompts'])} prompts; cut at the "
+            f"maximum length: {count(generation['num_truncated_replies'])}; empty, and left out: "
             f"{count(generation['num_empty_replies'])}"
         )
         if unclosed:
-            counts += f"; none, since a thought did not end: {count(unclosed)}"
+            counts += f"; missing because of an unfinished thought: {count(unclosed)}"
         return [*sentences, f"{counts}."]
 
     def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
@@ -70,7 +70,7 @@ class Generation(Measurement):
         return generation_details(first, second, names)
 
     def tuned(self, runs: "Sequence[Run]", names: Sequence[str], labels: "Path | None") -> Section | None:
-        """Full Gen Bias beside the ceiling of the labels, and bias values along the directions of other replies."""
+        """Full Gen Bias beside the labels' ceiling, and bias values along other replies' directions."""
         from hb_metrics.measurements.generation.tuned import tuned_section
 
         measured = [(run, name) for run, name in zip(runs, names, strict=True) if self.name in run.results]
@@ -82,8 +82,8 @@ class Generation(Measurement):
         cues = list(dict.fromkeys(cue_of(run) for run in runs if self.name in run))
         if len(cues) > 1:
             sentences.append(
-                f"Different cues told the models who the user is ({', '.join(cues)}). Their replies are to different "
-                "texts, so a difference in Gen Bias may come from the cue and not from the model."
+                f"The runs describe the user by different cues ({', '.join(cues)}). Their replies answer different "
+                f"texts, so a difference in Gen Bias may come from the cue and not from the model."
             )
         elif "generation.questions" in changed:
             sentences.append("Different questions followed the cue, and Gen Bias depends on what the user asks.")
@@ -95,18 +95,19 @@ class Generation(Measurement):
             sentences.append("The style clusters differ: clusters of the same name need not contain the same styles.")
         if changed & {"settings.replies_per_cell", "generation.num_prompts"}:
             sentences.append(
-                "The runs have different numbers of replies. Plain Gen Bias is not comparable, because it holds more "
-                "noise with fewer replies; debiased Gen Bias is."
+                "The runs have different numbers of replies. Plain Gen Bias is not comparable, because fewer replies "
+                "add noise; debiased Gen Bias is comparable."
             )
         if "refusals.rules_digest" in changed:
             sentences.append("Different rules found refusals and disclaimers, so their shares are not comparable.")
-        # Bias tuning is tried out with another tag at the end of the context, and what a model was tuned with is a part
-        # of the model.
+        # Bias tuning is tried out with another tag at the end of the context; the tag of a tuned model belongs to the
+        # model.
         no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".cue", ".questions", ".left_out_templates")
         of_model = (".tuned_with", ".label_ceiling")
         if any(name.startswith("generation.") and not name.endswith(no_setting + of_model) for name in changed):
             sentences.append(
-                "Replies were made with different settings, so a change may come from these and not from the model."
+                "Replies were made with different settings, so a change may come from the settings and not from the "
+                "model."
             )
         return sentences
 

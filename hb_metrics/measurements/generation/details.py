@@ -14,7 +14,7 @@ from hb_metrics.runs.finished_run import Run, read_stored_replies, read_styles
 from hb_metrics.runs.replies import Replies
 from hb_metrics.stats.bias_values import DescriptorKey
 
-NUM_STYLES = 10  # styles shown whose variance fell most, and as many whose variance rose most
+NUM_STYLES = 10  # styles shown for the largest falls in variance, and for the largest rises
 _FOLDER = Path(__file__).parent
 
 
@@ -59,8 +59,8 @@ def term_changes(
 
     Args:
         first: Generation results.
-        second: Those of the second run.
-        second_replies: The second run's replies by prompt; `None`: those among its examples.
+        second: Generation results of the second run.
+        second_replies: The second run's replies by prompt; `None`: only its example replies.
     """
     after = {(row["axis"], row["descriptor"]): row for row in second["by_descriptor"]}
     rows = [row for row in first["by_descriptor"] if (row["axis"], row["descriptor"]) in after]
@@ -104,7 +104,7 @@ def _group_rates(first: Mapping[str, Any], replies: Replies) -> dict[str, list[d
 
 
 def _style_change(before: Run, after: Run) -> tuple[dict[str, Any] | None, str | None]:
-    """The changes of styles, or the reason why they are not known."""
+    """The changes of styles, or the reason for having none."""
     styles = read_styles(before), read_styles(after)
     if styles[0] is None or styles[1] is None:
         return None, "the folder of a run has no style_means.parquet"

@@ -17,15 +17,15 @@ _PRINTED = {
     "partial_gen_bias": paper.PARTIAL_GEN_BIAS,
     "summed_cluster_gen_bias": paper.SUMMED_CLUSTER_GEN_BIAS,
 }
-_VARIES = "How much the style of replies varies with the term in the prompt"
+_VARIES = "The variation of reply styles with the term in the prompt"
 _MEANING = {
-    "refusals": "The share of replies that decline to talk about what was said.",
+    "refusals": "The share of replies that decline to talk about the prompt.",
     "disclaimers": "The share of replies in which the model states that it is an AI.",
 }
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """All figures; debiased values have plain ones beside them, and are `None` where noise is not known."""
+    """All figures; debiased values are `None` where the noise is unknown, and plain values stand beside them."""
     generation = results["generation"]
     return [
         *_full(generation),
@@ -49,7 +49,9 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
         per_cell,
         *counted(generation["num_empty_replies"], "empty replies left out"),
         *counted(generation.get("num_left_out_prompts", 0), "prompts left out that cannot be the cue"),
-        *counted(generation.get("num_unclosed_reasoning", 0), "prompts without a reply, since a thought did not end"),
+        *counted(
+            generation.get("num_unclosed_reasoning", 0), "prompts without a reply because of an unfinished thought"
+        ),
         *counted(plain["num_missing_cells"], "cells without a reply"),
         *counted(len(plain["skipped_templates"]), "templates skipped"),
     )
@@ -68,9 +70,9 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
             )
         )
     if noise is None:
-        with_noise, detail = "its sampling noise is not known", per_cell
+        with_noise, detail = "sampling noise unknown", per_cell
     else:
-        with_noise = f"sampling noise of about {noise:.4g} in it"
+        with_noise = f"including sampling noise of about {noise:.4g}"
         detail = f"of which sampling noise about {bias(noise)}"
     found.append(
         Figure(
@@ -191,7 +193,7 @@ def style_figures(generation: Mapping[str, Any], number: int) -> list[Figure]:
 
 
 def leakage_sentence(leakage: Mapping[str, Any]) -> str:
-    """The part of Full Gen Bias that is the style classifier's own reaction to terms, as a sentence."""
+    """A sentence on the part of Full Gen Bias that is the style classifier's reaction to terms."""
     seen = leakage["in_replies"]
     if seen["own"] < 0:
         return (
@@ -201,7 +203,7 @@ def leakage_sentence(leakage: Mapping[str, Any]) -> str:
         )
     return (
         f"Of a Full Gen Bias of {bias(seen['value'])}, {bias(seen['own'])} is the style classifier's reaction to "
-        f"terms in replies and goes when they are masked (identity leakage {bias(leakage['leakage'])}). Nothing is "
+        f"terms in replies and vanishes when they are masked (identity leakage {bias(leakage['leakage'])}). Nothing is "
         "subtracted."
     )
 
@@ -212,12 +214,12 @@ def _own_part(leakage: Mapping[str, Any] | None) -> str:
         return ""
     own = leakage["in_replies"]["own"]
     if own >= 0:
-        return f"{bias(own)} of it goes when terms in replies are masked"
+        return f"{bias(own)} lower when terms in replies are masked"
     return f"{bias(-own)} higher when terms in replies are masked"
 
 
 def _figure(generation: Mapping[str, Any], name: str, path: tuple[str, ...]) -> Figure:
-    """The debiased value at a path of keys with its interval, beside it the plain one, and the paper's."""
+    """The debiased value at a path of keys with its interval, the plain value, and the paper's."""
     values, debiased = generation["gen_bias"], generation["debiased"]
     printed = {}
     if path[0] in _PRINTED:

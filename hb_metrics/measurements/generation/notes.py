@@ -23,29 +23,29 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
         notes.append(
             f"{count(generation['num_unclosed_reasoning'])} of {count(generation['num_prompts'])} prompts have no "
             f"reply, since the model did not end its thought within {count(asked['max_reasoning_tokens'])} tokens. "
-            "Figures are about the other prompts, which may differ; a larger --max_reasoning_tokens leaves out fewer."
+            f"The figures cover the other prompts, which may differ. A larger --max_reasoning_tokens leaves out fewer."
         )
     notes += _notes_on_files(asked)
     notes += _notes_on_answers(generation.get("served"))
     if ignored := asked.get("ignored_settings"):
         named = ", ".join(f"{name} {value}" for name, value in ignored.items())
-        of = "--decoding, which the server does not take" if "served" in generation else "the model's generation_config"
+        of = "--decoding, which the server rejects" if "served" in generation else "the model's generation_config"
         notes.append(f"Replies were decoded without these settings of {of}: {named}.")
     if asked["tag"] is not None:
         notes.append(f"Each context ended with the control tag “{asked['tag']}”: {asked['tag_reason']}.")
     ceiling = recorded_ceiling(asked.get("label_ceiling"))
     if ceiling is not None and ceiling.value is not None and debiased is not None:
         notes.append(
-            f"The model's labels have a ceiling: a debiased Full Gen Bias of {bias(ceiling.value)} "
-            f"({interval(ceiling.interval)}) at best, where all labelled replies had {bias(ceiling.all_value)}. The "
-            f"model has {bias(debiased['full_gen_bias'])}."
+            f"The ceiling of the model's labels is a debiased Full Gen Bias of {bias(ceiling.value)} "
+            f"({interval(ceiling.interval)}), against {bias(ceiling.all_value)} for all labelled replies. The model "
+            f"has {bias(debiased['full_gen_bias'])}."
         )
     tuned_with = asked.get("tuned_with") or {}
     if others := [f"--{name}" for name, value in tuned_with.items() if asked.get(name) != value]:
         notes.append(
             f"The model was tuned on replies to prompts with other values of {' and '.join(others)}, which "
-            "bias_tuning.json in its folder lists. The effect of tuning need not show here: set these options to the "
-            "values listed there, and compare with an untuned model under the same options."
+            "bias_tuning.json in its folder lists. This run may not show the effect of tuning. Set these options to "
+            "the values listed there, and compare with an untuned model under the same options."
         )
     classifier = run["style_classifier"]
     if classifier["notes"]:
@@ -58,18 +58,18 @@ def _notes_on_answers(served: Mapping[str, Any] | None) -> list[str]:
         return []
     notes = [f"The server counted {count(served['tokens_in'])} tokens in and {count(served['tokens_out'])} out."]
     if unknown := served["num_without_counts"]:
-        notes.append(f"It gave no possible count for {count(unknown)} replies.")
+        notes.append(f"For {count(unknown)} replies it returned no valid count.")
     others = {name: number for name, number in served["finish_reasons"].items() if name not in ("stop", "length")}
     if others:
         named = ", ".join(f"{name} {count(number)}" for name, number in others.items())
         notes.append(
-            f"Some answers ended for a reason other than their end or their length: {named}. A filter may depend on "
-            "the term, and its removals are missing from all figures."
+            f"Some answers ended neither by themselves nor by their length: {named}. A filter may depend on the "
+            f"term, and the replies that it removes are missing from all figures."
         )
     if len(served["fingerprints"]) > 1:
         notes.append(
-            f"The server gave {len(served['fingerprints'])} fingerprints of its model: the model changed during the "
-            "run, or several machines serve it."
+            f"The server returned {len(served['fingerprints'])} fingerprints of its model: the model changed during "
+            f"the run, or several machines serve it."
         )
     return notes
 
@@ -80,13 +80,13 @@ def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
     low, high = asked["replies_a_prompt"]
     each = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     notes = [
-        f"The replies come from the file {asked['replies_from']}, {each} per prompt, each a reply of its cell. Their "
-        "author, context and settings cannot be checked here: the settings below are those of the export."
+        f"The replies come from the file {asked['replies_from']}, {each} per prompt, each a reply of its cell. The "
+        f"run cannot check their author, context and settings; the settings below are the export's."
     ]
     if asked["num_copied_replies"]:
         notes.append(
-            f"{asked['num_copied_replies']:,} replies are copies of another reply to the same prompt, as in greedy "
-            "decoding, and are left out."
+            f"{asked['num_copied_replies']:,} replies copy another reply to the same prompt, as in greedy decoding, "
+            f"and are left out."
         )
     if asked["num_cut_to_first_line"]:
         notes.append(
@@ -101,15 +101,15 @@ def _cue_notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> list[st
         return []
     where = "the system message" if cue == "system" else "an earlier turn"
     note = (
-        f"The model was told who the user is in {where} (--cue {cue}) and then asked neutral questions, the same for "
-        "all terms in a template."
+        f"The user was described in {where} (--cue {cue}), and neutral questions followed, the same for all "
+        f"terms in a template."
     )
     if generation["num_left_out_templates"]:
         note += (
-            " Templates in which users do not say who they are were left out of the replies: "
+            " Templates in which users do not describe themselves were left out: "
             f"{count(generation['num_left_out_templates'])}, with {count(generation['num_left_out_prompts'])} prompts."
         )
-    note += " The paper's values are for the prompts themselves."
+    note += " The paper's values are for prompts without a cue."
     if "scoring" in run:  # of another measurement, which does not know cues
         note += " Likelihood Bias is measured on all prompts, without a cue or a question."
     return [note]

@@ -11,7 +11,7 @@ class GenerationOptions:
     """Options of replies and of their classification."""
 
     _argument_group_name = "generation"
-    # With 4, a quarter of runs on the small config have no interval.
+    # With 4 replies, a quarter of runs on the small config have no interval.
     _quick: ClassVar[dict[str, int]] = {"replies_per_cell": 5}
 
     replies_per_cell: int | None = option(
@@ -20,14 +20,14 @@ class GenerationOptions:
     )
     decoding: str = option(
         "sample",
-        "How replies are decoded: sample (about a sentence, for a quick look), greedy, dialogpt or blenderbot2 (the "
+        "The decoding of replies: sample (about a sentence, for a quick look), greedy, dialogpt or blenderbot2 (the "
         "paper's beam searches), or model (the model's generation_config).",
     )
     num_beams: int | None = option(None, "The number of beams. Default: the preset's value.")
     temperature: float | None = option(None, "The sampling temperature. Default: the preset's value.")
     top_k: int | None = option(
         None,
-        "Sample from this many of the likeliest tokens; 0: from all. Default: the preset's value.",
+        "Sample from this many of the likeliest tokens; 0: from all tokens. Default: the preset's value.",
     )
     top_p: float | None = option(
         None,
@@ -55,9 +55,9 @@ class GenerationOptions:
     )
     cue: Literal["prompt", "system", "history"] = option(
         "prompt",
-        "Where the model learns who the user is: prompt (the user's only turn), system (the system message) or "
-        "history (an earlier turn). With system and history the user then asks a neutral question, and templates in "
-        "which users do not describe themselves are left out.",
+        "The place of the user's description: prompt (the user's only turn), system (the system message) or "
+        "history (an earlier turn). With system and history, the user then asks a neutral question, and templates "
+        "without a description are left out.",
     )
     cue_questions: str | None = option(
         None,
@@ -85,16 +85,16 @@ class GenerationOptions:
     )
 
     def __post_init__(self) -> None:
-        """Raises a ValueError if a number is below 0, a file does not exist, or one is for what is not asked for."""
+        """Raises a ValueError if a number is below 0, a file does not exist, or an option has no effect."""
         check_least(self, replies_per_cell=0, personas=0, max_reasoning_tokens=0)
         check_files(self, "personas_file", "style_clusters", "refusals_file", "frequencies", "cue_questions")
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(
-                "cue_questions are asked with --cue system or history, and cue is 'prompt'; give one of these, or "
-                "leave the questions out"
+                "cue_questions need --cue system or history, and cue is 'prompt'; set another cue, or leave the "
+                "questions out"
             )
         if self.personas_file is not None and not self.personas:
             raise ValueError(
-                f"personas_file is '{self.personas_file}', and personas is 0; give the number of its lines before each "
-                "prompt (--personas 2), or leave it out"
+                f"personas_file is '{self.personas_file}', and personas is 0; set the number of lines before each "
+                f"prompt (--personas 2), or leave the file out"
             )

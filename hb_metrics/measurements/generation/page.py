@@ -26,7 +26,7 @@ from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_NAMED = 3  # axes that the answer names
 NUM_STYLES = 15
-NUM_TERMS = 15  # shown that are refused most
+NUM_TERMS = 15  # the most often refused terms that the page shows
 ALPHA = 0.05
 _FOLDER = Path(__file__).parent
 _ONE = {"refusals": "a refusal", "disclaimers": "a disclaimer"}
@@ -76,7 +76,7 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
-    """Whether the style of replies differs by more than chance, and in which axes; and if not known, why.
+    """States whether the style of replies differs by more than chance, and on which axes, or why this is unknown.
 
     Args:
         whole: Name → figure of the whole run.
@@ -85,9 +85,9 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
     full = whole.get("Full Gen Bias, debiased")
     if full is None:
         return (
-            "With one reply per term and template, it is not known whether the style of its replies differs between "
-            f"terms by more than chance: Full Gen Bias ({whole['Full Gen Bias, plain'].shown}) holds noise of unknown "
-            "size."
+            f"With one reply per term and template, this run cannot tell whether the style of its replies differs "
+            f"between terms by more than chance: Full Gen Bias ({whole['Full Gen Bias, plain'].shown}) contains "
+            f"noise of unknown size."
         )
     value = f"Full Gen Bias, less sampling noise, is {full.words}"
     if full.interval is None:
@@ -97,7 +97,7 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
     if full.interval[0] > 0:
         text = f"The style of its replies differs between terms by more than chance: {value}"
     else:
-        text = f"No difference in the style of its replies stands out from chance: {value}"
+        text = f"The style of its replies does not differ between terms by more than chance: {value}"
     beyond = [axis for axis in axes if axis.interval is not None and axis.interval[0] > 0]
     if len(axes) < 2 or not beyond:
         return f"{text}."
@@ -107,17 +107,17 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
 
 
 def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> str:
-    """A sentence if the model refuses some axes more often by more than chance; else empty."""
+    """A sentence if refusals differ between axes by more than chance; else empty."""
     rows, p_value = parts.get("Refusals by axis"), generation["refusals"]["refusals"]["p_between_axes"]
     if not rows or p_value is None or p_value >= ALPHA:
         return ""
     refusals = next(figure for figure in parts[""] if figure.name == "Refusals")
     most = f"most in {rows[0].label.lower()} ({rows[0].shown})"
-    return f"It refuses {refusals.words} of prompts, more often in some axes than in others: {most}."
+    return f"It refuses {refusals.words} of prompts, more often on some axes than on others: {most}."
 
 
 def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
-    """Spearman's ρ between our values and each model's of the paper, over the rows that have both."""
+    """Spearman's ρ between this run's values and those of each of the paper's models, over rows with both."""
     correlations: dict[str, float | None] = {}
     for model in rows[0].printed if rows else ():
         ours, theirs = {}, {}
@@ -145,7 +145,7 @@ def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> s
 
 
 def _plots(context: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """The plots of the main section, from what its template shows."""
+    """The plots of the main section, from its template's context."""
     plots = {"styles-plot": [figures_plot(context["styles"], "part of Full Gen Bias ×1000", [PLAIN])]}
     if AXES in context["parts"]:
         plots["gen-bias-by-axis"] = [figures_plot(context["parts"][AXES], "Full Gen Bias ×1000", [PLAIN])]

@@ -1,4 +1,4 @@
-"""Plots of terms: by style cluster, and by how often they are used."""
+"""Plots of terms by style cluster and by frequency."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ from hb_metrics.report.layout.plots import (
 )
 
 NUM_NAMED = 6
-_NEVER_WIDTH = 0.12  # of the picture, for the terms that are never seen
+_NEVER_WIDTH = 0.12  # the part of the plot for terms without any use
 
 
 def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> go.Figure:
@@ -52,7 +52,7 @@ def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> go.Figu
             hovertemplate=f"%{{customdata[1]}}<br>{in_template(cluster)}: %{{x:.2%}}<br>"
             "%{customdata[2]} replies<extra></extra>",
             **(labelled if name != "terms" else {"mode": "markers"}),
-            # To the right, where no other term of the axis is; near the right end there is no room.
+            # The label is on the right, where the axis has no other term, unless the right edge is too near.
             textposition=["middle left" if term.value > 0.8 * most else "middle right" for term, _ in points],
             textfont={"size": 11, "color": ORANGE_TEXT},
         )
@@ -65,9 +65,9 @@ def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> go.Figu
 
 
 def frequency_figure(terms: Sequence[Term], cluster: str) -> go.Figure:
-    """A style cluster's mean probability against how often a term is used (the paper's Figures 3 and 5).
+    """A style cluster's mean probability against a term's frequency (the paper's Figures 3 and 5).
 
-    The scale is logarithmic; terms that are never used have a column of their own at its left.
+    The scale is logarithmic, with a separate column on the left for unused terms.
     """
     never = sorted((term for term in terms if term.per_million == 0), key=lambda term: term.value)
     seen = [term for term in terms if term.per_million > 0]

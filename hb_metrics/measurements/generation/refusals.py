@@ -21,7 +21,7 @@ def refusals_results(replies: Replies, found: Matches, rules: RefusalRules, conf
 
     Returns:
         Plain values for results.json: `refusals` and `disclaimers`, each the result of `refusal_shares`, with `by_rule`
-        (phrase → the number of replies that it is the first to match).
+        (phrase → the number of replies whose first match it is).
     """
     results: dict[str, Any] = {"num_cut_for_classifier": 0}
     for kind, indices, of_kind in (

@@ -13,10 +13,10 @@ from hb_metrics.runs.replies import Replies
 from hb_metrics.stats.bias_values import BiasValues, StyleRows, bias_values
 from hb_metrics.stats.gen_bias import CellSums, cluster_columns, gen_bias
 
-# Replies shown of each descriptor: those with the highest bias values, and some drawn at random.
+# Replies shown per descriptor: the ones with the highest bias values, and some drawn at random.
 NUM_CHARACTERISTIC = 2
 NUM_DRAWN = 3
-# Replies shown of the whole run, whatever they are about.
+# Replies shown for the whole run, to prompts about any term.
 NUM_SHOWN = 10
 _BATCH = 8192
 
@@ -38,16 +38,16 @@ def generation_results(
         labels: [styles] The names of the styles.
         clusters: Cluster → labels; `None`: no clusters.
         confidence_level: The confidence level of the intervals.
-        asked: [replies] The user's last words, which a reply may parrot; `None`: the prompts.
+        asked: [replies] The user's last turn, which a reply may parrot; `None`: the prompts.
 
     Returns:
-        Plain values for results.json, and the bias values they are computed from.
+        Plain values for results.json, and the bias values behind them.
 
     Raises:
         ValueError: There are no replies, or no template has replies to two descriptors.
     """
     cells = CellSums(labels, clusters, keep_replies=True)
-    likeliest = np.empty(len(replies.ids), np.int64)  # [replies] index of the likeliest style of each
+    likeliest = np.empty(len(replies.ids), np.int64)  # [replies] index of each reply's likeliest style
     probabilities = np.empty(len(replies.ids))  # [replies] the probability of that style
     for first in range(0, len(replies.ids), _BATCH):
         part = slice(first, first + _BATCH)
@@ -55,7 +55,7 @@ def generation_results(
         cells.add(block.astype(np.float32), replies.descriptors[part], replies.templates[part], replies.axes[part])
         likeliest[part], probabilities[part] = block.argmax(axis=1), block.max(axis=1)
     plain = gen_bias(cells, confidence_level=confidence_level)
-    # Without a second reply in any cell, the sampling noise is not known.
+    # Without a second reply in any cell, the sampling noise is unknown.
     debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True)
 
     biases = bias_values(style_probabilities, replies.descriptors, replies.templates, replies.axes)
@@ -81,7 +81,7 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
 
     Args:
         table: All replies, with the columns of `requests.REPLY_SCHEMA`.
-        replies: The non-empty ones.
+        replies: The non-empty replies.
 
     Returns:
         Plain values: counts of prompts and replies; `num_empty_replies` without the prompts whose thought did not end
@@ -123,7 +123,7 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
 
 
 def _served_counts(table: pa.Table) -> dict[str, Any]:
-    """Counts of a server's statements about its answers; empty: the model was not served."""
+    """Counts of the reasons, fingerprints and tokens that a server reported; empty: the model was not served."""
     if "finish_reason" not in table.column_names:
         return {}
     tokens = {name: table[name].to_pylist() for name in ("tokens_in", "tokens_out")}
@@ -140,7 +140,7 @@ def _served_counts(table: pa.Table) -> dict[str, Any]:
 
 
 def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
-    """The mean style vector of each descriptor, for comparing runs: `axis`, `descriptor`, and a column a style."""
+    """The mean style vector of each descriptor, for comparing runs: `axis`, `descriptor`, and a column per style."""
     axes, descriptors = zip(*biases.descriptors, strict=True)
     columns: dict[str, Any] = {"axis": list(axes), "descriptor": list(descriptors)}
     for label, means in zip(labels, biases.descriptor_means.T, strict=True):

@@ -102,7 +102,7 @@ def _naming(run: Run) -> FlaggedReplies | None:
 
 
 def _unlike(first: Run, second: Run) -> str | None:
-    """The reason why values of the two runs are not comparable; `None`: they are."""
+    """The reason why values of the two runs are not comparable, or `None`."""
     generations = first.results["generation"], second.results["generation"]
     classifiers = [run.results["run"]["style_classifier"] for run in (first, second)]
     if any(generation["debiased"] is None for generation in generations):
@@ -139,7 +139,7 @@ def _terms_and_templates(replies: _Replies) -> tuple[set[tuple[str, ...]], set[s
 
 
 def _templates(before: _Replies, after: _Replies) -> list[dict[str | None, list[PairedCell]]]:
-    """The cells that both runs have replies in, by axis, of one template after another."""
+    """Yields the cells in which both runs have replies, by axis, one template after another."""
     templates: dict[str, dict[str | None, list[PairedCell]]] = {}
     for key, rows in before.cells.items():
         axes = templates.setdefault(key[0], {})
@@ -171,7 +171,7 @@ def _figures(
 def _change(
     generations: Sequence[Mapping[str, Any]], path: tuple[str, ...], covariance: Covariance
 ) -> PairedChange | None:
-    """The change of the value at a path; `None`: a run does not have it."""
+    """The change of the value at a path; `None`: a run lacks the value."""
     first, second = (value_at(generation["debiased"], path) for generation in generations)
     if first is None or second is None:
         return None

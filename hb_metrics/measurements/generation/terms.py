@@ -1,4 +1,4 @@
-"""Terms by style cluster and by how often they are used, for plots and for the chooser of terms."""
+"""Terms by style cluster and by frequency, for plots and for the chooser of terms."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -29,13 +29,13 @@ class Term(NamedTuple):
 
 
 class FrequencyTable(NamedTuple):
-    """Terms of one word with how often they are used.
+    """Terms of one word with their frequencies.
 
     Attributes:
         terms_by_cluster: Cluster → the terms, with its mean probability.
-        rho_by_cluster: Cluster → what `correlation_with_bias` returns for frequency and probability.
+        rho_by_cluster: Cluster → the result of `correlation_with_bias` for frequency and probability.
         num_several_words: Terms left out because they have several words.
-        num_unknown: Terms left out because the source has no frequency of them.
+        num_unknown: Terms left out because the source lacks their frequencies.
     """
 
     terms_by_cluster: dict[str, list[Term]]
@@ -81,7 +81,7 @@ def frequency_table(generation: Mapping[str, Any]) -> FrequencyTable:
 
 
 def chooser_content(generation: Mapping[str, Any]) -> dict[str, Any]:
-    """The data with which the page's script shows a term: its values, and its example replies."""
+    """The data from which the page's script shows a term: its values and its example replies."""
     per_million = {
         (row["axis"], row["descriptor"]): row["per_million"] for row in generation["frequencies"]["by_descriptor"]
     }

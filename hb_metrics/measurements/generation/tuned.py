@@ -25,10 +25,10 @@ class Ceiling(NamedTuple):
 
     Attributes:
         share: The share of replies tagged "no_bias".
-        value: Debiased Full Gen Bias of these, by directions of other replies; `None`: not known.
+        value: Debiased Full Gen Bias of the replies tagged "no_bias", by other replies' directions; `None`: not known.
         interval: Its interval; `None`: not known.
-        all_value: That of all replies that were split.
-        all_interval: Its interval.
+        all_value: Debiased Full Gen Bias of all labelled replies.
+        all_interval: The interval of `all_value`.
     """
 
     share: float
@@ -42,13 +42,13 @@ class TunedRow(NamedTuple):
     """A run, or a row of the ceiling.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         full: Debiased Full Gen Bias; `None`: not known.
         interval: Its interval; `None`: not known.
         uptake: The share of replies that name the term; `None`: not known.
         obeys: Its mean bias value along other replies' directions; `None` for a row of the ceiling.
-        relative: The change of the mean bias value in parts of the first run's, over the same terms; `None`: that is
-            not clearly above 0, or there is no change.
+        relative: The change of the mean bias value as a share of the first run's, over the same terms; `None`: the
+            first is not clearly above 0, or there is no change.
     """
 
     name: str
@@ -73,10 +73,10 @@ class TunedRow(NamedTuple):
 
 
 def tuned_section(runs: Sequence[Run], names: Sequence[str], labels: Path | None) -> Section | None:
-    """A table of the ceiling and the runs; `None`: there are fewer than two runs, or none is tuned.
+    """Compares the ceiling and the runs in a table; `None`: there are fewer than two runs, or none is tuned.
 
     Args:
-        runs: Runs with generation bias, that before tuning first.
+        runs: Runs with generation bias; the run before tuning comes first.
         names: [runs] their names.
         labels: The folder of the labels; `None`: the directions of bias are those of the first run.
 
@@ -97,7 +97,7 @@ def tuned_section(runs: Sequence[Run], names: Sequence[str], labels: Path | None
 
 
 def recorded_ceiling(summary: Mapping[str, Any] | None) -> Ceiling | None:
-    """The ceiling from labels.json or the record of a tuned model; `None`: it was not known, or not computed then."""
+    """The ceiling from labels.json or a tuned model's record; `None`: neither contains one."""
     if summary is None:
         return None
     tagged, everything = summary["no_bias"], summary["all"]
@@ -124,15 +124,15 @@ def other_model_notes(folder: Path, runs: Sequence[Run]) -> list[str]:
     model = _read_labels(folder).get("model") or {}
     if model.get("digest") in (None, *(run.results["run"]["model"].get("digest") for run in runs)):
         return []
-    return [f"The labels are of replies of {model.get('name')}, which none of these runs measured."]
+    return [f"The labels belong to replies by {model.get('name')}, which none of these runs measured."]
 
 
 def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceiling: Ceiling | None) -> list[TunedRow]:
     """The ceiling and the runs, with Full Gen Bias and mean bias value.
 
     Args:
-        runs: Finished runs; changes are from the first, such as that before tuning.
-        names: [runs] what they are called.
+        runs: Finished runs; changes are from the first, such as the run before tuning.
+        names: [runs] their names.
         directions: A folder with the directions of bias: of labels, of a run, or of a tuned model.
         ceiling: The ceiling of the labels; `None`: not known.
 
@@ -162,19 +162,17 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
     measured = [row for row in rows if row.obeys is not None]
     notes = [
         "Full Gen Bias ×1000, debiased.",
-        "Mean bias value (×1000): how far replies go in the directions of bias of other replies; 0: not at all. "
+        "Mean bias value (×1000): how strongly replies follow other replies' directions of bias; 0: not at all. "
         f"Changes are from {measured[0].name}, paired by term, and in percent where its value is clearly above 0. "
         "Intervals are for other replies to the same terms and templates.",
     ]
     if len(measured) < len(rows):
         notes[0] += (
             " The ceiling is the value of a model that has learnt its labels perfectly: the replies tagged “no_bias” "
-            "by directions of other replies."
+            "by other replies' directions."
         )
     if any(row.obeys.along is not None and row.obeys.along.is_own for row in measured if row.obeys is not None):
-        notes.append(
-            "The part that replies and their directions share by chance, from the same prompts, is subtracted."
-        )
+        notes.append("Chance agreement between replies and their directions, from the same prompts, is subtracted.")
     without = []
     for row in measured:
         if row.obeys is not None and row.obeys.reason is not None:
@@ -188,7 +186,7 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
 def _read_labels(folder: Path) -> dict[str, Any]:
     path = folder / LABELS_FILE
     if not path.is_file():
-        raise ValueError(f"'{folder}' has no {LABELS_FILE}; give a folder that hb_train/bias_labels.py has written")
+        raise ValueError(f"'{folder}' has no {LABELS_FILE}; pass a folder that hb_train/bias_labels.py has written")
     return read_json(path)
 
 
@@ -201,7 +199,7 @@ def tuned_markdown(rows: Sequence[TunedRow]) -> str:
 
 
 def _in_parts_of_first(first: ObedienceRow, row: ObedienceRow, confidence_level: float) -> float | None:
-    """The change in parts of the first run's mean over the same terms; `None`: the interval of that is not above 0."""
+    """The change as a share of the first run's mean over the same terms; `None`: the mean's interval is not above 0."""
     if first.along is None or row.along is None or row.change is None:
         return None
     mean = mean_value(first.along, confidence_level, among=row.along.values)

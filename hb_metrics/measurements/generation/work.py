@@ -55,12 +55,12 @@ class Asked(NamedTuple):
     """The requests of a run.
 
     Attributes:
-        prompts: The prompts that are replied to.
+        prompts: The prompts to reply to.
         requests: The requests for replies.
         layout: The layout of contexts.
         ignored: Settings of the model's generation_config that decoding does not support.
         num_left_out: The number of prompts left out because they cannot be the cue.
-        left_out_templates: The templates of these.
+        left_out_templates: The templates of the prompts left out.
     """
 
     prompts: pa.Table
@@ -113,7 +113,7 @@ def plan(task: Task, files: None) -> GenerationWork:
     """Chooses the prompts, plans the replies and loads the style classifier.
 
     Raises:
-        ValueError: The model cannot reply as asked, or the clusters are not of the classifier's labels.
+        ValueError: The model does not support the options, or the clusters do not match the classifier's labels.
         OSError: There is no such classifier.
     """
     options, shared = task.settings.of(GenerationOptions), task.settings.run
@@ -133,10 +133,10 @@ def plan(task: Task, files: None) -> GenerationWork:
 
 
 def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
-    """Chooses the prompts that are replied to, and how they are asked.
+    """Chooses the prompts to reply to, and builds the requests.
 
     Raises:
-        ValueError: The options contradict each other, or the engine cannot be asked so.
+        ValueError: The options contradict each other, or the engine does not support them.
     """
     options, shared = settings.of(GenerationOptions), settings.run
     changes = {name: getattr(options, name) for name in _DECODING_OPTIONS}
@@ -258,7 +258,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
 
 
 def _no_replies(work: GenerationWork, table: pa.Table) -> str:
-    """Why there is nothing to measure, and what to do."""
+    """The reason for having nothing to measure, and the remedy."""
     num_unclosed, number = sum(table["reasoning_unclosed"].to_pylist()), work.plan.description()["max_reasoning_tokens"]
     if num_unclosed:
         return (
@@ -275,13 +275,13 @@ def _no_replies(work: GenerationWork, table: pa.Table) -> str:
 def _note_marks(table: pa.Table) -> None:
     """Prints a note on text around replies that could change the figures."""
     if number := sum(table["invented_turn"].to_pylist()):
-        print(f"{number:,} replies continued with a turn of the user, which is left out")
+        print(f"{number:,} replies continued with a turn of the user, which was cut off")
     if (found := common_tag(table["reply"].to_pylist())) is not None:
         tag, rows = found
         shown = ", ".join(table["id"].take(rows[:3]).to_pylist())
         print(
-            f"warning: {len(rows):,} replies begin with the unknown tag {tag}. If it marks a thought, the thought is "
-            f"measured as a part of the reply. Read three of these replies in the run folder: {shown}"
+            f"warning: {len(rows):,} replies begin with the unknown tag {tag}. If the tag marks a thought, the "
+            f"thought is measured as part of the reply. Read three of these replies in the run folder: {shown}"
         )
 
 
@@ -297,7 +297,7 @@ def _identity_leakage(
         results: The result of `generation_results`.
 
     Returns:
-        As `identity_leakage`, with `in_replies` as `run_leakage`; `None`: there is one term.
+        The result of `identity_leakage`, with that of `run_leakage` as `in_replies`; `None`: there is one term.
     """
     shared = task.settings.run
     keys: set[tuple[str, str]] = set()

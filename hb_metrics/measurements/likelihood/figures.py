@@ -37,7 +37,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             "Likelihood Bias, effect size",
             bias["effect_size"],
             "effect",
-            "How far those sentences lie apart: mean absolute rank-biserial correlation, 0 to 1.",
+            "The distance between the sentences of a pair: mean absolute rank-biserial correlation, 0 to 1.",
             gate="likelihood_effect_size",
         ),
         Figure(

@@ -22,7 +22,7 @@ _FOLDER = Path(__file__).parent
 
 
 class Extremes(NamedTuple):
-    """Lowest- and highest-perplexity descriptors of an axis in one template, of those of one length in tokens."""
+    """Lowest- and highest-perplexity descriptors of one length in tokens, from one axis in one template."""
 
     axis: str
     num_compared: int
@@ -72,7 +72,7 @@ def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str) -> str | None:
-    """Whether sentences about some people are likelier than about others, in a sentence; `None`: nothing was tested.
+    """States whether sentences about some people are likelier than about others; `None`: nothing was tested.
 
     Args:
         whole: The figures of the whole run, plain and adjusted Likelihood Bias first.

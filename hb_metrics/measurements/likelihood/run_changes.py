@@ -45,7 +45,7 @@ class _Tests(NamedTuple):
 
     Attributes:
         firsts: [tests] code of one term of the pair.
-        seconds: [tests] code of the other.
+        seconds: [tests] code of the other term.
         significant: [2, tests] whether the test was significant in either run.
         groups: [terms] code of the term's axis.
         axes: [axes] their names.
@@ -85,7 +85,7 @@ def _tests(prompts: pa.Table, values: Sequence[np.ndarray], alpha: float) -> _Te
 
 
 def _change(tests: _Tests, chosen: np.ndarray, level: float) -> PairedChange:
-    """The change of the share of significant tests, of those that are chosen."""
+    """The change of the share of significant tests among the chosen tests."""
     firsts, seconds = tests.firsts[chosen], tests.seconds[chosen]
     terms, codes = np.unique(np.concatenate([firsts, seconds]), return_inverse=True)
     _, groups = np.unique(tests.groups[terms], return_inverse=True)

@@ -21,8 +21,8 @@ def plan(task: Task, files: None) -> Plan:
     terms = task.prompts.group_by(["axis", "template"]).aggregate([("descriptor", "count_distinct")])
     if max(terms["descriptor_count_distinct"].to_pylist(), default=0) < 2:  # known before hours of scoring
         raise ValueError(
-            "measurement 'likelihood' compares the terms of an axis, and no axis has two in the same template; choose "
-            "prompts with more terms (--axes, --vocabulary_dir), or other --measurements"
+            "measurement 'likelihood' compares the terms of an axis, and no axis has two terms in the same template; "
+            "choose prompts with more terms (--axes, --vocabulary_dir), or other --measurements"
         )
     masked = task.engine.kind == "masked"
     return task.engine.plan_likelihoods(

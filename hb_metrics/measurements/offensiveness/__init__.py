@@ -20,7 +20,7 @@ class Offensiveness(Measurement):
     tasks = ("offensive_replies",)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        """The classifier, and how replies were made."""
+        """The classifier, and the settings of replies."""
         classifier = classifier_name(results["run"], "offensiveness_classifier")
         return [f"offensiveness classified by {classifier}", *reply_settings(results)]
 

@@ -46,7 +46,7 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def extremes(prompts: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]], list[tuple[str, float]]]]:
-    """Template, and the terms whose prompts are found least and most offensive, with their mean probabilities.
+    """Template → the terms with the least and the most offensive prompts, with their mean probabilities.
 
     The templates are those of the paper's Table 12, or the run's first where it has none of them.
     """

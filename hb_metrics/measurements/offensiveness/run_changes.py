@@ -21,7 +21,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if results[0]["threshold"] != results[1]["threshold"]:
         return FigureChanges({}, "the runs have different thresholds of offensiveness")
     if cue_of(first.results) != cue_of(second.results):
-        return FigureChanges({}, "different cues told the models who the user is")
+        return FigureChanges({}, "the runs describe the user by different cues")
     before, after = (_classified(run, results[0]["threshold"]) for run in (first, second))
     if before is None or after is None:
         return FigureChanges({}, NO_FILES_REASON)

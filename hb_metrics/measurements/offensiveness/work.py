@@ -19,7 +19,7 @@ def plan(task: Task, files: None) -> Classifier:
     """Loads the classifier.
 
     Raises:
-        ValueError: None of its labels is known to mean offensive.
+        ValueError: The classifier has no known label for offensive texts.
         OSError: There is no such classifier.
     """
     options = task.settings.of(OffensivenessOptions)
@@ -76,6 +76,6 @@ def measure(task: Task, classifier: Classifier, results: Mapping[str, Any]) -> d
 
 
 def offensiveness_results(texts: Replies, probabilities: np.ndarray, num_truncated: int) -> dict[str, Any]:
-    """Offensiveness of prompts or of replies: what the evaluate module returns, and how many texts were cut."""
+    """Offensiveness of prompts or replies: the evaluate module's results, and the number of cut texts."""
     averages = offensiveness(probabilities, texts.descriptors, texts.templates, texts.axes)
     return {**averages, "num_truncated": num_truncated}

@@ -8,7 +8,7 @@ from hb_metrics.report.layout.numbers import axis_label, count
 
 GATE = "stereotyped_side_likelier"  # in --fail_above, with the bias type
 SHARES = "Stereotyped side likelier by bias type"
-# The paper's two religious bias types; others read as an axis does.
+# The paper's two religious bias types; other types have labels like axes.
 _LABELS = {"religion1": "Religion 1 (Jews)", "religion2": "Religion 2 (Muslims)"}
 
 
@@ -56,8 +56,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
         "LMP",
         reddit["lmp"],
         "bias",
-        f"Language model perplexity of {count(reddit['lmp_num_texts'])} texts ({reddit['lmp_source']}): how well the "
-        "model predicts ordinary text. It does not measure bias.",
+        f"Language model perplexity of {count(reddit['lmp_num_texts'])} ordinary texts ({reddit['lmp_source']}). It "
+        f"does not measure bias.",
         detail=f"of {count(reddit['lmp_num_texts'])} texts",
         gate="lmp",
     )
@@ -65,5 +65,5 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def bias_type_label(name: str) -> str:
-    """The name of a bias type for people."""
+    """The label of a bias type in plain English."""
     return _LABELS.get(name) or axis_label(name)

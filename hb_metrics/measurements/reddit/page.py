@@ -47,17 +47,17 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure], shares: list[Figure]) -> str:
-    """A sentence that tells for each bias type whether the stereotyped side is likelier by more than chance.
+    """States for each bias type whether the stereotyped side is likelier by more than chance.
 
-    It uses the test on logarithms of perplexities, which does not depend on a few pairs.
+    The test compares logarithms of perplexities, which do not depend on a few pairs.
     """
     parts = []
     for t_log, share in zip(of_logs, shares, strict=True):
         test = tests[share.label]
         if test["t_log"] is None:
-            parts.append(f"{share.label}: not known from {test['num_pairs']} pairs")
+            parts.append(f"{share.label}: unknown from only {test['num_pairs']} pairs")
         elif test["p_value_log"] >= test["alpha"]:
-            parts.append(f"{share.label}: no difference stands out from chance (t of logs {t_log.shown})")
+            parts.append(f"{share.label}: neither side is likelier by more than chance (t of logs {t_log.shown})")
         else:
             side = "stereotyped" if test["t_log"] < 0 else "other"
             parts.append(

@@ -54,7 +54,7 @@ class RedditFiles(NamedTuple):
 
 
 class RedditWork(NamedTuple):
-    """What was read, how both sides of the pairs are scored, by bias type, and how the reference texts are."""
+    """The data, and the plans for scoring the pairs of each bias type and the reference texts."""
 
     files: RedditFiles
     plans: dict[str, TextPlan]
@@ -65,7 +65,7 @@ def read_files(settings: Settings) -> RedditFiles:
     """Reads the pairs of each bias type and the reference texts.
 
     Raises:
-        ValueError: The folder or the bias types are not given, or the data are not valid.
+        ValueError: The folder or the bias types are missing, or the data are not valid.
         OSError: There is no such file.
     """
     options = settings.of(RedditOptions)
@@ -143,7 +143,9 @@ def measure(task: Task, work: RedditWork, results: Mapping[str, Any]) -> dict[st
 def _read_pairs(folder: str, name: str, bias_type: str) -> RedditData:
     data = load_reddit_bias(folder, name)
     if SPLIT not in data:
-        raise ValueError(f"reddit_folder '{folder}' has no {SPLIT} split of {bias_type}; there are: {', '.join(data)}")
+        raise ValueError(
+            f"reddit_folder '{folder}' has no {SPLIT} split of {bias_type}; its splits are: {', '.join(data)}"
+        )
     ids, t1, t2 = (list(data[SPLIT][column]) for column in ("id", "text_t1", "text_t2"))
     trained = set(data["train"]["text_t1"]) if "train" in data else None
     return RedditData(

@@ -1,4 +1,4 @@
-"""Regard: how a model writes about people when it continues prompts of many structures (Aggarwal et al., 2022)."""
+"""Regard for people in a model's continuations of prompts in many structures (Aggarwal et al., 2022)."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ class Regard(Measurement):
         return tuple(gate_name(name) for name in groups_and_pairs(settings)[1])
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """Which classifier gave the regard."""
+        """The classifier of regard."""
         return [f"Regard classified by {classifier_name(results['run'], 'regard')}."]
 
 

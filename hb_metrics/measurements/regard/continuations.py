@@ -1,13 +1,13 @@
 """A model's continuations of prompts: plain text that continues where a prompt stops, as resumable shards.
 
-Aggarwal et al. (2022), section 3, after Sheng et al. (2019): the model is given a prompt such as "The woman worked as"
-without a chat template or a line break, and ten seeds draw ten continuations of at most 40 tokens together with the
-prompt. Every continuation is drawn from a generator that belongs to the run's seed, the prompt's id and the seed's
-index: it depends neither on its batch nor on its row in the data nor on the number of processes.
+Aggarwal et al. (2022), section 3, after Sheng et al. (2019): the model continues a prompt such as "The woman worked as"
+without a chat template or a line break, and ten seeds draw ten continuations. Prompt and continuation have at most 40
+tokens. The run's seed, the prompt's id and the seed's index determine a continuation, whatever its batch, its row and
+the number of processes.
 
-A continuation ends with a special token of the tokenizer, such as the end-of-text token, which is left out, or with the
-first line break after a word, because the model starts another text there. Line breaks before the first word (a model
-may answer a question on a new line) are white space, and are left out.
+A continuation ends before a special token, such as the end-of-text token, or before the first line break after a word,
+because the model starts another text there. Line breaks before the first word (a model may answer a question on a new
+line) are removed as white space.
 """
 
 import hashlib
@@ -29,9 +29,9 @@ from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 
-# How continuations are sampled, as in the published outputs; the tokens of the prompt count too.
+# Sampling as in the published outputs; the limit includes the prompt's tokens.
 TEMPERATURE, TOP_K, MAX_TOKENS = 0.7, 40, 40
-NUM_SEEDS = 10  # continuations of a prompt at most
+NUM_SEEDS = 10  # the maximum number of continuations of a prompt
 
 CONTINUATION_SCHEMA = pa.schema(
     [
@@ -56,7 +56,7 @@ class ContinuationPlan(DecodingPlan):
     Attributes:
         prompt_ids: [rows] the prompt's id.
         texts: [rows] the prompt's text.
-        seed_indices: [rows] which of the seeds.
+        seed_indices: [rows] the seed's index.
     """
 
     prompt_ids: list[str]
@@ -99,17 +99,17 @@ class ContinuationPlan(DecodingPlan):
 
 
 def draw_continuations(prompts: pa.Table, number: int, *, seed: int) -> list[tuple[int, int]]:
-    """Draws which continuations are made: in each structure the same verb phrases and seeds for all groups.
+    """Draws verb phrases and seeds of continuations for each structure, the same for all groups.
 
     Args:
         prompts: Structured prompts, with `group`, `verb_phrase`, `prompt_type` and `structure`.
         number: Continuations for each group in each structure; 0: each prompt with all seeds. The fixed structure's
-            prompts always have all.
+            prompts always have all seeds.
         seed: The seed of the draw.
 
     Returns:
         Row of the prompt and index of the seed, in the order of the prompts. Verb phrases of occupation and respect
-        take turns, and none comes a second time before all have come.
+        take turns, and none repeats before all have been drawn.
     """
     columns = [prompts[name].to_pylist() for name in ("structure", "verb_phrase", "prompt_type")]
     types = dict(zip(*columns[1:], strict=True))
@@ -129,10 +129,10 @@ def draw_continuations(prompts: pa.Table, number: int, *, seed: int) -> list[tup
 def plan_continuations(
     ids: Sequence[str], texts: Sequence[str], loaded: LoadedModel, drawn: Sequence[tuple[int, int]], *, seed: int
 ) -> ContinuationPlan:
-    """Encodes the prompts, each for the seeds that it is drawn with.
+    """Encodes the prompts, each with its drawn seeds.
 
     Args:
-        ids: [prompts] their ids; each once.
+        ids: [prompts] their distinct ids.
         texts: [prompts] the prompts, without white space at the end.
         loaded: A causal model.
         drawn: Row of the prompt and index of the seed of each continuation.
@@ -157,12 +157,12 @@ def plan_continuations(
     for identifier, length in zip(ids, lengths, strict=True):
         if length >= MAX_TOKENS:
             raise ValueError(
-                f"prompt {identifier} is {length} tokens long, and may have {MAX_TOKENS} with its continuation; choose "
-                "a group with a shorter name"
+                f"prompt {identifier} is {length} tokens long; prompt and continuation may have {MAX_TOKENS}, so "
+                f"choose a group with a shorter name"
             )
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
     cached = takes_cache(loaded.model, encoded, MAX_TOKENS)
-    # With padding, the longest prompt needs positions for as many tokens as may follow the shortest.
+    # With padding, the longest prompt needs positions for all tokens that may follow the shortest prompt.
     limit = max_positions_of(loaded.model)
     fits = limit is None or max(lengths) + MAX_TOKENS - min(lengths) <= limit
     return ContinuationPlan(

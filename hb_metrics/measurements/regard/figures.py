@@ -12,7 +12,7 @@ GROUPS = "Regard by group"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Gaps and means over all structures, with the figures of the fixed prompts beside them."""
+    """Gaps and means over all structures, beside the fixed prompts' figures."""
     bias = results["regard"]["bias"]
     over_all, fixed = sides(bias, "gaps")
     gaps = []
@@ -57,7 +57,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def group_names(bias: Mapping[str, Any]) -> list[str]:
-    """The groups: those of a pair together, the advantaged first, then those of no pair."""
+    """The groups: pairs first, each with its advantaged group before the other, then groups without a pair."""
     names = [group for pair_of in bias["pairs"].values() for group in pair_of]
     return list(dict.fromkeys([*names, *bias["by_group"]]))
 
@@ -65,8 +65,8 @@ def group_names(bias: Mapping[str, Any]) -> list[str]:
 def sides(bias: Mapping[str, Any], kind: str) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
     """Figures of groups ("by_group") or pairs ("gaps") over all structures, and those of the fixed prompts.
 
-    The second are empty if all continuations of the fixed prompts are blank. Added to the figures are the verdict's
-    interval ("interval") and its units ("over").
+    The fixed prompts have no figures if all their continuations are blank. Figures include the verdict's interval
+    ("interval") and its units ("over").
     """
     both = []
     for figures_of, over in ((bias, "structured"), (bias["fixed"] or {kind: {}}, "fixed")):
@@ -84,7 +84,7 @@ def gate_name(pair_name: str) -> str:
 
 
 def _fixed(fixed: Mapping[str, Mapping[str, Any]], name: str, key: str) -> dict[str, Number]:
-    """The figure of the fixed prompts; empty without any."""
+    """The fixed prompts' figure; empty if they have none."""
     if not fixed:
         return {}
     row = fixed.get(name)

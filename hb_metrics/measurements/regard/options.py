@@ -31,7 +31,7 @@ class RegardOptions:
         default=6,
         metadata={
             "help": "The number of continuations per group and structure, with the same verb phrases for all groups; "
-            "0: all (verb phrases x seeds). The fixed prompts always have all."
+            "0: all (verb phrases x seeds). The fixed prompts always use all."
         },
     )
     regard_classifier: str = field(

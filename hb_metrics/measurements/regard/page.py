@@ -65,10 +65,7 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
-    """A sentence that names the group of each pair with the better regard, beyond chance; `None`: there are no pairs.
-
-    The verdict is the one over all structures.
-    """
+    """Names the group of each pair with the better regard, beyond chance, over all structures; `None`: no pairs."""
     if not gaps:
         return None
     parts = []
@@ -79,7 +76,7 @@ def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
 
 
 def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
-    """For each pair the verdict of the fixed prompts, the verdict of all structures, and whether they agree."""
+    """States for each pair the verdicts of the fixed prompts and of all structures, and whether they agree."""
     fixed = sides(bias, "gaps")[1]
     sentences = []
     for gap, name in zip(gaps, bias["gaps"], strict=True):
@@ -105,7 +102,9 @@ def left_out(regard: Mapping[str, Any]) -> list[str]:
     if num_other := sum(bias["num_other"].values()):
         sentences.append(f"{count(num_other)} of {count(bias['num_rows'])} were labelled other and are left out.")
     if regard["num_cut_for_classifier"]:
-        sentences.append(f"{count(regard['num_cut_for_classifier'])} were too long for the classifier and cut.")
+        sentences.append(
+            f"{count(regard['num_cut_for_classifier'])} were cut because they were too long for the classifier."
+        )
     paraphrases = regard["paraphrases"]
     if paraphrases is not None:
         dropped = paraphrases["num_dropped"].items()
@@ -113,18 +112,18 @@ def left_out(regard: Mapping[str, Any]) -> list[str]:
         kept = f"Of {count(paraphrases['num'])} paraphrases, {count(paraphrases['num_kept'])} were kept"
         sentences.append(f"{kept}; dropped: {reasons}.")
         if paraphrases["num_truncated"]:
-            sentences.append(f"{count(paraphrases['num_truncated'])} paraphrases were cut at their greatest length.")
+            sentences.append(f"{count(paraphrases['num_truncated'])} paraphrases were cut at the maximum length.")
     return sentences
 
 
 def _verdict(row: Mapping[str, Any], gap: str, verdict: str | None) -> str:
     """A verdict in words, with the gap and its interval."""
     if row["gap"] is None:
-        return "there is no gap, since one of the groups has no texts that count"
+        return "there is no gap, since one of the groups has no rated texts"
     if verdict == UNDECIDED:
         return f"too close to call (gap {gap})"
-    if verdict is None:  # without an interval nothing is decided
-        return f"nothing can be decided (gap {gap})"
+    if verdict is None:  # there is no interval
+        return f"no verdict is possible (gap {gap})"
     above, below = row["advantaged"], row["disadvantaged"]
     if verdict == "disadvantaged":
         above, below = below, above
@@ -133,11 +132,11 @@ def _verdict(row: Mapping[str, Any], gap: str, verdict: str | None) -> str:
 
 def _conclusion(first: str | None, second: str | None) -> str:
     if first is None or second is None:
-        return "It is not known whether the verdict of the fixed prompts survives."
+        return "Whether the fixed prompts' verdict survives is unknown."
     if first == second == UNDECIDED:
-        return "Neither tells the two apart, which does not show that the model treats them alike."
+        return "Neither distinguishes the two groups, which does not show that the model treats them alike."
     if first == UNDECIDED:
-        return "The fixed prompts alone do not give this verdict."
+        return "The fixed prompts alone do not reach this verdict."
     if first == second:
         return "The verdict of the fixed prompts survives."
     if second == UNDECIDED:

@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 
 REASONS = ("blank", "lost_group", "lost_meaning", "repeated")
 
-# Words that carry the meaning of the paper's ten verb phrases, in all their forms; words of one line stand for one
-# another. Strict: "popular" is not "known".
+# Words that carry the meaning of the paper's ten verb phrases, in all their forms; words on one line are
+# interchangeable. The check is strict: "popular" does not replace "known".
 _MEANINGS = (
     "work works worked working worker workers job jobs employ employs employed employing employer employers employee "
     "employees employment occupation occupations profession professions",
@@ -35,18 +35,18 @@ def check_paraphrase(
     *,
     others: Collection[str] = (),
 ) -> str | None:
-    """Why a paraphrase is dropped.
+    """Returns the reason for dropping a paraphrase.
 
     Args:
         paraphrase: The paraphrase; `None`: there is none.
         text: The prompt.
-        mentions: Names of its group: "gay person", "gay people". The paraphrase must keep one that the prompt has, and
-            so the number.
+        mentions: Names of its group: "gay person", "gay people". The paraphrase must keep one of the prompt's names,
+            and so the number.
         verb_phrase: The prompt's verb phrase, one of the paper's: "was known for".
-        others: Paraphrases of this prompt that are kept already.
+        others: The prompt's paraphrases that were kept so far.
 
     Returns:
-        One of `REASONS`, the first that holds; `None`: the paraphrase is kept.
+        The first of `REASONS` that applies; `None`: the paraphrase is kept.
     """
     if paraphrase is None or not any(letter.isalpha() for letter in paraphrase):
         return "blank"
@@ -60,7 +60,7 @@ def check_paraphrase(
 
 
 def _pattern(mention: str) -> re.Pattern[str]:
-    """A mention as whole words in any case."""
+    """A pattern for a mention as whole words in any case."""
     words = r"\s+".join(map(re.escape, mention.split()))
     return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
 
@@ -70,14 +70,14 @@ def _has(text: str, mention: str) -> bool:
 
 
 def _without(text: str, mentions: Sequence[str]) -> str:
-    """A text without its mentions, longest first: "working-class person" is no "working"."""
+    """Removes mentions from a text, longest first: "working-class person" does not contain "working"."""
     for mention in sorted(mentions, key=len, reverse=True):
         text = _pattern(mention).sub(" ", text)
     return text
 
 
 def _meaning_of(verb_phrase: str) -> set[str]:
-    """The words that carry a verb phrase's meaning: all forms of those of its words that are known."""
+    """The words that carry a verb phrase's meaning: all forms of its known words."""
     words = set(re.findall(r"[a-z]+", verb_phrase.lower()))
     meaning_words: set[str] = set()
     for meaning in _MEANING_WORDS:
@@ -87,5 +87,5 @@ def _meaning_of(verb_phrase: str) -> set[str]:
 
 
 def _sound(text: str) -> tuple[str, ...]:
-    """The same for texts with the same words in any case, and the same marks of a question or an outcry."""
+    """A key that texts share if they have the same words in any case, and the same question and exclamation marks."""
     return tuple(re.findall(r"\w+|[?!]", text.casefold()))

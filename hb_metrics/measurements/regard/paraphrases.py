@@ -1,4 +1,4 @@
-"""Paraphrases of prompts by a sequence-to-sequence model that is told which syntactic structure to write in.
+"""Paraphrases of prompts by a sequence-to-sequence model whose input names the syntactic structure.
 
 Aggarwal et al. (2022), section 3, have AESOP (Sun et al., 2021) write their prompts. The input of such a model is
 
@@ -33,7 +33,7 @@ from hb_metrics.measurements.regard.paraphrase_checks import REASONS, check_para
 
 SEPARATOR = "<sep>"
 NUM_BEAMS = 4
-MAX_NEW_TOKENS = 60  # the parse's tokens included
+MAX_NEW_TOKENS = 60  # includes the parse's tokens
 
 _WRITTEN_SCHEMA = pa.schema(
     [
@@ -95,11 +95,11 @@ class ParaphrasePlan(DecodingPlan):
 
 
 def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: LoadedModel) -> ParaphrasePlan:
-    """Encodes each prompt with each structure but its own.
+    """Encodes each prompt with each structure except the prompt's.
 
     Args:
         prompts: The fixed prompts, with the columns of `structured_prompts.STRUCTURED_SCHEMA`.
-        groups: Whom they are about.
+        groups: The groups of the prompts.
         loaded: The paraphraser.
 
     Returns:
@@ -110,8 +110,8 @@ def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: L
     """
     if loaded.kind != "encoder-decoder":
         raise ValueError(
-            f"paraphraser '{loaded.name}' is a {loaded.kind} model; choose a sequence-to-sequence one that takes "
-            "'sentence <sep> source parse <sep> target parse', such as AESOP"
+            f"paraphraser '{loaded.name}' is a {loaded.kind} model; choose a sequence-to-sequence model that takes "
+            f"'sentence <sep> source parse <sep> target parse', such as AESOP"
         )
     rows = [(prompt, target) for prompt in prompts.to_pylist() for target in _targets_of(prompt)]
     inputs = [f"{prompt['text']} {SEPARATOR} {prompt['parse']} {SEPARATOR} {parse}" for prompt, (_, parse) in rows]
@@ -119,7 +119,7 @@ def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: L
     contexts = encode_rendered(inputs, loaded.tokenizer, "plain", is_encoder_decoder=True)
     check_lengths(contexts, ids, loaded.model, MAX_NEW_TOKENS)
     mentions = {group.name: group.mentions for group in groups}
-    # Special tokens end a paraphrase, but not the one between parse and paraphrase.
+    # Special tokens end a paraphrase, except the separator between parse and paraphrase.
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
     dropped = {*ends.dropped, *ends.marks} - {_separator_token(loaded.tokenizer)}
     return ParaphrasePlan(
@@ -145,7 +145,7 @@ def paraphrase_into_shards(
     Args:
         plan: The paraphrases.
         loaded: The paraphraser that they were planned for.
-        folder: The shards' folder; made if it does not exist.
+        folder: The shards' folder; created if it does not exist.
         batch_size: As `decode_into_shards`.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Rows of single structures: the best and the worst, and those with the largest and smallest gaps."""
+"""Rows of single structures: the best, the worst, and the ones with the largest and smallest gaps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from hb_metrics.report.layout.numbers import count
 
 
 def structure_rows(regard: Mapping[str, Any]) -> list[tuple[Figure, str, str, bool]]:
-    """Figure, kind, parse and whether it generalizes of each structure: mean regard, and gaps beside it.
+    """Each structure's figure (mean regard, gaps beside it), kind, parse, and whether it generalizes.
 
     The highest mean regard comes first; structures without one come last.
     """
@@ -23,7 +23,7 @@ def structure_rows(regard: Mapping[str, Any]) -> list[tuple[Figure, str, str, bo
 
 
 def ranked_gaps(bias: Mapping[str, Any]) -> list[tuple[str, str, list[Figure]]]:
-    """Pair, end, and the structures at that end with their gaps; with several pairs also by the mean over pairs."""
+    """Pair, end, and that end's structures with their gaps; with several pairs also by the mean over pairs."""
     rows = []
     for pair in bias["largest_gap"]:
         if pair == ALL_PAIRS and len(bias["gaps"]) < 2:

@@ -1,7 +1,7 @@
-"""Measures regard: how a model continues prompts about groups of people, in many syntactic structures.
+"""Measures regard in a model's continuations of prompts about groups of people, in many syntactic structures.
 
-Aggarwal et al. (2022): prompts in a hundred structures, continuations drawn with several seeds, the regard of each
-towards the group it is about, and whether the verdict of the one fixed structure holds.
+As in Aggarwal et al. (2022), prompts have a hundred structures and several seeds draw continuations. A classifier rates
+the regard for each prompt's group, and the fixed structure's verdict is compared with the verdict over all.
 """
 
 import hashlib
@@ -54,12 +54,12 @@ class RegardWork(NamedTuple):
     """The prompts, the classifier of their continuations, and the plans.
 
     Attributes:
-        prompts: Prompts of the grammar, with the columns of `structured_prompts.STRUCTURED_SCHEMA`; with a paraphraser
-            the fixed ones, from which it starts.
-        groups: Whom they are about.
+        prompts: Prompts of the grammar, with the columns of `structured_prompts.STRUCTURED_SCHEMA`; with a paraphraser,
+            the fixed prompts that it paraphrases.
+        groups: The groups of the prompts.
         pairs: Name → the advantaged and the disadvantaged group.
         classifier: Classifies regard.
-        paraphraser: The model that writes the other prompts; `None`: the grammar has written them.
+        paraphraser: The model that writes the other prompts; `None`: the grammar wrote them.
         plan: The continuations of `prompts`.
     """
 
@@ -100,7 +100,7 @@ def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[
 
     Raises:
         ValueError: A group or a pair is not valid.
-        OSError: The vocabulary is not there.
+        OSError: The vocabulary does not exist.
     """
     options, folder = settings.of(RegardOptions), settings.run.vocabulary_dir
     groups, pairs = find_groups(options.regard_groups, None if folder is None else read_vocabulary(folder))

@@ -1,4 +1,4 @@
-"""Robustness: how far Likelihood Bias and Full Gen Bias depend on the templates (after Aggarwal et al., 2022)."""
+"""Robustness: the dependence of Likelihood Bias and Full Gen Bias on the templates (after Aggarwal et al., 2022)."""
 
 from hb_metrics.measurements.measurement import Measurement
 

@@ -54,7 +54,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     listed = []
     for measure in measures(results["robustness"]):
         found = measure.robustness
-        splits = f"over {count(found['num_halves'])} random splits of {found['num_templates']} templates in halves"
+        splits = f"over {count(found['num_halves'])} random splits of {found['num_templates']} templates into halves"
         listed += [
             Figure(
                 f"{measure.label}, difference between halves",

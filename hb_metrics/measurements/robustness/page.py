@@ -32,12 +32,12 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def robustness_sentence(measure: Measure) -> str:
-    """A sentence with the difference between two halves of the templates, and how often another axis comes first."""
+    """States the difference between two halves of the templates, and the share in which another axis comes first."""
     found = measure.robustness
     relative = found["relative_half_difference"]
     apart = Number(found["mean_half_difference"], measure.unit).shown
     if relative is not None:
-        apart = f"about {share(relative, 0)} of the value from all"
+        apart = f"about {share(relative, 0)} of the value from all templates"
     sentence = f"{measure.label}: two random halves of the {found['num_templates']} templates differ by {apart}."
     single, half = found["single_same_highest"], found["half_same_highest"]
     if single is None or half is None:

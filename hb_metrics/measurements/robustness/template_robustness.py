@@ -1,8 +1,8 @@
 """The dependence of HolisticBias's figures on its templates: figures of random halves of the templates.
 
-Aggarwal et al. (2022, section 7) ask whether regard comes out the same from one syntactic structure, and from random
-halves of many. Here the figures are Full Gen Bias and Likelihood Bias, which are means over templates, so the value of
-any half follows from the values of its templates.
+Aggarwal et al. (2022, section 7) ask whether one syntactic structure, or a random half of many, yields the same regard.
+Here the figures are Full Gen Bias and Likelihood Bias, which are means over templates, so the value of any half follows
+from the values of its templates.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ class TemplateValues(NamedTuple):
 
 
 class TemplateRobustness(NamedTuple):
-    """What `template_robustness` returns: plain Python values, `None` where undefined.
+    """The result of `template_robustness`: plain Python values, `None` where undefined.
 
     Attributes:
         overall: The figure from all templates.
@@ -84,8 +84,8 @@ def template_robustness(by_template: TemplateValues, *, seed: int) -> TemplateRo
 
     Args:
         by_template: The figure of each template.
-        seed: Seed of `NUM_HALVES` random splits into two halves; all splits if there are no more. Of an odd number of
-            templates, each split leaves one out.
+        seed: Seed of `NUM_HALVES` random splits into two halves; if there are no more splits, all are used. With an odd
+            number of templates, each split leaves one out.
 
     Returns:
         The dependence of the figure and of the order of the axes on the templates.
@@ -149,7 +149,7 @@ def likelihood_by_template(likelihood: Mapping[str, Any], prompts: pa.Table) -> 
     """Likelihood Bias of each template alone: the share of its pairs of descriptors with a significant test.
 
     Args:
-        likelihood: What `likelihood_bias` returns.
+        likelihood: The result of `likelihood_bias`.
         prompts: The prompts it was computed from, with `axis`, `descriptor` and `template`.
     """
     members: dict[tuple[str, str], set[str]] = {}

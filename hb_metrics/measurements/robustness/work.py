@@ -24,12 +24,12 @@ def plan(task: Task, files: None) -> None:
 
 
 def describe(work: None) -> dict[str, Any]:
-    """Nothing: results follow from the results of likelihood and generation."""
+    """Returns nothing: the results depend only on those of likelihood and generation."""
     return {}
 
 
 def measure(task: Task, work: None, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Robustness of Likelihood Bias and of Full Gen Bias, where the run has them; from their results and files."""
+    """Computes the robustness of Likelihood Bias and Full Gen Bias, if the run has them."""
     if not task.state.is_main_process:
         return {}
     seed = task.settings.run.seed

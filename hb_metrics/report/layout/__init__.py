@@ -1,1 +1,1 @@
-"""The figures of measurements and the parts of pages, and how numbers are written: what all pages share."""
+"""Figures, parts of pages and formats of numbers, which all pages share."""

@@ -1,6 +1,6 @@
-"""Figures: what a measurement returns, and the only place that writes a number of one as text.
+"""The figures that measurements return; only this file formats their numbers.
 
-Terminal, report, comparison, Markdown, model cards and the Hub's results lay figures out and format nothing.
+Terminal, report, comparison, Markdown, model cards and the Hub's results only lay figures out.
 """
 
 from collections.abc import Mapping
@@ -37,23 +37,23 @@ class Figure(NamedTuple):
 
     Attributes:
         name: Its name, the same in every run that has it. A part is named after the whole: "Full Gen Bias, Age".
-        value: As in results.json; `None`: not known from this run.
-        unit: How it is written: "share" (84.7%), "small_share" (0.52%), "bias" (9.72: a Gen Bias value ×1000 or a
+        value: Its value, as in results.json; `None`: this run lacks it.
+        unit: Its format: "share" (84.7%), "small_share" (0.52%), "bias" (9.72: a Gen Bias value ×1000 or a
             perplexity), "signed" (+0.07), "effect" (0.43), "count" (1,560).
         meaning: A sentence that explains it.
-        interval: Lowest and highest; `None`: it has none.
-        no_interval: Why it has no interval, where other runs have one.
+        interval: Its lowest and highest value; `None`: it has no interval.
+        no_interval: The reason for having no interval, where other runs have one.
         confidence_level: The confidence level of the interval.
-        part_of: The heading of its table and plot if it is a part; empty: it is about the whole run.
+        part_of: The heading of its table and plot if it is a part; empty for the whole run.
         is_main: Whether cards and the Hub show it.
-        beside: Name → a number beside it, such as the plain value of a debiased one. Runs whose debiased values are
-            not all known are compared by `PLAIN`.
+        beside: Name → a number beside it, such as the plain value of a debiased one. If any run lacks a debiased value,
+            runs are compared by `PLAIN`.
         printed: Model → the paper's value.
         detail: A few words below it, such as the number of tests.
-        task: Its name among the Hub's evaluation results; `None`: it is not one of them.
+        task: Its name among the Hub's evaluation results; `None`: the Hub does not show it.
         notes: Notes on it, in addition to the settings of its measurement.
-        gate: Its name in `--fail_above`, where that is not `task`.
-        is_wide: Whether the replies show their own spread only roughly, so that the interval is wider than usual.
+        gate: Its name in `--fail_above`, if different from `task`.
+        is_wide: Whether few replies make the estimate of their spread rough, and the interval wider.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Figure(NamedTuple):
 
     @property
     def known(self) -> float | None:
-        """Its value, or the plain one where that is all that is known."""
+        """Its value, or the plain value if the run lacks it."""
         return self.plain if self.value is None else self.value
 
     @property
@@ -109,7 +109,7 @@ class Figure(NamedTuple):
 
     @property
     def interval_words(self) -> str:
-        """The interval with its level, or why there is none; empty: it never has one."""
+        """The interval with its level, or the reason for having none; empty if the figure never has one."""
         if self.interval is not None:
             level = "" if self.confidence_level is None else f"{numbers.share(self.confidence_level, 0)} "
             return f"{'wide ' if self.is_wide else ''}{level}interval {self.shown_interval}"
@@ -163,7 +163,7 @@ def written_change(change: float | None, unit: Unit) -> str:
 
 
 def pair(bounds: Any) -> Bounds | None:
-    """An interval as results.json has it, a list of two or nothing, as a pair."""
+    """Converts an interval of results.json, a list of two or nothing, to a pair."""
     return None if bounds is None else (bounds[0], bounds[1])
 
 
@@ -185,7 +185,7 @@ def missing_intervals(figures: list[Figure]) -> list[str]:
 
 
 def joined_names(names: list[str]) -> str:
-    """Names of figures; a whole is named once for all of its parts: "Full Gen Bias (Age, Religion)"."""
+    """The names of figures, with parts of one figure joined: "Full Gen Bias (Age, Religion)"."""
     parts: dict[str, list[str]] = {}
     for name in names:
         whole, _, part = name.partition(", ")

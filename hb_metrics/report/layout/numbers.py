@@ -10,12 +10,12 @@ def slot(template: str) -> str:
 
 
 def axis_label(axis: str) -> str:
-    """The axis as people write it: "Gender and sex"."""
+    """The axis in plain English: "Gender and sex"."""
     return axis.replace("race_eth", "race_and_eth").replace("_", " ").replace("+", " + ").capitalize()
 
 
 def share(value: float | None, digits: int = 1) -> str:
-    """A share from 0 to 1 as a percentage."""
+    """Formats a share from 0 to 1 as a percentage."""
     return MISSING if value is None else _signs(f"{value:.{digits}%}")
 
 
@@ -32,7 +32,7 @@ def printed(value: float | None) -> str:
 
 
 def interval(bounds: tuple[float, float] | None) -> str:
-    """Lowest and highest, with as many digits as the larger needs."""
+    """Formats an interval; both ends have the digits that the larger needs."""
     if bounds is None:
         return MISSING
     digits = _digits(max(map(abs, bounds)))
@@ -56,7 +56,7 @@ def rho(value: float | None) -> str:
 
 
 def fixed(value: float, digits: int, sign: str = "-") -> str:
-    """A number with so many digits; `sign` "+" also shows that of a rise."""
+    """Formats a number with this many digits; `sign` "+" adds a plus to positive numbers."""
     return _signs(f"{value:{sign}.{digits}f}")
 
 
@@ -66,7 +66,7 @@ def count(value: float | None) -> str:
 
 
 def counted(number: int, what: str) -> tuple[str, ...]:
-    """A note such as "3 tests skipped"; none where there are none."""
+    """A list with a note such as "3 tests skipped"; empty if the number is 0."""
     return (f"{number:,} {what}",) if number else ()
 
 
@@ -75,5 +75,5 @@ def _digits(value: float) -> int:
 
 
 def _signs(text: str) -> str:
-    """The text with a typographic minus, and without one before zero."""
+    """Replaces a hyphen by a minus sign, and drops it before zero."""
     return text.replace("-", _MINUS) if any(digit in text for digit in "123456789") else text.lstrip("+-")

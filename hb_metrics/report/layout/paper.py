@@ -1,4 +1,4 @@
-"""Numbers of the paper (Smith et al., 2022), to show beside a run's own; paper.yaml says which table each is from."""
+"""The paper's numbers (Smith et al., 2022), to show beside a run's; paper.yaml names their tables."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The parts of a page: tiles, sections, and what a measurement adds to the page of one run or of two."""
+"""The parts of a page: tiles, sections, and a measurement's part of a page about one run or two."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +10,7 @@ class Tile(NamedTuple):
     """A number at the top of a page.
 
     Attributes:
-        label: What it is.
+        label: Its meaning.
         value: The number as text.
         details: Lines below it, such as its interval.
     """
@@ -27,7 +27,7 @@ class Section(NamedTuple):
         id: Id of its heading, which the contents link to.
         title: Its entry in the contents.
         html: Its HTML, from its heading on.
-        figures: Id of an element in it → the Plotly figures to draw there, of which one is chosen if there are several.
+        figures: Id of an element in it → the Plotly figures to draw there; of several, readers choose one.
     """
 
     id: str

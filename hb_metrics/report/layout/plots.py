@@ -26,8 +26,8 @@ _X_AXIS = {"gridcolor": "#e5e7eb", "zeroline": False, "automargin": True}
 _Y_AXIS = {"ticksuffix": " ", "automargin": True}
 LABELLED_WIDTH = 18  # characters; a longer term would run out of the picture on a phone
 _WRAPPED_WIDTH = 26
-# Plotly reads a few HTML tags in every label, links among them. `plain` escapes all text, so that what comes from data
-# is shown as it is; this character represents the tag that the plots themselves need.
+# Plotly reads a few HTML tags in every label, such as links. `plain` escapes all text, so data cannot add tags; this
+# character represents the tag that the plots themselves need.
 BREAK = "\x1f"
 _TAGS = str.maketrans({BREAK: "<br>"})
 _TEMPLATES = ("hovertemplate", "texttemplate")  # written by figures, with tags; for text in them there is `in_template`
@@ -56,7 +56,7 @@ def in_template(text: str) -> str:
 
 
 def spread(count: int, width: float = 0.62) -> list[float]:
-    """Offsets from −width/2 to width/2 that keep neighbours in a row of points apart, the same ones every time."""
+    """Offsets from −width/2 to width/2 that keep neighbours in a row of points apart, the same in every call."""
     return [((index * _GOLDEN + 0.5) % 1 - 0.5) * width for index in range(count)]
 
 
@@ -129,7 +129,7 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> go.Figure:
     figure.update_yaxes(range=[-0.6, len(rows) - 0.4])
     figure.update_xaxes(title=title, tickformat=tickformat)
     finished(figure, height=130 + len(rows) * (20 + 11 * len(runs)))
-    # Above the plot, which makes way for as many lines as the names take on a narrow page.
+    # Above the plot, which makes room for all lines of names on a narrow page.
     figure.update_layout(margin_t=8, legend={"xref": "paper", "yref": "paper", "y": 1.02, "yanchor": "bottom"})
     return _with_zero(figure)
 
@@ -158,13 +158,13 @@ def finished(figure: go.Figure, height: int) -> go.Figure:
     look = _LOOK | {"height": height} | {name: _X_AXIS if name.startswith("x") else _Y_AXIS for name in axes}
     for name, value in look.items():
         layout[name] = layout.get(name, {}) | value if isinstance(value, dict) else value
-    # All at once: Plotly takes ten times as long to change, one by one, what a figure has.
+    # All at once: changing the attributes of a figure one by one takes Plotly ten times as long.
     figure.layout = layout
     return figure
 
 
 def plain(figure: go.Figure) -> dict[str, Any]:
-    """The plot as JSON for plotly.js, in which no text from data is read as a tag."""
+    """The plot as JSON for plotly.js, with tags in data escaped."""
     return _escaped(json.loads(figure.to_json()))
 
 

@@ -20,7 +20,7 @@ def render(template: Path, context: dict[str, Any]) -> Markup:
     """Renders a template, which may use the macros of `macros.html.jinja`, the filters of `numbers` and `paper`.
 
     Args:
-        template: A Jinja template; it can include the ones beside it.
+        template: A Jinja template; it can include templates of the same folder.
         context: The variables of the template.
 
     Raises:
@@ -32,7 +32,7 @@ def render(template: Path, context: dict[str, Any]) -> Markup:
 
 @cache
 def _environment(folder: Path) -> jinja2.Environment:
-    """Keeps the templates of a folder compiled, which takes longer than filling them in."""
+    """Caches the compiled templates of a folder, because compiling takes longer than rendering."""
     loader = jinja2.FileSystemLoader([folder, _FOLDER], encoding="utf-8")
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -48,7 +48,7 @@ def write_page(template: Path, path: Path, context: dict[str, Any], figures: dic
         template: A Jinja template that extends `base.html.jinja`.
         path: The HTML file to write, whole or not at all.
         context: The variables of the template.
-        figures: Id of an element → the figures to draw in it, of which one is chosen where there are several.
+        figures: Id of an element → the figures to draw in it; of several, readers choose one.
         terms: The data of the chooser of terms; `None`: the page has none.
     """
     data = {"figures": for_script(figures), "terms": for_script(terms)}
@@ -56,7 +56,7 @@ def write_page(template: Path, path: Path, context: dict[str, Any], figures: dic
 
 
 def for_script(content: Any) -> str:
-    """JSON that is safe inside a <script> element, whatever text it contains."""
+    """Converts a value to JSON that is safe inside a <script> element."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPES)
 
 

@@ -9,12 +9,12 @@ from hb_metrics.report.layout.numbers import share
 
 _LONGEST = 100  # a wider line is hard to read
 _INDENT = "  "
-# Of what a terminal may not be able to show.
+# Characters that a terminal may not show.
 _PLAIN = str.maketrans({"−": "-", "–": "-", "×": "x", "“": '"', "”": '"', "ρ": "rho"})
 
 
 def filled(text: str, indent: str = "") -> str:
-    """A text in lines that fit the terminal; paths and commands are not broken."""
+    """Wraps a text to the terminal's width without breaking paths and commands."""
     width = min(shutil.get_terminal_size().columns, _LONGEST) - 1
     return textwrap.fill(
         text.translate(_PLAIN), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
@@ -22,7 +22,7 @@ def filled(text: str, indent: str = "") -> str:
 
 
 def figure_lines(figures: Sequence[Figure]) -> list[str]:
-    """The figures of the whole run, each with its interval, and the first of its parts with the highest on top."""
+    """The whole run's figures with their intervals, then the first figure's parts, highest first."""
     parts = by_part([figure for figure in figures if figure.value is not None])
     whole = parts.pop("", [])
     lines = [filled(f"{figure.name}: {figure.words}{_of(figure)}", _INDENT) for figure in whole]

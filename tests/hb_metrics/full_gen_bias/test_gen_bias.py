@@ -267,7 +267,7 @@ def test_without_two_descriptors_in_a_template_there_is_nothing_to_compare():
 
 
 def test_without_replies_there_is_nothing():
-    with pytest.raises(ValueError, match="there are no replies; give"):
+    with pytest.raises(ValueError, match="there are no replies; pass"):
         gen_bias(CellSums())
     cells = CellSums()
     cells.add([], [], [])
@@ -469,9 +469,9 @@ def test_a_full_label_comes_before_a_shorter_ones_beginning():
         (LABELS, {}, "clusters is {}"),
         (LABELS, ["Calm"], "clusters is ['Calm']"),
         (LABELS, {"C": ["Calm", "Curios"]}, "'Curios', which fits none of the 6 labels; did you mean 'Curious'? "),
-        (LABELS, {"C": ["Xyz"]}, "'Xyz', which fits none of the 6 labels; give"),
+        (LABELS, {"C": ["Xyz"]}, "'Xyz', which fits none of the 6 labels; pass"),
         (LABELS, {"C": ["Vacuous", LABELS[3]]}, f"{LABELS[3]!r} twice"),
-        (["Deep (Low)", "Deep (Wise)"], {"C": ["Deep"]}, "fits 'Deep (Low)', 'Deep (Wise)'; give"),
+        (["Deep (Low)", "Deep (Wise)"], {"C": ["Deep"]}, "fits 'Deep (Low)', 'Deep (Wise)'; pass"),
         (PAPER_LABELS[:-2], None, "lack 2 styles of the paper's clusters (Caring, Respectful)"),
     ],
 )
@@ -502,8 +502,8 @@ GOOD = {"style_probabilities": [[0.5, 0.5], [1, 0]], "descriptors": ["old", "you
         ({"style_probabilities": [[0.5, 0.5], [float("inf"), 0]]}, "row 1 sum to inf,"),
         ({"style_probabilities": [[1.5, -0.5], [float("nan"), 1]]}, "-0.5 in row 0, column 1"),
         ({"style_probabilities": [[0.5, 0.5], [None, 1]]}, "nan in row 1, column 0"),
-        ({"style_probabilities": [0.5, 0.5]}, "(shape (2,)); give [replies, styles]"),
-        ({"style_probabilities": np.ones((2, 1, 1))}, "(shape (2, 1, 1)); give [replies, styles]"),
+        ({"style_probabilities": [0.5, 0.5]}, "(shape (2,)); pass [replies, styles]"),
+        ({"style_probabilities": np.ones((2, 1, 1))}, "(shape (2, 1, 1)); pass [replies, styles]"),
         ({"templates": ["t"]}, "differ in length: 2 predictions, 2 descriptors, 1 templates;"),
         ({"axes": ["age"] * 3}, "differ in length: 2 predictions, 2 descriptors, 2 templates, 3 axes;"),
         ({"descriptors": ["old", None]}, "descriptor in row 1 is None"),

@@ -130,7 +130,7 @@ def hash_of(text):
 
 
 def test_without_a_tokenizer_it_is_said_what_to_name():
-    with pytest.raises(ValueError, match="tokenizer is not known"):
+    with pytest.raises(ValueError, match="tokenizer is unknown"):
         lm_eval_tasks.count_tokens(["Hi."], {"base_url": "http://localhost"})
 
 

@@ -187,7 +187,7 @@ def test_perplexities_have_to_be_finite_and_positive(value):
     ("changed", "message"),
     [
         ({"perplexities": [1.0]}, "1 predictions, 2 axes, 2 descriptors, 2 templates"),
-        ({"perplexities": [[1.0], [2.0]]}, "(shape (2, 1)); give one number"),
+        ({"perplexities": [[1.0], [2.0]]}, "(shape (2, 1)); pass one number"),
         ({"axes": ["age", float("nan")]}, "axis in row 1 is nan;"),
         ({"axes": {"age", "nonce"}}, "axes: a set, which has no order, was given"),
         ({"descriptors": ["old", None]}, "descriptor in row 1 is None"),

@@ -62,7 +62,7 @@ def test_every_later_run_has_something_in_common_with_the_first(copied, capsys):
 def test_what_is_no_run_is_named(copied, tmp_path, capsys):
     assert "has no results.json" in failing([tmp_path], capsys)
     assert "has no results.json" in failing([copied[0], tmp_path / "nowhere"], capsys)
-    assert "there is no folder" in failing([copied[1], "--output", tmp_path / "no" / "a.html"], capsys)
+    assert "does not exist; create it first" in failing([copied[1], "--output", tmp_path / "no" / "a.html"], capsys)
     for text, error in (
         ("[1]", "holds no JSON object"),
         ("{", "cannot be read"),

@@ -34,5 +34,5 @@ def test_runs_are_named_by_the_first_thing_that_tells_all_of_them_apart(describe
 
 @pytest.mark.parametrize("names", [["one", "two", "three"], ["one"], ["one", "one"], ["one", " "]])
 def test_names_that_do_not_tell_runs_apart_are_rejected(names):
-    with pytest.raises(ValueError, match="give each of the 2 runs another name"):
+    with pytest.raises(ValueError, match="pass a different name for each of the 2 runs"):
         run_names(runs_of(("m", None, "x"), ("n", None, "y")), names)

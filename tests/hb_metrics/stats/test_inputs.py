@@ -151,7 +151,7 @@ def test_references_are_rejected_in_every_call(tmp_path):
 
 def test_flags_of_the_module_and_labels_are_checked_too():
     for module in (FullGenBias, CellSums):
-        with pytest.raises(ValueError, match="keep_replies is 'false'; give True or False"):
+        with pytest.raises(ValueError, match="keep_replies is 'false'; pass True or False"):
             module(keep_replies="false")
         with pytest.raises(ValueError, match="labels: a set, which has no order, was given"):
             module(labels={"Calm", "Kind"})

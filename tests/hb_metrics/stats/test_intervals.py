@@ -176,5 +176,5 @@ def test_a_variance_that_comes_out_below_0_is_no_sign_of_replies_that_do_not_var
 def test_levels_that_no_quantile_tells_from_0_or_1_are_refused():
     replies = np.random.default_rng(0).dirichlet(np.ones(5), 120)
     for level in (1e-300, 1e-17, 1 - 1e-16):
-        with pytest.raises(ValueError, match="give a number between 0 and 1"):
+        with pytest.raises(ValueError, match="pass a number between 0 and 1"):
             found_of(replies, [6] * 10, confidence_level=level)

@@ -46,8 +46,8 @@ def test_numbers_of_a_class_label_become_its_names(tmp_path):
     ("name", "content", "message"),
     [
         ("rows.csv", "text,label\ncafé,x\n".encode("latin-1"), "cannot be read ('utf-8' codec"),
-        ("rows.csv", b"text,label\n", "there are no examples in the split 'train'"),
-        ("rows.jsonl", b'{"text": "a", "style": "b"}', "has no column 'label'; there are: text, style"),
+        ("rows.csv", b"text,label\n", "the split 'train' has no examples"),
+        ("rows.jsonl", b'{"text": "a", "style": "b"}', "has no column 'label'; its columns are: text, style"),
         ("rows.jsonl", b'{"txt": "a", "label": "b"}', "has no column 'text'; did you mean 'txt'?"),
         ("rows.jsonl", b'{"text": 3, "label": "b"}', "row 0 of"),
         ("rows.jsonl", b'{"text": "a", "label": 0.5}', "row 0 of"),

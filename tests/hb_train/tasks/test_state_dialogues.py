@@ -51,10 +51,10 @@ def test_dialogues_are_in_the_split_that_lists_them(folder):
 
 def test_what_cannot_be_read_is_named(folder):
     (folder / "data.json").write_text('{"a": {"log": [{"text": "Hi."}, {"text": "Hi."}]}}', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"data\.json' does not have the contents of MultiWOZ's .KeyError"):
+    with pytest.raises(ValueError, match=r"data\.json' does not have MultiWOZ's contents .KeyError"):
         read_state_turns(str(folder), "train")
     (folder / "valListFile.json").unlink()
-    with pytest.raises(ValueError, match=r"is not a folder of MultiWOZ 2.0 or 2.1; set --dialogues to one"):
+    with pytest.raises(ValueError, match=r"is not a folder of MultiWOZ 2.0 or 2.1; set --dialogues to a folder"):
         read_state_turns(str(folder), "train")
 
 

@@ -26,8 +26,8 @@ known, since no checksum was published.
 
 ParlAI's code has the MIT licence. The weights were published through its model zoo without a licence, and were
 trained on data with their own conditions (dialogues crawled from Reddit; Image-Chat for the styles; Wikipedia
-comments and crowdsourced dialogues for safety). Whether you may pass them on is not settled here, so this card names no
-licence. Keep the folder to yourself until you have settled it.
+comments and crowdsourced dialogues for safety). Your right to share them is an open question, so this card names no
+licence. Do not share the folder until you have settled it.
 
 ## Use
 

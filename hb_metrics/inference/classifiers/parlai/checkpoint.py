@@ -59,7 +59,7 @@ def reading(path: Path | str) -> Iterator[None]:
         ) from error
     except Exception as error:  # a file of another form may raise anything
         raise ValueError(
-            f"{path} is damaged or no file of a ParlAI checkpoint ({one_line(error)}); download it again"
+            f"{path} is damaged or does not belong to a ParlAI checkpoint ({one_line(error)}); download it again"
         ) from error
 
 
@@ -75,8 +75,8 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
         path: Its file, such as `data/models/style_gen/curr_only_classifier/model`, or the folder with the file `model`.
 
     Raises:
-        ValueError: It is no checkpoint, not one of a classifier that can be converted, or holds more than weights.
-        OSError: It does not exist.
+        ValueError: The file is no checkpoint of a convertible classifier, or contains more than weights.
+        OSError: The file does not exist.
     """
     path = Path(path)
     if path.is_dir():
@@ -103,15 +103,15 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
         except UnpicklingError as error:
             # torch's message says how to load the file nevertheless, over many lines.
             raise ValueError(
-                "it holds Python objects beside its weights, or is no pickle; objects are not unpickled because they "
-                f"may run any code: remove them with `parlai vacuum -mf {path}`, in a separate environment"
+                f"it contains Python objects beside its weights, or is not a pickle; objects are not unpickled "
+                f"because they may run any code: remove them with `parlai vacuum -mf {path}`, in a separate environment"
             ) from error
         weights: dict[str, torch.Tensor] = dict(states["model"])
     return weights
 
 
 def _check_options(checkpoint: Checkpoint) -> None:
-    """Raises for options under which ParlAI makes other tokens of a text than `ParlaiTokenizer`, or another head."""
+    """Raises for options whose tokens or head in ParlAI differ from `ParlaiTokenizer` and `ParlaiClassifier`."""
     opt, encoder = checkpoint.opt, not checkpoint.style
     absent = ("person_tokens", "history_reversed", "special_tok_lst", "add_p1_after_newln", "dict_lower")
     fits = {option: not opt.get(option) for option in absent}
@@ -135,7 +135,7 @@ def read_labels(checkpoint: Checkpoint, labels_file: str | Path | None) -> list[
 
     Args:
         checkpoint: The checkpoint; a `transformer/classifier` names its classes in its options.
-        labels_file: A file with a label a line, such as ParlAI's `personality_list.txt`; `None`: there is none.
+        labels_file: A file with one label per line, such as ParlAI's `personality_list.txt`; `None`: there is none.
 
     Raises:
         ValueError: There are no labels, a label occurs twice, or their number is not that of the outputs.
@@ -151,8 +151,8 @@ def read_labels(checkpoint: Checkpoint, labels_file: str | Path | None) -> list[
     else:  # ParlAI moves its ref_class before the other classes
         raise ValueError(
             f"{path}.opt does not tell the order of the labels (classes {classes}, ref_class {opt.get('ref_class')!r}, "
-            f"classes_from_file {opt.get('classes_from_file')!r}); pass them with --labels FILE, a label a line in the "
-            "order of the classifier's outputs"
+            f"classes_from_file {opt.get('classes_from_file')!r}); pass them with --labels FILE, one label per line "
+            f"in the order of the classifier's outputs"
         )
     known = sorted(map(str, classes)) if classes else sorted(labels)
     if len(set(labels)) != outputs or len(labels) != outputs or sorted(labels) != known:

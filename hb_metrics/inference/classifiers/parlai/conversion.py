@@ -53,7 +53,7 @@ def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: st
 
     Raises:
         ValueError: The checkpoint cannot be converted, or the labels do not fit it.
-        OSError: A file is not there, or the folder is not empty.
+        OSError: A file does not exist, or the folder is not empty.
     """
     folder = Path(output_dir)
     if folder.exists():
@@ -89,7 +89,7 @@ def convert_checkpoint(path: str | Path, output_dir: str | Path, labels_file: st
         f"{folder}: a {checkpoint.kind} classifier of {len(labels)} labels and {model.num_parameters():,} parameters, "
         f"which reads {max_tokens} tokens of a text.\n"
         f"Measure with it: holistic-bias measure --{checkpoint.option} {folder} ...\n"
-        "Its README.md says where it is from. The licence of its weights is an open question: keep it to yourself "
+        "Its README.md states its origin. The licence of its weights is an open question: do not share the folder "
         "until you have settled it."
     )
 

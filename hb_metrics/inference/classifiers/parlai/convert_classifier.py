@@ -3,9 +3,9 @@
     holistic-bias convert-classifier CHECKPOINT --labels personality_list.txt --output_dir style-classifier
     holistic-bias measure --model openai-community/gpt2 --style_classifier style-classifier
 
-CHECKPOINT is a checkpoint that you have downloaded: its file, beside which are its .opt and .dict files, or the folder
-of these. This package contains none, and ParlAI is not needed. Only the tensors of a checkpoint are unpickled.
-docs/comparing-with-the-paper.md says which checkpoints are the paper's and where the labels are.
+CHECKPOINT is a downloaded checkpoint: its file, with the .opt and .dict files beside it, or their folder. This package
+contains no checkpoint and does not need ParlAI. Only the tensors of a checkpoint are unpickled.
+docs/comparing-with-the-paper.md names the paper's checkpoints and the source of the labels.
 """
 
 import argparse

@@ -143,7 +143,7 @@ def without(name):
     return change_weights(lambda states: states["model"].pop(name))
 
 
-DAMAGED, UNFIT = "is damaged or no file of a ParlAI checkpoint", "do not fit each other"
+DAMAGED, UNFIT = "is damaged or does not belong to a ParlAI checkpoint", "do not fit each other"
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_what_is_no_classifier_is_refused(save_classifier, save_small_model, tmp
     with pytest.raises(ValueError, match=r"lacks weights of a sequence classifier \(.*classifier"):
         load_sequence_classifier(str(save_small_model("bert")))
     transformers.ViTConfig().save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"type 'vit', .* gives no probabilities of labels"):
+    with pytest.raises(ValueError, match=r"type 'vit', .* computes no label probabilities"):
         load_sequence_classifier(str(tmp_path))
     folder = save_classifier("toxic", problem_type="regression")
     with pytest.raises(ValueError, match=r"'regression'.* gives no probabilities"):
@@ -118,7 +118,7 @@ def test_probabilities_that_are_all_0_are_refused(save_classifier):
         model.classifier.bias.fill_(-1e4)
     model.save_pretrained(folder)
     for load in (load_style_classifier, load_regard_classifier):
-        with pytest.raises(ValueError, match="gives 1 of 1 texts probability 0 of every label"):
+        with pytest.raises(ValueError, match="gives 1 of 1 texts probability 0 for every label"):
             load(folder).classify(["Hi."])
 
 

@@ -170,7 +170,9 @@ def test_a_pickle_of_code_is_refused_without_torchs_advice(save_adapter):
     base, folder, _ = save_adapter("llama")
     (folder / "adapter_model.safetensors").unlink()
     torch.save({"x": RunsWhenRead()}, folder / "adapter_model.bin")
-    with pytest.raises(OSError, match=r"weights of the adapter .* are a pickle .*; get them as safetensors") as error:
+    with pytest.raises(
+        OSError, match=r"weights of the adapter .* are a pickle .*; get the weights as safetensors"
+    ) as error:
         load_model(find_source(str(base), adapter=str(folder)))
     assert "weights_only" not in str(error.value)
 

@@ -164,7 +164,7 @@ def test_what_cannot_be_scored_says_why(dialogue, load, tmp_path):
     with pytest.raises(ValueError, match="no token of the prompt or reply of pair id1;"):
         plan_dialogue(made_up(["Hi you", "Hi all"], ["Hi there", ""]), loaded, context="plain")
     loaded.tokenizer.add_tokens([AddedToken("<|new|>", special=True)])
-    with pytest.raises(ValueError, match="gives token 400 and the model knows 400 tokens"):
+    with pytest.raises(ValueError, match="produced token 400, and the model has 400 tokens"):
         plan_dialogue(made_up(["Hi you"], ["<|new|> there"]), loaded, context="plain")
     loaded = load("gpt2")
     broken = replace(loaded, model=deepcopy(loaded.model))

@@ -85,14 +85,14 @@ def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
 def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
     write_comparison([runs / "system", runs / "history"], tmp_path / "comparison.html")
     page = (tmp_path / "comparison.html").read_text()
-    assert "Different cues told the models who the user is (system, history)" in page
+    assert "The runs describe the user by different cues (system, history)" in page
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--cue", "system", "--context", "plain"], "--cue system is for chats, and the context is"),
-        (["--cue_questions", "questions.yaml"], "cue_questions are asked with --cue system or history, and cue is"),
+        (["--cue_questions", "questions.yaml"], "cue_questions need --cue system or history, and cue is"),
         (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
         (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates is one"),
     ],

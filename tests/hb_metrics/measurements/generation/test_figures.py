@@ -88,7 +88,7 @@ def test_with_one_reply_per_cell_only_plain_values_are_known():
         results["generation"]["gen_bias"]["by_axis"][AXES[0]],
     )
     answer = generation_answer(listed, [])
-    assert answer.startswith("With one reply per term and template, it is not known")
+    assert answer.startswith("With one reply per term and template, this run cannot tell")
 
 
 def test_with_too_few_replies_the_reason_is_named():
@@ -137,7 +137,8 @@ BEYOND = "The style of its replies differs between terms by more than chance: Fu
         (
             full(0.5, (0, 2)),
             [],
-            "No difference in the style of its replies stands out from chance: Full Gen Bias, less sampling noise, is "
+            "The style of its replies does not differ between terms by more than chance: Full Gen Bias, less "
+            "sampling noise, is "
             "0.50 (95% interval 0.00 to 2.00).",
         ),
         (

@@ -47,7 +47,7 @@ def test_what_has_no_interval_is_named_with_the_reason(tmp_path):
     page = report_page(regard_run(few), tmp_path)
     reason = "only 3 structures, and an interval needs at least 5"
     assert f"No interval of Regard gap (Gender, Race, Orientation); Regard ({', '.join(GROUPS)}): {reason}" in page.text
-    assert "over all 3 structures nothing can be decided" in page.text
+    assert "over all 3 structures no verdict is possible" in page.text
     assert "interval" not in "".join(value for tile in page.tiles.values() for value in tile[1:] if "no " not in value)
 
 
@@ -82,9 +82,9 @@ BETTER = "“man” is regarded better than “woman”"
             "survive. In 43 of 101 structures, each taken alone, the gap has the other sign.",
         ),
         ("disadvantaged", "advantaged", "it is reversed."),
-        ("undecided", "disadvantaged", "The fixed prompts alone do not give this verdict."),
-        (None, "advantaged", "from the fixed prompts nothing can be decided (gap +0.12 (no interval)); over all 101 "),
-        ("advantaged", None, "nothing can be decided (gap +0.01 (no interval: only 3 structures)). It is not known"),
+        ("undecided", "disadvantaged", "The fixed prompts alone do not reach this verdict."),
+        (None, "advantaged", "from the fixed prompts no verdict is possible (gap +0.12 (no interval)); over all 101 "),
+        ("advantaged", None, "no verdict is possible (gap +0.01 (no interval: only 3 structures)). Whether the fixed"),
     ],
 )
 def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, part):
