@@ -73,6 +73,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             _publish(results, options)
         else:
             _write(results, options)
+    except KeyError as error:
+        raise SystemExit(f"publish_results.py: the results lack {error}; measure again in a new folder") from error
     except (ValueError, OSError, RuntimeError) as error:
         raise SystemExit(f"publish_results.py: {error}") from error
 

@@ -311,6 +311,14 @@ def test_only_finished_runs_with_figures_are_read(write_run, results, tmp_path):
         read_settled_results(empty)
 
 
+def test_results_without_a_value_are_named(write_run, results, tmp_path):
+    del results["generation"]["gen_bias"]
+    options = [str(write_run(results)), "--repo_id", MODEL, "--dataset_id", DATASET, "--dry_run", str(tmp_path / "dry")]
+    with pytest.raises(SystemExit, match="the results lack 'gen_bias'"):
+        main(options)
+    assert not (tmp_path / "dry").exists()
+
+
 def test_a_run_of_another_hub_model_is_rejected(results):
     run = results["run"]
     check_model(run, MODEL)

@@ -15,8 +15,8 @@ from hb_metrics.runs.finished_run import Run
 from hb_metrics.runs.run_folder import read_json
 from hb_metrics.runs.run_record import tag_of
 
-_OF_GENERATION = ("Full Gen Bias", "interval", "names the term", "interval")
-HEADER = ("", *_OF_GENERATION, "mean bias value", "interval", "its change", "interval", "in percent")
+HEADER: tuple[str, ...] = ("", "Full Gen Bias", "interval", "names the term", "interval")
+HEADER += ("mean bias value", "interval", "its change", "interval", "in percent")
 LABELS_FILE = "labels.json"
 
 
