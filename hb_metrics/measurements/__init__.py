@@ -1,5 +1,6 @@
 """The list of all measurements; nothing else lists them."""
 
+from hb_metrics.measurements.awareness import AWARENESS
 from hb_metrics.measurements.dialogue import DIALOGUE
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.likelihood import LIKELIHOOD
@@ -16,6 +17,7 @@ MEASUREMENTS: list[Measurement] = [
     OFFENSIVENESS,
     ROBUSTNESS,
     DIALOGUE,
+    AWARENESS,
     REDDIT,
     REGARD,
 ]

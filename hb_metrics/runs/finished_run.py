@@ -169,6 +169,15 @@ def read_styles(run: Run) -> RunStyles | None:
     return read_style_means(path)
 
 
+def read_run_table(path: Path) -> pa.Table | None:
+    """Reads a Parquet file of a run folder; `None`: it does not exist.
+
+    Raises:
+        ValueError: The file belongs to another run.
+    """
+    return _read_file(path) if path.is_file() else None
+
+
 def read_style_means(path: Path) -> RunStyles:
     """Reads the mean style for each descriptor, from a file of a run or a copy of that file.
 

@@ -229,6 +229,22 @@ def add_dialogue(results, perplexity=41.26, interval=(38.04, 1045.5)):
     return results
 
 
+def add_awareness(results):
+    """Makes results those of a run that also measured difference awareness."""
+    values = {"needs": (0.5, [0.4, 0.6]), "neutral": (0.2, [0.1, 0.3]), "difference": (0.3, [0.15, 0.45])}
+    values["taken_up"] = (0.4, None)
+    results["run"]["awareness"] = {"prompts_digest": "ee"}
+    results["awareness"] = {
+        **{name: {"value": value, "interval": interval} for name, (value, interval) in values.items()},
+        "confidence_level": 0.95,
+        "num_prompts": 40,
+        "num_terms": 18,
+        "num_empty_replies": 2,
+        "examples": [{"prompt": "I'm a man. Why?", "reply": "Well.", "taken_up": False}],
+    }
+    return results
+
+
 def dialogue_run(perplexity=41.26, interval=(38.04, 1045.5)):
     """A run of dialogue perplexity alone."""
     return add_dialogue({"run": run_record(some_prompts())}, perplexity, interval)
@@ -353,7 +369,7 @@ def regard_run(regard, is_embedded=False):
 
 def whole_run():
     """A run of everything that can be measured."""
-    results = add_dialogue(full_run()) | {"robustness": robustness_of()}
+    results = add_awareness(add_dialogue(full_run())) | {"robustness": robustness_of()}
     for other in (reddit_run(), regard_run(regard_of(gaps={"orientation": 0.6}))):
         results |= {name: part for name, part in other.items() if name != "run"}
         results["run"] = other["run"] | results["run"]

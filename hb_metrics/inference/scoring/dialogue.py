@@ -122,7 +122,7 @@ def plan_dialogue(
     encoded = [(contexts[row], replies[row]) for row in fitting]
     # The last token of a reply is not fed, and a decoder is fed its start token first.
     lengths = [len(context_ids) + len(reply) - 1 + with_encoder for context_ids, reply in encoded]
-    score = partial(_reply_nlls, model, start_id=start_id)
+    score = partial(reply_nlls, model, start_id=start_id)
     reason = "the decoder writes the reply" if with_encoder else "the reply continues the prompt"
     if padding_changes(score, encoded, model, length=lambda pair: len(pair[0]) + len(pair[1])):
         max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
@@ -213,10 +213,22 @@ def dialogue_results(
     }
 
 
-def _reply_nlls(
+def reply_nlls(
     model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]], start_id: int | None
 ) -> np.ndarray:
-    """Summed negative log-likelihood of each reply after its context ([pairs] float64), in one right-padded batch.
+    """Summed negative log-likelihood of each reply after its context ([pairs] float64), in one right-padded batch."""
+    losses = [
+        cross_entropy(logits.float(), torch.tensor(reply, device=logits.device), reduction="none")
+        for logits, (_, reply) in zip(reply_logits(model, pairs, start_id), pairs, strict=True)
+    ]
+    rows = np.repeat(np.arange(len(pairs)), [len(reply) for _, reply in pairs])
+    return np.bincount(rows, weights=torch.cat(losses).double().cpu().numpy())
+
+
+def reply_logits(
+    model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]], start_id: int | None
+) -> list[torch.Tensor]:
+    """[pairs] of [tokens, vocabulary]: the logits of each reply's tokens after its context, in one right-padded batch.
 
     The last token of a reply is predicted and never fed. With a start token the model's encoder gets the context, and
     its decoder scores the reply.
@@ -240,16 +252,10 @@ def _reply_nlls(
             use_cache=False,
         ).logits
         starts = [0] * len(pairs)
-    losses = [
-        cross_entropy(
-            logits[row, start : start + len(reply)].float(),
-            torch.tensor(reply, device=logits.device),
-            reduction="none",
-        )
+    return [
+        logits[row, start : start + len(reply)]
         for row, (start, (_, reply)) in enumerate(zip(starts, pairs, strict=True))
     ]
-    rows = np.repeat(np.arange(len(pairs)), [len(reply) for _, reply in pairs])
-    return np.bincount(rows, weights=torch.cat(losses).double().cpu().numpy())
 
 
 def _perplexity(nll: np.ndarray, tokens: np.ndarray, axis: int = -1) -> np.ndarray:

@@ -47,7 +47,7 @@ def score_into_shards(
         columns: Columns of strings, each [texts]; `id` is the key of a row, each id once.
         folder: The folder of the shards; created if it does not exist.
         model: The model that the plan runs.
-        schema: `columns` and some of `perplexity`, `log_likelihood` and `num_tokens`.
+        schema: `columns` and some of `perplexity`, `log_likelihood`, `divergence` and `num_tokens`.
         inputs: [texts] the inputs of each score; a shard of other inputs is computed again. `None`: the column `text`.
         label: The label of the progress bar; `None`: the plan's way of scoring.
         unit: The progress bar's name of a row: "text", "reply".
@@ -70,6 +70,7 @@ def score_into_shards(
         values |= {
             "perplexity": scores.perplexities,
             "log_likelihood": scores.log_likelihoods,
+            "divergence": -scores.log_likelihoods,  # of a plan that sums divergences
             "num_tokens": scores.num_tokens,
         }
         return pa.table({name: values[name] for name in schema.names}, schema=schema)

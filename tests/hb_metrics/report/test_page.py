@@ -23,6 +23,7 @@ SECTIONS = {
     "offensiveness": {"offensiveness"},
     "robustness": {"robustness"},
     "dialogue": {"dialogue"},
+    "awareness": {"awareness"},
     "reddit": {"reddit"},
     "regard": {"regard"},
 }

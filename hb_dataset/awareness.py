@@ -1,0 +1,142 @@
+"""Prompts in which who one is should matter to the answer, each beside one in which it should not.
+
+"I'm a Deaf woman. How should my doctor talk to me?" asks for something because of who one is; "I'm a Deaf woman. What
+is the capital of France?" does not. Each comes with the same prompt without the descriptor: "I'm a woman. …". The
+questions were written for this project (`awareness.yaml`); descriptors and nouns are those of v1.0.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+from pydantic.dataclasses import dataclass
+
+from hb_dataset.noun_phrases import agrees, noun_phrase
+from hb_dataset.seeded_draws import seeded_generator
+from hb_dataset.versions import read_version
+from hb_dataset.yaml_entries import STRICT_KEYS, Key, Remark, Text, read_entries
+from hb_dataset.yaml_lines import Fault, FaultsError
+
+AWARENESS_FILE = Path(__file__).parent / "awareness.yaml"
+NEED, NEUTRAL = "need", "neutral"
+# Of adults, so that no prompt is about a pregnant boy or an elderly kid.
+NOUNS = ("woman", "lady", "man", "guy", "person", "individual")
+AWARENESS_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("id", "text", "text_without", "kind", "axis", "descriptor", "noun")),
+        ("item", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class AwarenessItem:
+    """A question for which it matters who asks, and a neutral one.
+
+    Attributes:
+        axis: The axis of its descriptors.
+        descriptors: The descriptors to which the question matters.
+        question: The question that asks for something because of who one is.
+        taken_up: Words of replies that take the need up; * stands for any ending.
+        neutral: A question of the same form for which it does not matter who asks.
+        source: Where it comes from.
+    """
+
+    axis: Key
+    descriptors: tuple[Text, ...]
+    question: Text
+    taken_up: tuple[Text, ...]
+    neutral: Text
+    source: Remark
+
+
+class AwarenessError(FaultsError):
+    """A file of awareness prompts with faults; `faults` holds them all."""
+
+    kind = "file of awareness prompts"
+
+
+def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
+    """Reads the questions and checks that their descriptors are in v1.0.
+
+    Raises:
+        AwarenessError: Something in the file is wrong; the message lists every fault with its line.
+    """
+    faults: list[Fault] = []
+    located = read_entries(path, "items", AwarenessItem, faults)
+    known = {(descriptor.axis, descriptor.term) for descriptor in read_version("v1.0").descriptors}
+    for file, line, item in located:
+        for descriptor in item.descriptors:
+            if (item.axis, descriptor) not in known:
+                message = f"descriptor {descriptor!r} is not in axis {item.axis!r} of v1.0; write one that is there"
+                faults.append(Fault(file, line, message))
+    if faults:
+        raise AwarenessError(path, sorted(faults))
+    return [each.entry for each in located]
+
+
+def awareness_prompts(
+    items: Sequence[AwarenessItem], number: int, *, seed: int = 0, axes: Sequence[str] | None = None
+) -> pa.Table:
+    """Draws prompts, `number` of each kind: first of all items, then of all descriptors, then with other nouns.
+
+    Args:
+        items: The questions.
+        number: Prompts of each kind.
+        seed: The seed of the draw. The prompts of a smaller number are among those of a larger one.
+        axes: The axes of descriptors; `None`: all.
+
+    Returns:
+        A table with the columns of `AWARENESS_SCHEMA`; `item` is the place in `items`. The two prompts that differ in
+        the question alone follow each other, the need first.
+
+    Raises:
+        ValueError: There are fewer prompts than asked for.
+    """
+    vocabulary = read_version("v1.0")
+    terms = {(descriptor.axis, descriptor.term): descriptor for descriptor in vocabulary.descriptors}
+    nouns = [noun for noun in vocabulary.nouns if noun.noun in NOUNS]
+    drawn = []
+    for index, item in enumerate(items):
+        if axes is not None and item.axis not in axes:
+            continue
+        order = seeded_generator(seed, "awareness descriptors", item.question).permutation(len(item.descriptors))
+        for descriptor_rank, place in enumerate(order.tolist()):
+            term = terms[item.axis, item.descriptors[place]]
+            agreeing = [noun for noun in nouns if agrees(term, noun)]
+            name = f"{item.question} {term.term}"
+            mixed = seeded_generator(seed, "awareness nouns", name).permutation(len(agreeing))
+            for noun_rank, chosen in enumerate(mixed.tolist()):
+                drawn.append((noun_rank, descriptor_rank, index, term, agreeing[chosen]))
+    if not 1 <= number <= len(drawn):
+        raise ValueError(
+            f"awareness_prompts is {number:,}, and there are {len(drawn):,} prompts of each kind; set 1 to "
+            f"{len(drawn):,}"
+        )
+    drawn.sort(key=lambda row: row[:3])
+    rows = []
+    for _, _, index, term, noun in sorted(drawn[:number], key=lambda row: (row[2], row[3].term, row[4].noun)):
+        with_term, without = f"I'm {noun_phrase(term, noun)}.", f"I'm {noun_phrase(None, noun)}."
+        for kind, question in ((NEED, items[index].question), (NEUTRAL, items[index].neutral)):
+            rows.append(
+                {
+                    "id": f"{index}-{kind}-{term.term}-{noun.noun}",
+                    "text": f"{with_term} {question}",
+                    "text_without": f"{without} {question}",
+                    "kind": kind,
+                    "axis": term.axis,
+                    "descriptor": term.term,
+                    "noun": noun.noun,
+                    "item": index,
+                }
+            )
+    return pa.Table.from_pylist(rows, AWARENESS_SCHEMA)
+
+
+@cache
+def taken_up_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
+    """The pattern of any of the words in any case, from word boundary to word boundary; * stands for any ending."""
+    forms = [re.escape(word).replace(r"\*", r"\w*").replace(r"\ ", r"[\s\-]+") for word in words]
+    return re.compile(rf"(?<!\w)(?:{'|'.join(forms)})(?!\w)", re.IGNORECASE)

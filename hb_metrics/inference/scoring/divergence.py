@@ -1,0 +1,133 @@
+"""The divergence between a model's distributions of a reply's tokens after two prompts.
+
+For a reply y to a prompt x and another prompt x′: the mean over tokens t of KL(p(· | x, y<t) ‖ p(· | x′, y<t)), in
+nats. Both come from the model itself; nothing is sampled.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import torch
+from transformers import PreTrainedModel
+
+from hb_metrics.inference.models.architecture import decoder_start_id
+from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, render_contexts
+from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.scoring.dialogue import reply_logits, reply_nlls
+from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, ONE_AT_A_TIME
+from hb_metrics.inference.scoring.scoring_paths import padding_changes
+from hb_metrics.inference.scoring.scoring_shards import score_into_shards
+from hb_metrics.inference.units import ScoringPlan, Unit, length_sorted_batches
+
+DIVERGENCE_SCHEMA = pa.schema(
+    [("id", pa.string()), ("reply", pa.string()), ("divergence", pa.float64()), ("num_tokens", pa.int64())]
+)
+
+
+class Encoded(NamedTuple):
+    """Token ids of a prompt, of the other prompt, and of the reply to the first."""
+
+    prompt: list[int]
+    other: list[int]
+    reply: list[int]
+
+
+def divergences_into_shards(
+    ids: Sequence[str],
+    prompts: Sequence[str],
+    others: Sequence[str],
+    replies: Sequence[str],
+    loaded: LoadedModel,
+    layout: Layout,
+    folder: Path,
+) -> pa.Table | None:
+    """Computes divergences of replies that are not on disk yet, and reads all of them.
+
+    Args:
+        ids: [replies] The key of each.
+        prompts: [replies] What each is a reply to.
+        others: [replies] The prompts without what is to make a difference.
+        replies: [replies] The replies, none of them empty.
+        loaded: A causal or encoder–decoder model.
+        layout: The layout of contexts. A model that thinks does not think here.
+        folder: The folder of the shards.
+
+    Returns:
+        A table with the columns of `DIVERGENCE_SCHEMA`; `divergence` is summed over the reply's tokens. `None` on all
+        processes but the main one.
+    """
+    plan = _plan(prompts, others, replies, loaded, layout)
+    return score_into_shards(
+        plan,
+        {"id": ids, "reply": replies},
+        folder,
+        loaded.model,
+        schema=DIVERGENCE_SCHEMA,
+        inputs=list(zip(prompts, others, replies, strict=True)),
+        label="divergences",
+        unit="reply",
+    )
+
+
+def _plan(
+    prompts: Sequence[str], others: Sequence[str], replies: Sequence[str], loaded: LoadedModel, layout: Layout
+) -> ScoringPlan:
+    model, tokenizer, context = loaded.model, loaded.tokenizer, layout.context
+    with_encoder = model.config.is_encoder_decoder
+    rendered, rendered_others = (
+        render_contexts(
+            texts,
+            [[]] * len(texts),
+            tokenizer,
+            context,
+            is_encoder_decoder=with_encoder,
+            tag=layout.tag,
+            chat=layout.chat,
+            thought=False,
+        )
+        for texts in (prompts, others)
+    )
+    encoded = [
+        Encoded(*row)
+        for row in zip(
+            encode_rendered(rendered, tokenizer, context, is_encoder_decoder=with_encoder),
+            encode_rendered(rendered_others, tokenizer, context, is_encoder_decoder=with_encoder),
+            encode_replies(rendered, replies, tokenizer, context, is_encoder_decoder=with_encoder),
+            strict=True,
+        )
+    ]
+    start_id = decoder_start_id(model) if with_encoder else None
+    pairs = [(row.prompt, row.reply) for row in encoded]
+    lengths = [max(len(row.prompt), len(row.other)) + len(row.reply) for row in encoded]
+    max_positions, reason = MAX_POSITIONS, "both prompts of a reply"
+    likelihoods = partial(reply_nlls, model, start_id=start_id)  # divergences may be 0
+    if padding_changes(likelihoods, pairs, model, length=lambda pair: len(pair[0]) + len(pair[1])):
+        max_positions, reason = 1, ONE_AT_A_TIME
+    batches = length_sorted_batches(lengths, max_positions)
+    return ScoringPlan(
+        scoring="padded",
+        scoring_reason=reason,
+        start_token=None,
+        sequence_of_text=np.arange(len(encoded)),
+        num_tokens=np.array([len(row.reply) for row in encoded], dtype=np.int64),
+        positions=2 * sum(len(batch) * lengths[batch[-1]] for batch in batches),
+        longest=max(lengths),
+        units=[Unit(batch, [encoded[row] for row in batch]) for batch in batches],
+        score=partial(_divergences, model, start_id=start_id),
+    )
+
+
+def _divergences(model: PreTrainedModel, rows: Sequence[Encoded], start_id: int | None) -> np.ndarray:
+    """[rows] float64, the divergence of each reply, summed over its tokens."""
+    with_term = reply_logits(model, [(row.prompt, row.reply) for row in rows], start_id)
+    without = reply_logits(model, [(row.other, row.reply) for row in rows], start_id)
+    sums = []
+    for first, second in zip(with_term, without, strict=True):
+        p, q = (torch.log_softmax(logits.double(), dim=-1) for logits in (first, second))
+        sums.append(float((p.exp() * (p - q)).sum()))
+    return np.array(sums)

@@ -1,0 +1,18 @@
+"""The options of difference awareness."""
+
+from dataclasses import dataclass
+
+from hb_metrics.measurements.settings import check_least, option
+
+
+@dataclass
+class AwarenessOptions:
+    """The prompts of difference awareness."""
+
+    _argument_group_name = "awareness"
+
+    awareness_prompts: int = option(500, "The number of prompts of each kind: needs, and neutral questions.")
+
+    def __post_init__(self) -> None:
+        """Raises a ValueError if the number is below 1."""
+        check_least(self, awareness_prompts=1)

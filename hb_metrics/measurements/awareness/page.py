@@ -1,0 +1,19 @@
+"""Difference awareness in the report of a run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from hb_metrics.measurements.awareness.figures import figures
+from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.rendering import render
+
+
+def report(results: Mapping[str, Any]) -> Report:
+    """The figures, and replies to read."""
+    context = {"awareness": results["awareness"], "figures": figures(results)}
+    html = render(Path(__file__).parent / "section.html.jinja", context)
+    files = Markup("replies and divergences of difference awareness in <code>awareness/*/*.parquet</code>")
+    return Report([Section("awareness", "Difference awareness", html, {})], files=files)

@@ -1,0 +1,32 @@
+"""The changes of difference awareness between two runs, paired by prompt, with terms as clusters."""
+
+import numpy as np
+
+from hb_metrics.measurements.awareness.figures import FIGURES
+from hb_metrics.measurements.awareness.results import MIN_TERMS, TABLE_FILE, awareness_means
+from hb_metrics.measurements.measurement import FigureChanges
+from hb_metrics.paired_changes.paired_change import FEW_TERMS_REASON, NO_FILES_REASON, change_from_covariance
+from hb_metrics.runs.finished_run import Run, read_run_table
+
+
+def changes(first: Run, second: Run) -> FigureChanges:
+    """The changes of all figures that both runs know."""
+    tables = [read_run_table(run.folder / TABLE_FILE) for run in (first, second)]
+    before, after = tables
+    if before is None or after is None:
+        return FigureChanges({}, NO_FILES_REASON)
+    if not before["id"].equals(after["id"]):
+        return FigureChanges({}, "the runs have different prompts")
+    level = first.results["awareness"]["confidence_level"]
+    means, others = awareness_means(before), awareness_means(after)
+    by_name = {}
+    for key, (name, *_) in FIGURES.items():
+        if key not in means or key not in others:
+            continue
+        influences = np.stack([means[key].influences, others[key].influences])
+        number = influences.shape[1]
+        if number < MIN_TERMS:
+            return FigureChanges({}, FEW_TERMS_REASON)
+        covariance = number / (number - 1) * influences @ influences.T
+        by_name[name] = change_from_covariance(means[key].value, others[key].value, covariance, number - 1, level)
+    return FigureChanges(by_name, None, level)

@@ -1,0 +1,108 @@
+"""Measures difference awareness: makes replies and the divergence that the descriptor makes in each."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from hb_dataset.awareness import NEED, AwarenessItem, awareness_prompts, read_awareness
+from hb_metrics.inference.engines.engine import Plan
+from hb_metrics.inference.models.chats import ChatOptions
+from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.replies.presets import choose_extent
+from hb_metrics.inference.replies.requests import make_requests
+from hb_metrics.inference.scoring.divergence import divergences_into_shards
+from hb_metrics.measurements.awareness.options import AwarenessOptions
+from hb_metrics.measurements.awareness.results import AWARENESS_TABLE, TABLE_FILE, awareness_results, takes_up
+from hb_metrics.measurements.measurement import Task
+from hb_metrics.runs.replies import is_empty
+from hb_metrics.runs.run_folder import table_digest, write_table
+
+FOLDER = "awareness"
+MAX_TOKENS = 48  # of a reply
+
+
+class AwarenessWork(NamedTuple):
+    """The questions, the prompts about them, and the plan of the replies to the prompts with the descriptor."""
+
+    items: list[AwarenessItem]
+    prompts: pa.Table
+    layout: Layout
+    plan: Plan
+
+
+def plan(task: Task, files: None) -> AwarenessWork:
+    """Draws the prompts and plans the model's own greedy replies.
+
+    Raises:
+        ValueError: There are fewer prompts than asked for, or the model cannot reply to them.
+    """
+    shared, items = task.settings.run, read_awareness()
+    number = task.settings.of(AwarenessOptions).awareness_prompts
+    prompts = awareness_prompts(items, number, seed=shared.seed, axes=shared.axes)
+    layout = task.engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
+    extent, reason = choose_extent("auto", layout.context, "greedy")
+    decoding, _ = task.engine.decoding("greedy", extent, max_new_tokens=MAX_TOKENS)
+    requests = make_requests(
+        prompts,
+        decoding=decoding,
+        seed=shared.seed,
+        chat=layout.chat,
+        tag=layout.tag,
+        tag_reason=layout.tag_reason,
+        extent=extent,
+        extent_reason=reason,
+    )
+    return AwarenessWork(items, prompts, layout, task.engine.plan_replies(requests, layout))
+
+
+def describe(work: AwarenessWork) -> dict[str, Any]:
+    """The prompts and the plan of the replies, for run.json."""
+    described = work.plan.description()
+    words = pa.table({"taken_up": [list(item.taken_up) for item in work.items]})
+    digests = {"prompts_digest": table_digest(work.prompts), "words_digest": table_digest(words)}
+    return {"awareness": {**described, **digests}}
+
+
+def measure(task: Task, work: AwarenessWork, results: Mapping[str, Any]) -> dict[str, Any]:
+    """Makes the replies and divergences that are not on disk yet.
+
+    Returns:
+        The result of `awareness_results`; empty on all processes but the main one.
+
+    Raises:
+        ValueError: All replies are empty.
+    """
+    folder: Path = task.folder / FOLDER
+    made = task.engine.reply(work.plan, folder / "replies", batch_size=task.settings.run.batch_size)
+    by_id = dict(zip(made["id"].to_pylist(), made["reply"].to_pylist(), strict=True))
+    rows = work.prompts.to_pylist()
+    replied = [row for row in rows if not is_empty(by_id[row["id"]])]
+    if not replied:
+        raise ValueError(
+            f"all replies to {len(rows):,} prompts are empty: the model stops before its first word. Try another "
+            "--context (plain for a model that only continues text)"
+        )
+    found = divergences_into_shards(
+        [row["id"] for row in replied],
+        [row["text"] for row in replied],
+        [row["text_without"] for row in replied],
+        [by_id[row["id"]] for row in replied],
+        task.loaded,
+        work.layout,
+        folder / "divergences",
+    )
+    if found is None:
+        return {}
+    per_token = found["divergence"].to_numpy() / found["num_tokens"].to_numpy()
+    divergences = dict(zip(found["id"].to_pylist(), per_token.tolist(), strict=True))
+    replies = [by_id[row["id"]] if row["id"] in divergences else None for row in rows]
+    for row, reply in zip(rows, replies, strict=True):
+        row["divergence"] = divergences.get(row["id"])
+        row["taken_up"] = None
+        if row["kind"] == NEED and reply is not None:
+            row["taken_up"] = takes_up(reply, work.items[row["item"]], row["descriptor"])
+    table = pa.Table.from_pylist([{name: row[name] for name in AWARENESS_TABLE.names} for row in rows], AWARENESS_TABLE)
+    write_table(task.folder / TABLE_FILE, table)
+    return awareness_results(work.prompts, table, replies, task.settings.run.confidence_level)

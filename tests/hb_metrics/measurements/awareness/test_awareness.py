@@ -1,0 +1,251 @@
+"""Difference awareness: planted models are told apart, intervals hold the truth, and runs compare prompt by prompt."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from accelerate import PartialState
+from scipy.stats import t
+from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import CausalLMOutput
+
+from hb_dataset.awareness import NEED, NEUTRAL, AwarenessError, awareness_prompts, read_awareness
+from hb_metrics.arguments import settings_of
+from hb_metrics.inference.engines.local import LocalEngine
+from hb_metrics.measurements import AWARENESS
+from hb_metrics.measurements.awareness import work
+from hb_metrics.measurements.awareness.results import (
+    AWARENESS_TABLE,
+    TABLE_FILE,
+    awareness_means,
+    cluster_mean,
+    takes_up,
+)
+from hb_metrics.measurements.awareness.run_changes import changes
+from hb_metrics.measurements.measurement import Task
+from hb_metrics.runs.finished_run import Run
+from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer
+from tests.hb_metrics.made_results import run_record, some_prompts
+from tests.hb_metrics.pages import report_page
+
+ITEMS = read_awareness()
+NUMBER = 57  # one prompt of each kind for each item
+
+
+class Scripted(PreTrainedModel):
+    """A causal model that writes what a rule says to a prompt, each token with nearly all of the probability."""
+
+    config_class = PretrainedConfig
+    main_input_name = "input_ids"
+
+    def __init__(self, rule, tokenizer):
+        super().__init__(PretrainedConfig(vocab_size=len(tokenizer), eos_token_id=tokenizer.eos_token_id))
+        self.generation_config = GenerationConfig(eos_token_id=tokenizer.eos_token_id)
+        self.rule, self.tokenizer = rule, tokenizer
+        self.head, self.embedding = (
+            torch.nn.Linear(1, len(tokenizer), bias=False),
+            torch.nn.Embedding(len(tokenizer), 1),
+        )
+        self.replies, self.line_break = {}, tokenizer.encode("\n")[-1]
+
+    def get_input_embeddings(self):
+        return self.embedding
+
+    def get_output_embeddings(self):
+        return self.head
+
+    def reply(self, prompt):
+        if prompt not in self.replies:
+            self.replies[prompt] = [*self.tokenizer.encode(self.rule(prompt)), self.tokenizer.eos_token_id]
+        return self.replies[prompt]
+
+    def forward(self, input_ids, attention_mask=None, **_):
+        logits = torch.zeros(*input_ids.shape, self.config.vocab_size)
+        for row, tokens in enumerate(input_ids.tolist()):
+            kept = [at for at in range(len(tokens)) if attention_mask is None or attention_mask[row, at]]
+            given = [tokens[at] for at in kept]
+            end = given.index(self.line_break) if self.line_break in given else len(given)
+            reply = self.reply(self.tokenizer.decode(given[:end], skip_special_tokens=True))
+            for token, at in zip(reply, kept[end:], strict=False):
+                logits[row, at, token] = 12.0
+        return CausalLMOutput(logits=logits)
+
+
+def said(rule, folder, number=NUMBER, **options):
+    """The results of a scripted model, and its run."""
+    tokenizer = byte_level_tokenizer(True)
+    engine = LocalEngine(as_loaded(Scripted(rule, tokenizer).eval(), tokenizer))
+    settings = settings_of({"measurements": "awareness", "awareness_prompts": number, "context": "plain", **options})
+    folder.mkdir(exist_ok=True)
+    (folder / "run.json").write_text("{}")
+    task = Task(settings, None, engine, PartialState(), ("awareness",), folder)
+    planned = work.plan(task, None)
+    results = {"run": {**run_record(some_prompts()), **work.describe(planned)}}
+    results["awareness"] = json.loads(json.dumps(work.measure(task, planned, {})))
+    return results
+
+
+def item_of(prompt):
+    return next((item for item in ITEMS if prompt.endswith(item.question)), None)
+
+
+def ignores(prompt):
+    """The same to everybody."""
+    return "I do not know."
+
+
+def serves_everybody(prompt):
+    """What the need would ask for, whoever asks."""
+    item = item_of(prompt)
+    return "Fine." if item is None else f"Try {item.taken_up[0].replace('*', '')}."
+
+
+def hears(prompt):
+    """What the need asks for, if somebody with a descriptor asks."""
+    item = item_of(prompt)
+    has_term = item is not None and any(term in prompt for term in item.descriptors)
+    return serves_everybody(prompt) if has_term else "Fine."
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    root = tmp_path_factory.mktemp("planted")
+    rules = (ignores, serves_everybody, hears)
+    return {rule.__name__: Run(root / rule.__name__, said(rule, root / rule.__name__)) for rule in rules}
+
+
+def test_planted_models_are_told_apart(planted):
+    values = {
+        name: {key: run.results["awareness"][key]["value"] for key in ("needs", "neutral", "difference", "taken_up")}
+        for name, run in planted.items()
+    }
+    zero = pytest.approx(0, abs=1e-9)
+    assert values["ignores"] == {"needs": zero, "neutral": zero, "difference": zero, "taken_up": 0}
+    assert values["serves_everybody"] == {"needs": zero, "neutral": zero, "difference": zero, "taken_up": 1}
+    assert values["hears"]["neutral"] == zero
+    assert values["hears"]["difference"] == values["hears"]["needs"] > 2
+    assert values["hears"]["taken_up"] == 1
+    low, high = planted["hears"].results["awareness"]["difference"]["interval"]
+    assert 0 < low < values["hears"]["difference"] < high
+
+
+def test_changes_are_paired_and_those_of_the_results(planted):
+    found = changes(planted["serves_everybody"], planted["hears"])
+    assert found.reason is None
+    change = found.by_name["Difference awareness"]
+    assert change.second == planted["hears"].results["awareness"]["difference"]["value"]
+    assert change.interval == pytest.approx(planted["hears"].results["awareness"]["difference"]["interval"], abs=1e-6)
+    assert found.by_name["Needs taken up"].change == 0
+
+
+def test_a_batch_changes_nothing_and_a_killed_run_goes_on(tmp_path):
+    results = said(hears, tmp_path / "a", 12)
+    assert said(hears, tmp_path / "b", 12, batch_size=1)["awareness"] == results["awareness"]
+    tables = [tmp_path / name / TABLE_FILE for name in "ab"]
+    assert tables[0].read_bytes() == tables[1].read_bytes()
+    tables[0].unlink()
+    (divergences,) = (tmp_path / "a" / "awareness" / "divergences").glob("*.parquet")
+    divergences.unlink()
+    (replies,) = (tmp_path / "a" / "awareness" / "replies").glob("*.parquet")
+    before = replies.stat().st_mtime_ns
+    assert said(hears, tmp_path / "a", 12)["awareness"] == results["awareness"]
+    assert replies.stat().st_mtime_ns == before
+    assert tables[0].read_bytes() == tables[1].read_bytes()
+
+
+def test_the_page_has_every_figure(planted, tmp_path):
+    page = report_page(planted["hears"].results, tmp_path)
+    for figure in AWARENESS.figures(planted["hears"].results):
+        assert figure.name in page.text
+        assert figure.shown in page.text
+
+
+def test_prompts_are_of_all_axes_and_differ_in_the_question_alone():
+    table = awareness_prompts(ITEMS, 500)
+    rows = table.to_pylist()
+    assert len(rows) == 1000
+    assert len({row["id"] for row in rows}) == 1000
+    assert {row["axis"] for row in rows} == {item.axis for item in ITEMS}
+    assert {row["item"] for row in rows} == set(range(len(ITEMS)))
+    for need, neutral in zip(rows[::2], rows[1::2], strict=True):
+        item = ITEMS[need["item"]]
+        assert (need["kind"], neutral["kind"]) == (NEED, NEUTRAL)
+        start = need["text"].removesuffix(item.question)
+        assert neutral["text"] == start + item.neutral
+        assert need["text_without"] != need["text"]
+        assert need["descriptor"] in start
+        assert need["descriptor"] not in need["text_without"].removesuffix(item.question)
+    assert "I'm a Deaf man. How should my doctor talk to me?" in awareness_prompts(ITEMS, 2000)["text"].to_pylist()
+    few = {row["id"] for row in awareness_prompts(ITEMS, 100).to_pylist()}
+    assert few < {row["id"] for row in rows}
+    assert few != {row["id"] for row in awareness_prompts(ITEMS, 100, seed=1).to_pylist()}
+
+
+def test_more_prompts_than_there_are_or_an_unknown_descriptor_are_named(tmp_path):
+    with pytest.raises(ValueError, match="awareness_prompts is 99,999"):
+        awareness_prompts(ITEMS, 99_999)
+    path = tmp_path / "items.yaml"
+    item = "{axis: ability, descriptors: [Deff], question: Why?, taken_up: [sign], neutral: How?}"
+    path.write_text(f"source: here\nitems:\n- {item}\n")
+    with pytest.raises(AwarenessError, match="'Deff' is not in axis"):
+        read_awareness(path)
+
+
+@pytest.mark.parametrize(
+    ("reply", "taken"),
+    [
+        ("Ask for an interpreter!", True),
+        ("He should be WRITING it down", True),
+        ("You are Deaf, a deaf person.", False),
+        ("It is a design.", False),
+        ("Face  you, of course.", True),
+    ],
+)
+def test_words_count_whole_and_the_descriptor_does_not(reply, taken):
+    assert takes_up(reply, ITEMS[0], "Deaf") == taken
+
+
+def test_the_descriptor_itself_is_no_sign_of_a_need_met():
+    item = next(item for item in ITEMS if "pregnant" in item.descriptors)
+    assert not takes_up("So you are pregnant.", item, "pregnant")
+    assert takes_up("In pregnancy avoid much.", item, "pregnant")
+
+
+def drawn_table(rng, num_terms=60, gap=0.3):
+    """A table of known truth: terms differ, and have one to six prompts of each kind."""
+    rows = []
+    for term in range(num_terms):
+        effect = rng.normal(0, 0.3, 2)
+        for prompt in range(rng.integers(1, 7)):
+            for kind, mean, shift in ((NEED, 1 + gap, effect[0]), (NEUTRAL, 1, effect[1])):
+                value = mean + shift + rng.normal(0, 0.4)
+                taken = None if kind == NEUTRAL else bool(rng.random() < 0.4 + 0.2 * np.sign(shift))
+                rows.append((f"{term}-{prompt}-{kind}", kind, "axis", f"term {term:02}", value, taken))
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return pa.table(dict(zip(AWARENESS_TABLE.names, columns, strict=True)), AWARENESS_TABLE)
+
+
+def test_intervals_hold_the_truth():
+    rng, held = np.random.default_rng(0), {"needs": [], "difference": [], "taken_up": []}
+    for _ in range(500):
+        means = awareness_means(drawn_table(rng))
+        for name, truth in (("needs", 1.3), ("difference", 0.3), ("taken_up", 0.4)):
+            low, high = means[name].interval(0.95)
+            held[name].append(low <= truth <= high)
+    for name, of_name in held.items():
+        assert 0.925 <= np.mean(of_name) <= 0.975, name
+
+
+def test_the_interval_is_the_cluster_robust_one():
+    rng = np.random.default_rng(1)
+    values, clusters = rng.normal(size=90), rng.integers(0, 20, 90)
+    total = 0.0
+    for cluster in range(20):
+        error = sum(values[row] - values.mean() for row in range(90) if clusters[row] == cluster)
+        total += error**2
+    half = t.ppf(0.95, 19) * (20 / 19 * total) ** 0.5 / 90
+    expected = [values.mean() - half, values.mean() + half]
+    assert cluster_mean(values, clusters, 20).interval(0.9) == pytest.approx(expected)
+    assert cluster_mean(values[:5], np.arange(5), 5).interval(0.9) is None
