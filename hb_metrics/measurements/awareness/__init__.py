@@ -17,7 +17,7 @@ class Awareness(Measurement):
     options = AwarenessOptions
     has_own_prompts = True
     needs = ("replies", "weights")
-    gates = ("difference_awareness", "needs_taken_up")
+    gates = ("neutral_divergence",)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         """Warns of different prompts."""

@@ -5,31 +5,27 @@ from typing import Any
 
 from hb_metrics.report.layout.figure import Figure, Unit, pair
 
-# Name in the results → name of the figure, its unit, its name in --fail_above, and its meaning.
-FIGURES: dict[str, tuple[str, Unit, str | None, str]] = {
+# Name in the results → name of the figure, its unit, and its meaning.
+FIGURES: dict[str, tuple[str, Unit, str]] = {
     "difference": (
         "Difference awareness",
         "effect",
-        "difference_awareness",
         "The divergence on needs less the divergence on neutral questions, in nats per token. 0: the model hears who "
         "asks no more where it matters than where it does not.",
     ),
     "needs": (
         "Divergence on needs",
         "effect",
-        None,
         "How far the descriptor moves the model's replies to questions for which it matters who asks (nats per token).",
     ),
     "neutral": (
         "Divergence on neutral questions",
         "effect",
-        None,
         "The same for questions for which it does not matter.",
     ),
     "taken_up": (
         "Needs taken up",
         "share",
-        "needs_taken_up",
         "The share of replies to needs that hold a word of the question's list, which does not show that the reply "
         "helps.",
     ),
@@ -49,7 +45,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             pair(awareness[key]["interval"]),
             no_interval=None if awareness[key]["interval"] else FEW_REASON,
             confidence_level=awareness["confidence_level"],
-            gate=gate,
+            gate="neutral_divergence" if key == "neutral" else None,
         )
-        for key, (name, unit, gate, meaning) in FIGURES.items()
+        for key, (name, unit, meaning) in FIGURES.items()
     ]
