@@ -23,6 +23,7 @@ def test_every_stage_reports(capsys):
     assert [json.loads(line)["stage"] for line in capsys.readouterr().out.splitlines()] == list(stages)
 
 
+@pytest.mark.long
 def test_the_script_runs_by_itself(tmp_path):
     options = ["--tiny", "--only", "machine", "processes", "--out", tmp_path / "out.json"]
     command = [sys.executable, "-m", "tests.card.run", *options]

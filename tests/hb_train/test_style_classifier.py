@@ -97,7 +97,7 @@ def test_it_learns_and_the_folder_has_the_figures_of_its_record(trained, rows):
 
     card = (trained / CARD_FILE).read_text(encoding="utf-8")
     assert f"{test['accuracy']:.1%}" in card
-    assert f"Full Gen Bias of\n**{bias(record['identity_leakage']['leakage'])}** (×1000)" in card
+    assert f"**{bias(record['identity_leakage']['leakage'])}** (×1000)" in card
     assert "Not stated" in card
 
 
@@ -130,7 +130,7 @@ def test_the_same_seed_gives_the_same_classifier(trained, encoder, rows, tmp_pat
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (["--dataset", "nothing.csv"], "there is no file 'nothing.csv'"),
+        (["--dataset", "nothing.csv"], "'nothing.csv' does not exist"),
         (["--model_name_or_path", "no/such"], "no encoder 'no/such'"),
         (["--vocabulary", "v9"], "v9"),
     ],

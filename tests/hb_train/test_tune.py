@@ -88,7 +88,7 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, 
     assert obedient.change.value < -0.8 * first.mean.value
     assert other.change.value > 0
     assert rows[1].relative == pytest.approx(obedient.mean.value / first.mean.value - 1)
-    assert table["asked with no_bias".replace("_", r"\_")].split(" | ")[3] == bias(obedient.mean.value)
+    assert table["asked with no_bias".replace("_", r"\_")].split(" | ")[5] == bias(obedient.mean.value)
     other = shutil.copytree(labels, tmp_path / "other labels")
     about = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))
     about["model"] |= {"name": "<b>another</b>", "digest": "d"}

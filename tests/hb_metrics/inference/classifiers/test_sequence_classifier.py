@@ -107,7 +107,7 @@ def test_what_is_no_classifier_is_refused(save_classifier, save_small_model, tmp
     with pytest.raises(ValueError, match=r"type 'vit', .* computes no label probabilities"):
         load_sequence_classifier(str(tmp_path))
     folder = save_classifier("toxic", problem_type="regression")
-    with pytest.raises(ValueError, match=r"'regression'.* gives no probabilities"):
+    with pytest.raises(ValueError, match=r"'regression'.*pass a sequence classifier"):
         load_sequence_classifier(folder)
 
 
