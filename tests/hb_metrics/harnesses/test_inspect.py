@@ -142,7 +142,7 @@ def test_a_provider_without_log_probabilities_is_named(asked, tmp_path):
     (log,) = inspect_eval(task, model=answering(lambda text: written("")), log_dir=str(tmp_path), display="none")
 
     assert log.status == "error"
-    assert "gives no log-probabilities of a prompt; measure Likelihood Bias with hf/" in log.error.message
+    assert "log-probabilities of a prompt; measure Likelihood Bias with hf/" in log.error.message
 
 
 def test_requests_that_wait_are_answered_together_and_an_error_is_that_of_all():
