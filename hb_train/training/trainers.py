@@ -50,6 +50,24 @@ class ReplyTraining(Resuming):
         """The summed loss of each row's labels, and their number; both [rows]."""
         return row_nlls(model, inputs, self.is_causal)
 
+    def token_mean(
+        self, total: torch.Tensor, num_in_batch: int, num_items_in_batch: torch.Tensor | int | None
+    ) -> torch.Tensor:
+        """A batch's part of the mean over a step's reply tokens.
+
+        Args:
+            total: The loss, summed over the batch's reply tokens.
+            num_in_batch: The number of the batch's reply tokens.
+            num_items_in_batch: The number of the step's reply tokens; `None`: the batch is the step.
+        """
+        trainer: Any = self
+        if num_items_in_batch is None:
+            return total / max(num_in_batch, 1)
+        if trainer.args.average_tokens_across_devices:
+            # The number counts the tokens of all processes, whose gradients are averaged.
+            total = total * trainer.accelerator.num_processes
+        return total / torch.as_tensor(num_items_in_batch).clamp(min=1)
+
     def evaluation_loop(
         self,
         dataloader: Any,
@@ -108,11 +126,7 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         logits, targets, _ = reply_logits(model, inputs, self.is_causal)
         nll = cross_entropy(logits.float(), targets, reduction="sum")
-        num_tokens = torch.as_tensor(len(targets) if num_items_in_batch is None else num_items_in_batch).clamp(min=1)
-        if self.args.average_tokens_across_devices and num_items_in_batch is not None:
-            # The number counts the tokens of all processes, whose gradients are averaged.
-            nll = nll * self.accelerator.num_processes
-        return nll / num_tokens
+        return self.token_mean(nll, len(targets), num_items_in_batch)
 
 
 class ReplySeq2SeqTrainer(ReplyTraining, Seq2SeqTrainer):

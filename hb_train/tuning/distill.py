@@ -57,13 +57,7 @@ class DistillationTrainer(ReplyTraining, Trainer):
     ) -> Any:
         """The mean divergence of the reply tokens."""
         divergences, _ = self._divergences(model, inputs)
-        total = divergences.sum()
-        if num_items_in_batch is None:
-            return total / max(len(divergences), 1)
-        if self.args.average_tokens_across_devices:
-            # The number counts the tokens of all processes, whose gradients are averaged.
-            total = total * self.accelerator.num_processes
-        return total / num_items_in_batch
+        return self.token_mean(divergences.sum(), len(divergences), num_items_in_batch)
 
     def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
         """The summed divergence of each row's labels, and their number; both [rows]."""
@@ -191,14 +185,14 @@ def card(tuning: "BiasTuning") -> CardText:
     left_out = "" if data["leave_out"] is None else f", excluding those of {data['leave_out']}"
     learnt = """\
 Tuned to reply to HolisticBias prompts with a descriptor as it replied to the same prompts without the descriptor. It
-    learnt the whole distribution of each next token (baseline distillation; Hinton et al., 2015)."""
+learnt the whole distribution of each next token (baseline distillation; Hinton et al., 2015)."""
     rows = f"""\
 * {data["num_replies"]:,} replies of {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to prompts without a
   descriptor, learnt as replies to prompts with a descriptor: {data["num_descriptors"]:,} descriptors of
   {data["dataset_config"]}{left_out}."""
-    limits = """The model pays less attention to who is speaking, even where it should: the embedded model named the
-    prompt's term in 31 % of
-replies before distillation, and in 1.3 % after."""
+    limits = """\
+The model pays less attention to who is speaking, even where it should: the embedded model named the prompt's term in
+31 % of replies before distillation, and in 1.3 % after."""
     return CardText(learnt, rows, limits)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from hb_metrics.inference.classifiers.censoring import names_terms, paired_terms
 from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, UPTAKE, value_at
@@ -13,14 +14,7 @@ from hb_metrics.paired_changes.gen_bias_covariance import Covariance, PairedCell
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, FlaggedReplies, reply_share_changes
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.runs.finished_run import (
-    Run,
-    StyleShards,
-    read_prompts,
-    read_reply_table,
-    read_stored_replies,
-    read_styles,
-)
+from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table, read_styles
 from hb_metrics.runs.replies import nonempty_replies
 from hb_metrics.runs.run_folder import STYLES, plural_forms
 from hb_metrics.runs.run_record import cue_of
@@ -49,17 +43,16 @@ def changes(first: Run, second: Run) -> FigureChanges:
         return FigureChanges({}, "different cues told the models who the user is")
     generations = first.results["generation"], second.results["generation"]
     level = generations[0]["gen_bias"]["confidence_level"]
-    naming = [_naming(run) for run in (first, second)]
-    if naming[0] is None or naming[1] is None:
+    tables = read_reply_table(first.folder), read_reply_table(second.folder)
+    if tables[0] is None or tables[1] is None:
         return FigureChanges({}, NO_FILES_REASON)
-    by_name = reply_share_changes(UPTAKE, naming[0], naming[1], level)
+    by_name = reply_share_changes(UPTAKE, _naming(tables[0]), _naming(tables[1]), level)
     if by_name is None:
         return FigureChanges({}, OTHER_TERMS_REASON)
     reason = _unlike(first, second)
     if reason is not None:
         return FigureChanges(by_name, reason, level)
-    replies = [_replies(run) for run in (first, second)]
-    before, after = replies
+    before, after = _replies(first, tables[0]), _replies(second, tables[1])
     if before is None or after is None:
         return FigureChanges(by_name, NO_FILES_REASON, level)
     if _terms_and_templates(before) != _terms_and_templates(after):
@@ -91,13 +84,10 @@ def _noun_changes(before: _Replies, after: _Replies, confidence_level: float) ->
     return by_name
 
 
-def _naming(run: Run) -> FlaggedReplies | None:
-    """A run's replies, and whether each names the term of its prompt; `None`: the run lacks the files."""
-    prompts = read_prompts(run.folder)
-    replies = read_stored_replies(run.folder, prompts)
-    if replies is None:
-        return None
-    flags = names_terms(replies.texts, replies.descriptors, plural_forms(prompts), paired_terms(prompts))
+def _naming(table: pa.Table) -> FlaggedReplies:
+    """A run's replies, and whether each names the term of its prompt."""
+    replies = nonempty_replies(table, table)
+    flags = names_terms(replies.texts, replies.descriptors, plural_forms(table), paired_terms(table))
     return FlaggedReplies(replies, flags)
 
 
@@ -114,13 +104,10 @@ def _unlike(first: Run, second: Run) -> str | None:
     return None
 
 
-def _replies(run: Run) -> _Replies | None:
+def _replies(run: Run, table: pa.Table) -> _Replies | None:
     if read_styles(run) is None or not any((run.folder / STYLES).glob("*.parquet")):
         return None
-    table, styles = read_reply_table(run.folder), StyleShards(run.folder / STYLES)
-    if table is None:
-        return None
-    replies = nonempty_replies(table, table)
+    styles, replies = StyleShards(run.folder / STYLES), nonempty_replies(table, table)
     if set(replies.ids) != set(styles.ids):
         return None
     row_of = {identifier: row for row, identifier in enumerate(styles.ids)}

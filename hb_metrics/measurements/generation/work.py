@@ -204,23 +204,25 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
     """
     options, folder = task.settings.of(GenerationOptions), task.folder
     table = task.engine.reply(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
-    replies = nonempty_replies(replied_prompts(work.asked.prompts, table), table)
+    prompts = replied_prompts(work.asked.prompts, table)
+    replies = nonempty_replies(prompts, table)
     if not replies.ids:
         raise ValueError(_no_replies(work, table))
     if task.state.is_main_process:
         _note_marks(table)
     forms = plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
-    censored = censor_replies(replies.texts, replies.descriptors, *forms)
-    styles = classify_into_shards(censored, replies.ids, work.classifier, folder / STYLES, label="styles")
+    classified = replies._replace(texts=censor_replies(replies.texts, replies.descriptors, *forms))
+    styles = classify_into_shards(classified.texts, replies.ids, work.classifier, folder / STYLES, label="styles")
     if styles is None:
         return {}
     names_term = names_terms(replies.texts, replies.descriptors, *forms)
     refusals = match_rules(replies.texts, work.rules)
     questions = dict(zip(table["id"].to_pylist(), table["question"].to_pylist(), strict=True))
     asked = [questions[id] or prompt for id, prompt in zip(replies.ids, replies.prompts, strict=True)]
+    vectors = StyleShards(folder / STYLES)
     results, biases = generation_results(
         replies,
-        StyleShards(folder / STYLES),
+        vectors,
         work.classifier.labels,
         clusters=work.clusters,
         confidence_level=task.settings.run.confidence_level,
@@ -235,7 +237,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         "num_left_out_templates": len(work.asked.left_out_templates),
         "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
         **results,
-        "identity_leakage": _identity_leakage(task, work.classifier, replies._replace(texts=censored), results),
+        "identity_leakage": _identity_leakage(task, work.classifier, classified, vectors, results),
         "uptake": reply_shares(
             names_term,
             replies.descriptors,
@@ -245,8 +247,8 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         ),
         "nouns": noun_bias(
             noun_kernels(
-                StyleShards(folder / STYLES),
-                nouns_of(replied_prompts(work.asked.prompts, table), replies.ids),
+                vectors,
+                nouns_of(prompts, replies.ids),
                 replies.templates,
                 list(zip(replies.axes, replies.descriptors, strict=True)),
             ),
@@ -286,7 +288,7 @@ def _note_marks(table: pa.Table) -> None:
 
 
 def _identity_leakage(
-    task: Task, classifier: Classifier, replies: Replies, results: dict[str, Any]
+    task: Task, classifier: Classifier, replies: Replies, vectors: StyleShards, results: dict[str, Any]
 ) -> dict[str, Any] | None:
     """The identity leakage of the classifier over the terms of the run, and its effect on Full Gen Bias.
 
@@ -294,6 +296,7 @@ def _identity_leakage(
         task: The run.
         classifier: The style classifier.
         replies: The replies as they were classified.
+        vectors: Their style vectors.
         results: The result of `generation_results`.
 
     Returns:
@@ -311,7 +314,7 @@ def _identity_leakage(
     leakage = identity_leakage(classifier.probabilities, people, shipped_sentences())
     in_replies = run_leakage(
         replies.texts,
-        StyleShards(task.folder / STYLES),
+        vectors,
         replies.descriptors,
         replies.templates,
         replies.axes,

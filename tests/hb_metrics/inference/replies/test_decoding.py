@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from torch.overrides import TorchFunctionMode
 from transformers import GenerationConfig, LogitsProcessorList
 
 from hb_metrics.inference.models.contexts import EndTokens
+from hb_metrics.inference.models.thoughts import Thoughts
 from hb_metrics.inference.replies import beam_search, forward
 from hb_metrics.inference.replies import decoding as decoding_module
 from hb_metrics.inference.replies.allowed_tokens import ResponseNgramBlocker
@@ -287,3 +289,41 @@ def test_a_context_with_a_close_decision_runs_alone_no_further_than_needed(
     assert len(expected[2].tokens) > 4
     assert decode(model, given, SAMPLE, ENDS, numbers) == expected
     assert steps == ([4, 12] if decides_otherwise else [4])
+
+
+class Waits(TorchFunctionMode):
+    """Counts what makes a program wait for the device: numbers of tensors read, and rows looked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        name = getattr(function, "__name__", "")
+        waits = {"tolist", "item", "nonzero", "numpy", "cpu", "__bool__", "__int__", "__float__", "__index__"}
+        index = args[1] if name in ("__getitem__", "__setitem__") else ()
+        index = index if isinstance(index, tuple) else (index,)
+        by_mask = any(isinstance(each, torch.Tensor) and each.dtype == torch.bool for each in index)
+        self.count += name in waits or by_mask
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    ("decoding", "thinks", "per_step"),
+    [(GREEDY, False, 1), (SAMPLE, False, 1), (SAMPLE_ALL, False, 1), (GREEDY, True, 2), (SAMPLE, True, 2)],
+)
+def test_a_step_waits_for_the_device_as_seldom_as_can_be(decoding, thinks, per_step, get_small_model, monkeypatch):
+    model, _ = get_small_model("gpt2")
+    thoughts = Thoughts("<", ">", True, False)  # a thought without end
+    ends = EndTokens(dropped=(), blank=(3,), pieces=("x",) * 400, thoughts=thoughts if thinks else None)
+    logits = torch.randn(5, 400, generator=torch.Generator().manual_seed(0))
+    monkeypatch.setattr(forward.Forward, "first", lambda self: logits.clone())
+    monkeypatch.setattr(forward.Forward, "next", lambda self, tokens: logits.clone())
+    counts = []
+    for number in (6, 12):
+        longer = replace(decoding, max_new_tokens=number, max_reasoning_tokens=number * thinks, min_new_tokens=4)
+        with Waits() as waits:
+            found = decode(model, contexts(5, 6), longer, ends, draw_keys(5, replace(longer, max_new_tokens=24)))
+        assert {len(reply.tokens) for reply in found} == {number}
+        counts.append(waits.count)
+    assert counts[1] - counts[0] == 6 * per_step
