@@ -28,6 +28,7 @@ BIAS_VALUES_FILE = "bias_values.parquet"
 REFUSALS_FILE = "refusals.parquet"
 REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of Parquet shards that several measurements read
 PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # those of one measurement
+JUDGE = "judge"  # with a subfolder for each rubric
 LAYOUT = 2  # version of the files of a run folder: 2 has the prompts, and results by measurement
 SHARD_RUN = b"holistic_bias.run"  # in the metadata of a Parquet file: the digest of its run
 # The packages whose release can change a number.
