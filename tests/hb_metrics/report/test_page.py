@@ -52,9 +52,13 @@ def page(folder):
     return read_page(folder / "report.html")
 
 
-def test_the_box_names_the_next_better_classifiers(page):
-    for option in ("--style_classifier", "--offensiveness_classifier", "--regard_classifier"):
-        assert suggested(option) in page.text
+def test_the_box_names_the_next_better_classifiers(results, tmp_path):
+    options = {"style_classifier": "style", "offensiveness_classifier": "offensiveness", "regard": "regard"}
+    run = results["run"]
+    embedded = {section: {**run[section], "is_embedded": True} for section in options}
+    text = page_of({**results, "run": {**run, **embedded}}, tmp_path).text
+    for name in options.values():
+        assert suggested(f"--{name}_classifier") in text
 
 
 def test_the_report_is_one_sound_file_that_loads_nothing(folder, page):
