@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import PreTrainedModel
@@ -54,8 +55,8 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
     ]
     if model.config.is_encoder_decoder or len(lists) != 1:
         raise ValueError(
-            f"the layers of a {type(model).__name__} cannot be told apart from its other parts, so nothing can be erased "
-            "after them; pass a causal model with one list of decoder layers, such as a Llama or GPT-2"
+            f"a {type(model).__name__} has no single list of decoder layers to erase after; pass a causal model of "
+            "text, such as a Llama or GPT-2"
         )
     return lists[0]
 
@@ -114,17 +115,21 @@ def load_erasures(model: PreTrainedModel, adapter: str, revision: str | None, di
         OSError: The files do not load.
     """
     config, weights = (file_of(adapter, name, revision) for name in (ADAPTER_CONFIG, ERASURE_FILE))
-    assert config is not None and weights is not None
-    content = json.loads(config.read_text(encoding="utf-8"))
-    fitted = content.get("base_digest")
-    if fitted != digest:
-        raise ValueError(
-            f"the erasure '{adapter}' was fitted on the weights {str(fitted)[:12]}… of "
-            f"'{content['base_model_name_or_path']}', and the given model has the weights {digest[:12]}…; pass that "
-            "model, or fit the erasure again with hb_train/erase.py"
-        )
     parts: dict[int, dict[str, torch.Tensor]] = {}
-    for key, tensor in load_file(weights).items():
-        index, name = key.split(".")
-        parts.setdefault(int(index), {})[name] = tensor
-    add_erasures(model, {index: Erasure(**named) for index, named in parts.items()})
+    try:
+        content = json.loads(str(config and config.read_text(encoding="utf-8")))
+        name, fitted_on = content["base_model_name_or_path"], content["base_digest"]
+        for key, tensor in load_file(str(weights)).items():
+            index, _, part = key.partition(".")
+            parts.setdefault(int(index), {})[part] = tensor
+        erasures = {index: Erasure(**named) for index, named in parts.items()}
+    except (ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise OSError(
+            f"the erasure '{adapter}' does not load ({error}); fit it again with hb_train/erase.py"
+        ) from error
+    if fitted_on != digest:
+        raise ValueError(
+            f"the erasure '{adapter}' was fitted on '{name}' (digest {fitted_on}), and this model has the digest "
+            f"{digest}; pass the model that it was fitted on, or fit it again with erase.py"
+        )
+    add_erasures(model, erasures)
