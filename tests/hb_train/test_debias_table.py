@@ -16,7 +16,7 @@ def write(folder, name, bias=None, dst=None, crg=None):
 
 def reddit(t, lmp, **types):
     bias = {"t": t, "p_value": 0.01, "t_log": None, "share_t1_likelier": 0.5}
-    return {"by_bias_type": {"gender": bias, **types}, "lmp": lmp}
+    return {"reddit": {"by_bias_type": {"gender": bias, **types}, "lmp": lmp}}
 
 
 def test_a_line_for_each_model_that_was_measured(tmp_path):
