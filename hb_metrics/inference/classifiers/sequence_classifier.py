@@ -17,7 +17,7 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
-from hb_metrics.inference.classifiers.parlai.models import MODEL_TYPE as PARLAI_MODEL_TYPE
+from hb_metrics.inference.classifiers.parlai import MODEL_TYPE as PARLAI_MODEL_TYPE
 from hb_metrics.inference.memory import Memory
 from hb_metrics.inference.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.inference.models.loading import model_from, read_config, tokenizer_from
@@ -137,17 +137,8 @@ def load_sequence_classifier(
         multi_label=multi_label,
         max_tokens=max_tokens,
         notes=tuple(notes),
-        parlai=_parlai(model),
         classify_distinct=classify,
     )
-
-
-def _parlai(model: PreTrainedModel) -> dict[str, Any] | None:
-    """Reads the origin that `convert-classifier` wrote into the config; `None`: the model was not converted."""
-    origin = getattr(model.config, "parlai", None)
-    if origin is None:
-        return None
-    return {"kind": origin["kind"], "agent": origin["agent"], "parameters": model.num_parameters()}
 
 
 def _logits(

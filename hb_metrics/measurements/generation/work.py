@@ -189,7 +189,6 @@ def describe(work: GenerationWork) -> dict[str, Any]:
             "temperature": classifier.temperature,
             "clusters": work.clusters,
             "notes": list(classifier.notes),
-            **({} if classifier.parlai is None else {"parlai": classifier.parlai}),
         },
         "refusals": {"rules": work.rules_source, "rules_digest": work.rules.digest},
     }
