@@ -36,6 +36,9 @@ COMMANDS = {
     "export-prompts": Command("hb_metrics.export_prompts", "Write the prompts of `measure` into a file.", "measure"),
     "human-eval export": Command("hb_metrics.human_eval.export", "Write pages for raters of two runs.", "measure"),
     "human-eval analyse": Command("hb_metrics.human_eval.analyse", "Analyse the ratings.", "measure,human-eval"),
+    "classifiers": Command(
+        "hb_metrics.inference.classifiers.presets", "List the classifiers that are known by name.", "measure"
+    ),
     "convert-classifier": Command(
         "hb_metrics.inference.classifiers.parlai", "Convert the paper's style classifier.", "measure"
     ),

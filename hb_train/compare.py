@@ -62,8 +62,6 @@ def debias_main(argv: Sequence[str]) -> None:
     parser.add_argument("--bias_type", default="religion1", help="The bias specification.")
     parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS, help="The debiasing methods.")
     _add_words(parser, "debias", "debias.py, such as --lambda_d 50")
-    _add_words(parser, "dst", "dialog_state_tracking.py")
-    _add_words(parser, "crg", "response_generation.py")
     run_script("debias.py", lambda: compare_debiasing(parser.parse_args(argv)))
 
 
@@ -126,15 +124,8 @@ def compare_debiasing(options: argparse.Namespace) -> None:
     data = ["--bias_type", options.bias_type, "--reddit_folder", options.reddit_folder]
 
     def measure(model: str | Path, run: Path) -> None:
-        run_step(
-            "hb_metrics.measure", "--model", model, "--measurements", "reddit", *data, "--output_dir", run / "bias"
-        )
-        tracking = ["--num_train", "480", "--num_test", "240", *options.dst_args]
-        run_step(
-            "hb_train.dialog_state_tracking", "--model_name_or_path", model, "--output_dir", run / "dst", *tracking
-        )
-        responses = ["--num_pairs", "300", "--num_test", "60", *options.crg_args]
-        run_step("hb_train.response_generation", "--model_name_or_path", model, "--output_dir", run / "crg", *responses)
+        measured = ["--measurements", "reddit,dialogue", *data]
+        run_step("hb_metrics.measure", "--model", model, *measured, "--output_dir", run / "bias")
 
     measure(options.model, folder / "before")
     for method in options.methods:
