@@ -114,7 +114,7 @@ def test_eval_yaml_has_the_task_of_every_result(results, tmp_path):
 SECRET = "/home/somebody/secret-SECRET"
 
 
-@pytest.mark.parametrize("kind", ["hub", "folder", "served", "files", "adapter", "gguf"])
+@pytest.mark.parametrize("kind", ["hub", "folder", "served", "files", "adapter"])
 def test_nothing_private_of_the_machine_is_published(results, kind):
     """Every setting that is a text holds a private path or address, but for those of the prompts' choice."""
     run = results["run"]
@@ -132,7 +132,6 @@ def test_nothing_private_of_the_machine_is_published(results, kind):
         "served": {"name": f"{SECRET}/mine", "digest": None, "served": served},
         "files": local | {"answered_in_files": True},
         "adapter": {"adapter": local},
-        "gguf": local | {"gguf_file": f"{SECRET}/mine"},
     }[kind]
     results["dialogue"]["source"] = f"{SECRET}/chats.csv"
     texts = evaluation_results(results, DATASET).values()

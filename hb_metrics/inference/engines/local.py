@@ -111,12 +111,11 @@ class LocalEngine(Engine):
 
 
 def _variant(loaded: LoadedModel) -> dict[str, Any]:
-    """A model's special features for its record: a GGUF file, quantised weights, an adapter."""
+    """A model's special features for its record: quantised weights, an adapter."""
     quantization = quantization_of(loaded.config)
     if quantization is not None and not computes_quantized(loaded.model):
         quantization += ", computed with full weights"  # as transformers does where a device lacks what it needs
     return {
-        **({} if loaded.gguf_file is None else {"gguf_file": loaded.gguf_file}),
         **({} if quantization is None else {"quantization": quantization}),
         **({} if loaded.adapter is None else {"adapter": asdict(loaded.adapter)}),
     }

@@ -29,5 +29,5 @@ def is_exact(model: PreTrainedModel) -> bool:
 
 
 def computes_quantized(model: PreTrainedModel) -> bool:
-    """Whether a model computes with quantised weights; loading makes those of a GGUF file full."""
-    return getattr(model, "is_quantized", False) and getattr(model, "quantization_method", None) != "gguf"
+    """Whether a model computes with quantised weights."""
+    return getattr(model, "is_quantized", False)
