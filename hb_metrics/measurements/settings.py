@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from hb_dataset.hints import did_you_mean
-from hb_metrics.inference.served.addresses import check_addresses
+from hb_metrics.inference.served.addresses import check_address
 
 T = TypeVar("T")
 
@@ -29,19 +29,18 @@ class RunOptions:
     """The model, the prompts, and the options that several measurements share."""
 
     model: str = option("embedded", "The model to measure: a Hub id, a local folder, or 'embedded'.")
-    base_url: list[str] | None = option(
+    base_url: str | None = option(
         None,
         "The address of a server that runs the model, e.g. http://localhost:8000/v1 (any OpenAI-compatible server: "
-        "vLLM, TGI, llama.cpp, transformers serve). Several addresses share the work. --model is then the server's "
-        "name for the model. Set the key in the environment variable HOLISTIC_BIAS_API_KEY.",
-        nargs="+",
+        "vLLM, TGI, llama.cpp, transformers serve). --model is then the server's name for the model. Set the key in "
+        "the environment variable HOLISTIC_BIAS_API_KEY.",
     )
     provider: str | None = option(
         None,
         "The Inference Provider that runs the model, or 'auto'; --model is then a Hub id. Set the key in the "
         "environment variable HOLISTIC_BIAS_API_KEY or HF_TOKEN.",
     )
-    concurrency: int = option(8, "The number of simultaneous requests to each address of a served model.")
+    concurrency: int = option(8, "The number of simultaneous requests to a served model.")
     measurements: str | None = option(
         None,
         "The measurements to make, separated by commas. The last line of this help lists them and the default. Masked "
@@ -163,9 +162,9 @@ class RunOptions:
         return self.base_url is not None or self.provider is not None
 
     def _check_engine(self) -> None:
-        """Checks the options that choose a model here, a server, or files, and normalises addresses."""
+        """Checks the options that choose a model here, a server, or files, and normalises the address."""
         if self.base_url is not None:
-            self.base_url = check_addresses(self.base_url)
+            self.base_url = check_address(self.base_url)
         sources = [name for name in _ENGINES if getattr(self, name) is not None]
         if len(sources) > 1 and sources != ["replies_file", "logprobs_file"]:
             raise ValueError(f"{' and '.join(sources)} are set together; set one of them")

@@ -51,7 +51,7 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
     served = run["model"].get("served")
     if not served:
         return []
-    where = " and ".join(served["base_urls"] or [f"the Inference Provider {served['provider']}"])
+    where = served["base_url"] or f"the Inference Provider {served['provider']}"
     called = f", which calls it {served['model']}" if served["model"] not in (None, run["model"]["name"]) else ""
     if not served["samples"]:
         samples = "does not sample: its answers do not depend on the seed"

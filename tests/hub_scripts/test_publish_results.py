@@ -121,11 +121,11 @@ def test_nothing_private_of_the_machine_is_published(results, kind):
     for name, value in default_settings().values().items():
         if name not in ("dataset_config", "vocabulary_dir", "axes", "sample") and not isinstance(value, (int, float)):
             run["settings"][name] = SECRET
-    run["settings"] |= {"another": SECRET, "base_url": ["http://10.1.2.3:8000/SECRET"]}
+    run["settings"] |= {"another": SECRET, "base_url": "http://10.1.2.3:8000/SECRET"}
     for section in ("style_classifier", "offensiveness_classifier"):
         run[section] |= {"name": f"{SECRET}/styles", "digest": DIGEST}
     local = {"name": f"{SECRET}/mine", "digest": DIGEST}
-    served = {"base_urls": ["http://10.1.2.3:8000/SECRET"], "server": "vllm", "model": SECRET, "provider": None}
+    served = {"base_url": "http://10.1.2.3:8000/SECRET", "server": "vllm", "model": SECRET, "provider": None}
     run["model"] |= {
         "hub": {},
         "folder": local,
