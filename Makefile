@@ -46,7 +46,7 @@ clean:
 	rm -rf .venv .venv-terms .venv-lowest .test_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 
 .venv-terms/.ready: pyproject.toml  # without torch
-	$(PYTHON) -m venv .venv-terms && .venv-terms/bin/pip $(INSTALL) --editable '.[check]' && touch $@
+	$(PYTHON) -m venv .venv-terms && .venv-terms/bin/pip $(INSTALL) --editable . && touch $@
 # torch by its exact release: a range can download gigabytes for a missing graphics card.
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than Python 3.11; run make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
