@@ -1,6 +1,6 @@
 """HolisticBias for Inspect: `inspect eval holistic_bias/gen_bias`.
 
-Inspect names the task after its module, and finds this module by its entry point; `hb_metrics/harnesses/` does the work.
+Inspect names the task after this module, which it finds by its entry point; `hb_metrics/harnesses/` does the work.
 See docs/harnesses.md.
 """
 
