@@ -157,7 +157,7 @@ def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[st
         if name not in ("START", "NULL_IDX", "embeddings.weight"):
             second = "encoder_attn_layer_norm" if name.startswith("decoder") else "final_layer_norm"
             words = [{**_NAMES, "norm2": second}.get(word, word) for word in name.split(".") if word != "ffn"]
-            weights[".".join(words)] = tensor.float()
+            weights[".".join(words)] = tensor
     size, positions = weights["encoder.embed_tokens.weight"], weights["encoder.embed_positions.weight"]
     config = ParlaiClassifierConfig(
         vocab_size=len(size),
@@ -179,8 +179,11 @@ def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[st
         id2label=dict(enumerate(labels)),
         label2id={label: index for index, label in enumerate(labels)},
     )
-    model = ParlaiClassifier(config)
-    model.load_state_dict(weights)
+    config.dtype = size.dtype
+    with torch.device("meta"):  # no random weights, which would be written over
+        model = ParlaiClassifier(config)
+    model.load_state_dict(weights, assign=True)
+    model.tie_weights()
     return model
 
 
