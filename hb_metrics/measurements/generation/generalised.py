@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from hb_metrics.measurements.generalised_shares import generalised_shares
 from hb_metrics.measurements.generation.figures import UPTAKE
 from hb_metrics.measurements.generation.run_changes import naming
 from hb_metrics.paired_changes.reply_shares import FlaggedReplies
-from hb_metrics.reply_checks.generalised_shares import generalised_shares
 from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table, read_run_table
 from hb_metrics.runs.replies import Replies, nonempty_replies

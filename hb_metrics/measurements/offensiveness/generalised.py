@@ -1,7 +1,7 @@
 """Shares of offensive replies for other terms and templates, from the replies of a finished run."""
 
+from hb_metrics.measurements.generalised_shares import generalised_shares
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
-from hb_metrics.reply_checks.generalised_shares import generalised_shares
 from hb_metrics.runs.finished_run import Run
 from hb_metrics.stats.generalising import Generalised, Over
 
