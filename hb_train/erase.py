@@ -98,8 +98,9 @@ def erase(arguments: EraseArguments) -> None:
         dtype=arguments.dtype,
         trust_remote_code=arguments.trust_remote_code,
     )
-    if loaded.adapter is not None:
-        raise ValueError(f"model '{arguments.model}' is an adapter; set the model that it was trained on")
+    if loaded.adapter is not None or loaded.kind != "causal":
+        kind = loaded.kind if loaded.adapter is None else "an adapter"
+        raise ValueError(f"model '{arguments.model}' is {kind}; set a causal model without an adapter")
     number = len(decoder_layers(loaded.model))
     layers = sorted({int(share * number) for share in arguments.layers})
     chat = ChatOptions({}, arguments.system_prompt)
@@ -220,3 +221,7 @@ def leace(activations: torch.Tensor, concept: torch.Tensor, rank: int) -> Erasur
     columns, sizes, _ = torch.linalg.svd(whiten @ x.T @ z / len(x), full_matrices=False)
     columns = columns[:, sizes > _SMALLEST * sizes[0]][:, :rank]
     return Erasure((unwhiten @ columns).float(), (columns.T @ whiten).float(), mean.float())
+
+
+if __name__ == "__main__":
+    main()

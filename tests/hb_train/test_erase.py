@@ -152,9 +152,13 @@ def test_another_base_is_rejected(erased):
         load_model(str(folder))
 
 
-def test_other_architectures_are_rejected(save_small_model, tmp_path):
-    with pytest.raises(SystemExit, match="T5ForConditionalGeneration has no single list of decoder layers"):
-        erase_main(["--model", str(save_small_model("t5")), "--output_dir", str(tmp_path / "erased")])
+def test_other_models_are_rejected(erased, save_small_model, tmp_path):
+    options = ["--dataset_config", "v1.0-small", "--output_dir", str(tmp_path / "other")]
+    for folder, kind in ((save_small_model("t5"), "encoder-decoder"), (erased[1], "an adapter")):
+        with pytest.raises(SystemExit, match=f"is {kind}; set a causal model"):
+            erase_main(["--model", str(folder), *options])
+    with pytest.raises(ValueError, match="BlenderbotForConditionalGeneration has no single list of decoder layers"):
+        decoder_layers(load_model(str(save_small_model("blenderbot"))).model)
 
 
 def test_a_planted_axis_is_hidden(pitying_model, before, tmp_path):

@@ -42,7 +42,7 @@ class Erasure(NamedTuple):
 
 
 def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
-    """The layers of a causal model, in order.
+    """The layers of a model, in order.
 
     Raises:
         ValueError: They are not one list of modules.
@@ -53,7 +53,7 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
         for name, module in model.named_modules()
         if isinstance(module, nn.ModuleList) and len(module) == number and not any(map(str.isdigit, name.split(".")))
     ]
-    if model.config.is_encoder_decoder or len(lists) != 1:
+    if len(lists) != 1:
         raise ValueError(
             f"a {type(model).__name__} has no single list of decoder layers to erase after; pass a causal model of "
             "text, such as a Llama or GPT-2"
@@ -65,6 +65,9 @@ def add_erasures(model: PreTrainedModel, erasures: Mapping[int, Erasure]) -> Non
     """Changes a model's activations after layers (index → erasure) from now on."""
     layers = decoder_layers(model)
     for index, erasure in erasures.items():
+        device = next(layers[index].parameters()).device
+        if device.type != "meta":  # where it is, a hook loads the layer's weights for each use
+            erasure = Erasure(*(part.to(device) for part in erasure))
         layers[index].register_forward_hook(after_layer(erasure))
 
 
