@@ -50,7 +50,7 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
     number = getattr(model.config.get_text_config(decoder=True), "num_hidden_layers", None)
     lists = [
         module
-        for name, module in model.named_modules()
+        for name, module in model.get_decoder().named_modules()
         if isinstance(module, nn.ModuleList) and len(module) == number and not any(map(str.isdigit, name.split(".")))
     ]
     if len(lists) != 1:
@@ -75,7 +75,7 @@ def after_layer(change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """The hook that changes a layer's output."""
 
     def hook(layer: nn.Module, inputs: Any, output: Any) -> Any:
-        return (change(output[0]), *output[1:]) if isinstance(output, tuple) else change(output)
+        return (change(output[0]), *output[1:]) if isinstance(output, tuple | list) else change(output)
 
     return hook
 
