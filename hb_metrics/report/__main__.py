@@ -12,6 +12,7 @@ from jinja2 import UndefinedError
 
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.page import write_report
+from hb_metrics.report.sides import Sides, sides_lines
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import REPORT_FILE
 
@@ -53,11 +54,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments = parser.parse_args(argv)
     try:
-        path = write(**vars(arguments))
+        path, sides = write(**vars(arguments))
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
     except (KeyError, UndefinedError) as error:  # from Python, or from a template
         raise SystemExit(f"hb_metrics.report: the results lack {error}; measure again in a new folder") from error
+    if sides is not None:
+        print("\n" + "\n".join(sides_lines(sides)))
     print(f"report: {path.resolve()}")
 
 
@@ -67,8 +70,8 @@ def write(
     names: Sequence[str] | None = None,
     labels: Path | None = None,
     human_evaluation: Path | None = None,
-) -> Path:
-    """Writes the page and returns its path.
+) -> tuple[Path, Sides | None]:
+    """Writes the page; returns its path, and the table of both sides if several runs have it.
 
     Raises:
         ValueError: A folder contains no finished run, or an option does not fit the number of runs.
@@ -81,10 +84,9 @@ def write(
     if len(runs) == 1 and given:
         raise ValueError(f"--{given[0]} needs two or more runs, and one was passed; pass another run")
     if len(runs) > 1:
-        write_comparison(runs, path, names, labels, human_evaluation)
-        return path
+        return path, write_comparison(runs, path, names, labels, human_evaluation)
     write_report(read_run(runs[0]).results, path)
-    return path
+    return path, None
 
 
 if __name__ == "__main__":
