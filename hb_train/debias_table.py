@@ -1,8 +1,7 @@
-"""Debiasing and its costs as one table with a line per model (Barikeri et al., 2021, tables 4 and 5).
+"""Debiasing and its costs as one table with a line per model (Barikeri et al., 2021, table 4).
 
-The folder is the one of `debias --compare`, with a folder for `before` and for each method. Each contains `bias/` from
-`measure.py --measurements reddit`, `dst/` from `dialog_state_tracking.py` and `crg/` from `response_generation.py`. A
-missing measurement is shown as –.
+The folder is the one of `debias --compare`: `before/` and a folder for each method, each with `bias/` from `measure.py
+--measurements reddit,dialogue`.
 """
 
 from collections.abc import Mapping
@@ -16,19 +15,9 @@ from hb_train.debiasing.arguments import METHODS
 
 TABLE_FILE = "table.md"
 BEFORE = "before"
-BIAS, DST, CRG = f"bias/{RESULTS_FILE}", "dst/dst.json", "crg/crg.json"
-# Heading → the file, its key, and the number format.
-COLUMNS = {
-    "LMP": (BIAS, "lmp", "{:.1f}"),
-    "DST F1": (DST, "f1", "{:.3f}"),
-    "DST accuracy": (DST, "accuracy", "{:.3f}"),
-    "BLEU-4": (CRG, "bleu_4", "{:.2f}"),
-    "METEOR*": (CRG, "meteor_exact_stem", "{:.2f}"),
-    "NIST-2": (CRG, "nist_2", "{:.3f}"),
-    "Entropy-4": (CRG, "entropy_4", "{:.2f}"),
-    "Dist-2": (CRG, "dist_2", "{:.1f}"),
-}
+BIAS = f"bias/{RESULTS_FILE}"
 LEAST_P_VALUE = 0.001  # smaller values are shown as "< 0.001"
+# Heading → the key of a bias type's test, and the number format.
 BIAS_COLUMNS = {
     "t": ("t", "{:+.2f}"),
     "p": ("p_value", "{:.3f}"),
@@ -38,8 +27,7 @@ BIAS_COLUMNS = {
 _EXPLANATION = (
     "t: paired test of the perplexities of the pairs; negative: phrases about the minoritized group are likelier. t of "
     "logs: the same test of log perplexities, which does not depend on a few rows. t1 likelier: share of pairs. LMP: "
-    "perplexity of ordinary texts. DST: tracking users' wishes, on {dialogues} dialogues. BLEU-4 to "
-    "Dist-2: responses. METEOR*: exact words and stems, without synonyms."
+    "perplexity of ordinary texts. Dialogue: perplexity of people's replies."
 )
 
 
@@ -53,26 +41,16 @@ def write_debias_table(folder: Path) -> None:
 def debias_table(folder: Path) -> str:
     """The table in Markdown, of a folder with a folder for each model."""
     models = [name for name in (BEFORE, *METHODS) if (folder / name / BIAS).is_file()]
-    results = {name: {file: _read(folder / name / file) for file in (BIAS, DST, CRG)} for name in models}
-    bias_types = sorted({bias_type for files in results.values() for bias_type in files[BIAS]["by_bias_type"]})
+    results = {name: read_json(folder / name / BIAS) for name in models}
+    bias_types = sorted({bias_type for run in results.values() for bias_type in run["reddit"]["by_bias_type"]})
     headings = [f"{heading} ({bias_type})" for bias_type in bias_types for heading in BIAS_COLUMNS]
-    header, rows = ["model", *headings, *COLUMNS], []
-    for name, files in results.items():
-        of_types = [files[BIAS]["by_bias_type"].get(bias_type, {}) for bias_type in bias_types]
+    header, rows = ["model", *headings, "LMP", "dialogue"], []
+    for name, run in results.items():
+        of_types = [run["reddit"]["by_bias_type"].get(bias_type, {}) for bias_type in bias_types]
         cells = [_cell(of_type, *column) for of_type in of_types for column in BIAS_COLUMNS.values()]
-        cells += [_cell(files[file], key, form) for file, key, form in COLUMNS.values()]
-        rows.append([name, *cells])
-    dialogues = next((files[DST]["settings"]["dialogues"] for files in results.values() if files[DST]), "no")
-    table = markdown_table(header, rows, numbers=range(1, len(header)))
-    return f"{table}\n\n{_EXPLANATION.format(dialogues=dialogues)}\n"
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    """Reads a results file, or the RedditBias part of a run's results; empty if the file does not exist."""
-    if not path.is_file():
-        return {}
-    content: dict[str, Any] = read_json(path)
-    return content["reddit"] if path.name == RESULTS_FILE else content
+        costs = [_cell(run["reddit"], "lmp", "{:.1f}"), _cell(run.get("dialogue", {}), "perplexity", "{:.1f}")]
+        rows.append([name, *cells, *costs])
+    return f"{markdown_table(header, rows, numbers=range(1, len(header)))}\n\n{_EXPLANATION}\n"
 
 
 def _cell(values: Mapping[str, Any], key: str, form: str) -> str:

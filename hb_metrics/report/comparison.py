@@ -11,6 +11,7 @@ from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
 from hb_metrics.report.layout.parts import Section, Tile
 from hb_metrics.report.layout.plots import plain, runs_plot
 from hb_metrics.report.layout.rendering import render, write_page
+from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
 from hb_metrics.report.run_names import run_names
 from hb_metrics.report.sides import Sides, both_sides, sides_section
 from hb_metrics.runs.finished_run import read_run
@@ -39,13 +40,26 @@ class Difference(NamedTuple):
         return any(value != known[0] for value in known)
 
 
+class Compared(NamedTuple):
+    """What a comparison found.
+
+    Attributes:
+        sides: The table of both sides; `None`: the runs do not have it.
+        verdicts: For each later run and margin, whether the figure is shown to be no worse.
+    """
+
+    sides: Sides | None
+    verdicts: list[Verdict]
+
+
 def write_comparison(
     runs: Sequence[Path],
     path: Path,
     names: Sequence[str] | None = None,
     labels: Path | None = None,
     human_evaluation: Path | None = None,
-) -> Sides | None:
+    no_worse_than: Sequence[str] = (),
+) -> Compared:
     """Writes a page with both sides, an overview of all runs, the changes from the first, and the second in detail.
 
     Args:
@@ -55,14 +69,13 @@ def write_comparison(
         labels: The folder of the labels that a model was tuned on, with their ceiling and directions; `None`: the
             directions of the first run.
         human_evaluation: The results of a human evaluation of two of the runs, or `None`.
-
-    Returns:
-        The table of both sides; `None`: the runs do not have it.
+        no_worse_than: Margins of figures, as in `read_margins`.
 
     Raises:
         ValueError: A folder contains no finished run, names are not distinct, a run has no measurement in common with
-            the first, or the human evaluation compares other runs.
+            the first, the human evaluation compares other runs, or a margin is not valid.
     """
+    margins = read_margins(no_worse_than)
     finished = [read_run(folder) for folder in runs]
     called = run_names(finished, names)
     for other in finished[1:]:
@@ -81,7 +94,9 @@ def write_comparison(
         overviews += [] if tuned is None else [tuned]
     shared = [each for each in MEASUREMENTS if each.name in first.results and each.name in second.results]
     detailed = [measurement.details(first, second, (called[0], called[1])) for measurement in shared]
-    sections = [changes_section(changes), *(section for details in detailed for section in details.sections)]
+    judged = [verdict for compared in changes for verdict in verdicts(compared, margins)]
+    sections = [changes_section(changes, [verdict.sentence for verdict in judged])]
+    sections += [section for details in detailed for section in details.sections]
     if human_evaluation is not None:
         of_people = read_results(human_evaluation, [run_digest(folder) for folder in runs])
         sections.append(human_evaluation_section(of_people))
@@ -106,7 +121,7 @@ def write_comparison(
     figures = {id: plots for section in (*overviews, *sections) for id, plots in section.figures.items()}
     terms = next((details.terms for details in detailed if details.terms is not None), None)
     write_page(_FOLDER / "comparison.html.jinja", path, context, figures, terms)
-    return sides
+    return Compared(sides, judged)
 
 
 def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Section]:

@@ -15,7 +15,7 @@ from datasets.fingerprint import generate_random_fingerprint
 from filelock import FileLock
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
-from tokenizers.models import BPE, WordLevel
+from tokenizers.models import BPE
 
 from hb_dataset import load_table
 from hb_metrics.inference.models.contexts import encode_rendered, render_contexts
@@ -156,41 +156,6 @@ def teach_pity(folder):
         optimizer.zero_grad()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-
-
-@pytest.fixture(scope="session")
-def word_model(tmp_path_factory):
-    """The folder of a new GPT-2 with a token for each word of the made-up dialogues."""
-    from hb_train.tasks.state_dialogues import read_state_turns, slot_ontology
-    from hb_train.tasks.state_questions import slot_values
-
-    turns = read_state_turns("made-up", "train")
-    rows = slot_values(turns, slot_ontology(turns)).rows
-    split = pre_tokenizers.Whitespace().pre_tokenize_str
-    words = {word for row in rows for word, _ in split(" ".join(row[1:6]))}
-    vocabulary = {word: index for index, word in enumerate(["<unk>", "</s>", *sorted(words)])}
-    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    folder = tmp_path_factory.mktemp("words")
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", eos_token="</s>")
-    fast.save_pretrained(folder)
-    torch.manual_seed(0)
-    config = transformers.GPT2Config(
-        vocab_size=len(vocabulary), n_embd=64, n_layer=2, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=1
-    )
-    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def pairs_file(tmp_path_factory):
-    """Prompts that are all answered alike; two of the answers to the first ones."""
-    texts = planted_replies()[0][:60]
-    rows = [{"prompt": text, "reply": ANSWER} for text in texts]
-    rows += [{"prompt": text, "reply": "That is great, tell me more about it."} for text in texts[:30]]
-    path = tmp_path_factory.mktemp("pairs") / "pairs.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def measured(model, folder, *options):

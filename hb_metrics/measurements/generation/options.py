@@ -62,7 +62,8 @@ class GenerationOptions:
     variations: bool = option(False, "Apply the paper's stylistic variations (A.3) to the prompts.")
     style_classifier: str = option(
         "embedded",
-        "The classifier of reply styles: the Hub id or local folder of a sequence classifier, or 'embedded'.",
+        "The classifier of reply styles: a name of `holistic-bias classifiers`, the Hub id or local folder of a "
+        "sequence classifier, or 'embedded'.",
     )
     style_clusters: str | None = option(
         None,

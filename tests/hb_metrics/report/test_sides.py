@@ -33,6 +33,7 @@ from tests.hb_metrics.measurements.awareness.test_awareness import hears, ignore
 from tests.hb_metrics.pages import read_page
 from tests.hb_metrics.report.test_changes import write_vectors
 
+
 def hears_most(prompt):
     """What the need asks for, if somebody with a descriptor asks, in three of four prompts."""
     return "Fine." if len(prompt) % 4 == 0 else hears(prompt)
