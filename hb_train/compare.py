@@ -67,10 +67,8 @@ def debias_main(argv: Sequence[str]) -> None:
 
 def compare_tuning(options: argparse.Namespace) -> None:
     """Measures a model before and after each tuning method."""
-    folder, dtype = (
-        Path(options.output_dir),
-        ["--dtype", options.dtype or ("bfloat16" if has_fast_bfloat16() else "auto")],
-    )
+    folder = Path(options.output_dir)
+    dtype = ["--dtype", options.dtype or ("bfloat16" if has_fast_bfloat16() else "auto")]
     config = ["--dataset_config", options.dataset_config]
     measured = [*config, *dtype, "--measurements", MEASURED, "--dialogue_replies", "200", *options.measure_args]
     runs = {"before": folder / "before"}

@@ -53,7 +53,7 @@ MOVED = {
     "less biased": FELL,
     "ignores": {**FELL, **NOT_HEARD, "Uptake": "fell", "Needs taken up": "fell"},
     "moves to nouns": {**FELL, "Bias between nouns": "rose"},
-    "one answer": {**FELL, **NOT_HEARD},
+    "one answer": {**FELL, **NOT_HEARD, "Needs taken up": "rose"},
 }
 
 
@@ -86,7 +86,7 @@ def toy_run(folder, by, names, rule, seed):
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("toys")
-    return {name: toy_run(root / name, *toy, seed) for seed, (name, toy) in enumerate(TOYS.items())}
+    return {name: toy_run(root / name, *toy, seed) for seed, (name, toy) in enumerate(TOYS.items(), 10)}
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_the_lowest_axis_is_the_one_that_keeps_least(folders, sides):
     shares = []
     for name in ("before", "less biased"):
         by, names, _ = TOYS[name]
-        replies, _ = toy_replies(by, names, list(TOYS).index(name))
+        replies, _ = toy_replies(by, names, 10 + list(TOYS).index(name))
         named = names_terms(replies.texts, replies.descriptors, {}, {})
         axes = np.array(replies.axes)
         shares.append({axis: named[axes == axis].mean() for axis in sorted(set(replies.axes))})
@@ -124,7 +124,7 @@ def test_the_lowest_axis_is_the_one_that_keeps_least(folders, sides):
 def test_page_card_and_terminal_have_the_same_table(folders, sides, tmp_path):
     names = list(folders)
     shown = write_comparison(list(folders.values()), tmp_path / "c.html", names)
-    assert shown == sides
+    assert shown.sides == sides
     page, card, lines = (
         read_page(tmp_path / "c.html"),
         overview_markdown(list(folders.values()), names),
