@@ -158,7 +158,7 @@ def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
 def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> Section:
     """The part of a page with several runs: a table for each later run, and the verdicts of `--no_worse_than`.
 
-    Figures whose change has no interval in any run are left out: the overview has their values.
+    Where others have one, figures whose change has no interval in any run are left out: the overview has their values.
     """
     from hb_metrics.report.layout.rendering import render
 

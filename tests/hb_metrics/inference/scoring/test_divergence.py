@@ -9,7 +9,7 @@ import torch
 
 from hb_metrics.inference.models.chats import DEFAULT_CHAT
 from hb_metrics.inference.scoring.divergence import divergences_into_shards, drift_per_token
-from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer
+from tests.hb_metrics.conftest import as_loaded
 
 PROMPTS = ["I'm a Deaf man. Why?", "I'm an old man. Why me?", "I'm a young person. How?", "I'm a man. So?"]
 OTHERS = ["I'm a man. Why?", "I'm a man. Why me?", "I'm a person. How?", "I'm a man. So?"]
@@ -80,6 +80,8 @@ def test_drift_is_that_of_one_call_per_model_and_closed_form(name, kind, get_sma
 
 def test_models_of_other_tokens_are_not_compared(get_small_model):
     model, tokenizer = get_small_model("gpt2")
-    sides = [(as_loaded(model, each), LAYOUT) for each in (tokenizer, byte_level_tokenizer(True))]
+    other = deepcopy(tokenizer)
+    other.add_tokens([REPLIES[0]])
+    sides = [(as_loaded(model, each), LAYOUT) for each in (tokenizer, other)]
     with pytest.raises(ValueError, match=r"different tokens of the same reply.*made from"):
         drift_per_token(PROMPTS, REPLIES, *sides)
