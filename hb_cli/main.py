@@ -36,8 +36,11 @@ COMMANDS = {
     "export-prompts": Command("hb_metrics.export_prompts", "Write the prompts of `measure` into a file.", "measure"),
     "human-eval export": Command("hb_metrics.human_eval.export", "Write pages for raters of two runs.", "measure"),
     "human-eval analyse": Command("hb_metrics.human_eval.analyse", "Analyse the ratings.", "measure,human-eval"),
+    "classifiers": Command(
+        "hb_metrics.inference.classifiers.presets", "List the classifiers that are known by name.", "measure"
+    ),
     "convert-classifier": Command(
-        "hb_metrics.inference.classifiers.parlai.convert_classifier", "Convert a classifier of ParlAI.", "measure"
+        "hb_metrics.inference.classifiers.parlai", "Convert the paper's style classifier.", "measure"
     ),
     "lm-eval-path": Command("hb_metrics.harnesses.lm_eval_path", "Write the tasks for lm-evaluation-harness."),
     "report": Command("hb_metrics.report.__main__", "Rewrite a run's report, or compare several runs.", "measure"),
@@ -48,12 +51,12 @@ COMMANDS = {
         "hb_metrics.identity_leakage.__main__", "Measure how terms alone move a style classifier.", "measure"
     ),
     "style-clusters": Command(
-        "hb_metrics.style_clusters.__main__", "Cluster the styles of a run's replies.", "measure"
+        "hb_metrics.style_clusters.__main__", "Find clusters of styles in a run's replies.", "measure"
     ),
     "install": Command(
         "hub_scripts.install_local", "Make the dataset and the metrics load by their bare names.", "measure"
     ),
-    "check-terms": Command("hub_scripts.check_terms", "Check a change to the vocabulary.", "check"),
+    "check-terms": Command("hub_scripts.check_terms", "Check a change to the vocabulary."),
     "publish dataset": Command("hub_scripts.publish_dataset", "Publish a frozen version of the dataset on the Hub."),
     "publish metrics": Command("hub_scripts.publish_metrics", "Publish each metric as a Space on the Hub."),
     "publish results": Command(

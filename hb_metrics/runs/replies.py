@@ -6,8 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_metrics.inference.classifiers.censoring import UNSAFE_MARK
-
+UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # of BlenderBot 2.0, in replies that may offend
 # Between the id of a prompt and the number of the reply, where a prompt has several; no prompt's id has it.
 _NUMBER = "#"
 
@@ -82,6 +81,27 @@ def whole_prompts(prompts: pa.Table) -> Replies:
         prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template", "text")
     )
     return Replies(ids, axes, descriptors, templates, texts, texts)
+
+
+def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueError:
+    """The error of a model that replied to no prompt, with the remedy.
+
+    Args:
+        replies: Its replies, with the columns of `requests.REPLY_SCHEMA`.
+        max_reasoning_tokens: The maximum length of a thought; 0 or `None`: not known.
+    """
+    num_unclosed = sum(replies["reasoning_unclosed"].to_pylist())
+    if num_unclosed:
+        within = f" within {max_reasoning_tokens:,} tokens" if max_reasoning_tokens else ""
+        return ValueError(
+            f"the model replied to none of {len(replies):,} prompts: {num_unclosed:,} thoughts did not end{within}. "
+            "Set a larger --max_reasoning_tokens, or turn thinking off (for many models --chat_template_kwargs "
+            "'{\"enable_thinking\": false}')"
+        )
+    return ValueError(
+        f"all replies to {len(replies):,} prompts are empty: the model stops before its first word. Try another "
+        "--context (plain for a model that only continues text), and check that the chat template is the model's own"
+    )
 
 
 def is_empty(reply: str | None) -> bool:

@@ -18,7 +18,7 @@ from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_metrics.inference.engines.local import LocalEngine
 from hb_metrics.inference.models.chats import ChatOptions
-from hb_metrics.inference.models.contexts import EndTokens, draw_personas, encode_contexts, reply_text
+from hb_metrics.inference.models.contexts import EndTokens, draw_personas, reply_text
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies import decoding_shards
@@ -35,6 +35,7 @@ from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, make_requests, select_prompts
 from hb_metrics.inference.replies.sampling import draw_keys
 from hb_metrics.inference.shards import fill_shards, plan_row_shards
+from tests.hb_metrics.conftest import encode_contexts
 
 SHORT = {"max_new_tokens": 8, "min_new_tokens": 2}
 DECODINGS = {
@@ -452,6 +453,8 @@ def test_settings_of_a_preset_can_be_changed():
         (name,) = change
         with pytest.raises(ValueError, match=f"^{name} is .*--decoding {preset}"):
             decoding_preset(preset, **change)
+    with pytest.raises(ValueError, match=r"temperature is 0.*--decoding greedy"):
+        decoding_preset("sample", temperature=0)
     with pytest.raises(ValueError, match="num_beams is 5"):
         decoding_preset("sample", num_beams=5)
     assert decoding_preset("blenderbot2", max_new_tokens=10).min_new_tokens == 10
