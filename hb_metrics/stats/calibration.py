@@ -1,16 +1,16 @@
 """How wrong a judge is: rates corrected by people's labels of a few replies, agreement, and the alternative annotator.
 
-People label a sample of the replies, drawn from strata of axis and verdict with known numbers. The corrected rate is the
-judge's part on all replies plus the people's correction on the labelled replies, with the power-tuned weight of PPI++
-(Angelopoulos et al., 2023, https://arxiv.org/abs/2311.01453), here per stratum:
+People label a sample of the replies, drawn from strata of axis and verdict in known numbers. The corrected rate is the
+judge's part on all replies plus the people's correction on the labelled replies, with the tuned weight λ of PPI++
+(Angelopoulos et al., 2023, https://arxiv.org/abs/2311.01453):
 
-    rate = Σ_h W_h · mean of labels in h + λ · (mean score of all replies − Σ_h W_h · mean score of labelled replies in h)
+    rate = mean of λ · score over all replies + Σ_h W_h · mean of (label − λ · score) over the labelled replies of h
 
-W_h is the share of stratum h among all replies. λ minimises the variance of the sampling and lies between 0 and 1. The
-variance comes from sums over terms within their axis, so the interval is for other terms and replies like these. Where
-no label of a stratum contradicts the judge, the variance is at least that of half a label that does. The quantile is
-Student's for the effective number of labelled terms. Bounds are Wilson's, since rates are bounded. The target is the mean
-over these raters' labels. Simulations with known truth: tests/hb_metrics/stats/calibration_designs.py.
+W_h is the share of stratum h among all replies. λ lies between 0 and 1 and minimises the variance of the sampling. The
+variance comes from sums over terms within their axis, so intervals are for other terms and replies like these. Where no
+label of a stratum contradicts the judge, the variance is at least that of half a label that does. The quantile is that
+of Student's t for the effective number of labelled terms. The target is the mean over these raters' labels. Simulations
+with known truth: tests/hb_metrics/stats/calibration_designs.py.
 """
 
 import math
@@ -22,8 +22,8 @@ from scipy import stats
 Bounds = tuple[float, float]
 
 CONFIDENCE_LEVEL = 0.95
-# An interval needs labels that each move the rate by little: by at most an eighth of p(1 − p). Here p is the judge's rate,
-# so what people say does not decide whether there is an interval; that choice would spoil the intervals given.
+# An interval needs labels that each move the rate by little: by at most an eighth of p(1 − p). Here p is the judge's
+# rate. If the people's rate decided, intervals would be given where it is high by chance.
 MIN_STRENGTH = 8.0
 MIN_FREEDOM = 4.0  # about five labelled terms
 MIN_ALPHA_TERMS = 10
@@ -130,7 +130,6 @@ def corrected_rate(
     term = _codes(terms)
     axis_of_term = np.empty(term.max() + 1, np.int64)
     axis_of_term[term] = _codes(axes)
-    num_terms = np.bincount(axis_of_term)
     widened = np.sqrt(1 + (1 - taken) / np.maximum(drawn - 1, 1))
     expected = means[stratum] + weight * centred + (widened / taken)[stratum] * residuals
     sums = _sums_of_terms(expected, term, axis_of_term)
@@ -234,8 +233,8 @@ def alternative_annotator(
 ) -> AlternativeAnnotator:
     """The alternative annotator test (Calderon et al., 2025, https://aclanthology.org/2025.acl-long.782/).
 
-    Each rater in turn is left out. The test asks whether the judge agrees with the others as often as that rater does,
-    or at most `epsilon` less often: a t-test of the differences, with Benjamini and Yekutieli's correction for several
+    Each rater in turn is left out. The test asks whether the judge agrees with the others as often as that rater, or at
+    most `epsilon` less often: a t-test of the differences, with Benjamini and Yekutieli's correction for several
     raters. Replies count by their weights; with equal weights it is the published test.
 
     Args:
@@ -260,7 +259,7 @@ def alternative_annotator(
         statistic = (mean - epsilon) / error if error > 0 else math.copysign(math.inf, mean - epsilon)
         p_values.append(float(stats.t.cdf(statistic, number - 1)))
     if labels.shape[1] < 3 or not p_values:
-        reason = f"it needs three raters, of whom one has {MIN_REPLIES_PER_RATER} replies that another rater has labelled too"
+        reason = f"it needs three raters, and a rater with {MIN_REPLIES_PER_RATER} replies that another rater has labelled too"
         return AlternativeAnnotator(None, None, None, reason)
     adjusted = stats.false_discovery_control(p_values, method="by")
     winning_rate = float(np.mean(adjusted <= 1 - CONFIDENCE_LEVEL))

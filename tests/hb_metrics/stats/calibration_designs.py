@@ -1,7 +1,7 @@
 """Designs over which corrected rates are tried: judges, raters and terms with known truth, and how replies are drawn.
 
-In each set, terms, replies, verdicts and labels are drawn anew. The truth is the rate with endless terms and replies, as
-the mean of these raters labels them. Axes 0 and 1 are compared.
+In each set, terms, replies, verdicts and labels are drawn anew. The truth is the rate with endless terms and replies,
+as the mean of these raters labels them. Axes 0 and 1 are compared.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Corrected rates against their formula, closed forms and simulations with known truth; agreement against references."""
+"""Corrected rates against formulas, closed forms and simulations with known truth; agreement against references."""
 
 import numpy as np
 import pytest
