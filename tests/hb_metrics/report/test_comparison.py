@@ -19,7 +19,6 @@ from tests.hb_metrics.made_results import (
     reddit_test,
     regard_of,
     regard_run,
-    robustness_of,
     some_prompts,
     write_results,
     write_run,
@@ -33,7 +32,6 @@ ALONE = {
     "dialogue": lambda side: (dialogue_run(40.0, (37.5, 43.0)), dialogue_run(31.26, (28.76, 34.26)))[side],
     "reddit": lambda side: (reddit_run(), reddit_run(28.0, race=reddit_test(-0.1), gender=reddit_test(0.3)))[side],
     "regard": lambda side: regard_run(regard_of(gaps={"orientation": (0.8, -0.4)[side]}, num_structures=6)),
-    "robustness": lambda side: {"run": dialogue_run()["run"], "robustness": robustness_of(side)},
     "offensiveness": lambda side: {k: v for k, v in full_run(seed=side).items() if k in ("run", "offensiveness")},
 }
 
