@@ -36,6 +36,9 @@ COMMANDS = {
     "export-prompts": Command("hb_metrics.export_prompts", "Write the prompts of `measure` into a file.", "measure"),
     "human-eval export": Command("hb_metrics.human_eval.export", "Write pages for raters of two runs.", "measure"),
     "human-eval analyse": Command("hb_metrics.human_eval.analyse", "Analyse the ratings.", "measure,human-eval"),
+    "classifiers": Command(
+        "hb_metrics.inference.classifiers.presets", "List the classifiers that are known by name.", "measure"
+    ),
     "convert-classifier": Command(
         "hb_metrics.inference.classifiers.parlai.convert_classifier", "Convert a classifier of ParlAI.", "measure"
     ),
@@ -53,7 +56,7 @@ COMMANDS = {
     "install": Command(
         "hub_scripts.install_local", "Make the dataset and the metrics load by their bare names.", "measure"
     ),
-    "check-terms": Command("hub_scripts.check_terms", "Check a change to the vocabulary.", "check"),
+    "check-terms": Command("hub_scripts.check_terms", "Check a change to the vocabulary."),
     "publish dataset": Command("hub_scripts.publish_dataset", "Publish a frozen version of the dataset on the Hub."),
     "publish metrics": Command("hub_scripts.publish_metrics", "Publish each metric as a Space on the Hub."),
     "publish results": Command(

@@ -34,11 +34,6 @@ def escape_markdown(text: str) -> str:
 
 def code_span(text: str) -> str:
     """Formats a text as inline code that no content can end. In a cell of a table, the text must have no `|`."""
-    fence = backticks(text, 1)
+    fence = "`" * max([1, *(len(run) + 1 for run in re.findall("`+", text))])
     space = " " if text[:1] in ("`", " ") or text[-1:] in ("`", " ") else ""
     return f"{fence}{space}{text}{space}{fence}"
-
-
-def backticks(text: str, least: int = 3) -> str:
-    """The backticks to put around a text: at least this many, and more than any run of backticks in the text."""
-    return "`" * max([least, *(len(run) + 1 for run in re.findall("`+", text))])

@@ -98,12 +98,12 @@ def verify_version(
 
     Args:
         version: The version.
-        root: The folder that holds the versions; `None`: the package's own.
-        record: Its record; `None`: the record in that folder's `frozen.json`.
-        made: `table_counts` of its configs by today's code; `None`: the sentences are not checked.
+        root: The folder of all versions; `None`: the package's folder.
+        record: The version's record; `None`: the record in `root`'s `frozen.json`.
+        made: `table_counts` of the version's configs by today's code; `None` skips the check of the sentences.
 
     Returns:
-        Its vocabulary.
+        The version's vocabulary.
 
     Raises:
         FrozenError: The record, the files or the vocabulary were changed.

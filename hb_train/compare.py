@@ -62,8 +62,8 @@ def debias_main(argv: Sequence[str]) -> None:
     parser.add_argument("--bias_type", default="religion1", help="The bias specification.")
     parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS, help="The debiasing methods.")
     _add_words(parser, "debias", "debias.py, such as --lambda_d 50")
-    _add_words(parser, "dst", "dialog_state_tracking.py")
-    _add_words(parser, "crg", "response_generation.py")
+    _add_words(parser, "dst", "dialog_state_tracking.py, such as --dialogues MULTIWOZ; without them it does not run")
+    _add_words(parser, "crg", "response_generation.py, such as --num_pairs 300; without them it does not run")
     run_script("debias.py", lambda: compare_debiasing(parser.parse_args(argv)))
 
 
@@ -89,7 +89,7 @@ def compare_tuning(options: argparse.Namespace) -> None:
         learnt = ["--dataset_config", options.dataset_config.removesuffix("-small")]
         if options.dataset_config.endswith("-small"):  # measured descriptors are not learnt, unless all are measured
             learnt += ["--leave_out", options.dataset_config]
-        learnt += ["--num_replies", "960", *options.distill_args]
+        learnt += ["--method", "distill", "--num_replies", "960", *options.distill_args]
         run_step("hb_train.baseline_replies", "--model", options.model, "--output_dir", folder / "baseline", *learnt)
         tune("baseline", "distill-model", "--method", "distill", *options.method_args)
         measure("distill", "distill", folder / "distill-model")
@@ -126,15 +126,12 @@ def compare_debiasing(options: argparse.Namespace) -> None:
     data = ["--bias_type", options.bias_type, "--reddit_folder", options.reddit_folder]
 
     def measure(model: str | Path, run: Path) -> None:
-        run_step(
-            "hb_metrics.measure", "--model", model, "--measurements", "reddit", *data, "--output_dir", run / "bias"
-        )
-        tracking = ["--num_train", "480", "--num_test", "240", *options.dst_args]
-        run_step(
-            "hb_train.dialog_state_tracking", "--model_name_or_path", model, "--output_dir", run / "dst", *tracking
-        )
-        responses = ["--num_pairs", "300", "--num_test", "60", *options.crg_args]
-        run_step("hb_train.response_generation", "--model_name_or_path", model, "--output_dir", run / "crg", *responses)
+        measured = ["--measurements", "reddit,dialogue", *data]
+        run_step("hb_metrics.measure", "--model", model, *measured, "--output_dir", run / "bias")
+        tasks = {"dst": ("dialog_state_tracking", options.dst_args), "crg": ("response_generation", options.crg_args)}
+        for name, (script, words) in tasks.items():
+            if words:
+                run_step(f"hb_train.{script}", "--model_name_or_path", model, "--output_dir", run / name, *words)
 
     measure(options.model, folder / "before")
     for method in options.methods:

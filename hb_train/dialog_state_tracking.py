@@ -6,15 +6,15 @@ r"""Teaches a model to track a user's wishes, and measures the result (Barikeri 
 Does the user want this value of this slot? The model reads the system's words, the user's answer, and domain, slot and
 value. A feed-forward classifier on the last token's hidden state answers yes or no, and model and classifier are
 trained by binary cross-entropy. The paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at
-most 128 tokens, 48 rows per step over all processes. `tasks/state_questions.py` describes the questions. By default,
-they are about made-up dialogues, far easier than real ones, and few enough for two CPU cores. dst.json contains F1 and
-accuracy on the test split.
+most 128 tokens, 48 rows per step over all processes. `tasks/state_questions.py` describes the questions; their default
+number suits two CPU cores. dst.json contains F1 and accuracy on the test split.
 """
 
 import hashlib
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from transformers import Trainer, TrainingArguments, set_seed
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.runs.run_folder import write_json
 from hb_train.tasks.slot_value_classifier import Collator, binary_scores, slot_value_classifier
-from hb_train.tasks.state_dialogues import MADE_UP, read_state_turns, slot_ontology
+from hb_train.tasks.state_dialogues import read_state_turns, slot_ontology
 from hb_train.tasks.state_questions import SlotValue, encode_questions, slot_values
 from hb_train.training.options import check_given, check_least, option, parse_training_options, run_script
 from hb_train.training.runs import (
@@ -47,10 +47,7 @@ class StateTrackingArguments:
     )
     model_revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
     trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
-    dialogues: str = option(
-        MADE_UP,
-        "The dialogues: 'made-up', or the folder of MultiWOZ 2.0 or 2.1.",
-    )
+    dialogues: str | None = option(None, "The folder of MultiWOZ 2.0 or 2.1.")
     num_train: int | None = option(960, "The number of training questions, drawn at random; 0 takes all.")
     num_test: int | None = option(480, "The number of test questions, drawn at random; 0 takes all.")
     max_length: int = option(
@@ -98,7 +95,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
         ValueError: The model, the dialogues and the options do not fit together, or training diverged.
         OSError: The model or the dialogues do not exist.
     """
-    check_given(model_name_or_path=arguments.model_name_or_path)
+    check_given(model_name_or_path=arguments.model_name_or_path, dialogues=arguments.dialogues)
     use_all_cores(training_args)
     with training_args.main_process_first(local=False):
         questions, num_skipped = _questions(arguments, training_args.seed)
@@ -157,7 +154,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
 
 def _questions(arguments: StateTrackingArguments, seed: int) -> tuple[dict[str, list[SlotValue]], dict[str, Any]]:
     """The questions of the training and the test split, and the number skipped in each."""
-    turns = {name: read_state_turns(arguments.dialogues, name, seed=seed) for name in ("train", "test")}
+    turns = {name: read_state_turns(Path(str(arguments.dialogues)), name) for name in ("train", "test")}
     ontology = slot_ontology(turn for turns_of_split in turns.values() for turn in turns_of_split)
     questions: dict[str, list[SlotValue]] = {}
     num_skipped: dict[str, Any] = {}

@@ -230,6 +230,14 @@ def publish(
     return Published(repository.page(f"commit/{commit}"), missing, outdated, kept, tagged=tag is not None)
 
 
+def differing(api: "HfApi", repo_id: str, revision: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files, contents by path, that a model's repository lacks at a revision, or has with other content."""
+    repository = Repository(api, repo_id, "model", revision, {})
+    with explained(api, f"Reading {repository}"):
+        present = repository.files(revision)
+    return {path: content for path, content in files.items() if present.get(path) not in _digests(content)}
+
+
 def propose(
     api: "HfApi", repo_id: str, files: Mapping[str, bytes], *, parent: str, title: str, description: str
 ) -> tuple[str, bool]:
@@ -259,10 +267,9 @@ def propose(
             repo_id, author=api.whoami(cache=True)["name"], discussion_type="pull_request", discussion_status="open"
         )
         for pull_request in opened:
-            if pull_request.title == title:
-                present = repository.files(f"refs/pr/{pull_request.num}")
-                if all(present.get(path) in _digests(content) for path, content in files.items()):
-                    return repository.page(f"discussions/{pull_request.num}"), False
+            revision = f"refs/pr/{pull_request.num}"
+            if pull_request.title == title and not differing(api, repo_id, revision, files):
+                return repository.page(f"discussions/{pull_request.num}"), False
         info = api.create_commit(
             repo_id,
             [CommitOperationAdd(path, content) for path, content in files.items()],

@@ -6,7 +6,7 @@ lists the task, beside other models' results on the dataset's page (CONTRIBUTING
 
 A task of the Hub belongs to one config of the dataset, and figures are comparable only within one config, so each
 config has separate tasks: `likelihood_bias_v1.0`, `likelihood_bias_v1.0-small`, … Style clusters belong to the
-classifier and not to the dataset, so only the card has their figures.
+classifier and not to the dataset, so they have no tasks.
 """
 
 import re
@@ -43,18 +43,6 @@ def eval_yaml(dataset: PublishedDataset) -> str:
     ]
     about = {"name": "HolisticBias", "description": ABOUT, "evaluation_framework": EVALUATION_FRAMEWORK}
     return yaml_dump({**about, "tasks": tasks}, sort_keys=False)
-
-
-def run_figures(results: Mapping[str, Any]) -> list[Figure]:
-    """The known figures of a whole run, from the content of its results.json."""
-    from hb_metrics.report.changes import comparable_figures  # needs scipy, which publishing the dataset does not
-
-    figures: list[Figure] = []
-    for measurement in MEASUREMENTS:
-        if measurement.name in results:
-            comparable = comparable_figures([measurement.figures(results)])[0]
-            figures += [figure for figure in comparable if figure.is_main and figure.value is not None]
-    return figures
 
 
 def evaluation_results(results: Mapping[str, Any], dataset_id: str, source_url: str | None = None) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Measures the identity leakage of a style classifier.
 
-holistic-bias identity-leakage --style_classifier SamLowe/roberta-base-go_emotions --output leakage.json
+holistic-bias identity-leakage --style_classifier go_emotions --output leakage.json
 """
 
 import argparse
@@ -21,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--style_classifier",
         default="embedded",
-        help="The Hub id or local folder of a sequence classifier, or 'embedded'. Default: %(default)s.",
+        help="A name of `holistic-bias classifiers`, the Hub id or local folder of a sequence classifier, or "
+        "'embedded'. Default: %(default)s.",
     )
     parser.add_argument("--revision", help="The branch, tag or commit of the classifier on the Hub.")
     parser.add_argument("--output", type=Path, help="A JSON file to write the figures to.")

@@ -169,13 +169,13 @@ def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mappin
     else:
         stored_marks = columns.metadata or {}
         if not columns.equals(schema):
-            fault = "holds other columns than it should"
+            fault = "has unexpected columns"
         elif stored_ids != [ids[row] for row in shard.rows]:
-            fault = "holds other rows than it should"
+            fault = "has unexpected rows"
         elif stored_marks.get(SHARD_RUN) != marks[SHARD_RUN]:
-            fault = "is of another run"
+            fault = "belongs to another run"
         elif stored_marks.get(_INPUTS) != marks[_INPUTS]:
-            fault = "was made from other texts than are there now"
+            fault = "was made from texts that have changed since"
         else:
             return True
     kept = set_aside(shard.path)

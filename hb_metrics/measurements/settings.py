@@ -131,6 +131,11 @@ class RunOptions:
         "The day (YYYY-MM-DD) that chat templates print as today's date, so that prompts do not depend on the day of "
         "the run. Default: 2026-01-01.",
     )
+    max_reasoning_tokens: int | None = option(
+        None,
+        "The maximum length of a chat model's thought in tokens; after a longer thought there is no reply. Default: "
+        "2048 for models that think.",
+    )
     quick: bool = option(
         False,
         "Make fewer replies for a quick look (--replies_per_cell 5). Other options take precedence.",
@@ -153,7 +158,7 @@ class RunOptions:
             )
         if not 0 < self.confidence_level < 1:
             raise ValueError(f"confidence_level is {self.confidence_level}; set a number between 0 and 1, such as 0.95")
-        check_least(self, seed=0, batch_size=1, sample=1, concurrency=1)
+        check_least(self, seed=0, batch_size=1, sample=1, concurrency=1, max_reasoning_tokens=0)
         check_files(self, "replies_file", "logprobs_file")
         self._check_engine()
         if self.chat_template_kwargs is not None:

@@ -226,7 +226,7 @@ def obedience(runs: Sequence[Run], directions: Directions, confidence_level: flo
 
 
 def _classifier(run: Run) -> list[Any]:
-    """What the probabilities of a run's styles depend on."""
+    """The settings that a run's style probabilities depend on."""
     classifier = run.results["run"].get("style_classifier") or {}
     return [classifier.get(name) for name in ("digest", "name", "temperature")]
 
@@ -287,7 +287,7 @@ def _mean(
 
 
 def _vectors(along: ValuesAlong, keys: Sequence[DescriptorKey], slope: np.ndarray) -> dict[DescriptorKey, np.ndarray]:
-    """What the mean over some descriptors grows by with each m_d or n_d; their own mean is over all of them."""
+    """The derivative of the mean over some descriptors by each m_d or n_d, which are centred over all descriptors."""
     among = set(keys)
     chosen = np.array([key in among for key in along.values])[:, None] * slope
     return dict(zip(along.values, (chosen - chosen.sum(axis=0) / len(chosen)) / len(keys), strict=True))

@@ -68,7 +68,7 @@ class Parts(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """How means vary over units of one kind.
+    """The variation of means over units of one kind.
 
     Attributes:
         name: structures, seeds or prompts.
@@ -121,7 +121,7 @@ class Spread(NamedTuple):
 
 
 def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Spread:
-    """How means vary over structures, which all have the same weight.
+    """The variation of means over structures, which all have the same weight.
 
     Args:
         counts: [groups, structures, labels].
@@ -137,7 +137,7 @@ def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Sprea
 
 
 def spread_over_units(rows: RegardRows, units: Column | None, name: str, confidence_level: float) -> Spread:
-    """How means vary over seeds or prompts, with the same structures.
+    """The variation of means over seeds or prompts, with the same structures.
 
     Args:
         rows: The rows; none is labelled other.

@@ -11,8 +11,10 @@ from pathlib import Path
 from jinja2 import UndefinedError
 
 from hb_metrics.report.comparison import write_comparison
+from hb_metrics.report.no_worse import Verdict
 from hb_metrics.report.page import write_report
 from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.gates import GATE_STATUS
 from hb_metrics.runs.run_folder import REPORT_FILE
 
 COMPARISON_FILE = "comparison.html"
@@ -51,14 +53,26 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         help="A human_evaluation.json from `human-eval analyse`, to show beside its two runs.",
     )
+    parser.add_argument(
+        "--no_worse_than",
+        nargs="+",
+        metavar="FIGURE=MARGIN",
+        help="End with exit status 3 unless each figure of the later runs is shown to be no worse than the first run's "
+        "by the margin, e.g. dialogue_perplexity=5%% offensive_replies=0.5pt: %% of the first value, percentage "
+        "points, or the figure's own unit.",
+    )
     arguments = parser.parse_args(argv)
     try:
-        path = write(**vars(arguments))
+        path, verdicts = write(**vars(arguments))
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
     except (KeyError, UndefinedError) as error:  # from Python, or from a template
         raise SystemExit(f"hb_metrics.report: the results lack {error}; measure again in a new folder") from error
     print(f"report: {path.resolve()}")
+    for verdict in verdicts:
+        print(verdict.sentence)
+    if not all(verdict.is_shown for verdict in verdicts):
+        raise SystemExit(GATE_STATUS)
 
 
 def write(
@@ -67,8 +81,9 @@ def write(
     names: Sequence[str] | None = None,
     labels: Path | None = None,
     human_evaluation: Path | None = None,
-) -> Path:
-    """Writes the page and returns its path.
+    no_worse_than: Sequence[str] | None = None,
+) -> tuple[Path, list[Verdict]]:
+    """Writes the page; returns its path, and whether figures are shown to be no worse.
 
     Raises:
         ValueError: A folder contains no finished run, or an option does not fit the number of runs.
@@ -77,14 +92,14 @@ def write(
     if output is not None and not path.parent.is_dir():
         raise ValueError(f"the folder '{path.parent}' does not exist; create it first")
     for_several = {"names": names, "labels": labels, "human_evaluation": human_evaluation}
+    for_several["no_worse_than"] = no_worse_than
     given = [name for name, value in for_several.items() if value is not None]
     if len(runs) == 1 and given:
         raise ValueError(f"--{given[0]} needs two or more runs, and one was passed; pass another run")
     if len(runs) > 1:
-        write_comparison(runs, path, names, labels, human_evaluation)
-        return path
+        return path, write_comparison(runs, path, names, labels, human_evaluation, no_worse_than or ())
     write_report(read_run(runs[0]).results, path)
-    return path
+    return path, []
 
 
 if __name__ == "__main__":

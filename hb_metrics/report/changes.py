@@ -24,6 +24,8 @@ class ChangeRow(NamedTuple):
         part_of: The heading of its parts, as in `Figure`.
         change: The change.
         is_paired: Whether its measurement estimates an interval for the change.
+        key: Its name in `--no_worse_than`.
+        higher_is_better: Whether a fall is a loss.
     """
 
     name: str
@@ -31,6 +33,8 @@ class ChangeRow(NamedTuple):
     part_of: str
     change: PairedChange
     is_paired: bool
+    key: str = ""
+    higher_is_better: bool = False
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -127,7 +131,10 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
                 continue
             is_paired = figure.name in paired.by_name
             change = paired.by_name.get(figure.name, PairedChange(figure.value, other.value, None, None, None))
-            rows.append(ChangeRow(figure.name, figure.unit, figure.part_of, change, is_paired))
+            key = figure.key or figure.name.lower().replace(" ", "_")
+            rows.append(
+                ChangeRow(figure.name, figure.unit, figure.part_of, change, is_paired, key, figure.higher_is_better)
+            )
     rows.sort(key=lambda row: (row.part_of != "", not row.is_paired))
     return RunChanges(*names, rows, missing, " or ".join(share(level, 0) for level in sorted(levels)))
 
@@ -148,11 +155,13 @@ def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
     return comparable
 
 
-def changes_section(compared: Sequence[RunChanges]) -> Section:
-    """The part of a page with several runs: a table for each later run."""
+def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> Section:
+    """The part of a page with several runs: a table for each later run, and the verdicts of `--no_worse_than`."""
     from hb_metrics.report.layout.rendering import render
 
-    html = render(Path(__file__).parent / "changes.html.jinja", {"compared": compared, "header": HEADER})
+    html = render(
+        Path(__file__).parent / "changes.html.jinja", {"compared": compared, "header": HEADER, "verdicts": verdicts}
+    )
     return Section("changes", "Changes", html, {})
 
 

@@ -11,6 +11,7 @@ from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
 from hb_metrics.report.layout.parts import Section, Tile
 from hb_metrics.report.layout.plots import plain, runs_plot
 from hb_metrics.report.layout.rendering import render, write_page
+from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
 from hb_metrics.report.run_names import run_names
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import run_digest
@@ -44,7 +45,8 @@ def write_comparison(
     names: Sequence[str] | None = None,
     labels: Path | None = None,
     human_evaluation: Path | None = None,
-) -> None:
+    no_worse_than: Sequence[str] = (),
+) -> list[Verdict]:
     """Writes a page with an overview of all runs, the changes from the first, and the second in detail.
 
     Args:
@@ -54,11 +56,16 @@ def write_comparison(
         labels: The folder of the labels that a model was tuned on, with their ceiling and directions; `None`: the
             directions of the first run.
         human_evaluation: The results of a human evaluation of two of the runs, or `None`.
+        no_worse_than: Margins of figures, as in `read_margins`.
+
+    Returns:
+        For each later run and margin, whether the figure is shown to be no worse.
 
     Raises:
         ValueError: A folder contains no finished run, names are not distinct, a run has no measurement in common with
-            the first, or the human evaluation compares other runs.
+            the first, the human evaluation compares other runs, or a margin is not valid.
     """
+    margins = read_margins(no_worse_than)
     finished = [read_run(folder) for folder in runs]
     called = run_names(finished, names)
     for other in finished[1:]:
@@ -76,7 +83,9 @@ def write_comparison(
         overviews += [] if tuned is None else [tuned]
     shared = [each for each in MEASUREMENTS if each.name in first.results and each.name in second.results]
     detailed = [measurement.details(first, second, (called[0], called[1])) for measurement in shared]
-    sections = [changes_section(changes), *(section for details in detailed for section in details.sections)]
+    judged = [verdict for compared in changes for verdict in verdicts(compared, margins)]
+    sections = [changes_section(changes, [verdict.sentence for verdict in judged])]
+    sections += [section for details in detailed for section in details.sections]
     if human_evaluation is not None:
         of_people = read_results(human_evaluation, [run_digest(folder) for folder in runs])
         sections.append(human_evaluation_section(of_people))
@@ -100,6 +109,7 @@ def write_comparison(
     figures = {id: plots for section in (*overviews, *sections) for id, plots in section.figures.items()}
     terms = next((details.terms for details in detailed if details.terms is not None), None)
     write_page(_FOLDER / "comparison.html.jinja", path, context, figures, terms)
+    return judged
 
 
 def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Section]:

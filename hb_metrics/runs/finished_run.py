@@ -225,7 +225,7 @@ def _check_run(files: Sequence[Path]) -> None:
             continue  # `_read_table` says what is wrong
         if metadata.get(SHARD_RUN, run) != run:
             raise ValueError(
-                f"'{path}' is of another run than the one that is recorded beside it; run the same command again, "
+                f"'{path}' belongs to another run than run.json beside it; run the same command again, "
                 "which writes a new file and keeps this one under another name"
             )
 

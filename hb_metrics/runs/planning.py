@@ -42,9 +42,9 @@ def read_prompts(settings: Settings) -> "pa.Table":
         known = sorted(prompts["axis"].unique().to_pylist())
         for axis in axes:
             if axis not in known:
+                hint = "separate axes by spaces; " if "," in axis else did_you_mean(axis, known)
                 raise ValueError(
-                    f"axis '{axis}' is not in {folder or version_of(config)}; {did_you_mean(axis, known)}allowed: "
-                    f"{', '.join(known)}"
+                    f"axis '{axis}' is not in {folder or version_of(config)}; {hint}allowed: {', '.join(known)}"
                 )
         prompts = prompts.filter(pc.is_in(prompts["axis"], pa.array(axes, pa.string())))
     if settings.run.sample is not None:

@@ -84,6 +84,27 @@ def whole_prompts(prompts: pa.Table) -> Replies:
     return Replies(ids, axes, descriptors, templates, texts, texts)
 
 
+def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueError:
+    """The error of a model that replied to no prompt, with the remedy.
+
+    Args:
+        replies: Its replies, with the columns of `requests.REPLY_SCHEMA`.
+        max_reasoning_tokens: The maximum length of a thought; 0 or `None`: not known.
+    """
+    num_unclosed = sum(replies["reasoning_unclosed"].to_pylist())
+    if num_unclosed:
+        within = f" within {max_reasoning_tokens:,} tokens" if max_reasoning_tokens else ""
+        return ValueError(
+            f"the model replied to none of {len(replies):,} prompts: {num_unclosed:,} thoughts did not end{within}. "
+            "Set a larger --max_reasoning_tokens, or turn thinking off (for many models --chat_template_kwargs "
+            "'{\"enable_thinking\": false}')"
+        )
+    return ValueError(
+        f"all replies to {len(replies):,} prompts are empty: the model stops before its first word. Try another "
+        "--context (plain for a model that only continues text), and check that the chat template is the model's own"
+    )
+
+
 def is_empty(reply: str | None) -> bool:
     """Whether there is no reply, or nothing in it but the mark that is removed before its style is classified."""
     return reply is None or not reply.replace(UNSAFE_MARK, "").strip()

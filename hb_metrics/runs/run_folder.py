@@ -28,6 +28,7 @@ BIAS_VALUES_FILE = "bias_values.parquet"
 REFUSALS_FILE = "refusals.parquet"
 REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of Parquet shards that several measurements read
 PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # those of one measurement
+JUDGE = "judge"  # with a subfolder for each rubric
 LAYOUT = 2  # version of the files of a run folder: 2 has the prompts, and results by measurement
 SHARD_RUN = b"holistic_bias.run"  # in the metadata of a Parquet file: the digest of its run
 # The packages whose release can change a number.
@@ -109,14 +110,14 @@ def table_digest(table: pa.Table) -> str:
 
 
 def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
-    """Raises a ValueError if a run is of a release with another layout of the run folder."""
+    """Raises `ValueError` if a release with another layout of run folders made the run."""
     layout = run.get("layout")
     version = layout.get("version") if isinstance(layout, dict) else 1
     if version != LAYOUT:
         release = (run.get("versions") or {}).get("holistic-bias") or "not recorded"
         raise ValueError(
-            f"'{folder}' holds a run of another release, with another layout of its files (layout {version}, now "
-            f"{LAYOUT}); measure again in a new folder, or use the release of that run: {release}"
+            f"'{folder}' holds a run of a release with another folder layout ({version}, now {LAYOUT}); measure "
+            f"again in a new folder, or install the run's release: {release}"
         )
 
 

@@ -83,7 +83,7 @@ def is_on_hub(model: Mapping[str, Any]) -> bool:
 
 
 def public_name(model: Mapping[str, Any]) -> str:
-    """A Hub id as it is; of a folder only its name, since its path is private."""
+    """A Hub id unchanged; a folder's name alone, since its path is private."""
     return model["name"] if is_on_hub(model) else last_part(model["name"])
 
 

@@ -1,17 +1,13 @@
-"""Dialogues with belief states, of MultiWOZ 2.0 and 2.1 or made up: the user's words, and the state after them."""
+"""Dialogues of MultiWOZ 2.0 and 2.1: the user's words, and the belief state after them."""
 
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hb_dataset.seeded_draws import seeded_generator
-from hb_train.tasks.made_up_dialogues import Exchange, made_up_dialogues
+# The system's words, the user's answer, and the spellings of the value of each slot after it.
+Exchange = tuple[str, str, dict[str, tuple[str, ...]]]
 
-MADE_UP = "made-up"
-# The shares of the splits of made-up dialogues.
-_SHARES = {"train": (0.0, 0.8), "validation": (0.8, 0.9), "test": (0.9, 1.0)}
-_NUM_MADE_UP = 1000
 _NO_VALUES = ("", "none", "not mentioned")
 # MultiWOZ's dialogues, and the files that list two splits, one id per line; all other dialogues are "train".
 _DATA_FILE = "data.json"
@@ -38,13 +34,12 @@ class StateTurn(NamedTuple):
     changed: frozenset[str]
 
 
-def read_state_turns(source: str, split: str, *, seed: int = 0) -> list[StateTurn]:
+def read_state_turns(folder: Path, split: str) -> list[StateTurn]:
     """Reads the user's turns of a split.
 
     Args:
-        source: `"made-up"`, or the folder of MultiWOZ 2.0 or 2.1 with `data.json`, `valListFile` and `testListFile`.
+        folder: The folder with `data.json`, `valListFile` and `testListFile`.
         split: `"train"`, `"validation"` or `"test"`.
-        seed: The seed of made-up dialogues.
 
     Returns:
         The turns in the order of the data.
@@ -52,9 +47,8 @@ def read_state_turns(source: str, split: str, *, seed: int = 0) -> list[StateTur
     Raises:
         ValueError: The folder has other files or contents.
     """
-    dialogues = _made_up(split, seed) if source == MADE_UP else _multi_woz(Path(source), split)
     turns: list[StateTurn] = []
-    for name, exchanges in dialogues.items():
+    for name, exchanges in _dialogues(folder, split).items():
         before: dict[str, tuple[str, ...]] = {}
         for number, (system, user, state) in enumerate(exchanges):
             # A slot has changed if none of its spellings was in the state before.
@@ -73,16 +67,7 @@ def slot_ontology(turns: Iterable[StateTurn]) -> dict[str, tuple[str, ...]]:
     return {slot: tuple(sorted(values_of_slots[slot])) for slot in sorted(values_of_slots)}
 
 
-def _made_up(split: str, seed: int) -> dict[str, list[Exchange]]:
-    low, high = _SHARES[split]
-    kept = {}
-    for name, exchanges in made_up_dialogues(_NUM_MADE_UP, seed=seed).items():
-        if low <= seeded_generator(seed, "split", name).random() < high:
-            kept[name] = exchanges
-    return kept
-
-
-def _multi_woz(folder: Path, split: str) -> dict[str, list[Exchange]]:
+def _dialogues(folder: Path, split: str) -> dict[str, list[Exchange]]:
     """The dialogues of a split; the lists' names end in .json or .txt."""
     split_of: dict[str, str] = {}
     for name, file in _LIST_FILES.items():

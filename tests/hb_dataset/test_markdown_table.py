@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from hb_dataset.markdown_table import backticks, code_span, escape_markdown, markdown_table
+from hb_dataset.markdown_table import code_span, escape_markdown, markdown_table
 
 GITHUB = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 TRICKS = ["|", "\\", "`", "``", "*", "_", "~~", "[a](b)", "![a](b)", "<b>", "<!--", "&amp;", "&#64;", "# ", "- ", " "]
@@ -51,7 +51,3 @@ def test_nothing_ends_code(text):
     assert paragraph.type == "paragraph_open"
     assert [part.type for part in inline.children] == ["text", "code_inline", "text"]
     assert inline.children[1].content == text
-
-
-def test_a_fence_is_longer_than_any_run_of_backticks():
-    assert [backticks(text) for text in ("", "`a``", "````")] == ["```", "```", "`````"]

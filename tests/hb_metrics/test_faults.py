@@ -173,9 +173,7 @@ def test_damaged_shards_of_every_stage_are_kept_aside_and_made_again(options, wh
     printed = capsys.readouterr().out
     files = contents(copy)
     for number, name in enumerate(SHARDS):
-        fault = {2: "holds other rows than it should", 3: "holds other columns than it should"}.get(
-            number, "is damaged"
-        )
+        fault = {2: "has unexpected rows", 3: "has unexpected columns"}.get(number, "is damaged")
         kept = Path(name).with_name(f".{Path(name).name}.1.aside")
         assert f"{copy / name} {fault}" in printed
         assert f"its rows are computed again, and it is kept as {kept.name}" in printed
@@ -197,7 +195,7 @@ def test_shards_of_another_run_are_kept_aside_named_and_made_again(options, whol
     printed = capsys.readouterr().out
     files = contents(copy)
     for name in SHARDS:
-        assert f"{copy / name} is of another run; its rows are computed again" in printed
+        assert f"{copy / name} belongs to another run; its rows are computed again" in printed
         assert files.pop(str(Path(name).with_name(f".{Path(name).name}.1.aside"))) == foreign[name]
     assert files == expected
 
@@ -236,7 +234,7 @@ def test_rows_are_of_the_texts_they_were_made_from(tmp_path, capsys):
     assert not calls
     assert fill_from(["one", "seven", "two", "eleven"]) == [3, 5, 3, 6]
     assert calls == [1]
-    assert f"{parts[1].path} was made from other texts than are there now; its rows" in capsys.readouterr().out
+    assert f"{parts[1].path} was made from texts that have changed since; its rows" in capsys.readouterr().out
     assert [path.name for path in tmp_path.glob(".*.aside")] == [f".{parts[1].path.name}.1.aside"]
     write_text(tmp_path / RUN_FILE, '{"settings": 1}')
     assert fill_from(["one", "seven", "two", "eleven"]) == [3, 5, 3, 6]

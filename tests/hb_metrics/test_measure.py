@@ -141,6 +141,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
         ),
         (["--frequencies", "pyproject.toml"], "is not a CSV of descriptor frequencies"),
         (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
+        (["--axes", "ability,age"], "axis 'ability,age' is not in v1.0; separate axes by spaces"),
     ],
 )
 def test_bad_options_end_in_one_clear_line(options, message, vocabulary, save_small_model, tmp_path):

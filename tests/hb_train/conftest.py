@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import random
 from functools import cache
 
 import numpy as np
@@ -162,16 +163,43 @@ def teach(folder, texts, replies, *, steps=300):
     tokenizer.save_pretrained(folder)
 
 
+SLOTS = {
+    "restaurant": {
+        "food": ("thai", "greek", "korean"),
+        "area": ("north", "south", "centre"),
+        "pricerange": ("cheap", "dear"),
+    },
+    "hotel": {"type": ("inn", "hostel"), "area": ("north", "south"), "stars": ("three", "four", "five")},
+    "train": {"day": ("monday", "friday"), "destination": ("durham", "exeter", "harwich")},
+}
+
+
+@pytest.fixture(scope="session")
+def multi_woz(tmp_path_factory):
+    """A folder in MultiWOZ's form: in each dialogue a user names the values of a domain, one slot a turn."""
+    draw = random.Random(0)
+    dialogues = {}
+    for number in range(1200):
+        domain = draw.choice(list(SLOTS))
+        semi, log = {}, []
+        for slot, values in SLOTS[domain].items():
+            semi = {**semi, slot: draw.choice(values)}
+            log.append({"text": f"I would like {semi[slot]} .", "metadata": {}})
+            log.append({"text": f"What {domain} do you like ?", "metadata": {domain: {"semi": semi, "book": {}}}})
+        dialogues[str(number)] = {"log": log}
+    folder = tmp_path_factory.mktemp("multi-woz")
+    (folder / "data.json").write_text(json.dumps(dialogues), encoding="utf-8")
+    (folder / "valListFile.json").touch()
+    (folder / "testListFile.json").write_text("\n".join(map(str, range(1100, 1200))), encoding="utf-8")
+    return folder
+
+
 @pytest.fixture(scope="session")
 def word_model(tmp_path_factory):
-    """The folder of a new GPT-2 with a token for each word of the made-up dialogues."""
-    from hb_train.tasks.state_dialogues import read_state_turns, slot_ontology
-    from hb_train.tasks.state_questions import slot_values
-
-    turns = read_state_turns("made-up", "train")
-    rows = slot_values(turns, slot_ontology(turns)).rows
-    split = pre_tokenizers.Whitespace().pre_tokenize_str
-    words = {word for row in rows for word, _ in split(" ".join(row[1:6]))}
+    """The folder of a new GPT-2 with a token for each word of the dialogues."""
+    values = [value for slots in SLOTS.values() for of_slot in slots.values() for value in of_slot]
+    slots = [word for domain, slots in SLOTS.items() for word in (domain, *slots)]
+    words = {*values, *slots, *["I", "would", "feel", "like", "What", "kind", "of", "do", "you", "?", "food", "."]}
     vocabulary = {word: index for index, word in enumerate(["<unk>", "</s>", *sorted(words)])}
     tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()

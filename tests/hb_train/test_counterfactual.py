@@ -254,9 +254,10 @@ def test_style_bias_falls_and_the_person_is_still_heard(heard, tmp_path, monkeyp
     anchors.write_text(json.dumps({"needs": needs, "neutral": ["Hello."]}), encoding="utf-8")
     monkeypatch.setattr("hb_train.tuning.baseline_rows.ANCHORS_FILE", anchors)
     before = measured(heard, tmp_path / "before")
-    uptake, gap = before["generation"]["uptake"], sympathy(before)[2]
-    print(uptake, sympathy(before), met_needs(heard))
+    uptake, gap = before["generation"]["uptake"]["share"], sympathy(before)[2]
     assert gap > 0.1
+    assert met_needs(heard) > 0.9
+    found = {}
     training = ("--learning_rate", "2e-3", "--per_device_train_batch_size", "32", "--eval_steps", "60")
     for method in ("counterfactual", "distill"):
         rows, model = tmp_path / f"{method}-rows", tmp_path / method
@@ -270,4 +271,12 @@ def test_style_bias_falls_and_the_person_is_still_heard(heard, tmp_path, monkeyp
         options = ("--method", method, *training, "--save_steps", "60", "--max_steps", "120")
         tune_main(options_for(heard, rows, model, *options))
         after = measured(model, tmp_path / f"{method}-after")
-        print(method, after["generation"]["uptake"], sympathy(after), met_needs(model))
+        found[method] = (after["generation"]["uptake"]["share"] / uptake, sympathy(after)[2] / gap, met_needs(model))
+    print(found)
+    heard_again, style, needs = found["counterfactual"]
+    assert heard_again > 0.8
+    assert style < 0.5
+    assert needs >= met_needs(heard) - 0.1
+    unheard, style, _ = found["distill"]
+    assert unheard < 0.5
+    assert style < 0.5

@@ -41,8 +41,9 @@ def test_a_new_model_is_taught_to_track_states(word_model, tmp_path):
     assert results["num_rows"] == 40
 
 
-def test_the_papers_settings_are_the_defaults(word_model, tmp_path, capsys):
-    main(options(word_model, tmp_path / "run", "--num_train", "100", "--num_test", "30"))
+def test_the_papers_settings_are_the_defaults(word_model, multi_woz, tmp_path, capsys):
+    words = ["--dialogues", str(multi_woz), "--num_train", "100", "--num_test"]
+    main(options(word_model, tmp_path / "run", *words, "30"))
     results = results_in(tmp_path / "run")
     defaults = {
         "num_train_epochs": 1,
@@ -56,10 +57,10 @@ def test_the_papers_settings_are_the_defaults(word_model, tmp_path, capsys):
     assert results["num_steps"] == 3  # of 48, 48 and 4 rows
     assert results["num_skipped"]["train"]["not_drawn"] > 1000
     capsys.readouterr()
-    main(options(word_model, tmp_path / "run", "--num_train", "100", "--num_test", "30"))
+    main(options(word_model, tmp_path / "run", *words, "30"))
     assert "nothing to do" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"settings\.num_test is 30 there and 20 here"):
-        main(options(word_model, tmp_path / "run", "--num_train", "100", "--num_test", "20"))
+        main(options(word_model, tmp_path / "run", *words, "20"))
 
 
 def test_invalid_options_are_rejected(word_model, tmp_path):
@@ -70,5 +71,5 @@ def test_invalid_options_are_rejected(word_model, tmp_path):
     ):
         with pytest.raises(SystemExit, match=message):
             main(options(word_model, tmp_path / "refused", *more))
-    with pytest.raises(SystemExit, match="--model_name_or_path is missing"):
-        main(["--output_dir", str(tmp_path / "refused"), *QUICK])
+    with pytest.raises(SystemExit, match="--dialogues is missing"):
+        main(options(word_model, tmp_path / "refused"))

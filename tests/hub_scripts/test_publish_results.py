@@ -1,8 +1,6 @@
-import html
 import io
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,16 +8,11 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from huggingface_hub import constants, parse_eval_result_entries
-from hypothesis import example, given
-from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 
-from hb_dataset.markdown_table import escape_markdown
-from hb_metrics.arguments import default_settings, parse_arguments, settings_of
-from hub_scripts.publish_results import Change, check_model, main, read_settled_results, shown_changes
+from hb_metrics.arguments import default_settings, settings_of
+from hub_scripts.publish_results import check_model, main, read_settled_results, shown
 from hub_scripts.published_dataset import published_dataset
-from hub_scripts.results_section import END, START, card_section, measuring_command, with_section
-from hub_scripts.run_figures import eval_yaml, evaluation_results, run_figures
+from hub_scripts.run_figures import eval_yaml, evaluation_results
 from tests.hb_metrics.made_results import CLASSIFIER, add_dialogue, full_run
 from tests.hub_scripts.versions_on_disk import freeze_small
 
@@ -104,7 +97,6 @@ def test_only_measured_figures_are_published(results):
     assert path == LIKELIHOOD_FILE
     assert "sample of 500 prompts, drawn with seed 0" in " ".join(text.split())
     only["likelihood"]["likelihood_bias"] |= {"likelihood_bias": None, "effect_size": None}  # no two terms to compare
-    assert run_figures(only) == []
     assert evaluation_results(only, DATASET) == {}
 
 
@@ -117,57 +109,6 @@ def test_eval_yaml_has_the_task_of_every_result(results, tmp_path):
     files = entries_of(evaluation_results(results, DATASET))
     tasks = [entry.task_id.removesuffix("-v1.0-small") for found in files.values() for entry in found]
     assert sorted(tasks) == sorted(task["id"] for task in listed if task["config"] == "v1.0-small")
-
-
-# --- the card section -------------------------------------------------------------------------------------------------
-
-
-def table_of(section):
-    """The table's rows by their first cells."""
-    cells = [re.split(r" ?(?<!\\)\| ?", line)[1:-1] for line in section.splitlines() if line.startswith("|")]
-    assert {len(row) for row in cells} == {4}
-    return {row[0]: row[1:] for row in cells}
-
-
-def test_the_card_shows_each_figure_with_its_interval(results):
-    section = card_section(results, MODEL, DATASET)
-    rows = table_of(section)
-    assert rows["Figure"][1] == "95% interval"
-    for figure in run_figures(results):
-        assert rows[figure.name] == [figure.shown, figure.shown_interval or "–", escape_markdown(figure.meaning)]
-    assert rows["Dialogue perplexity"][:2] == ["41.3", "38 to 1,046"]
-    assert float(rows["Full Gen Bias, plain"][0]) == pytest.approx(
-        results["generation"]["gen_bias"]["full_gen_bias"], rel=0.01
-    )
-    assert section.startswith(START)
-    assert section.endswith(END)
-    for told in (
-        "Difference is not harm",
-        "certifies nothing",
-        "the same classifiers",
-        "`v1.0-small` is a small sample",
-    ):
-        assert told in section
-    assert f"[{DATASET}](https://huggingface.co/datasets/{DATASET})" in section
-    changes = card_section(results, MODEL, DATASET, "| a table |")
-    assert changes.replace("\n### Changes\n\n| a table |\n", "") == section
-
-
-def options_of(command):
-    """The options of a published command, as a shell reads them."""
-    words = command.removeprefix("holistic-bias measure ")
-    printed = subprocess.run(["sh", "-c", f"printf '%s\n' {words}"], capture_output=True, text=True, check=True).stdout
-    return parse_arguments(printed.splitlines()).values()
-
-
-def test_the_command_in_the_card_measures_the_same(results):
-    results["run"]["settings"] |= {"seed": 3, "replies_per_cell": 5, "decoding": "greedy", "output_dir": "/x"}
-    command, left_out = measuring_command(results["run"], MODEL)
-    assert options_of(command) == results["run"]["settings"] | {"revision": COMMIT, "output_dir": None}
-    assert left_out == ""
-    assert command in card_section(results, MODEL)
-    results["run"]["settings"]["style_classifier"] = "/home/somebody/cache"
-    assert options_of(measuring_command(results["run"], MODEL)[0])["style_classifier"] == "someone/styles"
 
 
 SECRET = "/home/somebody/secret-SECRET"
@@ -194,85 +135,20 @@ def test_nothing_private_of_the_machine_is_published(results, kind):
         "gguf": local | {"gguf_file": f"{SECRET}/mine"},
     }[kind]
     results["dialogue"]["source"] = f"{SECRET}/chats.csv"
-    texts = [card_section(results, MODEL, DATASET), *evaluation_results(results, DATASET).values()]
+    texts = evaluation_results(results, DATASET).values()
     assert re.findall(r".{,60}(?:SECRET|10\.1\.2|somebody).{,20}", "\n".join(texts)) == []
-    assert f"--model {MODEL} " in texts[0]
-    assert "`--replies_file`" in texts[0]
 
 
-HOSTILE = "0.1 [a](https://evil.example) <img src=x onerror=alert(1)> ![b](x) `c` &lt;&#60; https://evil.example | d"
-
-
-def test_nothing_of_a_run_is_markdown_of_the_card(results):
-    """Of every text that a run records, and that another person's run may hold anything in."""
-    expected = link_targets(card_section(results, MODEL, DATASET))
-    run = results["run"]
-    run["versions"]["holistic-bias"] = HOSTILE
-    run["generation"]["tag"] = f"{HOSTILE}\n\n{HOSTILE}"
-    run["model"]["dtype"] = HOSTILE
-    run["data"]["config"] = f"v1.0-{HOSTILE}-small"
-    run["style_classifier"] |= {"name": HOSTILE, "digest": DIGEST, "notes": [f"{HOSTILE}\n{HOSTILE}"]}
-    for part in ("gen_bias", "debiased"):
-        clusters = results["generation"][part]["partial_gen_bias"]
-        clusters[HOSTILE] = clusters.pop("Envy")
-    bounds = results["generation"]["gen_bias"]["intervals"]["partial_gen_bias"]
-    bounds[HOSTILE] = bounds.pop("Envy")
-    section = card_section(results, MODEL, DATASET)
-    assert link_targets(section) == expected
-    shown = MarkdownIt().enable("table").render(section)
-    assert not re.search("<(img|script)", shown)
-    assert HOSTILE in html.unescape(re.sub("<[^>]*>", "", shown))
-    assert with_section(with_section(CARD, section), section) == with_section(CARD, section)
-    run["versions"]["holistic-bias"] = END
-    with pytest.raises(ValueError, match="a text of the run contains '<!-- holistic-bias:start -->' or"):
-        card_section(results, MODEL)
-
-
-def link_targets(text):
-    """Where the links and images of a Markdown text lead."""
-    tokens = MarkdownIt().enable("table").parse(text)
-    inside = [token for block in tokens for token in block.children or []]
-    return [token.attrGet("href") or token.attrGet("src") for token in inside if token.type in ("link_open", "image")]
-
-
-# --- into a card ------------------------------------------------------------------------------------------------------
-
-SECTION, NEWER = f"{START}\n## Bias\n\nfigures\n{END}", f"{START}\n## Bias\n\nother\nfigures\n{END}"
-CARDS = st.lists(st.sampled_from(["---\n", "license: mit\n", "\r\n", "\n", "\r", "text", "# é\r\n", "\ufeff"])).map(
-    "".join
-)
-
-
-@given(CARDS)
-@example("")
-@example(CARD)
-@example(CARD.replace("\n", "\r\n"))
-@example("no line end")
-def test_section_goes_to_the_end_and_is_replaced_in_place(card):
-    first = with_section(card, SECTION)
-    assert first.startswith(card)
-    assert with_section(first, SECTION) == first
-    second = with_section(first, NEWER)
-    assert with_section(second, SECTION) == first
-    rest = first.replace(SECTION, "").replace(SECTION.replace("\n", "\r\n"), "")
-    assert second.replace(NEWER, "").replace(NEWER.replace("\n", "\r\n"), "") == rest
-    assert rest.strip("\r\n") == card.strip("\r\n")
-
-
-@pytest.mark.parametrize(
-    "card", [START, END, f"{END}\n{START}", f"{START}{END}{START}", f"{START}{START}{END}{END}", f"{START}{END}{END}"]
-)
-def test_markers_that_do_not_pair_are_an_error(card):
-    with pytest.raises(ValueError, match="correct them to one pair"):
-        with_section(f"a card\n{card}\n", SECTION)
-
-
-def test_the_changes_are_shown_and_cannot_steer_the_terminal():
-    changes = [Change("README.md", "\x1b[2J\u202e# A\tmodel\n", "# Other é\n"), Change("new.yaml", None, "a: 1\n")]
-    shown = shown_changes(changes)
-    assert shown.startswith("--- main/README.md\n+++ README.md\n")
-    assert "-�[2J�# A\tmodel\n+# Other é\n" in shown
-    assert "--- /dev/null\n+++ new.yaml\n@@ -0,0 +1 @@\n+a: 1\n" in shown
+def test_texts_of_a_run_cannot_break_out_of_a_note(results):
+    """Another person's run may hold anything."""
+    expected = {path: len(entries) for path, entries in entries_of(evaluation_results(results, DATASET)).items()}
+    hostile = "0.1\n- value: 1\n'\"\x1b[2J\u202e{}"
+    results["run"]["versions"]["holistic-bias"] = results["run"]["model"]["dtype"] = hostile
+    files = evaluation_results(results, DATASET)
+    assert {path: len(entries) for path, entries in entries_of(files).items()} == expected
+    assert all(hostile in entry.notes for entries in entries_of(files).values() for entry in entries)
+    written = shown({path: text.encode() for path, text in files.items()})
+    assert not {"\x1b", "\u202e"} & set(written)
 
 
 # --- which runs -------------------------------------------------------------------------------------------------------
@@ -307,8 +183,8 @@ def test_only_finished_runs_with_figures_are_read(write_run, results, tmp_path):
     empty = write_run(
         {"run": results["run"], "offensiveness": {"prompts": results["offensiveness"]["prompts"]}}, "empty"
     )
-    with pytest.raises(ValueError, match="has no figures to publish"):
-        read_settled_results(empty)
+    with pytest.raises(SystemExit, match="has no figures to publish"):
+        main([str(empty), "--repo_id", MODEL, "--dataset_id", DATASET, "--dry_run", str(tmp_path / "dry")])
 
 
 def test_results_without_a_value_are_named(write_run, results, tmp_path):
@@ -363,11 +239,8 @@ def test_a_dry_run_needs_no_token_network_or_torch(run_python, hub, run, results
     printed = run_python("-c", program, "publish_results.py", run, *given)
     assert hub.requests == []
     files = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    written = {path: content.decode() for path, content in files.items() if path != "README.md"}
-    assert written == evaluation_results(results, DATASET)
-    section = card_section(results, MODEL, DATASET)
-    assert files["README.md"].decode() == section + "\n"
-    assert "+| Likelihood Bias |" in printed
+    assert {path: content.decode() for path, content in files.items()} == evaluation_results(results, DATASET)
+    assert LIKELIHOOD_FILE in printed
     assert "nothing was published" in printed
 
 
@@ -398,44 +271,38 @@ def test_publishing_opens_one_pull_request(hub, repo, run, results, write_run, c
     publish(run, "--yes")
     assert repo.files() == before  # main is the owners'
     expected = {path: text.encode() for path, text in evaluation_results(results, DATASET).items()}
-    expected["README.md"] = with_section(CARD, card_section(results, MODEL, DATASET)).encode()
     assert repo.files("refs/pr/1") == before | expected
     request = repo.pull_requests[1]
     assert request.title == "HolisticBias results (v1.0-small, asked with no_bias)"
     assert all(path in request.description for path in expected)
-    shown = capsys.readouterr().out
+    printed = capsys.readouterr().out
     url = f"{hub.url}/{MODEL}/discussions/1"
-    assert shown.endswith(f"pull request: {url}\n")
-    for text in expected.values():
-        for line in text.decode().splitlines():
-            assert f"+{line}" in shown or line in CARD
+    assert printed.endswith(f"pull request: {url}\n")
+    assert all(text.decode() in printed for text in expected.values())
 
     publish(run, "--yes")
     assert list(repo.pull_requests) == [1]
     assert capsys.readouterr().out.endswith(f"proposed already: {url}\n")
 
     repo.merge(1)
-    edited = repo.files()["README.md"].decode().replace("It talks.", "It talks a lot.") + "\n## More\n"
-    repo.commit({"README.md": edited.encode()})
+    repo.commit({"README.md": b"# Edited\n"})
     wrote_before = wrote(hub)
     publish(run)  # nothing to ask
     assert wrote(hub) == wrote_before
     assert "nothing to change" in capsys.readouterr().out
-    assert repo.files()["README.md"].decode() == edited
 
     results["likelihood"]["likelihood_bias"]["likelihood_bias"] = 0.125
     publish(write_run(results, "later"), "--yes")
     changed = {path for path, content in repo.files("refs/pr/2").items() if repo.files().get(path) != content}
-    assert changed == {LIKELIHOOD_FILE, "README.md"}
-    assert "+| Likelihood Bias | 12.5% |" in capsys.readouterr().out
-    assert "It talks a lot." in repo.files("refs/pr/2")["README.md"].decode()
+    assert changed == {LIKELIHOOD_FILE}
+    assert "value: 0.125" in capsys.readouterr().out
 
 
 def test_without_a_terminal_it_asks_for_yes(hub, repo, run, capsys):
     with pytest.raises(SystemExit, match=r"no terminal can answer; .* add --yes"):
         publish(run)
     assert wrote(hub) == []
-    assert "+| Likelihood Bias |" in capsys.readouterr().out
+    assert LIKELIHOOD_FILE in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("answer", ["", "yess"])
@@ -449,7 +316,7 @@ def test_only_yes_opens_a_pull_request(repo, run, monkeypatch, answer):
 
 def test_an_edit_while_the_question_stands_is_not_reverted(repo, run, monkeypatch):
     def answer(question):
-        repo.commit({"README.md": b"# Rewritten\n", "config.json": b"{}\n"})
+        repo.commit({LIKELIHOOD_FILE: b"[]\n", "config.json": b"{}\n"})
         return "y"
 
     seen = repo.at()
@@ -457,7 +324,7 @@ def test_an_edit_while_the_question_stands_is_not_reverted(repo, run, monkeypatc
     monkeypatch.setattr("builtins.input", answer)
     publish(run)
     assert repo.at("refs/pr/1").parent == seen.oid
-    with pytest.raises(ValueError, match=r"README\.md is in conflict"):
+    with pytest.raises(ValueError, match=r"likelihood\.yaml is in conflict"):
         repo.merge(1)
 
 
@@ -466,9 +333,9 @@ def test_faults_are_one_line_and_write_nothing(hub, repo, run, monkeypatch, caps
         with pytest.raises(SystemExit, match=match) as error:
             publish(run, "--yes", *more, repo_id=repo_id)
         assert "\n" not in str(error.value)
-        shown = capsys.readouterr()
+        printed = capsys.readouterr()
         for token in (hub.token, hub.other_token, "hf_wrong"):
-            assert token not in str(error.value) + shown.out + shown.err
+            assert token not in str(error.value) + printed.out + printed.err
         assert repo.pull_requests == {}
 
     rejected("Reading ORG/nothing failed: HTTP 404", "--same_model", repo_id="ORG/nothing")
@@ -480,9 +347,5 @@ def test_faults_are_one_line_and_write_nothing(hub, repo, run, monkeypatch, caps
     hub.fail_next("POST", "/commit/", 500, times=9)
     rejected("HTTP 500")
     hub.faults.clear()
-    repo.commit({"README.md": b"caf\xe9"})
-    rejected(r"Reading README\.md of ORG/model failed: UnicodeDecodeError")
-    repo.commit({"README.md": f"{START} and no end".encode()})
-    rejected("correct them to one pair")
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     rejected("HTTP 401")

@@ -12,10 +12,10 @@ from typing import Unpack
 import numpy as np
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
+from hb_metrics.inference.classifiers.named import load_named_classifier
 from hb_metrics.inference.classifiers.one_label import one_label
 from hb_metrics.inference.classifiers.sequence_classifier import (
     LoadOptions,
-    load_sequence_classifier,
 )
 from hb_metrics.inference.models.embedded_wheels import not_installed
 from hb_metrics.inference.models.sources import EMBEDDED, folder_digest
@@ -38,20 +38,20 @@ def load_offensiveness_classifier(name: str = EMBEDDED, **options: Unpack[LoadOp
     The paper's is the 311M-parameter Bot-Adversarial Dialogue classifier (2.3.4).
 
     Args:
-        name: `"embedded"`, the Hub id of a sequence classifier, or a local folder.
+        name: `"embedded"`, a preset, the Hub id of a sequence classifier, or a local folder.
         **options: As `LoadOptions`.
 
     Returns:
         The classifier, as `one_label` makes it of the labels in `OFFENSIVE_NAMES`.
 
     Raises:
-        ValueError: As `load_sequence_classifier`, no label is known to be offensive.
-        OSError: As `load_sequence_classifier`.
+        ValueError: As `load_named_classifier`, no label is known to be offensive.
+        OSError: As `load_named_classifier`.
         ImportError: The embedded classifier is not installed, or the installed scikit-learn cannot read it.
     """
     if name == EMBEDDED:
         return _load_embedded()
-    return one_label(load_sequence_classifier(name, **options), label=OFFENSIVE, names=OFFENSIVE_NAMES)
+    return one_label(load_named_classifier(name, **options), label=OFFENSIVE, names=OFFENSIVE_NAMES)
 
 
 def _load_embedded() -> Classifier:

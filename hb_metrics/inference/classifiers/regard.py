@@ -13,9 +13,9 @@ import numpy as np
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
+from hb_metrics.inference.classifiers.named import load_named_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import (
     LoadOptions,
-    load_sequence_classifier,
     normalised,
 )
 from hb_metrics.inference.models.sources import EMBEDDED
@@ -40,7 +40,7 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions])
     """Loads a classifier of regard.
 
     Args:
-        name: `"embedded"`, the Hub id of a sequence classifier, or a local folder.
+        name: `"embedded"`, a preset, the Hub id of a sequence classifier, or a local folder.
         **options: As `LoadOptions`.
 
     Returns:
@@ -48,13 +48,13 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions])
         label for "other", its probability is 0, and a note says so.
 
     Raises:
-        ValueError: As `load_sequence_classifier`, its labels are not those of regard.
-        OSError: As `load_sequence_classifier`.
+        ValueError: As `load_named_classifier`, its labels are not those of regard.
+        OSError: As `load_named_classifier`.
         ImportError: The embedded classifier is not installed.
     """
     if name == EMBEDDED:
         return load_exemplar_classifier(REGARD_EXEMPLARS, device=options.get("device", "cpu"))
-    classifier = load_sequence_classifier(name, **options)
+    classifier = load_named_classifier(name, **options)
     own = [label.strip().lower() for label in classifier.labels]
     missing = [regard for regard in REGARDS if regard not in own]
     if missing not in ([], [OTHER]) or len(own) + len(missing) != len(REGARDS):

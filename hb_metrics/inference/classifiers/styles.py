@@ -14,9 +14,9 @@ import yaml
 from hb_dataset.yaml_lines import Fault, load_with_lines
 from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
+from hb_metrics.inference.classifiers.named import load_named_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import (
     LoadOptions,
-    load_sequence_classifier,
     normalised,
 )
 from hb_metrics.inference.models.sources import EMBEDDED
@@ -39,20 +39,20 @@ def load_style_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) 
     """Loads a classifier of styles, whose probabilities sum to 1 for each reply.
 
     Args:
-        name: `"embedded"`, the Hub id of a sequence classifier, or a local folder.
+        name: `"embedded"`, a preset, the Hub id of a sequence classifier, or a local folder.
         **options: As `LoadOptions`.
 
     Returns:
         The classifier.
 
     Raises:
-        ValueError: As `load_sequence_classifier`, it has one label only.
-        OSError: As `load_sequence_classifier`.
+        ValueError: As `load_named_classifier`, it has one label only.
+        OSError: As `load_named_classifier`.
         ImportError: The embedded classifier is not installed.
     """
     if name == EMBEDDED:
         return load_exemplar_classifier(STYLE_EXEMPLARS, device=options.get("device", "cpu"))
-    classifier = load_sequence_classifier(name, **options)
+    classifier = load_named_classifier(name, **options)
     if len(classifier.labels) < 2:
         raise ValueError(
             f"classifier '{classifier.name}' has one label ('{classifier.labels[0]}'), so every reply has the same "

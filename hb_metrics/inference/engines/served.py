@@ -95,7 +95,7 @@ class ServedLikelihoodPlan:
     start_token: str | None
 
     def description(self) -> dict[str, Any]:
-        """What run.json records."""
+        """The record in run.json."""
         return {
             "path": "served, echo",
             "reason": "the probe found log-probabilities of all tokens of a prompt",
@@ -126,7 +126,7 @@ class ServedEngine(Engine):
 
     @property
     def words(self) -> str:
-        """Where it is served."""
+        """The address of the server."""
         return f"served by {self._where}, {self.server.concurrency} requests at a time"
 
     def identity(self) -> dict[str, Any]:

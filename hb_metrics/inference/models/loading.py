@@ -327,7 +327,7 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
 
 
 def _reads_images(config: PreTrainedConfig) -> bool:
-    """Whether the config is of a causal model of images and text only; without images it is a model of text."""
+    """Whether the config describes a causal model of images and text; without images it is a text model."""
     return (
         config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
         and config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES

@@ -68,7 +68,7 @@ def allowed(
 
 
 def blocker_of(decoding: Decoding) -> ResponseNgramBlocker | None:
-    """What blocks repeated n-grams; `None`: nothing does."""
+    """The processor that blocks repeated n-grams, or `None`."""
     size = decoding.no_repeat_ngram_size
     return ResponseNgramBlocker(size, context_length=0) if size else None
 

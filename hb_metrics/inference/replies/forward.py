@@ -144,7 +144,7 @@ def _holds_attention_alone(cache: Any) -> bool:
 
 
 def _common_prefix(contexts: Sequence[Sequence[int]]) -> int:
-    """How many tokens all contexts start with; at least one is left to run for each, and one context shares nothing."""
+    """The number of shared first tokens; each context keeps at least one token to run, and a single one shares none."""
     if len(contexts) < 2:
         return 0
     shared = 0

@@ -63,6 +63,8 @@ def decoding_preset(
     changes = {key: value for key, value in changes.items() if value is not None}
     if changes.get("top_k") == 0:  # as transformers writes it
         changes["top_k"] = ALL_TOKENS
+    if changes.get("temperature") == 0:
+        raise ValueError("temperature is 0, at which nothing is drawn; leave it out, and set --decoding greedy")
     whole: dict[str, Any] = {}
     if extent == "whole":
         whole = {"end_after_sentence": False, "max_new_tokens": WHOLE_TOKENS}

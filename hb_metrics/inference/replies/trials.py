@@ -1,4 +1,4 @@
-"""What a model can do when it decodes, found out by trial: continue from a cache, and take padding.
+"""Trials of what a model can do when it decodes: continue from a cache, and take padding.
 
 Neither can be read off its class: some architectures raise, some silently compute something else.
 """

@@ -67,7 +67,7 @@ class RefusedError(ValueError):
 
 @dataclass
 class Cost:
-    """What was asked so far, for the progress bar."""
+    """The requests so far, for the progress bar."""
 
     tokens_in: int = 0
     tokens_out: int = 0
@@ -81,7 +81,7 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """Where and how a model is asked for.
+    """A served model's addresses and how to ask them.
 
     Attributes:
         model: The model asked for.
@@ -282,7 +282,7 @@ def hide(text: str, key: Key | None) -> str:
 
 
 def _said(content: Any) -> str:
-    """What a server says about a fault, in a line."""
+    """A server's message about a fault, in one line."""
     for name in ("error", "detail", "message"):
         if isinstance(content, dict) and name in content:
             content = content[name]

@@ -20,7 +20,7 @@ ROUTER = "https://router.huggingface.co/v1"
 
 
 def make_server(model: str, base_urls: Sequence[str] | None, provider: str | None, concurrency: int) -> Server:
-    """Where and how a model is asked for, with keys of the environment.
+    """A served model's addresses and how to ask them, with keys from the environment.
 
     Raises:
         ValueError: A key would be sent where it should not.

@@ -14,7 +14,7 @@ _PATTERN = ".journal-*.jsonl"  # hidden, like all files that are not part of a r
 
 
 def request_key(request: Any) -> str:
-    """What an answer is found by: a digest of everything that was asked."""
+    """The key of an answer: a digest of the whole request."""
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:32]
 
 

@@ -55,7 +55,7 @@ _WHAT = "a probe of the server"
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """What was found; `None`: it could not be tried.
+    """The findings; `None`: a trial was impossible.
 
     Attributes:
         base_urls: The addresses, when the run began; `None`: an Inference Provider was asked.
@@ -103,7 +103,7 @@ class Probe:
     log_likelihood: float | None
 
     def description(self) -> dict[str, Any]:
-        """What run.json records."""
+        """The record in run.json."""
         return asdict(self)
 
 
@@ -136,7 +136,7 @@ _MAY_DIFFER = ("base_urls", "seed_repeats", "fingerprint", "max_tokens_kept", "r
 def changes(
     recorded: Mapping[str, Any], found: Probe, *, may_differ: Sequence[str] = (*_MAY_DIFFER, "token_counts")
 ) -> dict[str, tuple[Any, Any]]:
-    """What differs from an earlier probe, as (then, now), where answers would not compare."""
+    """The differences from an earlier probe that make answers incomparable, as (then, now)."""
     different = {}
     for name, value in found.description().items():
         then = recorded.get(name)
@@ -157,7 +157,7 @@ class _Prober:
     seen: list[tuple[ServedAnswer, int]] = field(default_factory=list)  # and how many tokens were asked for
 
     async def run(self) -> Probe:
-        """What was found."""
+        """The findings."""
         first = await self._first()
         not_set = await self._set_neutral()
         question, other = QUESTIONS
@@ -360,12 +360,12 @@ class _Prober:
 
 
 def _all(answer: ServedAnswer) -> str:
-    """All that was written, thought or said."""
+    """An answer's thought and text together."""
     return f"{answer.reasoning or ''}\n{answer.text or ''}"
 
 
 def _num_shared(answers: Sequence[Sequence[str]]) -> int:
-    """How many words all answers begin with."""
+    """The number of words that all answers begin with."""
     number = 0
     for words in zip(*answers, strict=False):
         if len(set(words)) > 1:

@@ -46,6 +46,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             no_interval=None if awareness[key]["interval"] else FEW_REASON,
             confidence_level=awareness["confidence_level"],
             gate="neutral_divergence" if key == "neutral" else None,
+            higher_is_better=key != "neutral",
         )
         for key, (name, unit, meaning) in FIGURES.items()
     ]

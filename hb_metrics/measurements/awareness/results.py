@@ -40,7 +40,7 @@ class ClusterMean(NamedTuple):
         number = len(self.influences)
         if number < MIN_TERMS:
             return None
-        error = math.sqrt(number / (number - 1) * float(self.influences @ self.influences))
+        error = math.sqrt(cluster_covariance([self])[0, 0])
         half = float(stats.t.ppf((1 + confidence_level) / 2, number - 1)) * error
         return [self.value - half, self.value + half]
 
@@ -55,6 +55,14 @@ def cluster_mean(values: np.ndarray, clusters: np.ndarray, number: int) -> Clust
     """
     mean = float(values.mean())
     return ClusterMean(mean, np.bincount(clusters, values - mean, number) / len(values))
+
+
+def cluster_covariance(means: Sequence[ClusterMean]) -> np.ndarray:
+    """[means, means] The cluster-robust covariance matrix of means over the same clusters."""
+    influences = np.stack([mean.influences for mean in means])
+    number = influences.shape[1]
+    covariance: np.ndarray = number / (number - 1) * influences @ influences.T
+    return covariance
 
 
 def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:

@@ -1,9 +1,7 @@
 """The changes of difference awareness between two runs, paired by prompt, with terms as clusters."""
 
-import numpy as np
-
 from hb_metrics.measurements.awareness.figures import FIGURES
-from hb_metrics.measurements.awareness.results import MIN_TERMS, TABLE_FILE, awareness_means
+from hb_metrics.measurements.awareness.results import MIN_TERMS, TABLE_FILE, awareness_means, cluster_covariance
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import FEW_TERMS_REASON, NO_FILES_REASON, change_from_covariance
 from hb_metrics.runs.finished_run import Run, read_run_table
@@ -23,10 +21,9 @@ def changes(first: Run, second: Run) -> FigureChanges:
     for key, (name, *_) in FIGURES.items():
         if key not in means or key not in others:
             continue
-        influences = np.stack([means[key].influences, others[key].influences])
-        number = influences.shape[1]
+        number = len(means[key].influences)
         if number < MIN_TERMS:
             return FigureChanges({}, FEW_TERMS_REASON)
-        covariance = number / (number - 1) * influences @ influences.T
+        covariance = cluster_covariance([means[key], others[key]])
         by_name[name] = change_from_covariance(means[key].value, others[key].value, covariance, number - 1, level)
     return FigureChanges(by_name, None, level)

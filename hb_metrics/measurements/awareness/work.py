@@ -8,15 +8,13 @@ import pyarrow as pa
 
 from hb_dataset.awareness import NEED, AwarenessItem, awareness_prompts, read_awareness
 from hb_metrics.inference.engines.engine import Plan
-from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.layout import Layout
-from hb_metrics.inference.replies.presets import choose_extent
-from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.scoring.divergence import divergences_into_shards
 from hb_metrics.measurements.awareness.options import AwarenessOptions
 from hb_metrics.measurements.awareness.results import AWARENESS_TABLE, TABLE_FILE, awareness_results, takes_up
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.runs.replies import is_empty
+from hb_metrics.measurements.reply_requests import request_replies
+from hb_metrics.runs.replies import is_empty, no_replies
 from hb_metrics.runs.run_folder import table_digest, write_table
 
 FOLDER = "awareness"
@@ -41,19 +39,7 @@ def plan(task: Task, files: None) -> AwarenessWork:
     shared, items = task.settings.run, read_awareness()
     number = task.settings.of(AwarenessOptions).awareness_prompts
     prompts = awareness_prompts(items, number, seed=shared.seed, axes=shared.axes)
-    layout = task.engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
-    extent, reason = choose_extent("auto", layout.context, "greedy")
-    decoding, _ = task.engine.decoding("greedy", extent, max_new_tokens=MAX_TOKENS)
-    requests = make_requests(
-        prompts,
-        decoding=decoding,
-        seed=shared.seed,
-        chat=layout.chat,
-        tag=layout.tag,
-        tag_reason=layout.tag_reason,
-        extent=extent,
-        extent_reason=reason,
-    )
+    requests, layout, _ = request_replies(prompts, task.engine, shared, "greedy", {"max_new_tokens": MAX_TOKENS})
     return AwarenessWork(items, prompts, layout, task.engine.plan_replies(requests, layout))
 
 
@@ -80,10 +66,7 @@ def measure(task: Task, work: AwarenessWork, results: Mapping[str, Any]) -> dict
     rows = work.prompts.to_pylist()
     replied = [row for row in rows if not is_empty(by_id[row["id"]])]
     if not replied:
-        raise ValueError(
-            f"all replies to {len(rows):,} prompts are empty: the model stops before its first word. Try another "
-            "--context (plain for a model that only continues text)"
-        )
+        raise no_replies(made, work.plan.description()["max_reasoning_tokens"])
     found = divergences_into_shards(
         [row["id"] for row in replied],
         [row["text"] for row in replied],

@@ -117,7 +117,8 @@ def _whole_replies(generation: Mapping[str, Any]) -> list[Figure]:
     found = [
         _share(UPTAKE, generation["uptake"], generation["uptake"]["confidence_level"])._replace(
             meaning="The share of replies that take up the term of the prompt by name. A model that ignores the term "
-            "has little bias, and does not listen."
+            "has little bias, and does not listen.",
+            higher_is_better=True,
         ),
         Figure(
             "Parroting replies",

@@ -43,11 +43,6 @@ class GenerationOptions:
         "The part of the model's text that is its reply: whole or first_line. Default: whole for chats decoded with "
         "greedy or model, otherwise the first line.",
     )
-    max_reasoning_tokens: int | None = option(
-        None,
-        "The maximum length of a chat model's thought in tokens; after a longer thought there is no reply. Default: "
-        "2048 for models that think.",
-    )
     personas: int = option(0, "The number of persona lines before each prompt; the paper has 2.")
     personas_file: str | None = option(
         None,
@@ -67,7 +62,8 @@ class GenerationOptions:
     variations: bool = option(False, "Apply the paper's stylistic variations (A.3) to the prompts.")
     style_classifier: str = option(
         "embedded",
-        "The classifier of reply styles: the Hub id or local folder of a sequence classifier, or 'embedded'.",
+        "The classifier of reply styles: a name of `holistic-bias classifiers`, the Hub id or local folder of a "
+        "sequence classifier, or 'embedded'.",
     )
     style_clusters: str | None = option(
         None,
@@ -86,7 +82,7 @@ class GenerationOptions:
 
     def __post_init__(self) -> None:
         """Raises a ValueError if a number is below 0, a file does not exist, or an option has no effect."""
-        check_least(self, replies_per_cell=0, personas=0, max_reasoning_tokens=0)
+        check_least(self, replies_per_cell=0, personas=0)
         check_files(self, "personas_file", "style_clusters", "refusals_file", "frequencies", "cue_questions")
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(

@@ -6,6 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from hb_metrics.inference.classifiers.presets import suggested
 from hb_metrics.measurements.generation import terms
 from hb_metrics.measurements.generation.figures import (
     AXES,
@@ -70,7 +71,7 @@ def report(results: Mapping[str, Any]) -> Report:
         reading=render(_FOLDER / "reading.html.jinja", context),
         files=files,
         notes=notes(run, generation),
-        embedded="--style_classifier" if embedded else None,
+        embedded=suggested("--style_classifier") if embedded else None,
         terms=terms.chooser_content(generation),
     )
 

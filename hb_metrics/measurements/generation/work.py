@@ -14,13 +14,11 @@ from hb_metrics.inference.classifiers.censoring import censor_replies, names_ter
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
 from hb_metrics.inference.engines.engine import Engine, Plan
-from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
 from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.models.thoughts import common_tag
 from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts_for_cue, read_questions
-from hb_metrics.inference.replies.presets import choose_extent
-from hb_metrics.inference.replies.requests import ReplyRequests, make_requests, select_prompts
+from hb_metrics.inference.replies.requests import ReplyRequests, select_prompts
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.generation.refusals import refusals_results, refusals_table
@@ -31,11 +29,12 @@ from hb_metrics.measurements.generation.results import (
     style_means_table,
 )
 from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.reply_checks.refusal_rules import RULES_FILE, RefusalRules, match_rules, read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.runs.finished_run import StyleShards
-from hb_metrics.runs.replies import Replies, nonempty_replies, replied_prompts
+from hb_metrics.runs.replies import Replies, no_replies, nonempty_replies, replied_prompts
 from hb_metrics.runs.run_folder import (
     BIAS_VALUES_FILE,
     REFUSALS_FILE,
@@ -140,28 +139,22 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
     """
     options, shared = settings.of(GenerationOptions), settings.run
     changes = {name: getattr(options, name) for name in _DECODING_OPTIONS}
-    layout = engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
-    extent, extent_reason = choose_extent(options.reply, layout.context, options.decoding)
-    decoding, ignored = engine.decoding(options.decoding, extent, **changes)
-    check_cue(options.cue, layout.context, layout.context_reason)
     usable = prompts_for_cue(prompts, options.cue)
     chosen = select_prompts(usable, options.replies_per_cell or None, seed=shared.seed)
-    requests = make_requests(
+    requests, layout, ignored = request_replies(
         chosen,
-        decoding=decoding,
+        engine,
+        shared,
+        options.decoding,
+        changes,
+        reply=options.reply,
         personas=read_personas(options.personas_file or PERSONAS_FILE),
         num_personas=options.personas,
         variations=options.variations,
         cue=options.cue,
         questions=() if options.cue == "prompt" else read_questions(options.cue_questions or QUESTIONS_FILE),
-        seed=shared.seed,
-        chat=layout.chat,
-        tag=layout.tag,
-        tag_reason=layout.tag_reason,
-        extent=extent,
-        extent_reason=extent_reason,
-        max_reasoning_tokens=options.max_reasoning_tokens,
     )
+    check_cue(options.cue, layout.context, layout.context_reason)
     kept = set(usable["template"].unique().to_pylist())
     left_out = [template for template in prompts["template"].unique().to_pylist() if template not in kept]
     return Asked(chosen, requests, layout, ignored, prompts.num_rows - usable.num_rows, left_out)
@@ -207,7 +200,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
     prompts = replied_prompts(work.asked.prompts, table)
     replies = nonempty_replies(prompts, table)
     if not replies.ids:
-        raise ValueError(_no_replies(work, table))
+        raise no_replies(table, work.plan.description()["max_reasoning_tokens"])
     if task.state.is_main_process:
         _note_marks(table)
     forms = plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
@@ -257,21 +250,6 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         "refusals": refusals_results(replies, refusals, work.rules, task.settings.run.confidence_level),
         "frequencies": _frequencies(options.frequencies, task.prompts),
     }
-
-
-def _no_replies(work: GenerationWork, table: pa.Table) -> str:
-    """The reason for having nothing to measure, and the remedy."""
-    num_unclosed, number = sum(table["reasoning_unclosed"].to_pylist()), work.plan.description()["max_reasoning_tokens"]
-    if num_unclosed:
-        return (
-            f"the model replied to none of {len(table):,} prompts: {num_unclosed:,} thoughts did not end within "
-            f"{number or work.asked.requests.decoding.max_new_tokens:,} tokens. Set a larger --max_reasoning_tokens, "
-            "or turn thinking off (for many models --chat_template_kwargs '{\"enable_thinking\": false}')"
-        )
-    return (
-        f"all replies to {len(table):,} prompts are empty: the model stops before its first word. Try another "
-        "--context (plain for a model that only continues text), and check that the chat template is the model's own"
-    )
 
 
 def _note_marks(table: pa.Table) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from hb_metrics.inference.classifiers.presets import suggested
 from hb_metrics.measurements.offensiveness.figures import AXES, TEMPLATES, figures
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import by_part
@@ -41,7 +42,7 @@ def report(results: Mapping[str, Any]) -> Report:
         reading=render(_FOLDER / "reading.html.jinja", context),
         files=Markup("the offensiveness of each text in <code>offensiveness/*/*.parquet</code>"),
         notes=(f"{classifier['name']}: {'; '.join(classifier['notes'])}.",) if classifier["notes"] else (),
-        embedded="--offensiveness_classifier" if classifier["is_embedded"] else None,
+        embedded=suggested("--offensiveness_classifier") if classifier["is_embedded"] else None,
     )
 
 

@@ -34,5 +34,5 @@ class RedditOptions:
     )
 
     def __post_init__(self) -> None:
-        """Raises a ValueError if the file does not exist."""
+        """Raises `ValueError` if the file does not exist."""
         check_files(self, "reference_texts")

@@ -37,7 +37,8 @@ class RegardOptions:
     regard_classifier: str = field(
         default="embedded",
         metadata={
-            "help": "The classifier of regard: the Hub id or local folder of a sequence classifier, or 'embedded'."
+            "help": "The classifier of regard: a name of `holistic-bias classifiers`, the Hub id or local folder of a "
+            "sequence classifier, or 'embedded'."
         },
     )
     paraphraser: str | None = field(

@@ -6,6 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from hb_metrics.inference.classifiers.presets import suggested
 from hb_metrics.measurements.regard.figures import FIXED, GROUPS, figures, group_names, sides
 from hb_metrics.measurements.regard.structures import ranked_gaps, structure_rows
 from hb_metrics.regard_bias.structure_results import K
@@ -60,7 +61,7 @@ def report(results: Mapping[str, Any]) -> Report:
         reading=render(_FOLDER / "reading.html.jinja", {}),
         files=Markup("the continuations and their regard in <code>regard/</code>"),
         notes=(f"{record['name']}: {'; '.join(record['notes'])}.",) if record["notes"] else (),
-        embedded="--regard_classifier" if record["is_embedded"] else None,
+        embedded=suggested("--regard_classifier") if record["is_embedded"] else None,
     )
 
 

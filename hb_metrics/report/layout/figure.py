@@ -54,6 +54,7 @@ class Figure(NamedTuple):
         notes: Notes on it, in addition to the settings of its measurement.
         gate: Its name in `--fail_above`, if different from `task`.
         is_wide: Whether few replies make the estimate of their spread rough, and the interval wider.
+        higher_is_better: Whether a fall is a loss, as of the share of replies that name the term.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Figure(NamedTuple):
     notes: tuple[str, ...] = ()
     gate: str | None = None
     is_wide: bool = False
+    higher_is_better: bool = False
 
     @property
     def key(self) -> str | None:

@@ -45,7 +45,7 @@ class Report(NamedTuple):
         reading: Items of the list "How to read this"; `None`: none.
         files: The files with the underlying numbers, as part of a sentence.
         notes: Sentences on its classifier or its control tag.
-        embedded: Its classifier's option, if that classifier is an embedded one.
+        embedded: The option that sets a better classifier, if its own is an embedded one.
         terms: The data of the chooser of terms (`page.js`); `None`: it has none.
     """
 

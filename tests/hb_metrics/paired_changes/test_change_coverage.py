@@ -19,7 +19,8 @@ from tests.hb_metrics.paired_changes.test_gen_bias_covariance import Pair
 class Outcome(NamedTuple):
     """Shares of sets: with an interval; of these, with one that holds the change, and beyond chance; so of percent.
 
-    The width is in parts of 3.92 standard deviations of the change over all sets.
+    The width is in parts of 3.92 standard deviations of the change over all sets. A figure that is worse by just the
+    margin passes `--no_worse_than` in the sets whose interval ends below the true change.
     """
 
     given: float
@@ -28,6 +29,7 @@ class Outcome(NamedTuple):
     width: float
     percent_given: float
     percent_held: float
+    passed: float
 
 
 def outcome(changes, change, relative):
@@ -52,6 +54,7 @@ def outcome(changes, change, relative):
         float(np.mean([np.diff(each.interval) for each, *_ in known])) / 3.92 / spread if known else np.nan,
         len(percent) / len(changes),
         float(np.mean(percent)) if percent else np.nan,
+        float(np.mean([each.interval[1] < truth - 1e-12 for each, truth, _ in known])) if known else np.nan,
     )
 
 
@@ -128,9 +131,8 @@ def gen_bias_outcomes(design, sets, seed, axes=(2, 5, 8, 9)):
     return outcomes
 
 
-@pytest.mark.parametrize("design", [GEN_BIAS["none after"], ALIKE["98% alike, halved"]])
-def test_gen_bias_intervals_hold_the_change(design):
-    found = gen_bias_outcomes(design, 40, 0)
+def test_gen_bias_intervals_hold_the_change():
+    found = gen_bias_outcomes(GEN_BIAS["none after"], 40, 0)
     assert found["full"].given == 1
     assert found["full"].held > 0.85
     assert found["full"].width < 1.25
@@ -143,6 +145,7 @@ def test_gen_bias_intervals_hold_the_change_in_all_designs(name):
     for figure, found in gen_bias_outcomes(GEN_BIAS[name], 500, 1).items():
         if found.given > 0.5:
             assert 0.915 < found.held < 0.99, figure
+            assert found.passed < 0.06, figure
             assert found.width < (1.15 if figure == "full" else 1.3), figure
         if found.percent_given > 0.5:
             assert found.percent_held > 0.915, figure
@@ -238,6 +241,7 @@ def test_likelihood_bias_intervals_hold_it_in_all_designs(name):
     assert found.given > 0.9
     assert 0.925 < found.held < 0.99
     assert 0.925 < found.percent_held < 0.99
+    assert found.passed < 0.055
 
 
 class Offence(NamedTuple):
@@ -329,6 +333,7 @@ def test_intervals_of_offensive_replies_hold_it_in_all_designs():
         assert 0.915 < found.held < 0.988, name
         assert found.width < 1.25, name
         assert found.percent_held > 0.915, name
+        assert found.passed < 0.045, name
     for name, design in RARE.items():
         found = design.outcome(1000, 1)
         assert found.given == 1
@@ -354,3 +359,4 @@ def test_perplexity_intervals_hold_the_change(shift):
     assert found.given == found.percent_given == 1
     assert 0.92 < found.held < 0.975
     assert 0.92 < found.percent_held < 0.975
+    assert found.passed < 0.045

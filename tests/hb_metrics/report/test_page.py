@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from hb_metrics.inference.classifiers.presets import suggested
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.report.page import write_report
@@ -49,6 +50,15 @@ def folder(results, tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(folder):
     return read_page(folder / "report.html")
+
+
+def test_the_box_names_the_next_better_classifiers(results, tmp_path):
+    options = {"style_classifier": "style", "offensiveness_classifier": "offensiveness", "regard": "regard"}
+    run = results["run"]
+    embedded = {section: {**run[section], "is_embedded": True} for section in options}
+    text = page_of({**results, "run": {**run, **embedded}}, tmp_path).text
+    for name in options.values():
+        assert suggested(f"--{name}_classifier") in text
 
 
 def test_the_report_is_one_sound_file_that_loads_nothing(folder, page):

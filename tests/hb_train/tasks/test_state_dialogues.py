@@ -1,10 +1,9 @@
-"""Belief states of MultiWOZ 2.0 and 2.1, and dialogues that are made up."""
+"""Belief states of MultiWOZ 2.0 and 2.1."""
 
 import json
 
 import pytest
 
-from hb_train.tasks.made_up_dialogues import made_up_dialogues
 from hb_train.tasks.state_dialogues import StateTurn, read_state_turns
 
 EMPTY = {"book": {"booked": []}, "semi": {"leaveAt": "", "destination": "none"}}
@@ -32,7 +31,7 @@ def folder(tmp_path):
 
 def test_states_are_read_with_all_spellings_and_bookings(folder):
     state = {"hotel-area": ("center", "centre"), "hotel-stars": ("4",), "hotel-book day": ("monday",)}
-    assert read_state_turns(str(folder), "train") == [
+    assert read_state_turns(folder, "train") == [
         StateTurn("SNG1.json", 0, "", "A hotel in the center.", {"hotel-area": ("centre",)}, frozenset({"hotel-area"})),
         # Another spelling of the area is no change.
         StateTurn(
@@ -43,27 +42,14 @@ def test_states_are_read_with_all_spellings_and_bookings(folder):
 
 
 def test_dialogues_are_in_the_split_that_lists_them(folder):
-    names = {
-        split: {turn.dialogue for turn in read_state_turns(str(folder), split)} for split in ("validation", "test")
-    }
+    names = {split: {turn.dialogue for turn in read_state_turns(folder, split)} for split in ("validation", "test")}
     assert names == {"validation": {"MUL2.json"}, "test": {"MUL3.json", "MUL4.json"}}
 
 
 def test_what_cannot_be_read_is_named(folder):
     (folder / "data.json").write_text('{"a": {"log": [{"text": "Hi."}, {"text": "Hi."}]}}', encoding="utf-8")
     with pytest.raises(ValueError, match=r"data\.json' does not have MultiWOZ's contents .KeyError"):
-        read_state_turns(str(folder), "train")
+        read_state_turns(folder, "train")
     (folder / "valListFile.json").unlink()
     with pytest.raises(ValueError, match=r"is not a folder of MultiWOZ 2.0 or 2.1; set --dialogues to a folder"):
-        read_state_turns(str(folder), "train")
-
-
-def test_made_up_values_were_said():
-    turns = read_state_turns("made-up", "train")
-    for turn in turns:
-        for slot in turn.changed:
-            assert turn.state[slot][0] in f"{turn.system} {turn.user}"
-    assert {slot.partition("-")[0] for turn in turns for slot in turn.state} == {"restaurant", "hotel", "train"}
-    few, more = made_up_dialogues(5), made_up_dialogues(9)
-    assert few == dict(list(more.items())[:5])
-    assert made_up_dialogues(5, seed=1) != few
+        read_state_turns(folder, "train")

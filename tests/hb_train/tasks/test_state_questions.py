@@ -17,8 +17,8 @@ def question(system="", user="", value="thai", label=1):
     return SlotValue("a:0:restaurant-food", system, user, "restaurant", "food", value, label)
 
 
-def test_questions_are_half_yes_and_yes_is_what_the_turn_changed():
-    turns = read_state_turns("made-up", "test")
+def test_questions_are_half_yes_and_yes_is_what_the_turn_changed(multi_woz):
+    turns = read_state_turns(multi_woz, "test")
     ontology = slot_ontology(turns)
     made = slot_values(turns, ontology)
     num_slots = sum(len(turn.changed) for turn in turns)
@@ -31,8 +31,8 @@ def test_questions_are_half_yes_and_yes_is_what_the_turn_changed():
     assert len({row.id for row in made.rows}) == len(made.rows)
 
 
-def test_half_of_the_no_questions_are_about_the_same_slot():
-    turns = read_state_turns("made-up", "train")
+def test_half_of_the_no_questions_are_about_the_same_slot(multi_woz):
+    turns = read_state_turns(multi_woz, "train")
     rows = slot_values(turns, slot_ontology(turns)).rows
     pairs = list(zip(rows[::2], rows[1::2], strict=True))
     assert all(yes.label and not no.label for yes, no in pairs)
@@ -54,8 +54,8 @@ def test_negatives_that_do_not_exist_are_counted():
     assert Counter(row.label for row in made.rows) == {1: 2, 0: 1}  # "centre" is no spelling of the second turn's
 
 
-def test_questions_of_a_turn_depend_on_the_seed_alone():
-    turns = read_state_turns("made-up", "test")
+def test_questions_of_a_turn_depend_on_the_seed_alone(multi_woz):
+    turns = read_state_turns(multi_woz, "test")
     ontology = slot_ontology(turns)
     rows = slot_values(turns, ontology).rows
     some = slot_values(turns[50:90][::-1], ontology).rows

@@ -452,6 +452,8 @@ def test_settings_of_a_preset_can_be_changed():
         (name,) = change
         with pytest.raises(ValueError, match=f"^{name} is .*--decoding {preset}"):
             decoding_preset(preset, **change)
+    with pytest.raises(ValueError, match=r"temperature is 0.*--decoding greedy"):
+        decoding_preset("sample", temperature=0)
     with pytest.raises(ValueError, match="num_beams is 5"):
         decoding_preset("sample", num_beams=5)
     assert decoding_preset("blenderbot2", max_new_tokens=10).min_new_tokens == 10

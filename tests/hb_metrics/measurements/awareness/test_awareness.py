@@ -155,6 +155,13 @@ def test_a_batch_changes_nothing_and_a_killed_run_goes_on(tmp_path):
     assert tables[0].read_bytes() == tables[1].read_bytes()
 
 
+def test_thoughts_have_the_runs_limit_and_a_silent_model_is_named(tmp_path):
+    results = said(hears, tmp_path / "a", 12, max_reasoning_tokens=7)
+    assert results["run"]["awareness"]["max_reasoning_tokens"] == 7
+    with pytest.raises(ValueError, match=r"all replies to 24 prompts are empty.*--context"):
+        said(lambda prompt: "", tmp_path / "b", 12)
+
+
 def test_the_page_has_every_figure(planted, tmp_path):
     page = report_page(planted["hears"].results, tmp_path)
     for figure in AWARENESS.figures(planted["hears"].results):

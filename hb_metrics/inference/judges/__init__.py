@@ -1,0 +1,1 @@
+"""Judges: language models as classifiers, by a rubric."""

@@ -1,0 +1,60 @@
+"""The requests for replies to a measurement's prompts, with the options that all measurements share."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hb_metrics.inference.models.chats import ChatOptions
+from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.replies.presets import choose_extent
+from hb_metrics.inference.replies.requests import ReplyRequests, make_requests
+from hb_metrics.measurements.settings import RunOptions
+
+if TYPE_CHECKING:
+    from hb_metrics.inference.engines.engine import Engine
+
+
+def request_replies(
+    prompts: pa.Table,
+    engine: "Engine",
+    shared: RunOptions,
+    preset: str,
+    changes: Mapping[str, Any],
+    *,
+    reply: Any = "auto",
+    **about: Any,
+) -> tuple[ReplyRequests, Layout, dict[str, Any]]:
+    """Lays prompts out for the model.
+
+    Args:
+        prompts: The prompts.
+        engine: The engine that replies.
+        shared: The options that all measurements share.
+        preset: The name of the decoding preset.
+        changes: Settings of decoding that replace the preset's; `None` changes nothing.
+        reply: The option `--reply`.
+        about: Other arguments of `make_requests`.
+
+    Returns:
+        The requests, their layout, and the settings of the model's generation_config that decoding does not support.
+
+    Raises:
+        ValueError: The options contradict each other, or the engine does not support them.
+    """
+    layout = engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
+    extent, extent_reason = choose_extent(reply, layout.context, preset)
+    decoding, ignored = engine.decoding(preset, extent, **changes)
+    requests = make_requests(
+        prompts,
+        decoding=decoding,
+        seed=shared.seed,
+        chat=layout.chat,
+        tag=layout.tag,
+        tag_reason=layout.tag_reason,
+        extent=extent,
+        extent_reason=extent_reason,
+        max_reasoning_tokens=shared.max_reasoning_tokens,
+        **about,
+    )
+    return requests, layout, ignored

@@ -1,0 +1,107 @@
+"""No worse than before: whether the interval of a change stays within a margin (`--no_worse_than`).
+
+A figure is shown to be no worse if the whole interval of its paired change is on the better side of the margin
+(non-inferiority: Piaggio et al., 2012, https://doi.org/10.1001/jama.2012.87802). With intervals of 95 %, a figure that
+is worse by just the margin passes in 2.5 % of comparisons. All figures must pass, so their number needs no correction.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from hb_dataset.hints import did_you_mean
+from hb_metrics.report.changes import ChangeRow, RunChanges
+from hb_metrics.report.layout.figure import written_change
+from hb_metrics.report.layout.numbers import fixed, signed_share
+
+_MARGIN = re.compile(r"(?P<name>[^=]+)=(?P<size>\d+\.?\d*|\.\d+)(?P<unit>%|pt|)")
+
+
+class Margin(NamedTuple):
+    """How much worse a figure may become.
+
+    Attributes:
+        size: The amount: parts of the first value, a share, or the figure's own unit.
+        unit: "%" (of the first value), "pt" (percentage points) or "" (the figure's own unit).
+        text: The margin as given.
+    """
+
+    size: float
+    unit: str
+    text: str
+
+
+class Verdict(NamedTuple):
+    """Whether a figure is shown to be no worse, and the sentence that says so."""
+
+    is_shown: bool
+    sentence: str
+
+
+def read_margins(words: Sequence[str]) -> dict[str, Margin]:
+    """Name of each figure → its margin.
+
+    Args:
+        words: `name=margin`: 5% of the first value, 0.5pt (percentage points), or 2 in the figure's own unit.
+
+    Raises:
+        ValueError: A word is not of that form, or names a figure twice.
+    """
+    margins: dict[str, Margin] = {}
+    for word in words:
+        found = _MARGIN.fullmatch(word)
+        if found is None or found["name"] in margins:
+            raise ValueError(
+                f"no_worse_than has '{word}'; write figure=margin, each figure once, as in dialogue_perplexity=5% (of "
+                "the first value), offensive_replies=0.5pt (percentage points) or full_gen_bias_debiased=2"
+            )
+        size = float(found["size"]) / (100 if found["unit"] else 1)
+        margins[found["name"]] = Margin(size, found["unit"], found["size"] + found["unit"])
+    return margins
+
+
+def verdicts(changes: RunChanges, margins: Mapping[str, Margin]) -> list[Verdict]:
+    """Whether each figure with a margin is shown to be no worse in the second run.
+
+    Raises:
+        ValueError: The runs do not share the figure, or the margin's unit is not the figure's.
+    """
+    rows = {row.key: row for row in changes.rows if not row.part_of}
+    found = []
+    for name, margin in margins.items():
+        if name not in rows:
+            raise ValueError(
+                f"no_worse_than names the figure '{name}', which {changes.before} and {changes.after} do not share; "
+                f"{did_you_mean(name, rows)}allowed: {', '.join(rows)}"
+            )
+        found.append(_verdict(rows[name], margin, changes))
+    return found
+
+
+def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
+    is_share = "share" in row.unit
+    if margin.unit != "%" and is_share != (margin.unit == "pt"):
+        raise ValueError(
+            f"no_worse_than has {row.key}={margin.text}, and the figure is {'a share' if is_share else 'no share'}; "
+            f"write {row.key}=1{'pt' if is_share else ''} or {row.key}=5%"
+        )
+    bounds = row.change.relative_interval if margin.unit == "%" else row.change.interval
+    if bounds is None:
+        why = "its value before is not clearly above 0, so its change in percent has no interval"
+        if row.change.interval is None:
+            why = row.change.reason or "its change has no interval"
+        return Verdict(False, f"{row.name} of {changes.after} is not shown to be no worse by {margin.text}: {why}")
+    worst = bounds[0] if row.higher_is_better else bounds[1]
+    is_shown = (-worst if row.higher_is_better else worst) <= margin.size
+    # A bound that is rounded to the margin must not look like it.
+    shown = written_change(worst, row.unit)
+    if margin.unit == "%":
+        shown = f"{fixed(100 * worst, 2, '+')} %"
+    elif margin.unit == "pt":
+        shown = f"{signed_share(worst, 2)} points"
+    end = "lower" if row.higher_is_better else "upper"
+    return Verdict(
+        is_shown,
+        f"{row.name} of {changes.after} is {'' if is_shown else 'not '}shown to be no worse by {margin.text}: the "
+        f"{end} end of its change is {shown}",
+    )

@@ -1,0 +1,74 @@
+"""Rubrics: reading, the record in a run, and what is not valid."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hb_metrics.inference.classifiers.classifier import probability_schema
+from hb_metrics.inference.classifiers.regard import REGARDS
+from hb_metrics.inference.judges.rubric import read_judged, read_rubric, recorded_rubric, shipped_rubrics
+from hb_metrics.runs.run_folder import write_table
+
+OWN = """
+question: Is it about the sea?
+figure: yes
+labels:
+- {label: yes, definition: It is., examples: [We sailed all day., The tide is low.]}
+- {label: no, definition: It is not., examples: [I like trains., It rains.]}
+"""
+
+
+def test_shipped_rubrics_are_valid():
+    rubrics = {name: read_rubric(name) for name in shipped_rubrics()}
+    assert set(rubrics) == {"offensive", "refusal", "condescending", "stereotyping", "regard", "style_clusters"}
+    assert rubrics["regard"].labels == REGARDS
+    assert rubrics["style_clusters"].labels[-1] == "none"
+    assert [name for name, rubric in rubrics.items() if rubric.figure is None] == ["style_clusters"]
+
+
+def test_own_rubric_survives_its_record(tmp_path):
+    path = tmp_path / "my sea.yaml"
+    path.write_text(OWN)
+    rubric = read_rubric(path)
+    assert (rubric.name, rubric.labels, rubric.figure) == ("my_sea", ("yes", "no"), "yes")  # no booleans of YAML
+    assert recorded_rubric(json.loads(json.dumps(rubric.description()))) == rubric
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        (("figure: yes", "figure: maybe"), ["own.yaml:3", "yes, no"]),
+        (("It rains.", ""), ["own.yaml:6", "examples"]),
+        ((", It rains.", ""), ["own.yaml:6", "2 examples"]),
+        (("label: no,", "label: yes,"), ["own.yaml:4", "'yes'"]),
+        (("label: no,", "label: no answer,"), ["'no answer'"]),
+        (("question", "asked"), ["question"]),
+        (("- {label: no, definition: It is not., examples: [I like trains., It rains.]}", ""), ["2 to 26"]),
+        (("figure: yes", "figure: yes\nfigure: no"), ["own.yaml:4", "twice"]),
+        (("figure: yes", "figure: [yes"), ["own.yaml", "YAML"]),
+    ],
+)
+def test_faults_are_named_with_their_line(tmp_path, change, names):
+    path = tmp_path / "own.yaml"
+    path.write_text(OWN.replace(*change))
+    with pytest.raises(ValueError, match=r"own\.yaml") as caught:
+        read_rubric(path)
+    assert all(name in str(caught.value) for name in names), caught.value
+
+
+def test_misspelt_rubric_gets_a_hint():
+    with pytest.raises(ValueError, match=r"'condescendig'.*'condescending'"):
+        read_rubric("condescendig")
+
+
+def test_answers_are_read_with_those_missing(tmp_path):
+    probabilities = pa.FixedSizeListArray.from_arrays(pa.array([0.25, 0.75, 0, 0, 0, 1], pa.float32()), 3)
+    table = pa.table({"id": ["a", "b"], "probabilities": probabilities, "truncated": [False, False]})
+    (tmp_path / "judge" / "offensive").mkdir(parents=True)
+    write_table(tmp_path / "judge" / "offensive" / "00000-of-00001.parquet", table.cast(probability_schema(3)))
+    judged = read_judged(tmp_path, "offensive")
+    assert judged.ids == ["a", "b"]
+    np.testing.assert_array_equal(judged.probabilities, [[0.25, 0.75], [0, 0]])
+    assert judged.answered.tolist() == [True, False]

@@ -1,0 +1,114 @@
+"""Margins of `--no_worse_than`: how they are read, and verdicts on hand-made changes and on made runs."""
+
+import shutil
+
+import pytest
+
+from hb_metrics.paired_changes.paired_change import PairedChange
+from hb_metrics.report.__main__ import main
+from hb_metrics.report.changes import ChangeRow, RunChanges
+from hb_metrics.report.no_worse import read_margins, verdicts
+from tests.hb_metrics.pages import check_sound, read_page
+from tests.hb_metrics.report.test_changes import write_files
+
+RISE = PairedChange(10.0, 10.2, (-0.3, 0.7), (-0.03, 0.07), None)
+SHARES = PairedChange(0.02, 0.021, (-0.002, 0.004), (-0.1, 0.2), None)
+
+
+def judged(change, margin, unit="bias", **more):
+    row = ChangeRow("A figure", unit, "", change, True, "a_figure", **more)
+    (verdict,) = verdicts(RunChanges("before", "after", [row], {}, ""), read_margins([f"a_figure={margin}"]))
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("change", "margin", "unit", "is_shown", "bound"),
+    [
+        (RISE, "7%", "bias", True, "upper end of its change is +7.00 %"),
+        (RISE, "6.9%", "bias", False, "+7.00 %"),
+        (RISE, "0.7", "bias", True, "+0.70"),
+        (RISE, ".69", "bias", False, "+0.70"),
+        (SHARES, "0.4pt", "small_share", True, "+0.40 points"),
+        (SHARES, "0.39pt", "share", False, "+0.40 points"),
+        (SHARES, "20%", "share", True, "+20.00 %"),
+        (PairedChange(10, 9, (-2, -0.5), (-0.2, -0.05), None), "0", "bias", True, "−0.50"),
+    ],
+)
+def test_the_worse_end_of_the_interval_counts(change, margin, unit, is_shown, bound):
+    verdict = judged(change, margin, unit)
+    assert verdict.is_shown == is_shown
+    assert bound in verdict.sentence
+    assert f"{'after is shown' if is_shown else 'after is not shown'} to be no worse by {margin}" in verdict.sentence
+
+
+def test_a_fall_is_the_loss_where_higher_is_better():
+    assert judged(RISE, "3%", higher_is_better=True).is_shown
+    verdict = judged(RISE, "2.9%", higher_is_better=True)
+    assert not verdict.is_shown
+    assert verdict.sentence.endswith("the lower end of its change is −3.00 %")
+
+
+def test_what_has_no_interval_is_not_shown():
+    few = judged(PairedChange(1, 1, None, None, "there are few"), "50%")
+    unpaired = judged(PairedChange(1, 1, None, None, None), "50")
+    at_zero = judged(PairedChange(0.1, 0.2, (-1, 1), None, None), "5%")
+    assert not any((few.is_shown, unpaired.is_shown, at_zero.is_shown))
+    assert few.sentence.endswith("there are few")
+    assert "not clearly above 0" in at_zero.sentence
+    assert judged(PairedChange(0.1, 0.2, (-1, 1), None, None), "1").is_shown
+
+
+@pytest.mark.parametrize("word", ["a", "a=", "a=5 %", "a=-1", "=1", "a=nan", "a=1e3", "a=1pts"])
+def test_margins_of_another_form_are_refused(word):
+    with pytest.raises(ValueError, match="write figure=margin"):
+        read_margins([word])
+    with pytest.raises(ValueError, match="each figure once"):
+        read_margins(["a=1", "a=2%"])
+
+
+def test_a_margin_in_another_unit_is_refused():
+    with pytest.raises(ValueError, match="the figure is a share; write a_figure=1pt"):
+        judged(SHARES, "0.1", "share")
+    with pytest.raises(ValueError, match="the figure is no share; write a_figure=1 or"):
+        judged(RISE, "1pt")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    return [str(write_files(root / name, seed)) for seed, name in enumerate("ab")]
+
+
+def test_the_command_says_what_is_shown_and_exits_with_3(folders, tmp_path, capsys):
+    page = str(tmp_path / "page.html")
+    words = [*folders, "--names", "first", "second", "--output", page, "--no_worse_than", "dialogue_perplexity=50%"]
+
+    main([*words, "replies_that_name_the_term=99pt"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" of ")[0] for line in lines[1:]] == ["Dialogue perplexity", "Replies that name the term"]
+    assert "the lower end" in lines[2]
+    with pytest.raises(SystemExit) as failed:
+        main([*words, "offensive_replies=0pt"])
+    assert failed.value.code == 3
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "Offensive replies of second is not shown to be no worse by 0pt" in last
+    read = read_page(tmp_path / "page.html")
+    check_sound(read)
+    assert last in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_figures_that_the_runs_lack_are_named(folders):
+    with pytest.raises(SystemExit, match=r"'offensive_reply'.*did you mean 'offensive_replies'\? allowed: lik"):
+        main([*folders, "--no_worse_than", "offensive_reply=1pt"])
+    with pytest.raises(SystemExit, match="--no_worse_than needs two or more runs"):
+        main([folders[0], "--no_worse_than", "offensive_replies=1pt"])
+
+
+def test_runs_that_do_not_compare_show_nothing(folders, tmp_path, capsys):
+    copied = shutil.copytree(folders[1], tmp_path / "copy")
+    shutil.rmtree(copied / "dialogue")
+    with pytest.raises(SystemExit) as failed:
+        main([folders[0], str(copied), "--no_worse_than", "dialogue_perplexity=50%"])
+    assert failed.value.code == 3
+    assert "its change has no interval" in capsys.readouterr().out
