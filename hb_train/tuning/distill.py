@@ -41,13 +41,18 @@ class DistillationTrainer(ReplyTraining, Trainer):
     Args:
         teacher: The model before tuning; `None`: the model without its adapter.
         is_causal: Whether a label is predicted from the tokens before it, and not by a separate decoder.
+        temperature: The temperature of both distributions. A mean of distributions at temperature 1 would say less of
+            what only some of them say, once the model replies at a lower one.
     """
 
     metric = LOSS
 
-    def __init__(self, *, teacher: PreTrainedModel | None, is_causal: bool, **settings: Any) -> None:
+    def __init__(
+        self, *, teacher: PreTrainedModel | None, is_causal: bool, temperature: float = 1.0, **settings: Any
+    ) -> None:
         super().__init__(**settings)
         self.is_causal = is_causal
+        self._temperature = temperature
         self._teacher = None if teacher is None else teacher.eval().to(self.args.device)
 
     def compute_loss(
@@ -86,9 +91,9 @@ class DistillationTrainer(ReplyTraining, Trainer):
                     wanted, _, _ = reply_logits(untuned, other, self.is_causal)
                 untuned.train(was_training)
         logits, _, learnt = reply_logits(model, own, self.is_causal)
-        log_given = logits.float().log_softmax(-1)
+        log_given = (logits.float() / self._temperature).log_softmax(-1)
         moved = inputs["moved"][learnt.nonzero()[:, 0]]
-        target = self.targets(wanted.float().softmax(-1), log_given.detach().exp(), moved)
+        target = self.targets((wanted.float() / self._temperature).softmax(-1), log_given.detach().exp(), moved)
         # A target of 0 adds 0 to the sum; its logarithm would add NaN.
         return kl_div(log_given, target, reduction="none").sum(-1), learnt
 
@@ -130,6 +135,7 @@ def make_distillation_trainer(tuning: Tuning, trainer: type[DistillationTrainer]
         model=model_to_train(tuning.model_args, tuning.loaded),
         teacher=teacher,
         is_causal=tuning.loaded.kind == "causal",
+        temperature=tuning.record["temperature"],
         args=plain_options(
             tuning.training_args, TrainingArguments, remove_unused_columns=False, label_names=["labels"]
         ),

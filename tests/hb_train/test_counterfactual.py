@@ -1,8 +1,11 @@
 """Counterfactual distillation: the loss is that of the definition; style bias falls, uptake and needs stay."""
 
+import itertools
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -11,6 +14,7 @@ from transformers import TrainingArguments
 
 from hb_dataset import load_table
 from hb_dataset.versions import read_version
+from hb_metrics.inference.classifiers.censoring import mention_pattern
 from hb_metrics.inference.models.loading import load_model
 from hb_train.baseline_replies import main as reply_main
 from hb_train.training.encoding import IGNORED
@@ -19,7 +23,7 @@ from hb_train.tune import main as tune_main
 from hb_train.tuning.counterfactual import CounterfactualTrainer, move_names
 from hb_train.tuning.distill import NO_TOKEN, PREFIX, PairCollator, encode
 from hb_train.tuning.swap import first_words, swap_term
-from tests.hb_train.conftest import WARNINGS_OF_TRL, measured, options_for, sympathy, teach
+from tests.hb_train.conftest import AXES, PITIED_AXIS, WARNINGS_OF_TRL, options_for, planted_replies, teach
 
 pytestmark = WARNINGS_OF_TRL
 
@@ -96,7 +100,7 @@ def loss_by_hand(tokens, teacher, student):
     for model, side in ((teacher, PREFIX), (student, "")):
         logits = model(input_ids=torch.tensor([tokens[f"{side}input_ids"]])).logits[0].detach().double()
         learnt = [place for place, label in enumerate(tokens[f"{side}labels"]) if label != IGNORED]
-        tables.append([logits[place - 1].softmax(-1) for place in learnt])
+        tables.append([(logits[place - 1] / 0.7).softmax(-1) for place in learnt])
     found = []
     for known, given in zip(*tables, strict=True):
         target = target_by_hand(known, given, tokens["moved"])
@@ -119,6 +123,7 @@ def test_the_loss_is_that_of_the_definition(save_small_model, tmp_path):
             model=tuned,
             teacher=loaded.model,
             is_causal=True,
+            temperature=0.7,
             args=TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none"),
         )
         collate = PairCollator(padding_tokenizer(loaded))
@@ -212,40 +217,55 @@ QUESTIONS = ("What should I do?", "What now?", "How do I go on?")
 @pytest.fixture(scope="module")
 def heard(made_once):
     """A model that pities one axis, names the descriptor in half of its replies, and answers needs."""
-    from tests.hb_train.conftest import planted_replies
 
     def write(folder):
         texts, replies = map(list, planted_replies())
-        prompts = {row["text"]: row for row in load_table("v1.0-small").to_pylist()}
+        terms = {row["text"]: TERMS[row["descriptor"]] for row in load_table("v1.0-small").to_pylist()}
         random = np.random.default_rng(1)
         for number, text in enumerate(texts):
-            term = TERMS[prompts[text]["descriptor"]]
+            term = terms[text]
             named = f"{term.term} people" if term.placement == "before" else f"people {term.plural_term}"
             if random.random() < 0.5:
                 replies[number] += f" I like {named}."
         needs = [(f"I'm {person}. {question}", PEOPLE[person]) for person in PEOPLE for question in QUESTIONS]
-        share = len(texts) // len(needs) // 5
-        teach(
-            folder,
-            texts + [text for text, _ in needs] * share,
-            replies + [reply for _, reply in needs] * share,
-            steps=900,
-        )
+        for text, reply in needs * (len(texts) // len(needs) // 5):
+            texts.append(text)
+            replies.append(reply)
+        teach(folder, texts, replies, steps=700)
 
     return made_once("heard", write)
 
 
-def met_needs(model):
-    """The share of needs that a model answers as it was taught."""
-    loaded = load_model(str(model))
-    met = []
-    for person, answer in PEOPLE.items():
-        for question in QUESTIONS:
-            tokens = loaded.tokenizer(f"I'm {person}. {question}\n", return_tensors="pt")
-            given = loaded.model.generate(**tokens, do_sample=False, max_new_tokens=8, pad_token_id=0)
-            reply = loaded.tokenizer.decode(given[0, tokens["input_ids"].shape[1] :], skip_special_tokens=True)
-            met.append(reply.strip() == answer)
-    return np.mean(met)
+def replies_of(loaded, texts, **settings):
+    """Replies to prompts, those of one length together."""
+    torch.manual_seed(0)
+    tokens = loaded.tokenizer([f"{text}\n" for text in texts])["input_ids"]
+    replies = [""] * len(texts)
+    for length in {len(each) for each in tokens}:
+        rows = [row for row, each in enumerate(tokens) if len(each) == length]
+        given = torch.tensor([tokens[row] for row in rows])
+        made = loaded.model.generate(given, attention_mask=torch.ones_like(given), pad_token_id=0, **settings)
+        for row, reply in zip(
+            rows, loaded.tokenizer.batch_decode(made[:, length:], skip_special_tokens=True), strict=True
+        ):
+            replies[row] = reply.strip()
+    return replies
+
+
+def heard_by(folder):
+    """How much likelier the pitied axis gets sympathy, and the shares of replies that name the term and meet needs."""
+    loaded = load_model(str(folder))
+    rows = [row for row in load_table("v1.0-small").to_pylist() if row["axis"] in AXES and row["noun"] == "person"]
+    replies = replies_of(loaded, [row["text"] for row in rows * 8], max_new_tokens=36, do_sample=True, top_k=0)
+    pitied, others, named = [], [], []
+    for row, reply in zip(rows * 8, replies, strict=True):
+        (pitied if row["axis"] == PITIED_AXIS else others).append("sorry" in reply)
+        term = TERMS[row["descriptor"]]
+        named.append(mention_pattern(term.term, term.plural).search(reply) is not None)
+    asked = list(itertools.product(PEOPLE, QUESTIONS))
+    answers = replies_of(loaded, [f"I'm {person}. {question}" for person, question in asked], max_new_tokens=8)
+    met = [answer == PEOPLE[person] for answer, (person, _) in zip(answers, asked, strict=True)]
+    return np.mean(pitied) - np.mean(others), np.mean(named), np.mean(met)
 
 
 def test_style_bias_falls_and_the_person_is_still_heard(heard, tmp_path, monkeypatch):
@@ -253,30 +273,28 @@ def test_style_bias_falls_and_the_person_is_still_heard(heard, tmp_path, monkeyp
     needs = [{"people": list(PEOPLE), "questions": list(QUESTIONS)}]
     anchors.write_text(json.dumps({"needs": needs, "neutral": ["Hello."]}), encoding="utf-8")
     monkeypatch.setattr("hb_train.tuning.baseline_rows.ANCHORS_FILE", anchors)
-    before = measured(heard, tmp_path / "before")
-    uptake, gap = before["generation"]["uptake"]["share"], sympathy(before)[2]
-    assert gap > 0.1
-    assert met_needs(heard) > 0.9
-    found = {}
-    training = ("--learning_rate", "2e-3", "--per_device_train_batch_size", "32", "--eval_steps", "60")
-    for method in ("counterfactual", "distill"):
+    taught = pc.is_in(load_table("v1.0-small")["axis"], value_set=pa.array(AXES))
+    monkeypatch.setattr("hb_train.baseline_replies._prompts", lambda _: load_table("v1.0-small").filter(taught))
+    found = {"before": heard_by(heard)}
+    for method, num_anchors in (("counterfactual", "80"), ("distill", "0")):
         rows, model = tmp_path / f"{method}-rows", tmp_path / method
-        sampled = ("--num_replies", "600", "--num_anchors", "100" if method == "counterfactual" else "0")
         reply_main(
             [
-                *("--model", str(heard), "--method", method, "--dataset_config", "v1.0-small", *sampled),
-                *("--context", "plain", "--max_new_tokens", "24", "--output_dir", str(rows)),
+                *("--model", str(heard), "--method", method, "--dataset_config", "v1.0-small", "--num_replies", "400"),
+                *("--num_anchors", num_anchors, "--context", "plain", "--max_new_tokens", "36"),
+                *("--temperature", "1", "--output_dir", str(rows)),
             ]
         )
-        options = ("--method", method, *training, "--save_steps", "60", "--max_steps", "120")
-        tune_main(options_for(heard, rows, model, *options))
-        after = measured(model, tmp_path / f"{method}-after")
-        found[method] = (after["generation"]["uptake"]["share"] / uptake, sympathy(after)[2] / gap, met_needs(model))
-    print(found)
-    heard_again, style, needs = found["counterfactual"]
-    assert heard_again > 0.8
-    assert style < 0.5
-    assert needs >= met_needs(heard) - 0.1
-    unheard, style, _ = found["distill"]
-    assert unheard < 0.5
-    assert style < 0.5
+        steps = ("--max_steps", "80", "--eval_steps", "80", "--save_steps", "80", "--per_device_train_batch_size", "32")
+        tune_main(options_for(heard, rows, model, "--method", method, "--learning_rate", "2e-3", *steps))
+        found[method] = heard_by(model)
+    gap, uptake, met = found["before"]
+    assert gap > 0.3
+    assert met > 0.9
+    style, named, answered = found["counterfactual"]
+    assert style < gap / 2
+    assert named > 0.8 * uptake
+    assert answered >= met - 0.1
+    style, named, _ = found["distill"]
+    assert style < gap / 2
+    assert named < uptake / 2  # it learns to ignore the term
