@@ -1,1 +1,1 @@
-"""Clusters of styles from the replies of a run, by agglomerative clustering (Smith et al., 2022, A.7)."""
+"""Finds clusters of styles that go together in a run's replies (Smith et al., 2022, A.7)."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -45,8 +45,6 @@ class Classifier:
         temperature: Divides scores before the softmax.
         max_tokens: Texts with more tokens are cut; `None`: it takes texts of any length.
         notes: Decisions of loading that a reader of the results should know.
-        parlai: The kind, the agent and the number of parameters of the ParlAI checkpoint that it was converted from;
-            `None`: it was not converted.
         classify_distinct: Classifies distinct texts.
     """
 
@@ -60,7 +58,6 @@ class Classifier:
     temperature: float = 1.0
     max_tokens: int | None = None
     notes: tuple[str, ...] = ()
-    parlai: dict[str, Any] | None = None
     classify_distinct: Callable[[list[str]], Classification]
 
     def classify(self, texts: Sequence[str]) -> Classification:

@@ -46,7 +46,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     tables = read_reply_table(first.folder), read_reply_table(second.folder)
     if tables[0] is None or tables[1] is None:
         return FigureChanges({}, NO_FILES_REASON)
-    by_name = reply_share_changes(UPTAKE, _naming(tables[0]), _naming(tables[1]), level)
+    by_name = reply_share_changes(UPTAKE, naming(tables[0]), naming(tables[1]), level)
     if by_name is None:
         return FigureChanges({}, OTHER_TERMS_REASON)
     reason = _unlike(first, second)
@@ -84,7 +84,7 @@ def _noun_changes(before: _Replies, after: _Replies, confidence_level: float) ->
     return by_name
 
 
-def _naming(table: pa.Table) -> FlaggedReplies:
+def naming(table: pa.Table) -> FlaggedReplies:
     """A run's replies, and whether each names the term of its prompt."""
     replies = nonempty_replies(table, table)
     flags = names_terms(replies.texts, replies.descriptors, plural_forms(table), paired_terms(table))

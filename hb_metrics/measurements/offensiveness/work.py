@@ -32,7 +32,6 @@ def plan(task: Task, files: None) -> Classifier:
 
 def describe(classifier: Classifier) -> dict[str, Any]:
     """Describes the classifier, for run.json."""
-    parlai = {} if classifier.parlai is None else {"parlai": classifier.parlai}
     return {
         "offensiveness_classifier": {
             "name": classifier.name,
@@ -41,7 +40,6 @@ def describe(classifier: Classifier) -> dict[str, Any]:
             "version": classifier.version,
             "offensive_labels": list(classifier.source_labels),
             "notes": list(classifier.notes),
-            **parlai,
         }
     }
 
