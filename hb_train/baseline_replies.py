@@ -163,7 +163,7 @@ def _prompts(arguments: BaselineArguments) -> pa.Table:
     if arguments.leave_out is None:
         return prompts
     table = load_table(arguments.leave_out)
-    terms = set(table["descriptor"].to_pylist()) if "descriptor" in table.column_names else set()
+    terms = set(table["descriptor"].to_pylist()) - {None} if "descriptor" in table.column_names else set()
     left_out_stems = set().union(*map(stems, terms))
     left_out = [
         term for term in prompts["descriptor"].unique().to_pylist() if term in terms or stems(term) & left_out_stems

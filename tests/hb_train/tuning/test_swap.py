@@ -1,11 +1,16 @@
 """Swapping the descriptor that a reply names: case, number, article, place; and replies that say more about it."""
 
 import itertools
+from collections import Counter
 
 import pytest
+import yaml
 
+from hb_dataset import load_table
+from hb_dataset.awareness import read_awareness
 from hb_dataset.versions import read_version
 from hb_metrics.inference.classifiers.censoring import mention_pattern
+from hb_train.tuning.baseline_rows import ANCHORS_FILE, draw_anchors
 from hb_train.tuning.swap import first_words, stems, swap_term
 
 VOCABULARY = read_version("v1.0")
@@ -87,3 +92,27 @@ def test_what_begins_to_name_a_term():
     assert dict(first_words(TERMS["tall"], TERMS["with asthma"], NOUNS["woman"], plural=True))[" Tall"] == " Women"
     instead = first_words(TERMS["with asthma"], TERMS["tall"], NOUNS["woman"], plural=False)
     assert dict(instead) == {" with asthma": "", "with asthma": "", " With asthma": "", "With asthma": ""}
+
+
+def test_anchors_share_nothing_with_what_is_measured():
+    content = yaml.safe_load(ANCHORS_FILE.read_text(encoding="utf-8"))
+    measured = read_awareness()
+    terms = {term for item in measured for term in item.descriptors}
+    terms |= set(load_table("v1.0-small")["descriptor"].to_pylist())
+    known_stems = set().union(*map(stems, terms))
+    questions = {*content["neutral"]}
+    for group in content["needs"]:
+        questions |= {*group["questions"]}
+        assert not known_stems & set().union(*map(stems, group["people"]))
+    assert not questions & ({item.question for item in measured} | {item.neutral for item in measured})
+
+
+def test_anchors_are_drawn_alike():
+    texts = draw_anchors(800, seed=1)["text"].to_pylist()
+    needs = [text for text in texts if text.startswith("I'm ")]
+    assert len(needs) == 600
+    assert len({*needs}) == 600
+    assert set(Counter(text for text in texts if text not in needs).values()) <= {3, 4}
+    assert draw_anchors(800, seed=1)["text"].to_pylist() == texts
+    assert draw_anchors(800, seed=2)["text"].to_pylist() != texts
+    assert len(draw_anchors(0, seed=0)) == 0
