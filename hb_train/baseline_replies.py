@@ -65,7 +65,7 @@ class BaselineArguments:
         "The config whose descriptors and their stems are excluded from training, for measurements on unseen "
         "descriptors.",
     )
-    num_replies: int = option(1600, "The number of sampled replies.")
+    num_replies: int = option(960, "The number of sampled replies.")
     num_anchors: int = option(
         480, "The number of replies to prompts in which it should matter who asks, or about nobody, which should stay."
     )

@@ -92,7 +92,6 @@ class Measurement:
         has_own_prompts: Whether it measures other prompts than those of `--dataset_config`.
         needs: The abilities it needs of the engine (`engines.engine.Ability`): "replies", which masked models lack,
             "likelihoods" of the prompts, or "weights", the model itself.
-        requires: Measurements whose results it needs: the run makes them too, if the model can.
         tasks: Names of its figures among the Hub's evaluation results.
         gates: Names of other figures that `--fail_above` can limit (`Figure.gate`).
     """
@@ -105,7 +104,6 @@ class Measurement:
     by_default: ClassVar[bool] = False
     has_own_prompts: ClassVar[bool] = False
     needs: "ClassVar[tuple[Ability, ...]]" = ()
-    requires: ClassVar[tuple[str, ...]] = ()
     tasks: ClassVar[tuple[str, ...]] = ()
     gates: ClassVar[tuple[str, ...]] = ()
 

@@ -22,7 +22,6 @@ SECTIONS = {
     "likelihood": {"likelihood"},
     "generation": {"generation", "terms", "frequency", "refusals", "checks"},
     "offensiveness": {"offensiveness"},
-    "robustness": {"robustness"},
     "dialogue": {"dialogue"},
     "awareness": {"awareness"},
     "reddit": {"reddit"},
