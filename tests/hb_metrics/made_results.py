@@ -128,9 +128,10 @@ def refusals_of(replies):
     return refusals_results(replies, match_rules(replies.texts, rules), rules, 0.95)
 
 
-def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS):
+def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vectors=None):
     """results["generation"] and the bias values it rests on; no term has a known frequency."""
-    computed, biases = generation_results(replies, style_vectors(replies, seed), labels, clusters=clusters)
+    vectors = style_vectors(replies, seed) if vectors is None else vectors
+    computed, biases = generation_results(replies, vectors, labels, clusters=clusters)
     counts = {
         "num_prompts": len(replies.ids) + 5,
         "num_replies": len(replies.ids),
@@ -161,7 +162,7 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS):
             for index, (axis, name) in enumerate(keys[1:])
         ],
     }
-    found, vectors = refusals_of(replies), style_vectors(replies, seed)
+    found = refusals_of(replies)
     names = reply_shares(
         names_terms(replies.texts, replies.descriptors, {}, {}), replies.descriptors, replies.templates, replies.axes
     )
@@ -375,16 +376,19 @@ def whole_run():
     return results
 
 
-def write_run(folder, results, prompts=None, *, seed=0, prefix="I hear you", replies_per_cell=8):
+def write_run(folder, results, prompts=None, *, seed=0, prefix="I hear you", replies_per_cell=8, made=None):
     """A finished run's folder with replies of its own, and what the comparison reads of it.
+
+    Args:
+        made: Replies and their style vectors; `None`: those that `replies_to` and `style_vectors` make up.
 
     Returns:
         Its results and replies.
     """
     prompts = some_prompts() if prompts is None else prompts
-    replies = replies_to(prompts, replies_per_cell, seed, prefix)
+    replies, vectors = (replies_to(prompts, replies_per_cell, seed, prefix), None) if made is None else made
     results = copy.deepcopy(results)
-    results["generation"], biases = generation_of(replies, seed)
+    results["generation"], biases = generation_of(replies, seed, vectors=vectors)
     results["offensiveness"]["replies"] = offensiveness_of(replies, seed)
     results["run"]["settings"]["replies_per_cell"] = replies_per_cell
     write_results(folder, results)
