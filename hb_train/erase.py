@@ -53,7 +53,8 @@ class EraseArguments:
     model: str = option("embedded", "The causal model to erase in: a Hub id, a local folder, or 'embedded'.")
     dataset_config: str = option("v1.0", "The config of the dataset with the prompts.")
     leave_out: str | None = option(
-        None, "The config whose descriptors are excluded from the fit, for measurements on unseen descriptors."
+        None,
+        "The config whose descriptors and their stems are excluded, for measurements on unseen descriptors.",
     )
     layers: list[float] = field(
         default_factory=lambda: [0.5],
