@@ -24,10 +24,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.layout.figure import Figure
 from hb_metrics.report.layout.parts import Details, Report, Section
+from hb_metrics.runs.run_folder import JUDGE
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions
     from hb_metrics.inference.engines.engine import Ability, Engine
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_metrics.inference.processes import PartialState
@@ -60,6 +62,16 @@ class Task:
         """The model, for measurements that need its `weights`."""
         assert self.engine.loaded is not None  # planning left out measurements that need it
         return self.engine.loaded
+
+    def classifier_options(self) -> "LoadOptions":
+        """The options of loading a classifier or a judge."""
+        from hb_metrics.inference.judges.judge import JudgeSource
+
+        run = self.settings.run
+        source = JudgeSource(
+            run.judge_model, tuple(run.judge_base_url or ()), run.concurrency, run.seed, self.folder / JUDGE
+        )
+        return {"device": self.state.device, "trust_remote_code": run.trust_remote_code, "judge": source}
 
 
 class FigureChanges(NamedTuple):
@@ -115,6 +127,10 @@ class Measurement:
     def module(self, name: str) -> ModuleType:
         """A module of its folder."""
         return import_module(f"{type(self).__module__}.{name}")
+
+    def is_asked(self, settings: Settings) -> bool:
+        """Whether its own options ask for it, without `--measurements`."""
+        return False
 
     def read_files(self, settings: Settings) -> Any:
         """Reads the files that its options name, so that their faults show before the model runs.

@@ -184,5 +184,6 @@ def wanted_measurements(settings: Settings) -> list[Measurement]:
     """The measurements asked for or the default ones, and those they require, in the order of the list."""
     asked = asked_measurements(settings)
     chosen = [measurement for measurement in MEASUREMENTS if measurement.by_default] if asked is None else asked
+    chosen = [*chosen, *(measurement for measurement in MEASUREMENTS if measurement.is_asked(settings))]
     required = {name for measurement in chosen for name in measurement.requires}
     return [measurement for measurement in MEASUREMENTS if measurement in chosen or measurement.name in required]

@@ -1,6 +1,6 @@
 """A classifier of texts, and its probabilities as resumable shards."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,7 +47,10 @@ class Classifier:
         notes: Decisions of loading that a reader of the results should know.
         parlai: The kind, the agent and the number of parameters of the ParlAI checkpoint that it was converted from;
             `None`: it was not converted.
+        judge: The record of a judge, for run.json; `None`: it is no judge.
         classify_distinct: Classifies distinct texts.
+        classify_by_key: Of a judge: classifies texts, with what is drawn for each prompt drawn for a key.
+        cost: Of a served judge: counts its answers so far and their tokens.
     """
 
     name: str
@@ -61,7 +64,10 @@ class Classifier:
     max_tokens: int | None = None
     notes: tuple[str, ...] = ()
     parlai: dict[str, Any] | None = None
+    judge: dict[str, Any] | None = None
     classify_distinct: Callable[[list[str]], Classification]
+    classify_by_key: Callable[[Sequence[str], Sequence[str]], Classification] | None = None
+    cost: Callable[[], dict[str, int]] | None = None
 
     def classify(self, texts: Sequence[str]) -> Classification:
         """Classifies texts; identical ones once.
@@ -73,6 +79,14 @@ class Classifier:
         unique, which = distinct(texts)
         probabilities, truncated = self.classify_distinct(unique)
         return Classification(probabilities[which], truncated[which])
+
+    def answered(self, probabilities: np.ndarray) -> np.ndarray:
+        """[texts] Whether a judge's answer was one of its letters; True for other classifiers.
+
+        Args:
+            probabilities: [texts, labels] what `probabilities` returned.
+        """
+        return probabilities[:, -1] == 0 if self.judge is not None else np.ones(len(probabilities), dtype=bool)
 
     def probabilities(self, texts: Sequence[str]) -> np.ndarray:
         """[texts, labels] float64; errors as `classify`."""
@@ -113,7 +127,7 @@ def classify_into_shards(
     schema = probability_schema(len(classifier.labels), precision)
     shards = plan_row_shards(len(texts), rows_per_shard, folder)
 
-    def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
+    def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[pa.Table]:
         for index in mine:
             rows = shards[index].rows
             probabilities, truncated = classifier.classify([texts[row] for row in rows])
@@ -124,9 +138,14 @@ def classify_into_shards(
                 "truncated": truncated,
             }
             yield pa.table(columns, schema=schema)
-            advance(len(rows))
+            advance(len(rows), "" if classifier.cost is None else cost_words(classifier.cost()))
 
     return fill_shards(shards, ids, schema, compute, label=label, unit="text", inputs=texts, progress=progress)
+
+
+def cost_words(cost: Mapping[str, int]) -> str:
+    """The tokens of a served judge's answers so far: "1,200 tokens in, 340 out"."""
+    return f"{cost['tokens_in']:,} tokens in, {cost['tokens_out']:,} out"
 
 
 def probability_schema(num_labels: int, precision: str = "float32") -> pa.Schema:

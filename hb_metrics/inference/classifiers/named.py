@@ -1,4 +1,4 @@
-"""Loads a classifier by what an option names: a preset, a Hub id or a folder."""
+"""Loads a classifier by what an option names: a preset, a judge, a Hub id or a folder."""
 
 from collections.abc import Sequence
 from typing import Unpack
@@ -6,19 +6,26 @@ from typing import Unpack
 from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.presets import presets
 from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions, load_sequence_classifier
+from hb_metrics.inference.judges.judge import PREFIX, JudgeSource, load_judge
 
 
 def load_named_classifier(name: str, **options: Unpack[LoadOptions]) -> Classifier:
     """Loads a classifier with its own labels.
 
     Args:
-        name: The name of a preset, the Hub id of a sequence classifier, or a local folder.
+        name: The name of a preset, `judge:RUBRIC` with the name or file of a rubric, the Hub id of a sequence
+            classifier, or a local folder.
         **options: As `LoadOptions`.
 
     Raises:
-        ValueError: As `load_sequence_classifier`, or the checkpoint of a preset has other labels than recorded.
+        ValueError: As `load_sequence_classifier` or `load_judge`, or the checkpoint of a preset has other labels than
+            recorded.
         OSError: As `load_sequence_classifier`.
     """
+    source = options.pop("judge", JudgeSource())
+    if name.startswith(PREFIX):
+        device, trusted = options.get("device", "cpu"), options.get("trust_remote_code", False)
+        return load_judge(name.removeprefix(PREFIX), source, device=device, trust_remote_code=trusted)
     preset = presets().get(name)
     if preset is None:
         return load_sequence_classifier(name, **options)

@@ -45,7 +45,7 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions])
 
     Returns:
         The classifier, with the labels `REGARDS` in this order and probabilities that sum to 1 for each text. Without a
-        label for "other", its probability is 0, and a note says so.
+        label for "other", its probability is 0, and a note says so. Of a judge, `NO_ANSWER` stays as a fifth label.
 
     Raises:
         ValueError: As `load_named_classifier`, its labels are not those of regard.
@@ -55,6 +55,8 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions])
     if name == EMBEDDED:
         return load_exemplar_classifier(REGARD_EXEMPLARS, device=options.get("device", "cpu"))
     classifier = load_named_classifier(name, **options)
+    if classifier.judge is not None and classifier.source_labels == REGARDS:
+        return classifier
     own = [label.strip().lower() for label in classifier.labels]
     missing = [regard for regard in REGARDS if regard not in own]
     if missing not in ([], [OTHER]) or len(own) + len(missing) != len(REGARDS):
