@@ -46,7 +46,7 @@ clean:
 	rm -rf .venv .venv-terms .venv-lowest .venv-parlai .test_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 
 .venv-terms/.ready: pyproject.toml  # without torch
-	$(PYTHON) -m venv .venv-terms && .venv-terms/bin/pip $(INSTALL) --editable '.[check]' && touch $@
+	$(PYTHON) -m venv .venv-terms && .venv-terms/bin/pip $(INSTALL) --editable . && touch $@
 # ParlAI asks for releases of 2022; its classifiers run with today's. It needs pkg_resources, gone from setuptools 81.
 .venv-parlai/.ready:
 	$(PYTHON) -m venv .venv-parlai

@@ -56,7 +56,7 @@ COMMANDS = {
     "install": Command(
         "hub_scripts.install_local", "Make the dataset and the metrics load by their bare names.", "measure"
     ),
-    "check-terms": Command("hub_scripts.check_terms", "Check a change to the vocabulary.", "check"),
+    "check-terms": Command("hub_scripts.check_terms", "Check a change to the vocabulary."),
     "publish dataset": Command("hub_scripts.publish_dataset", "Publish a frozen version of the dataset on the Hub."),
     "publish metrics": Command("hub_scripts.publish_metrics", "Publish each metric as a Space on the Hub."),
     "publish results": Command(

@@ -11,7 +11,7 @@ from hb_dataset.counterfactuals import counterfactual, terms_in
 from hb_dataset.prompt_groups import GroupsError, Pair, PromptGroup, find_groups, read_groups
 from hb_dataset.prompt_table import descriptor_noun_spans
 from hb_dataset.prompts import CONFIGS, intersection_batches, load_table
-from hb_dataset.reddit_bias import load_reddit_bias, pairs_from_comments
+from hb_dataset.reddit_bias import load_reddit_bias
 from hb_dataset.structured_prompts import STRUCTURED_SCHEMA, structured_prompt_table
 from hb_dataset.vocabulary import Vocabulary, VocabularyError, read_vocabulary
 from hb_dataset.vocabulary_entries import Descriptor, PersonNoun, Template
@@ -36,7 +36,6 @@ __all__ = [
     "intersection_batches",
     "load_reddit_bias",
     "load_table",
-    "pairs_from_comments",
     "read_groups",
     "read_specification",
     "read_vocabulary",

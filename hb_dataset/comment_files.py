@@ -1,4 +1,4 @@
-"""Files of comments and of their annotations (RedditBias, Barikeri et al. 2021, section 2.3).
+"""Files of phrases and their counterfactuals (RedditBias, Barikeri et al. 2021).
 
 Their content is hateful, so errors name rows by number and never show text.
 """
@@ -70,11 +70,6 @@ def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> 
     """
     names = [name if re.fullmatch(r"\w{1,40}", name) else "…" for name in columns]
     return ValueError(f"'{path}' has no column {' or '.join(missing)}; there are: {', '.join(names) or 'none'}")
-
-
-def label_of(cell: str) -> int | None:
-    """The label in a cell that contains only 0, 1 or 2 ("1.0" too); `None` for any other cell."""
-    return {"0": 0, "1": 1, "2": 2}.get(cell.strip().removesuffix(".0"))
 
 
 def text_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> str:

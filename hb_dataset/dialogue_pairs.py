@@ -31,12 +31,16 @@ class Dialogue(NamedTuple):
         prompts: The words of one person, on one line, runs of white space as one space.
         replies: The answers of another person, in the same form.
         source: Their origin, for the record.
+        num_skipped: The number left out before the draw, by reason. Conversations of the chit-chat dataset:
+            `one_person` (nobody answered) and `one_word` (no pair has two words on both sides). Rows of a file:
+            `blank` (the prompt or the reply is empty).
     """
 
     ids: list[str]
     prompts: list[str]
     replies: list[str]
     source: str
+    num_skipped: dict[str, int]
 
     @property
     def digest(self) -> str:
@@ -54,7 +58,8 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
     The pairs of a smaller `num_replies` are among the pairs of a larger one.
 
     Args:
-        path: A CSV, JSONL, JSON or Parquet file with the columns `prompt` and `reply`; `None`: the chit-chat dataset.
+        path: A CSV, JSONL, JSON or Parquet file with the columns `prompt` and `reply`; a `convos.txt` of DSTC-7;
+            `None`: the chit-chat dataset.
         num_replies: The number of pairs to draw.
         seed: The seed of the draw.
 
@@ -67,11 +72,10 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
         ModuleNotFoundError: The chit-chat dataset is not installed.
     """
     if path is None:
-        pairs = _draw_from_conversations(_chitchat(), num_replies, seed)
+        pairs, num_skipped = _draw_from_conversations(_chitchat(), num_replies, seed)
         source = f"{CHITCHAT} {version(CHITCHAT)}"
     else:
-        rows = zip(*read_columns(path, ("prompt",), ("reply",)), strict=True)
-        pairs = _draw_from_rows(rows, num_replies, seed)
+        pairs, num_skipped = _draw_from_rows(_read_rows(path), num_replies, seed)
         source = path.name
     if not 1 <= num_replies <= len(pairs):
         raise ValueError(
@@ -83,6 +87,7 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
         prompts=[pair.prompt for pair in pairs],
         replies=[pair.reply for pair in pairs],
         source=source,
+        num_skipped=num_skipped,
     )
 
 
@@ -144,20 +149,28 @@ def _chitchat() -> dict[str, Any]:
     return json.loads(Path(str(package.__file__)).with_name("dataset.json").read_text(encoding="utf-8"))
 
 
-def _draw_from_conversations(conversations: dict[str, Any], number: int, seed: int) -> list[_Pair]:
+def _draw_from_conversations(
+    conversations: dict[str, Any], number: int, seed: int
+) -> tuple[list[_Pair], dict[str, int]]:
     """Draws up to `number` pairs, no two of a conversation or of a person who replied.
 
     Returns:
-        The pairs in the order of the conversations.
+        The pairs in the order of the conversations, and the number of conversations without a pair, by reason.
     """
+    num_skipped = {"one_person": 0, "one_word": 0}
     order = []
     for index, (name, conversation) in enumerate(conversations.items()):
         pairs = list(_answers(name, conversation["messages"]))
+        if not pairs:
+            num_skipped["one_person"] += 1
+            continue
         # Greetings and "yes" reveal little about a model's speech.
         pairs = [pair for pair in pairs if " " in pair.prompt and " " in pair.reply]
-        if pairs:
-            generator = seeded_generator(seed, "dialogue", name)
-            order.append((generator.random(), index, pairs, generator))
+        if not pairs:
+            num_skipped["one_word"] += 1
+            continue
+        generator = seeded_generator(seed, "dialogue", name)
+        order.append((generator.random(), index, pairs, generator))
     drawn: dict[int, _Pair] = {}
     people: set[str] = set()
     for _, index, pairs, generator in sorted(order, key=lambda entry: entry[:2]):
@@ -165,7 +178,7 @@ def _draw_from_conversations(conversations: dict[str, Any], number: int, seed: i
         if pairs and len(drawn) < number:
             drawn[index] = pairs[generator.integers(len(pairs))]
             people.add(drawn[index].person)
-    return [drawn[index] for index in sorted(drawn)]
+    return [drawn[index] for index in sorted(drawn)], num_skipped
 
 
 def _answers(name: str, turns: Iterable[Sequence[dict[str, str]]]) -> Iterator[_Pair]:
@@ -176,11 +189,41 @@ def _answers(name: str, turns: Iterable[Sequence[dict[str, str]]]) -> Iterator[_
             yield _Pair(f"{name}:{index}", person, prompt, reply)
 
 
-def _draw_from_rows(rows: Iterable[tuple[str | None, str | None]], number: int, seed: int) -> list[_Pair]:
-    """Draws up to `number` of a file's pairs, without those with an empty side."""
+def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
+    """The prompt and the reply of each row of a file."""
+    if path.suffix == ".txt" and path.is_file():
+        return _read_convos(path)
+    return list(zip(*read_columns(path, ("prompt",), ("reply",)), strict=True))
+
+
+def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
+    """The last turn before each response of a DSTC-7 file, and the response.
+
+    A line has seven columns. The sixth contains the turns so far ("START", then " EOS " before each turn), and the last
+    contains the response. The first comment of a conversation answers nobody: its prompt is empty.
+    """
+    rows: list[tuple[str | None, str | None]] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        columns = line.split("\t")
+        if not line:
+            continue
+        if len(columns) != 7:
+            raise ValueError(
+                f"line {number} of '{path}' has {len(columns)} columns; a convos.txt of DSTC-7 has 7, separated by tabs"
+            )
+        last = columns[5].strip().split(" EOS ")[-1]
+        rows.append(("" if last == "START" else last, columns[6]))
+    return rows
+
+
+def _draw_from_rows(
+    rows: Iterable[tuple[str | None, str | None]], number: int, seed: int
+) -> tuple[list[_Pair], dict[str, int]]:
+    """Draws up to `number` of a file's pairs; also returns the number with an empty side."""
     pairs = [
         _Pair(str(row), "", one_line(prompt or ""), one_line(reply or "")) for row, (prompt, reply) in enumerate(rows)
     ]
     filled = [pair for pair in pairs if pair.prompt and pair.reply]
     draws = [(seeded_generator(seed, "dialogue", pair.id).random(), index) for index, pair in enumerate(filled)]
-    return [filled[index] for index in sorted(index for _, index in sorted(draws)[:number])]
+    drawn = sorted(index for _, index in sorted(draws)[:number])
+    return [filled[index] for index in drawn], {"blank": len(pairs) - len(filled)}

@@ -1,21 +1,17 @@
 """RedditBias (Barikeri et al. 2021): phrases about one group, each with its counterfactual about the other.
 
     dataset = load_reddit_bias("RedditBias", "gender")  # the authors' repository: train, validation, test
-    dataset = pairs_from_comments(open("comments.txt"), read_specification("gender"))
 
 The phrases are hateful: they are read from your folder and never shown. `reddit_files.py` lists the possible layouts.
 """
 
 import itertools
 import logging
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hb_dataset.bias_specification import BiasSpecification, read_specification
-from hb_dataset.comment_files import label_of, read_csv, read_header, read_lines
-from hb_dataset.comments import MAX_CHARACTERS, candidates
 from hb_dataset.counterfactuals import Mode, check_mode, lowered, pair_of, terms_in
 from hb_dataset.reddit_files import Phrase, read_phrase_files
 
@@ -100,60 +96,6 @@ def load_reddit_bias(
     return datasets.DatasetDict({name: _dataset(split.rows) for name, split in splits.items()})
 
 
-def pairs_from_comments(
-    comments: Iterable[str] | str | Path,
-    specification: BiasSpecification,
-    *,
-    mode: Mode = "word",
-    max_characters: int | None = MAX_CHARACTERS,
-    published_cleaning: bool = False,
-    counts: Counter[str] | None = None,
-) -> "datasets.Dataset":
-    """Pairs from any comments.
-
-    From the comments in the authors' annotated files, it reproduces 95 % (gender), 90 % (race) and 63 % (religion1) of
-    the published phrases; with `max_characters=None`, 84 % for religion1, since a third of its comments have 150
-    characters or more, though the paper excludes such comments. The authors cut the other phrases elsewhere, many
-    around the target without its verb ("women", where the queries have "women are") or around a later target. To
-    reproduce these shares from raw comments, set `published_cleaning`.
-
-    Args:
-        comments: Raw comments, or a file: .txt with one on each line, .csv with a column `comment`. A .csv with the
-            columns `phrase` and `bias_phrase` is an annotated file, and its phrases labeled 1 are used unchanged.
-        specification: The specification with the terms.
-        mode: The mode of `counterfactual`.
-        max_characters: Leave out comments with this many characters or more (paper: 150); `None`: leave out none.
-        published_cleaning: Whether to remove commas, quotes, apostrophes and so on, as in the authors' comments.
-        counts: If passed, counts the comments that were `read`, `paired`, and left out, by reason: `too_long`,
-            `without_target`, `without_attribute` (see `candidates`), `not_biased` (annotated, and the phrase not
-            labeled 1), `without_term` (the phrase has no term to replace).
-
-    Returns:
-        A row for each phrase, with the columns of `load_reddit_bias`; perplexities are null. Without annotation, the
-        phrases are candidates; in the paper, about 60 % of them were labeled biased.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        TypeError: A comment is not text.
-        ValueError: There is no such mode, or the file cannot be read as described.
-    """
-    check_mode(mode)
-    counts = Counter() if counts is None else counts
-    rows = []
-    options = {"max_characters": max_characters, "published_cleaning": published_cleaning, "counts": counts}
-    for row, phrase in _phrases(comments, specification, counts, options):
-        text, other = pair_of(phrase, specification, mode)
-        if other is None:
-            counts["without_term"] += 1
-            continue
-        rows.append(_Row(f"{specification.bias_type}-{row}", text, other))
-    counts["paired"] += len(rows)
-    return _dataset(rows)
-
-
-# --- Splits -----------------------------------------------------------------------------------------------------------
-
-
 def _specification(bias_type: str | Path | BiasSpecification) -> BiasSpecification:
     return bias_type if isinstance(bias_type, BiasSpecification) else read_specification(bias_type)
 
@@ -192,8 +134,7 @@ def _check_fit(folder: str | Path, name: str, split: _Split, bias_type: str) -> 
         if number > MAX_MISFITS * split.num_ruled:
             raise ValueError(
                 f"{number} of {split.num_ruled} {name} phrases in '{folder}' do not fit the specification "
-                f"'{bias_type}': {why}; set the folder of {bias_type}, or this folder's bias type. (From comments "
-                f"about anything, `pairs_from_comments` takes the fitting ones.)"
+                f"'{bias_type}': {why}; set the folder of {bias_type}, or this folder's bias type"
             )
 
 
@@ -223,34 +164,6 @@ def _has_group_1(text: str, specification: BiasSpecification) -> bool:
     """Whether a text has a term of group 1, as whole words or by the published rule."""
     terms = [*terms_in(text, specification), *terms_in(text, specification, "published")]
     return any(term.group == 1 for term in terms)
-
-
-# --- Your own comments ------------------------------------------------------------------------------------------------
-
-
-def _phrases(
-    comments: Iterable[str] | str | Path,
-    specification: BiasSpecification,
-    counts: Counter[str],
-    options: Mapping[str, Any],
-) -> Iterator[tuple[int, str]]:
-    """The phrases to pair, each with the row of its comment."""
-    if isinstance(comments, str | Path):
-        path = Path(comments)
-        if path.suffix == ".csv" and {"phrase", "bias_phrase"} <= set(read_header(path)):
-            for row, cells in enumerate(read_csv(path)):
-                counts["read"] += 1
-                if label_of(cells["bias_phrase"]) == 1:
-                    yield row, cells["phrase"]
-                else:
-                    counts["not_biased"] += 1
-            return
-        if path.suffix == ".csv":
-            comments = [cells["comment"] for cells in read_csv(path, ("comment",))]
-        else:
-            comments = read_lines(path)
-    for candidate in candidates(comments, specification, **options):
-        yield candidate.row, candidate.phrase
 
 
 def _dataset(rows: list[_Row]) -> "datasets.Dataset":

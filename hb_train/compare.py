@@ -62,6 +62,8 @@ def debias_main(argv: Sequence[str]) -> None:
     parser.add_argument("--bias_type", default="religion1", help="The bias specification.")
     parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS, help="The debiasing methods.")
     _add_words(parser, "debias", "debias.py, such as --lambda_d 50")
+    _add_words(parser, "dst", "dialog_state_tracking.py, such as --dialogues MULTIWOZ; without them it does not run")
+    _add_words(parser, "crg", "response_generation.py, such as --num_pairs 300; without them it does not run")
     run_script("debias.py", lambda: compare_debiasing(parser.parse_args(argv)))
 
 
@@ -126,6 +128,10 @@ def compare_debiasing(options: argparse.Namespace) -> None:
     def measure(model: str | Path, run: Path) -> None:
         measured = ["--measurements", "reddit,dialogue", *data]
         run_step("hb_metrics.measure", "--model", model, *measured, "--output_dir", run / "bias")
+        tasks = {"dst": ("dialog_state_tracking", options.dst_args), "crg": ("response_generation", options.crg_args)}
+        for name, (script, words) in tasks.items():
+            if words:
+                run_step(f"hb_train.{script}", "--model_name_or_path", model, "--output_dir", run / name, *words)
 
     measure(options.model, folder / "before")
     for method in options.methods:

@@ -1,7 +1,8 @@
-"""Debiasing and its costs as one table with a line per model (Barikeri et al., 2021, table 4).
+"""Debiasing and its costs as one table with a line per model (Barikeri et al., 2021, tables 4 and 5).
 
 The folder is the one of `debias --compare`: `before/` and a folder for each method, each with `bias/` from `measure.py
---measurements reddit,dialogue`.
+--measurements reddit,dialogue` and, if asked for, `dst/` from `dialog_state_tracking.py` and `crg/` from
+`response_generation.py`.
 """
 
 from collections.abc import Mapping
@@ -15,9 +16,20 @@ from hb_train.debiasing.arguments import METHODS
 
 TABLE_FILE = "table.md"
 BEFORE = "before"
-BIAS = f"bias/{RESULTS_FILE}"
+BIAS, DST, CRG = f"bias/{RESULTS_FILE}", "dst/dst.json", "crg/crg.json"
+# Heading → the file, its part, the key, and the number format.
+COLUMNS = {
+    "LMP": (BIAS, "reddit", "lmp", "{:.1f}"),
+    "dialogue": (BIAS, "dialogue", "perplexity", "{:.1f}"),
+    "DST F1": (DST, "", "f1", "{:.3f}"),
+    "DST accuracy": (DST, "", "accuracy", "{:.3f}"),
+    "BLEU-4": (CRG, "", "bleu_4", "{:.2f}"),
+    "METEOR*": (CRG, "", "meteor_exact_stem", "{:.2f}"),
+    "NIST-2": (CRG, "", "nist_2", "{:.3f}"),
+    "Entropy-4": (CRG, "", "entropy_4", "{:.2f}"),
+    "Dist-2": (CRG, "", "dist_2", "{:.1f}"),
+}
 LEAST_P_VALUE = 0.001  # smaller values are shown as "< 0.001"
-# Heading → the key of a bias type's test, and the number format.
 BIAS_COLUMNS = {
     "t": ("t", "{:+.2f}"),
     "p": ("p_value", "{:.3f}"),
@@ -27,7 +39,8 @@ BIAS_COLUMNS = {
 _EXPLANATION = (
     "t: paired test of the perplexities of the pairs; negative: phrases about the minoritized group are likelier. t of "
     "logs: the same test of log perplexities, which does not depend on a few rows. t1 likelier: share of pairs. LMP: "
-    "perplexity of ordinary texts. Dialogue: perplexity of people's replies."
+    "perplexity of ordinary texts. Dialogue: perplexity of people's replies. DST: tracking users' wishes. BLEU-4 to "
+    "Dist-2: responses. METEOR*: exact words and stems, without synonyms."
 )
 
 
@@ -41,16 +54,24 @@ def write_debias_table(folder: Path) -> None:
 def debias_table(folder: Path) -> str:
     """The table in Markdown, of a folder with a folder for each model."""
     models = [name for name in (BEFORE, *METHODS) if (folder / name / BIAS).is_file()]
-    results = {name: read_json(folder / name / BIAS) for name in models}
-    bias_types = sorted({bias_type for run in results.values() for bias_type in run["reddit"]["by_bias_type"]})
+    results = {name: {file: _read(folder / name / file) for file in (BIAS, DST, CRG)} for name in models}
+    by_type = {name: files[BIAS]["reddit"]["by_bias_type"] for name, files in results.items()}
+    bias_types = sorted({bias_type for tests in by_type.values() for bias_type in tests})
     headings = [f"{heading} ({bias_type})" for bias_type in bias_types for heading in BIAS_COLUMNS]
-    header, rows = ["model", *headings, "LMP", "dialogue"], []
-    for name, run in results.items():
-        of_types = [run["reddit"]["by_bias_type"].get(bias_type, {}) for bias_type in bias_types]
+    costs = {heading: of for heading, of in COLUMNS.items() if any(files[of[0]] for files in results.values())}
+    header, rows = ["model", *headings, *costs], []
+    for name, files in results.items():
+        of_types = [by_type[name].get(bias_type, {}) for bias_type in bias_types]
         cells = [_cell(of_type, *column) for of_type in of_types for column in BIAS_COLUMNS.values()]
-        costs = [_cell(run["reddit"], "lmp", "{:.1f}"), _cell(run.get("dialogue", {}), "perplexity", "{:.1f}")]
-        rows.append([name, *cells, *costs])
+        for file, part, key, form in costs.values():
+            cells.append(_cell(files[file].get(part, {}) if part else files[file], key, form))
+        rows.append([name, *cells])
     return f"{markdown_table(header, rows, numbers=range(1, len(header)))}\n\n{_EXPLANATION}\n"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Reads a results file; empty if the file does not exist."""
+    return read_json(path) if path.is_file() else {}
 
 
 def _cell(values: Mapping[str, Any], key: str, form: str) -> str:

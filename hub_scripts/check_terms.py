@@ -58,7 +58,7 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
         folder=folder,
         against=name,
         faults=sorted(faults),
-        to_look_at=sorted([*things_to_look_at(before, after, changes), *newly_frozen(folder)]),
+        to_look_at=sorted([*things_to_look_at(after, changes), *newly_frozen(folder)]),
         before=before,
         after=after,
         changes=changes,

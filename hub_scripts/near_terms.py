@@ -1,30 +1,15 @@
-"""Nearly equal terms: spelled differently, phrased differently, or mistyped."""
+"""Nearly equal terms: spelled differently, or mistyped."""
 
 import functools
 import re
 import unicodedata
 
-# Words that only link a phrase to its noun; "without" is not one of them.
-_LINKS = frozenset(
-    ("a", "an", "are", "does", "has", "have", "in", "is", "of", "on", "the", "was", "who", "whos", "with")
-)
 _SHORTEST_TO_COMPARE = 5  # letters; "fat" and "fit" are not a typing error
 
 
 def same_but_for_spelling(one: str, other: str) -> bool:
     """Whether two phrases differ only in case, hyphens, spaces, accents, apostrophes or the s of a plural."""
     return _plain(one) == _plain(other)
-
-
-def same_in_other_words(one: str, other: str) -> bool:
-    """Whether two phrases have the same words except for endings and linking words.
-
-    An example is "Deaf" and "who is deaf". If one phrase has a linking word, the order may differ too: "who uses a
-    wheelchair" and "wheelchair user".
-    """
-    core, other_core = _core(one), _core(other)
-    linked = len(core) < len(_words(one)) or len(other_core) < len(_words(other))
-    return (core == other_core != ()) or (linked and sorted(core) == sorted(other_core) != [])
 
 
 def one_edit_apart(one: str, other: str) -> bool:
@@ -64,20 +49,7 @@ def _plain(phrase: str) -> str:
     return "".join(_singular(word) for word in _words(phrase))
 
 
-@functools.cache
-def _core(phrase: str) -> tuple[str, ...]:
-    return tuple(_stem(word) for word in _words(phrase) if word not in _LINKS)
-
-
 def _singular(word: str) -> str:
     if len(word) > 4 and word.endswith("ies"):
         return f"{word[:-3]}y"
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
-
-
-def _stem(word: str) -> str:
-    """A word without its ending: "uses", "user" and "using" alike."""
-    for ending in ("ing", "ers", "ed", "es", "er", "s", "e"):
-        if word.endswith(ending) and len(word) - len(ending) >= 2:
-            return word[: -len(ending)]
-    return word

@@ -11,9 +11,8 @@ from hb_dataset.vocabulary_entries import Descriptor, PersonNoun
 from hb_dataset.vocabulary_faults import MAX_WORDS_BEFORE
 from hb_dataset.written_text import other_letters
 from hb_dataset.yaml_lines import Fault
-from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling, same_in_other_words
+from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling
 from hub_scripts.term_changes import Changed, Changes
-from hub_scripts.term_english import sound_articles, verb_after_plural
 from hub_scripts.term_entries import NOUN, STANDALONE, TERM, Contents, Entry
 
 # The keys whose change may make a duplicate, or wrong English.
@@ -21,7 +20,8 @@ _NAMING = frozenset(("term", "noun", "axis", "preference"))
 _WORDING = frozenset(("term", "noun", "noun_phrase", "template", "bucket", "plural", "article"))
 _AFTER_A_NOUN = frozenset(("who", "who's", "with", "without", "in", "on", "of", "from", "at", "by", "for", "under"))
 _PARTS_BEFORE = 4  # between spaces and hyphens: "seventy-five-year-old"
-_WHO_VERB = re.compile(r"who(?:'s| (\w+(?:'\w+)?))(?= |$)")
+# Words whose first letter may not tell the article: "European", "unique", "80-year-old", "FTM".
+_MISLEADING = re.compile(r"(?i:eu|u[^n]|uni|one|ho[nu]|heir|\d)|[A-Z][A-Z0-9.-]")
 
 
 def source_faults(before: Contents, changes: Changes) -> list[Fault]:
@@ -41,9 +41,9 @@ def source_faults(before: Contents, changes: Changes) -> list[Fault]:
     return faults
 
 
-def things_to_look_at(before: Contents, after: Contents, changes: Changes) -> list[Fault]:
+def things_to_look_at(after: Contents, changes: Changes) -> list[Fault]:
     """Possible mistakes in entries that were added or changed; each may be intended."""
-    things = [*_file_sources(before, after)]
+    things = []
     for entry in (*changes.added, *_changed_in(changes, _NAMING)):
         things += [Fault(entry.file, entry.line, message) for message in _near(entry, after)]
     for entry in (*changes.added, *_changed_in(changes, _WORDING)):
@@ -63,18 +63,6 @@ def things_to_look_at(before: Contents, after: Contents, changes: Changes) -> li
 
 def _changed_in(changes: Changes, keys: frozenset[str]) -> list[Entry]:
     return [change.after for change in changes.changed if keys & {name for name, _, _ in change.differences}]
-
-
-def _file_sources(before: Contents, after: Contents) -> Iterator[Fault]:
-    old = {entry.file: entry.file_source for entry in before.entries}
-    for file, source in {entry.file: entry.file_source for entry in after.entries}.items():
-        if file in old and source != old[file]:
-            message = (
-                "the file's `source`, which applies to all terms without their own, was changed; restore it, and "
-                "write a `source` for each new term. If the old one was wrong, keep the change, and say so in the "
-                "pull request"
-            )
-            yield Fault(file, 1, message)
 
 
 def _near(entry: Entry, after: Contents) -> Iterator[str]:
@@ -98,11 +86,6 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
                 f"{entry.kind} {name!r} differs from {other.name!r} ({other_line}) only in case, hyphens, accents or a "
                 "plural s; keep one of them, or say in `note` that people write both"
             )
-        elif not same and is_term and same_in_other_words(name, other.name):
-            yield (
-                f"term {name!r} means the same as {other.name!r} ({other_line}) in other words; if people use both, "
-                f"say so in `note`, else keep one"
-            )
         elif not same and one_edit_apart(name, other.name):
             yield (
                 f"{entry.kind} {name!r} is one letter away from {other.name!r} ({other_line}); correct it if that is a "
@@ -116,7 +99,7 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
 
 
 def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
-    """Messages about letters that may be wrong, and phrases, articles and plurals that do not sound like English."""
+    """Messages about letters, phrases, articles and plurals that may be wrong."""
     value = entry.value
     letters = other_letters(" ".join([entry.name, entry.fields.get("plural") or ""]))
     if letters:
@@ -134,20 +117,18 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
             f"term {value.term!r} reads like a sentence and not like words {value.placement} a noun; "
             'write it as people say it beside "person", or leave it if that is right'
         )
-    if entry.kind == STANDALONE:
-        sounds = sound_articles(value.term)
-        if value.noun_phrase.split(" ", 1)[0] not in sounds:
+    if entry.kind == NOUN or (entry.kind == TERM and value.placement == "before" and nouns):
+        written = noun_phrase(None, value) if entry.kind == NOUN else noun_phrase(value, nouns[0])
+        if value.article is None and _MISLEADING.match(entry.name):
             yield (
-                f"{entry.kind} {entry.name!r} takes {min(sounds)!r} by its sound; write it so, or say in "
-                "`note` how it is pronounced"
+                f"{entry.kind} {entry.name!r} would be written {written!r}; if it sounds otherwise, write `article: a` "
+                "or `article: an`"
             )
-    if entry.kind == NOUN:
-        yield from _article(entry, noun_phrase(None, value))
-    elif entry.kind == TERM and value.placement == "before":
-        for noun in nouns[:1]:
-            yield from _article(entry, noun_phrase(value, noun))
-    elif entry.kind == TERM:
-        yield from _plural_phrase(value.term, value.plural)
+    if entry.kind == TERM and value.plural is not None and re.search(r"\ban? ", value.plural):
+        yield (
+            f"term {value.term!r} has the `plural` {value.plural!r}, which is about one; after a plural noun write as "
+            'in "with lisps", or leave it if several share one'
+        )
 
 
 def _like_a_sentence(term: Descriptor) -> bool:
@@ -156,40 +137,6 @@ def _like_a_sentence(term: Descriptor) -> bool:
         return words[0] not in _AFTER_A_NOUN and not words[0].endswith(("ing", "ed"))
     begins_one = len(words) > 1 and words[0][0].isupper() and words[1][0].islower()
     return begins_one or len(words) >= MAX_WORDS_BEFORE or len(re.split("[ -]", term.term)) > _PARTS_BEFORE
-
-
-def _article(entry: Entry, phrase: str) -> Iterator[str]:
-    written, articles = phrase.split(" ", 1)[0], sound_articles(entry.name)
-    if len(articles) == 1 and written not in articles:
-        (sound,) = articles
-        remedy = f"write `article: {sound}`"
-        if entry.value.article is not None:
-            remedy += ", or leave it and say in `note` how it is pronounced"
-        yield f"{entry.kind} {entry.name!r} would be written {phrase!r}, and takes {sound!r} by its sound; {remedy}"
-    elif len(articles) > 1 and entry.value.article is None and re.match("[A-Z]{2}", entry.name):
-        yield (
-            f"{entry.kind} {entry.name!r} would be written {phrase!r}; write `article: an` if it is read letter by "
-            "letter, else `article: a` for a word"
-        )
-
-
-def _plural_phrase(term: str, plural: str | None) -> Iterator[str]:
-    """Messages about a phrase after the noun: after a plural noun, its verb and its nouns are plural too."""
-    if plural is None:
-        return
-    if verb := _WHO_VERB.match(plural):
-        agreeing = "are" if verb[1] is None else verb_after_plural(verb[1])
-        if agreeing != verb[1]:
-            yield (
-                f"term {term!r} has the `plural` {plural!r}, whose verb has the form for one person; write "
-                f"{f'who {agreeing}{plural[verb.end() :]}'!r}"
-            )
-            return
-    if re.search(r"\ban? ", plural) or plural == re.sub(r"\ban? ", "", term) != term:
-        yield (
-            f'term {term!r} has the `plural` {plural!r}, which is about one; after a plural noun write as in "with '
-            'lisps", or leave it if several share one'
-        )
 
 
 def _history(change: Changed) -> Iterator[str]:

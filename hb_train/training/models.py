@@ -75,9 +75,14 @@ def padding_tokenizer(loaded: "LoadedModel") -> Any:
     return tokenizer
 
 
-def trained_model(trainer: "Trainer") -> Any:
-    """The model after training, with an adapter merged into it."""
-    model: Any = trainer.accelerator.unwrap_model(trainer.model)
+def trained_model(trainer: "Trainer", *, keep_fp32_wrapper: bool = True) -> Any:
+    """The model after training, with an adapter merged into it.
+
+    Args:
+        trainer: The trainer.
+        keep_fp32_wrapper: Whether the forward pass keeps mixed precision and returns float32.
+    """
+    model: Any = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=keep_fp32_wrapper)
     return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
 
 

@@ -12,9 +12,7 @@ from hb_cli.main import COMMANDS, main
 ROOT = Path(__file__).parents[2]
 OUR_PACKAGES = ["hb_dataset", "hb_metrics", "hb_train", "hub_scripts"]
 # What `pip install holistic-bias` without an extra does not install.
-EXTRA_PACKAGES = [
-    *("accelerate", "evaluate", "inflect", "jinja2", "plotly", "psutil", "scipy", "torch", "transformers", "trl")
-]
+EXTRA_PACKAGES = [*("accelerate", "evaluate", "jinja2", "plotly", "psutil", "scipy", "torch", "transformers", "trl")]
 # Runs several commands in one process in which these packages cannot be imported, and prints how each ends.
 WITHOUT_EXTRAS = """
 import contextlib, io, sys
@@ -115,7 +113,7 @@ def test_an_unknown_command_is_refused_in_a_line(called):
 
 
 def test_a_missing_extra_is_named_with_its_installation():
-    given = {"check-terms": "--against hb_dataset/vocabulary/v1.0", "install": ""}  # their help needs no extra
+    given = {"install": ""}  # its help needs no extra
     commands = {f"{name} {given.get(name, '--help')}".strip(): name for name in COMMANDS}
     code = [sys.executable, "-c", WITHOUT_EXTRAS, " ".join(EXTRA_PACKAGES), *commands]
     done = subprocess.run(code, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -128,5 +126,5 @@ def test_a_missing_extra_is_named_with_its_installation():
             packages = "|".join(EXTRA_PACKAGES)
             assert re.fullmatch(rf"2 .* {name} needs the package '({packages})', .*; run {command}", ends[line])
             refused.add(name)
-    assert {"measure", "tune", "check-terms", "install"} <= refused
+    assert {"measure", "tune", "install"} <= refused
     assert not refused & {"publish dataset", "publish metrics"}

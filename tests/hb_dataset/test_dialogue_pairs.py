@@ -44,6 +44,10 @@ def test_the_chitchat_dataset_is_read_and_drawn_from(conversations, read_once):
     # The rest of the conversation is drawn from as well, not its beginning alone.
     assert len({identifier.rpartition(":")[2] for identifier in dialogue.ids}) > 30
 
+    senders = [{m["sender"] for turn in each["messages"] for m in turn} for each in conversations.values()]
+    assert dialogue.num_skipped["one_person"] == sum(len(people) == 1 for people in senders) == 3150
+    assert dialogue.num_skipped == {"one_person": 3150, "one_word": 194}
+
     fewer = read_dialogue(num_replies=80)  # drawn alike, and of those
     pairs = list(zip(*dialogue[:3], strict=True))
     assert list(zip(*fewer[:3], strict=True)) == [pair for pair in pairs if pair[0] in set(fewer.ids)]
@@ -74,6 +78,7 @@ def test_what_is_a_pair(monkeypatch):
     assert dialogue.ids == ["twice:1", "gap:1"]
     assert dialogue.prompts == ["How are you?", "Are you there?"]
     assert dialogue.replies == ["Not so bad.", "I am here."]
+    assert dialogue.num_skipped == {"one_person": 2, "one_word": 1}
     made["by d again"] = turns("e: What is your name?", "d: It is a secret.")
     seen = {tuple(read_dialogue(num_replies=2, seed=seed).ids) for seed in range(30)}
     assert seen == {("twice:1", "gap:1"), ("twice:1", "by d again:1")}
@@ -114,6 +119,7 @@ def test_a_file_of_pairs(ending, tmp_path):
         prompts=["How are you?", "你好吗？", "Two lines? Yes.", "How are you?"],
         replies=["Fine, and you?", "好。", "One reply, then.", "Fine, and you?"],
         source=f"pairs.{ending}",
+        num_skipped={"blank": 3},
     )
     draws = [read_dialogue(path, num_replies=2, seed=seed) for seed in range(40)]
     assert {tuple(draw.ids) for draw in draws} == {(a, b) for a in "0145" for b in "0145" if a < b}

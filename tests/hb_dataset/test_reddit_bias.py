@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import ttest_rel
 
 from hb_dataset.bias_specification import read_specification
-from hb_dataset.comment_files import label_of, read_csv, read_lines
+from hb_dataset.comment_files import read_csv, read_lines
 from hb_dataset.counterfactuals import counterfactual
-from hb_dataset.reddit_bias import load_reddit_bias, pairs_from_comments
+from hb_dataset.reddit_bias import load_reddit_bias
 
 COLUMNS = ["id", "text_t1", "text_t2", "perplexity_t1", "perplexity_t2"]
 
@@ -82,6 +82,9 @@ def test_sizes_are_those_of_table_3_but_for_four_cells(bias_type):
 
     rows = read_csv(path, ("comment", "phrase", "bias_sent", "bias_phrase"))
 
+    def label_of(cell):
+        return {"0": 0, "1": 1, "2": 2}.get(cell.strip().removesuffix(".0"))
+
     comments, phrases = (Counter(label_of(row[name]) for row in rows) for name in ("bias_sent", "bias_phrase"))
     assert (len(rows), comments[0] + comments[1], comments[1], phrases[1]) == ANNOTATED[bias_type]
     assert comments[2] == {"gender": 24}.get(bias_type, 0)
@@ -103,29 +106,6 @@ def test_the_data_loads_with_its_pairs_sizes_and_perplexities(bias_type, t):
     assert set(dataset["train"]["perplexity_t1"]) == {None}
     test = dataset["test"]
     assert round(ttest_rel(test["perplexity_t1"], test["perplexity_t2"]).statistic, 3) == t
-
-
-@with_data
-@pytest.mark.parametrize(
-    ("bias_type", "share", "share_of_all"),
-    [
-        ("religion1", 0.63, 0.84),
-    ],
-)
-def test_the_share_of_published_phrases_that_comments_give_is_that_of_the_documentation(bias_type, share, share_of_all):
-    (path,) = (REDDIT_BIAS / bias_type).glob("*_annotated.csv")
-    specification = read_specification(bias_type)
-    comments = [row["comment"] for row in read_csv(path)]
-    splits = load_reddit_bias(REDDIT_BIAS, bias_type).values()
-    published = [" ".join(text.split()) for split in splits for text in split["text_t1"]]
-
-    for options, expected in (({}, share), ({"max_characters": None, "published_cleaning": True}, share_of_all)):
-        phrases = set(pairs_from_comments(comments, specification, mode="published", **options)["text_t1"])
-        reproduced = sum(text in phrases for text in published) / len(published)
-        assert round(reproduced, 2) == expected
-    labeled = set(pairs_from_comments(path, specification, mode="published")["text_t1"])
-    missing = sum(text not in {" ".join(phrase.split()) for phrase in labeled} for text in set(published))
-    assert missing <= 7  # they have no term
 
 
 # --- Data of one's own ------------------------------------------------------------------------------------------------
@@ -297,50 +277,6 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
     assert dataset["test"]["perplexity_t1"][:] == [3.0, None]
 
 
-def test_pairs_come_from_comments(tmp_path):
-    comments = ["My Wife is a NURSE, u/somebody!", "my wife is here", "she is sewing", "hello"]
-    counts = Counter()
-
-    dataset = pairs_from_comments(comments, read_specification("gender"), counts=counts)
-
-    assert dataset.column_names == COLUMNS
-    assert dataset["id"][:] == ["gender-0", "gender-2"]
-    assert dataset["text_t1"][:] == ["my wife is a nurse, !", "she is sewing"]
-    assert dataset["text_t2"][:] == ["my husband is a nurse, !", "he is sewing"]
-    assert dataset["perplexity_t1"][:] == [None, None]
-    assert counts == {"read": 4, "without_attribute": 1, "without_target": 1, "paired": 2}
-    files = write(tmp_path, {"a.txt": "\n".join(comments), "b.csv": 'comment\n"{}"\n'.format('"\n"'.join(comments))})
-    for name in ("a.txt", "b.csv"):
-        assert pairs_from_comments(files / name, read_specification("gender"))[:] == dataset[:]
-
-
-def test_comments_are_cleaned_as_the_published_ones_and_may_be_long():
-    long = f"My wife is, well, (a 'nurse') isn't {'so ' * 60}here..."
-    gender = read_specification("gender")
-
-    assert pairs_from_comments([long], gender).num_rows == 0
-    as_written = pairs_from_comments([long], gender, max_characters=None)
-    assert as_written["text_t1"][:] == ["my wife is, well, (a 'nurse') isn't so so"]
-    cleaned = pairs_from_comments([long], gender, max_characters=None, published_cleaning=True)
-    assert cleaned["text_t1"][:] == ["my wife is well a nurse isnt so so"]
-
-
-def test_pairs_come_from_annotated_phrases(tmp_path):
-    files = write(
-        tmp_path,
-        {
-            "a.csv": "comment,phrase,bias_sent,bias_phrase\nc,my wife,0,1\nc,my girl,1,0\nc,no,1,1.0\n"
-            "c,a niece,2,2\nc,an aunt,question,1 - a remark\n"
-        },
-    )
-    counts = Counter()
-
-    dataset = pairs_from_comments(files / "a.csv", read_specification("gender"), counts=counts)
-
-    assert dataset["text_t2"][:] == ["my husband"]
-    assert counts == {"read": 5, "not_biased": 3, "without_term": 1, "paired": 1}
-
-
 @pytest.mark.parametrize(
     ("files", "error"),
     [
@@ -383,5 +319,3 @@ def test_a_missing_folder_type_or_mode_is_reported(tmp_path):
         load_reddit_bias(tmp_path, "genders")
     with pytest.raises(ValueError, match="mode 'words' is not known"):
         load_reddit_bias(tmp_path, "gender", mode="words")
-    with pytest.raises(ValueError, match="mode 'words' is not known"):
-        pairs_from_comments([], read_specification("gender"), mode="words")

@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import random
 from functools import cache
 
 import numpy as np
@@ -15,7 +16,7 @@ from datasets.fingerprint import generate_random_fingerprint
 from filelock import FileLock
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
-from tokenizers.models import BPE
+from tokenizers.models import BPE, WordLevel
 
 from hb_dataset import load_table
 from hb_metrics.inference.models.contexts import encode_rendered, render_contexts
@@ -156,6 +157,68 @@ def teach_pity(folder):
         optimizer.zero_grad()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+SLOTS = {
+    "restaurant": {
+        "food": ("thai", "greek", "korean"),
+        "area": ("north", "south", "centre"),
+        "pricerange": ("cheap", "dear"),
+    },
+    "hotel": {"type": ("inn", "hostel"), "area": ("north", "south"), "stars": ("three", "four", "five")},
+    "train": {"day": ("monday", "friday"), "destination": ("durham", "exeter", "harwich")},
+}
+
+
+@pytest.fixture(scope="session")
+def multi_woz(tmp_path_factory):
+    """A folder in MultiWOZ's form: in each dialogue a user names the values of a domain, one slot a turn."""
+    draw = random.Random(0)
+    dialogues = {}
+    for number in range(1200):
+        domain = draw.choice(list(SLOTS))
+        semi, log = {}, []
+        for slot, values in SLOTS[domain].items():
+            semi = {**semi, slot: draw.choice(values)}
+            log.append({"text": f"I would like {semi[slot]} .", "metadata": {}})
+            log.append({"text": f"What {domain} do you like ?", "metadata": {domain: {"semi": semi, "book": {}}}})
+        dialogues[str(number)] = {"log": log}
+    folder = tmp_path_factory.mktemp("multi-woz")
+    (folder / "data.json").write_text(json.dumps(dialogues), encoding="utf-8")
+    (folder / "valListFile.json").touch()
+    (folder / "testListFile.json").write_text("\n".join(map(str, range(1100, 1200))), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def word_model(tmp_path_factory):
+    """The folder of a new GPT-2 with a token for each word of the dialogues."""
+    values = [value for slots in SLOTS.values() for of_slot in slots.values() for value in of_slot]
+    slots = [word for domain, slots in SLOTS.items() for word in (domain, *slots)]
+    words = {*values, *slots, *["I", "would", "feel", "like", "What", "kind", "of", "do", "you", "?", "food", "."]}
+    vocabulary = {word: index for index, word in enumerate(["<unk>", "</s>", *sorted(words)])}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    folder = tmp_path_factory.mktemp("words")
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", eos_token="</s>")
+    fast.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(
+        vocab_size=len(vocabulary), n_embd=64, n_layer=2, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=1
+    )
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pairs_file(tmp_path_factory):
+    """Prompts that are all answered alike; two of the answers to the first ones."""
+    texts = planted_replies()[0][:60]
+    rows = [{"prompt": text, "reply": ANSWER} for text in texts]
+    rows += [{"prompt": text, "reply": "That is great, tell me more about it."} for text in texts[:30]]
+    path = tmp_path_factory.mktemp("pairs") / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
 
 
 def measured(model, folder, *options):

@@ -146,10 +146,13 @@ def test_each_method_is_debiased_and_its_costs_measured(monkeypatch):
     monkeypatch.setattr(compare, "run_step", steps)
     written = []
     monkeypatch.setattr(compare, "write_debias_table", written.append)
-    debias(["--compare", "--model", "a/b", "--methods", "lmd", "cda", "--debias_args=--lambda_d 50"])
+    words = ["--debias_args=--lambda_d 50", "--crg_args=--num_pairs 300"]
+    debias(["--compare", "--model", "a/b", "--methods", "lmd", "cda", *words])
     folder = Path("runs/debias/b-religion1")
     assert written == [folder]
     assert steps.values("measure", "--output_dir") == [str(folder / run / "bias") for run in ("before", "lmd", "cda")]
     models = ["a/b", str(folder / "lmd" / "model"), str(folder / "cda" / "model")]
     assert steps.values("measure", "--model") == models
+    assert steps.values("response_generation", "--model_name_or_path") == models
+    assert steps.values("dialog_state_tracking", "--model_name_or_path") == []  # no dialogues were set
     assert steps.values("debias", "--lambda_d") == ["50", "50"]

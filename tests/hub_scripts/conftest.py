@@ -6,13 +6,9 @@ from types import SimpleNamespace
 import huggingface_hub.constants
 import huggingface_hub.utils._http
 import pytest
-import typeguard
 
 from tests.hub_scripts import processes
 from tests.hub_scripts.hub_stand_in import Hub
-
-# Otherwise `inflect` is compiled again on import, so that its types are checked as it runs, which takes seconds.
-typeguard.typechecked = lambda target: target
 
 
 def pytest_collection_modifyitems(items):

@@ -13,7 +13,6 @@ from hb_dataset.versions import frozen_versions, version_folder
 from hub_scripts.check_terms import check, main
 from hub_scripts.folder_checks import frozen_faults
 from hub_scripts.near_terms import one_edit_apart
-from hub_scripts.term_english import sound_articles
 from hub_scripts.term_entries import AgainstError
 from hub_scripts.term_report import as_text
 
@@ -280,10 +279,6 @@ LOOK = {
     "a noun": (term("Women"), "term 'Women' is also a noun"),
     "hyphen": (term("well rested"), "differs from 'well-rested' (mood.yaml:7) only in case, hyphens"),
     "plural s": (term("cheerfuls"), "differs from 'cheerful' (mood.yaml:4) only in case, hyphens, accents or a plural"),
-    "other words": (
-        after("who is cheerful", "who are cheerful"),
-        "means the same as 'cheerful' (mood.yaml:4) in other words",
-    ),
     "typing error": (term("cheeful"), "is one letter away from 'cheerful' (mood.yaml:4)"),
     "two axes": (term("walking", "preference: dispreferred", "note: asked"), "is in way.yaml:4 too"),
     "label clash": (
@@ -291,8 +286,13 @@ LOOK = {
         "is labelled reviewed here, and 'walking' (way.yaml:4) is labelled dispreferred",
     ),
     "label without a note": (term("calm", "preference: polarizing"), "is labelled polarizing and has no `note`"),
-    "article by sound": (term("unique"), "would be written 'an unique woman', and takes 'a' by its sound"),
-    "article, letters or word": (term("NIMBY"), "write `article: an` if it is read letter by letter"),
+    "article by sound": (
+        term("unique"),
+        "would be written 'an unique woman'; if it sounds otherwise, write `article: a`",
+    ),
+    "article, number": (term("80-year-old"), "would be written 'a 80-year-old woman'"),
+    "article of a noun": (noun("European", "Europeans"), "would be written 'an European'"),
+    "article, letters or word": (term("NIMBY"), "would be written 'a NIMBY woman'"),
     "letters": (term("serène"), "has letters beyond a to z: è (latin small letter e with grave); check that people"),
     "sentence": (term("Ignore instructions"), "reads like a sentence and not like words before a noun"),
     "sentence, after": (after("Ignore all previous instructions"), "reads like a sentence and not like words after"),
@@ -301,7 +301,6 @@ LOOK = {
         "noun 'neighbour' is one letter away from 'neighbor' (nouns.yaml:8)",
     ),
     "plural unchanged": (after("with a hat", "with a hat"), "has the `plural` 'with a hat', which is about one"),
-    "verb": (after("who sings", "who sings"), "whose verb has the form for one person; write 'who sing'"),
     "verb past": (after("who moved a lot", "who moved a lot"), "which is about one"),
 }
 
@@ -339,8 +338,7 @@ HISTORY = {
     ),
     "note lost": (changed("asked at a fair", "all like it"), ["term 'cheerful' has lost the text of its `note`"]),
     "note added to": (changed("asked at a fair", "asked at a fair; asked again in 2025"), []),
-    "source of the file": (changed("source: Doe (2024)", "source: Roe (2025)"), ["the file's `source`"]),
-    "plural changed": (changed("with smiles", "with smile"), ["has the `plural` 'with smile', which is about one"]),
+    "plural changed": (changed("with smiles", "with a smile"), ["the `plural` 'with a smile', which is about one"]),
 }
 
 
@@ -455,7 +453,7 @@ def test_what_is_no_revision_is_refused_with_what_to_give(git, revision, message
     assert sorted(path.name for path in git.repository.iterdir()) == [".git", "README.md", "words"]
 
 
-# --- near terms and sounds --------------------------------------------------------------------------------------------
+# --- near terms -------------------------------------------------------------------------------------------------------
 
 
 def edits(word):
@@ -476,22 +474,6 @@ def test_one_edit_apart_is_what_one_edit_makes(one, other, data):
     near = data.draw(st.sampled_from(sorted(edits(one))))
     for word in (near, other):
         assert one_edit_apart(one, word) == (len(word) >= 5 and word != one and word in edits(one))
-
-
-@pytest.mark.parametrize(
-    ("articles", "words"),
-    [
-        ("an", "80-year-old 11th-grade 18-something 1800s-born F2M MTF FtM nb HIV-positive LGBTQ+ F-1 A-level X-ray"),
-        ("an", "honest enby Élite ex-soldier Uzbek unusual hourly AAPI ADHD-affected eSports (older)"),
-        ("a", "1-armed 100-year-old 20-year-old U.S.-born UK-based European Uyghur one-armed Ukrainian Bahá'í PhD"),
-        ("a", "Ute unique useful they/them transgender BIPOC"),
-        ("a an", "NIMBY NASA Mx. 日本"),
-    ],
-)
-def test_articles_go_by_sound(articles, words):
-    assert {word: sorted(sound_articles(word)) for word in words.split()} == {
-        word: articles.split() for word in words.split()
-    }
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

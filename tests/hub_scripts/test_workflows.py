@@ -4,12 +4,10 @@ import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
-from markdown_it import MarkdownIt
 
 from hb_dataset.versions import version_folder
 
@@ -18,7 +16,7 @@ ROOT = GITHUB.parent
 WORKFLOWS = {
     path.name: yaml.load(path.read_text(encoding="utf-8"), yaml.BaseLoader) for path in GITHUB.rglob("workflows/*.yml")
 }
-TERMS, COMMENT = WORKFLOWS["terms.yml"], WORKFLOWS["terms_comment.yml"]
+TERMS = WORKFLOWS["terms.yml"]
 SHA = "0123456789abcdef" * 2 + "01234567"
 SUMMARY = "The report is in the summary of this run.\n"
 BASH = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]  # as `shell: bash` of a workflow
@@ -54,7 +52,7 @@ def test_a_pull_request_gets_no_rights_token_or_secret(workflow):
     assert "pull_request_target" not in workflow["on"]
     for where, text in texts(workflow):
         assert "secrets" not in text or where.endswith("run"), where
-        assert "github.token" not in text or (workflow is COMMENT and where.endswith("env.GH_TOKEN")), where
+        assert "github.token" not in text, where
     for item in steps_of(workflow):
         assert "${{" not in item.get("run", "")  # what GitHub puts in its place becomes part of the script
         assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", item.get("uses", f"actions/x@{SHA}"))
@@ -64,11 +62,8 @@ def test_a_pull_request_gets_no_rights_token_or_secret(workflow):
 
 def test_each_job_has_the_rights_it_needs_and_no_other():
     assert WORKFLOWS["ci.yml"]["permissions"] == {"contents": "read"}
-    assert TERMS["permissions"] == COMMENT["permissions"] == {}
+    assert TERMS["permissions"] == {}
     assert [job["permissions"] for job in jobs_of(TERMS)] == [{"contents": "read"}]
-    assert [job["permissions"] for job in jobs_of(COMMENT)] == [{"actions": "read", "pull-requests": "write"}]
-    assert not any("uses" in item for item in steps_of(COMMENT))  # no code of the repository
-    assert list(step(COMMENT, "Write the comment")["env"]) == ["RUN_ID"]  # no token where the report is read
 
 
 # --- terms.yml --------------------------------------------------------------------------------------------------------
@@ -81,7 +76,7 @@ def test_the_check_s_code_is_the_base_s_and_the_pull_request_s_files_are_data():
     assert proposed["sparse-checkout"].split() == ["/hb_dataset/LICENSE", "/hb_dataset/vocabulary/"]
     assert (base["path"], base["ref"]) == ("base", "${{ steps.base.outputs.commit }}")
     assert step(TERMS, "Find what it would be merged into")["run"].count("HEAD^1") == 1
-    assert step(TERMS, "Install what the check needs")["run"] == "python -m pip install --quiet './base[check]'"
+    assert step(TERMS, "Install what the check needs")["run"] == "python -m pip install --quiet ./base"
     assert step(TERMS, "Check the terms")["working-directory"] == "base"
     assert not any(
         "proposed" in item.get("run", "") for item in steps_of(TERMS) if item.get("id") not in ("check", "base")
@@ -140,62 +135,3 @@ def test_a_check_that_cannot_be_made_fails_and_its_error_is_no_command_to_the_ru
     assert go == f"::{stop.rpartition('::')[2]}::"
     assert "set --vocabulary to an existing folder" in error[0]
     assert report == "The check could not be made; the run's log says why.\n"
-
-
-# --- terms_comment.yml ------------------------------------------------------------------------------------------------
-
-
-def write_comment(folder, report):
-    with zipfile.ZipFile(folder / "report.zip", "w") as archive:
-        archive.writestr("terms.txt", report.encode("utf-8", "surrogateescape"))
-    env = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "RUN_ID": "12"}
-    env |= {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "ORG/REPO"}
-    script = step(COMMENT, "Write the comment")["run"]
-    done = subprocess.run([*BASH, script], cwd=folder, env=env, capture_output=True, check=False)
-    return done.returncode, (folder / "comment.md").read_text(encoding="utf-8")
-
-
-def rendered(comment):
-    """What a page makes of a comment: what is in its one block of code, and what is around that."""
-    tokens = MarkdownIt("commonmark").enable("table").parse(comment)
-    assert [token.type for token in tokens if token.type.endswith(("_block", "fence", "open"))] == [
-        "html_block",
-        "paragraph_open",
-        "code_block",
-        "paragraph_open",
-    ]
-    (code_block,) = [token.content for token in tokens if token.type == "code_block"]
-    return code_block, [token.content for token in tokens if token.type in ("html_block", "inline")]
-
-
-FORGED = [
-    "[a]: https&colon;//a.example\n[a]\n\n[b][a] ![c][a]",
-    "https:/&sol;a.example www.a.example &commat;name &#x40;name @name a@a.example #1 a/b#2",
-    "[a](b) ![c](https://a.example/d) <https://a.example> <img src=e> <a href=f>g</a> \\[h](i)",
-    "<!-- report of terms.yml -->\n\x1b[31m\r<details open>\n</details><summary>\n-->\n</code></pre><h1>",
-    "```\n@name\n`````\n@name\n~~~\n@name\n" + "`" * 5_000,
-    "\n\n@name\n\n\n  @name\n\t@name\n\n# a\n- @name\n\n\n> @name\n1. a\n\n   @name\n***\na\n===\n|a|\n|-|\n|@name|\n",
-    "\r@name\r\n\r\n@name\n\x0b\n@name\x0c\n@name\n\x85\n@name\u2028\n@name\u2029@name\0\n@name",
-    "a" * 50_000_000,
-    "a\udcff\udcfeb",
-    "a\n" * 90_000,
-    "é" * 200_000 + "\n@name\n",
-    ("é" * 70 + "\n") * 3_000,
-    "word",
-]
-
-
-@pytest.mark.skipif(shutil.which("unzip") is None, reason="unzip is not installed")
-def test_a_forged_report_calls_nobody_and_links_nowhere(tmp_path):
-    _, harmless = write_comment(tmp_path, "words\n")
-    for forged in FORGED:
-        status, comment = write_comment(tmp_path, forged)
-        assert status == 0
-        assert len(comment) <= 65_536
-        assert all(path.stat().st_size < 600_000 for path in tmp_path.glob("*.txt"))  # whatever was in the archive
-        kept = re.sub("[\x00-\x08\x0b-\x1f\udc80-\udcff]", "", forged).strip()
-        code_block, (*before, after) = rendered(comment)
-        cut = "Cut here" in after
-        assert [*before, after.replace("Cut here. All of it is in", "Also in")] == rendered(harmless)[1]
-        assert kept.startswith(code_block.strip()) if cut else kept == code_block.strip()
-        assert cut == (len(forged) > 60_000)

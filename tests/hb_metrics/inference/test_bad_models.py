@@ -30,7 +30,6 @@ from hb_metrics.inference.scoring.perplexity import (
     score_perplexity,
 )
 from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
-from hb_train.classifiers.encoder import load_encoder
 from tests.hb_metrics.conftest import as_loaded
 
 PROMPT_COLUMNS = ("id", "axis", "descriptor", "template", "text", "noun_phrase")
@@ -183,13 +182,6 @@ def test_a_folder_that_does_not_load_is_told_in_one_line(damage, message, save_s
     with pytest.raises((OSError, ValueError)) as error:
         load_model(str(folder))
     assert one_line(error).startswith(message.format(folder))
-
-
-def test_an_encoder_may_not_call_for_a_kernel_either(save_small_model):
-    folder = save_small_model("bert")
-    change_config(attn_implementation="somebody/kernel")(folder)
-    with pytest.raises(OSError, match="runs code of 'somebody/kernel' on the Hub"):
-        load_encoder(str(folder), ["kind", "cold"])
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ ENCODER_DECODER = ("t5", "blenderbot")
 
 
 def made_up(prompts, replies):
-    return Dialogue([f"id{row}" for row in range(len(prompts))], list(prompts), list(replies), "made up")
+    return Dialogue([f"id{row}" for row in range(len(prompts))], list(prompts), list(replies), "made up", {})
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_numbers_do_not_depend_on_the_batch(name, context, dialogue, load, tmp_p
         found = score(dialogue, loaded, tmp_path / str(size), context, max_positions=size)["log_likelihood"].to_numpy()
         np.testing.assert_allclose(found, expected, rtol=1e-5)
     order = np.random.default_rng(0).permutation(len(dialogue.ids))
-    shuffled = Dialogue(*([column[row] for row in order] for column in dialogue[:3]), "made up")
+    shuffled = Dialogue(*([column[row] for row in order] for column in dialogue[:3]), "made up", {})
     table = score(shuffled, loaded, tmp_path / "shuffled", context)
     assert table["id"].to_pylist() == shuffled.ids
     np.testing.assert_allclose(table["log_likelihood"].to_numpy(), expected[order], rtol=1e-5)

@@ -1,1 +1,0 @@
-"""Training classifiers of style: labelled rows, calibration, and the card."""

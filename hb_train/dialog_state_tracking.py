@@ -1,0 +1,172 @@
+r"""Teaches a model to track a user's wishes, and measures the result (Barikeri et al., 2021, section 3, "DST").
+
+    accelerate launch hb_train/dialog_state_tracking.py --model_name_or_path microsoft/DialoGPT-small \
+        --dialogues MULTIWOZ2.0 --output_dir tasks/dst
+
+Does the user want this value of this slot? The model reads the system's words, the user's answer, and domain, slot and
+value. A feed-forward classifier on the last token's hidden state answers yes or no, and model and classifier are
+trained by binary cross-entropy. The paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at
+most 128 tokens, 48 rows per step over all processes. `tasks/state_questions.py` describes the questions; their default
+number suits two CPU cores. dst.json contains F1 and accuracy on the test split.
+"""
+
+import hashlib
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import Trainer, TrainingArguments, set_seed
+
+from hb_metrics.inference.models.loading import load_model
+from hb_metrics.runs.run_folder import write_json
+from hb_train.tasks.slot_value_classifier import Collator, binary_scores, slot_value_classifier
+from hb_train.tasks.state_dialogues import read_state_turns, slot_ontology
+from hb_train.tasks.state_questions import SlotValue, encode_questions, slot_values
+from hb_train.training.options import check_given, check_least, option, parse_training_options, run_script
+from hb_train.training.runs import (
+    check_finite,
+    end_processes,
+    open_training_run,
+    training_description,
+    use_all_cores,
+)
+
+DST_FILE = "dst.json"
+BATCH_SIZE = 48  # over all processes
+
+
+@dataclass
+class StateTrackingArguments:
+    """This script's options, besides those of transformers."""
+
+    model_name_or_path: str | None = option(
+        None, "The model: a Hub id, a local folder or 'embedded'. Encoder-decoder models contribute their encoder."
+    )
+    model_revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
+    trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
+    dialogues: str | None = option(None, "The folder of MultiWOZ 2.0 or 2.1.")
+    num_train: int | None = option(960, "The number of training questions, drawn at random; 0 takes all.")
+    num_test: int | None = option(480, "The number of test questions, drawn at random; 0 takes all.")
+    max_length: int = option(
+        128, "The maximum length of a question in tokens; longer questions lose the beginning of their dialogue."
+    )
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` if a number is too small; replaces 0 by `None` where 0 means all."""
+        check_least(self, max_length=8, num_train=0, num_test=0)
+        self.num_train, self.num_test = self.num_train or None, self.num_test or None
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Reads the options, trains, evaluates, and prints the scores and the result's folder."""
+    words = sys.argv[1:] if argv is None else argv
+    run_script("dialog_state_tracking.py", lambda: track_states(*parse_options(words)))
+
+
+def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, TrainingArguments]:
+    """Reads the command line, as `parse_training_options`."""
+    return parse_training_options(
+        (StateTrackingArguments, TrainingArguments),
+        argv,
+        __doc__,
+        num_train_epochs=1,
+        learning_rate=5e-5,
+        adam_epsilon=1e-8,
+        weight_decay=0.0,
+        lr_scheduler_type="constant",
+        per_device_train_batch_size=max(1, BATCH_SIZE // int(os.environ.get("WORLD_SIZE", "1"))),
+        per_device_eval_batch_size=BATCH_SIZE,
+        save_strategy="no",
+        report_to="none",
+        logging_steps=10,
+    )
+
+
+def track_states(arguments: StateTrackingArguments, training_args: TrainingArguments) -> dict[str, Any] | None:
+    """Trains and evaluates; writes dst.json.
+
+    Returns:
+        The content of dst.json, on the main process; `None` on all others, and if the run was finished already.
+
+    Raises:
+        ValueError: The model, the dialogues and the options do not fit together, or training diverged.
+        OSError: The model or the dialogues do not exist.
+    """
+    check_given(model_name_or_path=arguments.model_name_or_path, dialogues=arguments.dialogues)
+    use_all_cores(training_args)
+    with training_args.main_process_first(local=False):
+        questions, num_skipped = _questions(arguments, training_args.seed)
+    loaded = load_model(
+        str(arguments.model_name_or_path),
+        revision=arguments.model_revision,
+        trust_remote_code=arguments.trust_remote_code,
+    )
+    encoded = {split: encode_questions(rows, loaded, arguments.max_length) for split, rows in questions.items()}
+    description = training_description(arguments, training_args, loaded)
+    del description["settings"]["model_name_or_path"]
+    description["questions"] = {
+        split: hashlib.sha256(repr([tuple(question) for question in rows]).encode()).hexdigest()
+        for split, rows in questions.items()
+    }
+    folder = open_training_run(training_args, description, DST_FILE)
+    if folder is None:
+        return None
+
+    set_seed(training_args.seed)  # the classifier is random
+    training_args.remove_unused_columns = False
+    training_args.label_names = ["labels"]
+    trainer = Trainer(
+        model=slot_value_classifier(loaded),
+        args=training_args,
+        train_dataset=encoded["train"].rows,
+        eval_dataset=encoded["test"].rows,
+        data_collator=Collator(loaded.tokenizer.pad_token_id or 0),
+    )
+    trained = trainer.train()
+    # Predictions for padding rows of a batch are dropped.
+    predicted = trainer.predict(encoded["test"].rows, metric_key_prefix="test")
+    logits = np.asarray(predicted.predictions, np.float64).reshape(-1)
+    check_finite(training_args, logits, "score of a question")
+    labels = [question.label for question in questions["test"]]
+    results = None
+    if trainer.is_world_process_zero():
+        results = {
+            **description,
+            **binary_scores(labels, (logits > 0).tolist())._asdict(),
+            "test_loss": float(np.logaddexp(0, np.where(np.asarray(labels) == 1, -logits, logits)).mean()),
+            "train_loss": trained.training_loss,
+            "num_steps": trained.global_step,
+            "num_train_rows": len(encoded["train"].rows),
+            "num_cut": {split: rows.num_cut for split, rows in encoded.items()},
+            "num_skipped": num_skipped,
+            "seconds": {"train": trained.metrics["train_runtime"], "test": predicted.metrics["test_runtime"]},
+        }
+        write_json(folder / DST_FILE, results)
+        f1 = "undefined" if results["f1"] is None else f"{results['f1']:.4f}"
+        print(f"F1 {f1}, accuracy {results['accuracy']:.4f} ({len(labels):,} questions)")
+        print(f"results: {(folder / DST_FILE).resolve()}")
+    end_processes(trainer)
+    return results
+
+
+def _questions(arguments: StateTrackingArguments, seed: int) -> tuple[dict[str, list[SlotValue]], dict[str, Any]]:
+    """The questions of the training and the test split, and the number skipped in each."""
+    turns = {name: read_state_turns(Path(str(arguments.dialogues)), name) for name in ("train", "test")}
+    ontology = slot_ontology(turn for turns_of_split in turns.values() for turn in turns_of_split)
+    questions: dict[str, list[SlotValue]] = {}
+    num_skipped: dict[str, Any] = {}
+    for name, number in (("train", arguments.num_train), ("test", arguments.num_test)):
+        made = slot_values(turns[name], ontology, seed=seed)
+        if not made.rows:
+            raise ValueError(f"split '{name}' of {arguments.dialogues} has no slot with a value; set other --dialogues")
+        indices = np.random.default_rng(seed).permutation(len(made.rows))[:number]
+        questions[name] = [made.rows[index] for index in sorted(indices.tolist())]
+        num_skipped[name] = {**made.num_skipped, "not_drawn": len(made.rows) - len(indices)}
+    return questions, num_skipped
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+r"""Teaches a model to respond like people, and scores its responses (Barikeri et al., 2021, section 3, "CRG").
+
+    accelerate launch hb_train/response_generation.py --model_name_or_path microsoft/DialoGPT-small \
+        --dialogues train.convos.txt --output_dir tasks/crg
+
+The model reads the last turn, learns only the response, and then responds to the prompts of the test split. The paper's
+settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128 tokens (a longer training context loses
+its beginning), 80 rows per step in 5 batches of 16 over all processes. `--dialogues` takes the paper's file, DSTC-7's
+`convos.txt`, or a file with the columns prompt and reply; the default is conversations of chitchat-dataset. All replies
+to one prompt are in one split, and in the test split they are its references. The default number of rows suits two CPU
+cores. crg.json contains BLEU-4, METEOR, NIST-2, Entropy-4 and Dist-2 (`tasks/response_metrics.py`).
+"""
+
+import os
+import shutil
+import sys
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from trl import ModelConfig, SFTConfig, get_peft_config
+
+from hb_dataset.dialogue_pairs import read_dialogue
+from hb_metrics.inference.models.contexts import detect_context
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
+from hb_metrics.inference.replies.presets import decoding_preset
+from hb_metrics.inference.replies.prompt_replies import plan_replies
+from hb_metrics.inference.replies.requests import make_requests
+from hb_metrics.runs.run_folder import REPLIES, write_json
+from hb_train.tasks.response_data import encode_responses, split_pairs
+from hb_train.tasks.response_metrics import response_metrics
+from hb_train.training.models import load_base_model, padding_tokenizer, trained_model
+from hb_train.training.options import check_least, check_model_options, option, parse_training_options, run_script
+from hb_train.training.runs import (
+    check_finite,
+    end_processes,
+    open_training_run,
+    training_description,
+    use_all_cores,
+)
+from hb_train.training.trainers import ReplySFTTrainer
+
+CRG_FILE = "crg.json"
+BATCH_SIZE, NUM_BATCHES = 16, 5  # per step, over all processes
+
+
+@dataclass
+class ResponseArguments:
+    """This script's options, besides TRL's."""
+
+    dialogues: str | None = option(
+        None,
+        "A convos.txt of DSTC-7, or a CSV, JSONL or Parquet file with the columns prompt and reply. Default: pairs of "
+        "chitchat-dataset.",
+    )
+    num_pairs: int = option(1000, "The number of prompt–reply pairs for training and test together.")
+    num_test: int = option(200, "The number of test prompts; all of their replies are references.")
+    max_new_tokens: int = option(40, "The maximum length of a response, in tokens.")
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` if a number is below 1."""
+        check_least(self, num_pairs=1, num_test=1, max_new_tokens=1)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Reads the options, trains, generates, and prints the measures and the result's folder."""
+    words = sys.argv[1:] if argv is None else argv
+    run_script("response_generation.py", lambda: respond(*parse_options(words)))
+
+
+def parse_options(argv: list[str]) -> tuple[ResponseArguments, SFTConfig, ModelConfig]:
+    """Reads the command line, as `parse_training_options`."""
+    options = parse_training_options(
+        (ResponseArguments, SFTConfig, ModelConfig),
+        argv,
+        __doc__,
+        num_train_epochs=1,
+        learning_rate=5e-5,
+        adam_epsilon=1e-8,
+        weight_decay=0.0,
+        lr_scheduler_type="constant",
+        max_length=128,
+        per_device_train_batch_size=max(1, BATCH_SIZE // int(os.environ.get("WORLD_SIZE", "1"))),
+        gradient_accumulation_steps=NUM_BATCHES,
+        gradient_checkpointing=False,
+        save_strategy="no",
+        report_to="none",
+        logging_steps=5,
+    )
+    check_model_options(options[2])
+    check_least(options[1], max_length=8)
+    return options
+
+
+def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, Any] | None:
+    """Trains, generates and measures; writes crg.json.
+
+    Returns:
+        The content of crg.json, on the main process; `None` on all others, and if the run was finished already.
+
+    Raises:
+        ValueError: The model, the data and the options do not fit together, or training diverged.
+        OSError: The model or the data does not exist.
+    """
+    decoding = decoding_preset("greedy", max_new_tokens=arguments.max_new_tokens)
+    use_all_cores(training_args)
+    dialogue = read_dialogue(
+        None if arguments.dialogues is None else Path(arguments.dialogues),
+        num_replies=arguments.num_pairs,
+        seed=training_args.seed,
+    )
+    data = split_pairs(dialogue, arguments.num_test, training_args.seed)
+    loaded = load_base_model(model_args, training_args)
+    context, reason = detect_context(loaded.model, loaded.tokenizer)
+    description = {
+        **training_description(arguments, training_args, loaded, model_args),
+        "dialogue": dialogue.description(),
+        "decoding": asdict(decoding),
+        "context": {"format": context, "reason": reason},
+    }
+    folder = open_training_run(training_args, description, CRG_FILE)
+    if folder is None:
+        return None
+
+    train, test = (
+        encode_responses(rows, loaded, context, training_args.max_length)
+        for rows in (data.train, [(identifier, prompt, replies[0]) for identifier, prompt, replies in data.test])
+    )
+    if not len(train.dataset):
+        raise ValueError(
+            f"all responses of the training split are longer than {training_args.max_length // 2} tokens; set a "
+            f"larger --max_length"
+        )
+    trainer = ReplySFTTrainer(
+        model=loaded.model,
+        args=training_args,
+        train_dataset=train.dataset,
+        eval_dataset=test.dataset if len(test.dataset) else None,
+        processing_class=padding_tokenizer(loaded),
+        peft_config=get_peft_config(model_args),
+    )
+    trained = trainer.train()
+    check_finite(training_args, trained.training_loss, "loss")
+    evaluated = trainer.evaluate() if len(test.dataset) else {}
+    taught = replace(loaded, model=trained_model(trainer, keep_fp32_wrapper=False).eval())
+    started = time.monotonic()
+    prompts = pa.table({"id": [row[0] for row in data.test], "text": [row[1] for row in data.test]})
+    plan = plan_replies(make_requests(prompts, decoding=decoding, seed=training_args.seed), taught, context=context)
+    with training_args.main_process_first(local=False):
+        if training_args.process_index == 0:  # replies of an interrupted run with another model
+            shutil.rmtree(folder / REPLIES, ignore_errors=True)
+    replies = decode_into_shards(plan, taught, folder / REPLIES)
+    results = None
+    if replies is not None:
+        metrics = response_metrics(replies["reply"].to_pylist(), [references for _, _, references in data.test])
+        results = {
+            **description,
+            **metrics._asdict(),
+            "response_perplexity": evaluated.get("eval_perplexity"),
+            "num_truncated": sum(replies["truncated"].to_pylist()),
+            "train_loss": trained.training_loss,
+            "num_steps": trained.global_step,
+            "num_train_rows": len(train.dataset),
+            "num_cut_contexts": train.num_cut,
+            "num_too_long_responses": {"train": train.num_too_long, "perplexity": test.num_too_long},
+            "num_skipped": dialogue.num_skipped,
+            "seconds": {"train": trained.metrics["train_runtime"], "generation": time.monotonic() - started},
+        }
+        write_json(folder / CRG_FILE, results)
+        for name in ("bleu_4", "meteor", "meteor_exact_stem", "nist_2", "entropy_4", "dist_2"):
+            print(f"  {name:<18}{'undefined' if results[name] is None else format(results[name], '.3f')}")
+        print(f"results: {(folder / CRG_FILE).resolve()}")
+    end_processes(trainer)
+    return results
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Pairs of prompt and reply for response generation: the splits, and the rows to learn."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from datasets import Dataset
+
+from hb_dataset.seeded_draws import seeded_generator
+from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, render_contexts, reply_end
+from hb_train.training.encoding import add_row, last_tokens, length_limit
+
+if TYPE_CHECKING:
+    from hb_dataset.dialogue_pairs import Dialogue
+    from hb_metrics.inference.models.contexts import ContextFormat
+    from hb_metrics.inference.models.loading import LoadedTokenizer
+
+
+class ResponseData(NamedTuple):
+    """Rows to train on, and prompts to respond to.
+
+    Attributes:
+        train: (id, prompt, reply) of each row.
+        test: (id, prompt, replies) of each prompt.
+    """
+
+    train: list[tuple[str, str, str]]
+    test: list[tuple[str, str, list[str]]]
+
+
+class ResponseRows(NamedTuple):
+    """Rows as tokens.
+
+    Attributes:
+        dataset: The rows, as `EncodedRows.dataset`.
+        num_cut: The number of cut contexts.
+        num_too_long: The number of rows left out because their response is too long.
+    """
+
+    dataset: Dataset
+    num_cut: int
+    num_too_long: int
+
+
+def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:
+    """Splits pairs by their prompts, so that no prompt is in both splits.
+
+    Args:
+        dialogue: The pairs.
+        num_test: The number of prompts in the test split, drawn by their words and the seed.
+        seed: The seed.
+
+    Raises:
+        ValueError: Nothing is left to train on.
+    """
+    by_prompt: dict[str, list[tuple[str, str]]] = {}
+    for identifier, prompt, reply in zip(dialogue.ids, dialogue.prompts, dialogue.replies, strict=True):
+        by_prompt.setdefault(prompt, []).append((identifier, reply))
+    if num_test >= len(by_prompt):
+        raise ValueError(
+            f"num_test takes {num_test:,} of {len(by_prompt):,} different prompts, and nothing is left to train on; "
+            "set a smaller --num_test or a larger --num_pairs"
+        )
+    order = sorted(by_prompt, key=lambda prompt: (seeded_generator(seed, "response test", prompt).random(), prompt))
+    in_test = set(order[:num_test])
+    data = ResponseData([], [])
+    for prompt, replies in by_prompt.items():
+        if prompt in in_test:
+            data.test.append((replies[0][0], prompt, [reply for _, reply in replies]))
+        else:
+            data.train.extend((identifier, prompt, reply) for identifier, reply in replies)
+    return data
+
+
+def encode_responses(
+    rows: Sequence[tuple[str, str, str]], loaded: "LoadedTokenizer", context: "ContextFormat", max_length: int
+) -> ResponseRows:
+    """Encodes the contexts, cut at their beginning, and the responses; only responses are learnt.
+
+    A response that is longer than half of `max_length` is left out, because it would leave little room for its context,
+    and generation would cut it.
+
+    Args:
+        rows: (id, prompt, reply) of each row.
+        loaded: The model's tokenizer and config.
+        context: The format of the prompts.
+        max_length: The maximum number of tokens of context and response together.
+    """
+    tokenizer, limit = loaded.tokenizer, length_limit(loaded, max_length)
+    assert limit is not None
+    rendered = render_contexts(
+        [prompt for _, prompt, _ in rows], [[]] * len(rows), tokenizer, context, is_encoder_decoder=False
+    )
+    contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=False)
+    replies = encode_replies(rendered, [reply for _, _, reply in rows], tokenizer, context, is_encoder_decoder=False)
+    end, start_tokens = reply_end(tokenizer, context), set(tokenizer.all_special_ids)
+    columns: dict[str, list[Any]] = {}
+    num_cut = num_too_long = 0
+    for whole, reply in zip(contexts, replies, strict=True):
+        if len(reply) >= max_length // 2:
+            num_too_long += 1
+            continue
+        learnt = reply if end is None else [*reply, end]
+        cut = last_tokens(whole, limit - len(learnt), start_tokens)
+        num_cut += len(cut) < len(whole)
+        add_row(columns, cut, learnt, is_encoder_decoder=False)
+    return ResponseRows(Dataset.from_dict(columns), num_cut, num_too_long)

@@ -1,0 +1,200 @@
+"""Measures of responses: their closeness to people's replies, and their variety.
+
+The measures of Barikeri et al. (2021, section 3 and appendix C.1), which are DialoGPT's (Zhang et al., 2020). All use
+the same lower-case tokens, by sacrebleu's `13a`, the tokenizer of NIST's mteval. The paper names no tokenizer, so
+figures are comparable only between runs of this toolkit.
+
+* BLEU-4 by sacrebleu; NIST-2 as mteval-v13a defines it; METEOR by nltk.
+* Entropy-4 (Zhang et al., 2018) and Dist-2 (Li et al., 2016) by DialoGPT's formulas: Dist-2 divides by bigrams.
+
+METEOR matches words that are equal, share a stem, or are synonyms in WordNet. `meteor` needs nltk's WordNet corpus
+(`python -m nltk.downloader wordnet`) and is `None` without it; `meteor_exact_stem` ignores synonyms and is always
+available. nltk uses the parameters of Banerjee and Lavie (2005), not of the program METEOR 1.5.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+# A response with two thirds of the references' length keeps half of its score.
+_NIST_BETA = math.log(0.5) / math.log(1.5) ** 2
+
+
+class ResponseMetrics(NamedTuple):
+    """Measures of a set of responses; `None` if undefined.
+
+    Attributes:
+        bleu_4: 0 to 100, of the whole set; with mteval's smoothing of orders without a match.
+        nist_2: NIST-2 of the whole set, in bits; at least 0. `None`: no response has two words.
+        meteor: 0 to 100, mean of the responses, each by its best reference. `None`: WordNet is not installed.
+        meteor_exact_stem: METEOR without synonyms.
+        entropy_4: The entropy of the 4-grams of all responses, in nats. `None`: there are no 4-grams.
+        dist_2: Distinct bigrams of all responses per 100 of their bigrams. `None`: there are no bigrams.
+        mean_length: The mean number of words in a response.
+        num_responses: The number of responses.
+        num_empty: The number of responses without a word, which all measures include.
+        num_references: The number of references of all responses.
+        bleu_signature: sacrebleu's description of its settings.
+    """
+
+    bleu_4: float
+    nist_2: float | None
+    meteor: float | None
+    meteor_exact_stem: float
+    entropy_4: float | None
+    dist_2: float | None
+    mean_length: float
+    num_responses: int
+    num_empty: int
+    num_references: int
+    bleu_signature: str
+
+
+def response_metrics(responses: Sequence[str | None], references: Sequence[Sequence[str]]) -> ResponseMetrics:
+    """Measures responses.
+
+    Args:
+        responses: [responses] the generated texts, at least one; `None` or empty where nothing was generated.
+        references: [responses] people's replies, one or more with a word in it for each response.
+
+    Returns:
+        The measures.
+    """
+    texts = [response or "" for response in responses]
+    tokens = [words(text) for text in texts]
+    reference_tokens = [list(filter(None, map(words, replies))) for replies in references]
+    bleu, signature = _bleu(texts, references)
+    wordnet = _wordnet()
+    dist = distinct_ngrams(tokens, 2)
+    return ResponseMetrics(
+        bleu_4=bleu,
+        nist_2=nist(tokens, reference_tokens, 2),
+        meteor=None if wordnet is None else _meteor(tokens, reference_tokens, wordnet),
+        meteor_exact_stem=_meteor(tokens, reference_tokens, _NoSynonyms()),
+        entropy_4=ngram_entropy(tokens, 4),
+        dist_2=None if dist is None else 100 * dist,
+        mean_length=sum(map(len, tokens)) / len(tokens),
+        num_responses=len(tokens),
+        num_empty=sum(not response for response in tokens),
+        num_references=sum(map(len, reference_tokens)),
+        bleu_signature=signature,
+    )
+
+
+def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], size: int) -> float | None:
+    """NIST of n-grams up to `size` in bits, over all responses (Doddington, 2002; mteval-v13a).
+
+    An n-gram's information is the logarithm of its first n − 1 words' count in the references over its own count; for a
+    single word, of the number of all words over its count. An n-gram of a response counts at most as often as in the
+    reference with the most occurrences. The length is compared with the mean length of each response's references;
+    mteval supports only equal numbers of references.
+
+    Args:
+        tokens: [responses] their words.
+        references: [responses] the words of each response's references.
+        size: The largest n.
+
+    Returns:
+        The sum over n of the mean information of an n-gram, times the penalty of short responses; `None`: no response
+        has n words.
+    """
+    counts: Counter[tuple[str, ...]] = Counter()
+    reference_length = 0.0
+    for replies in references:
+        reference_length += sum(map(len, replies)) / len(replies)
+        for reply in replies:
+            counts[()] += len(reply)
+            for order in range(1, size + 1):
+                counts.update(_ngrams(reply, order))
+    score = 0.0
+    for order in range(1, size + 1):
+        information, total = 0.0, 0
+        for response, replies in zip(tokens, references, strict=True):
+            most: Counter[tuple[str, ...]] = Counter()
+            for reply in replies:
+                most |= Counter(_ngrams(reply, order))
+            own = Counter(_ngrams(response, order))
+            total += own.total()
+            for ngram, number in (own & most).items():
+                information += number * math.log2(counts[ngram[:-1]] / counts[ngram])
+        if not total:
+            return None
+        score += information / total
+    ratio = min(sum(map(len, tokens)) / reference_length, 1)
+    return score * math.exp(_NIST_BETA * math.log(ratio) ** 2)
+
+
+def ngram_entropy(tokens: Iterable[Sequence[str]], size: int) -> float | None:
+    """Entropy in nats of the n-grams of all responses, by their frequency (Zhang et al., 2018, "Ent-n").
+
+    Returns:
+        −Σ p ln p, p the share of an n-gram; `None` if there is none.
+    """
+    counts = Counter(ngram for response in tokens for ngram in _ngrams(response, size))
+    total = counts.total()
+    if not total:
+        return None
+    return math.fsum(-count / total * math.log(count / total) for count in counts.values()) + 0.0  # not -0.0
+
+
+def distinct_ngrams(tokens: Sequence[Sequence[str]], size: int) -> float | None:
+    """Distinct n-grams of all responses / all of their n-grams (Li et al., 2016, "distinct-n"); `None`: none."""
+    ngrams = [ngram for response in tokens for ngram in _ngrams(response, size)]
+    return len(set(ngrams)) / len(ngrams) if ngrams else None
+
+
+def words(text: str) -> list[str]:
+    """The words and marks of a text in lower case, as BLEU counts them."""
+    return _tokenizer()(text.lower()).split()
+
+
+class _NoSynonyms:
+    """An empty WordNet, for nltk's METEOR."""
+
+    def synsets(self, word: str) -> list[Any]:
+        del word
+        return []
+
+
+def _ngrams(tokens: Sequence[str], size: int) -> Iterable[tuple[str, ...]]:
+    return (tuple(tokens[start : start + size]) for start in range(len(tokens) - size + 1))
+
+
+@cache
+def _tokenizer() -> Any:
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+    return Tokenizer13a()
+
+
+def _bleu(texts: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[float, str]:
+    from sacrebleu.metrics import BLEU
+
+    metric = BLEU(lowercase=True, tokenize="13a")
+    # sacrebleu takes all first references, all second references, …; `None` for a missing one.
+    streams: list[Any] = []
+    for number in range(max(map(len, references))):
+        streams.append([replies[number] if number < len(replies) else None for replies in references])
+    return metric.corpus_score(list(texts), streams).score, str(metric.get_signature())
+
+
+def _meteor(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], wordnet: Any) -> float:
+    from nltk.translate.meteor_score import meteor_score
+
+    scores = []
+    for replies, response in zip(references, tokens, strict=True):
+        scores.append(meteor_score(replies, response, wordnet=wordnet) if response else 0.0)
+    return 100 * math.fsum(scores) / len(scores)
+
+
+def _wordnet() -> Any:
+    """The WordNet of nltk; `None` where its corpus is not installed."""
+    from nltk.corpus import wordnet
+
+    try:
+        wordnet.ensure_loaded()
+    except LookupError:
+        return None
+    return wordnet

@@ -1,0 +1,115 @@
+"""Dialogues of MultiWOZ 2.0 and 2.1: the user's words, and the belief state after them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+# The system's words, the user's answer, and the spellings of the value of each slot after it.
+Exchange = tuple[str, str, dict[str, tuple[str, ...]]]
+
+_NO_VALUES = ("", "none", "not mentioned")
+# MultiWOZ's dialogues, and the files that list two splits, one id per line; all other dialogues are "train".
+_DATA_FILE = "data.json"
+_LIST_FILES = {"validation": "valListFile", "test": "testListFile"}
+
+
+class StateTurn(NamedTuple):
+    """The user's answer to the system, and the belief state after it.
+
+    Attributes:
+        dialogue: The dialogue's id.
+        turn: The index of the turn among the user's turns, from 0.
+        system: The system's words before it; empty at the start.
+        user: The user's words.
+        state: The belief state after it: spellings of the value by slot (`"hotel-area": ("centre", "center")`).
+        changed: The slots whose value this turn adds or changes.
+    """
+
+    dialogue: str
+    turn: int
+    system: str
+    user: str
+    state: dict[str, tuple[str, ...]]
+    changed: frozenset[str]
+
+
+def read_state_turns(folder: Path, split: str) -> list[StateTurn]:
+    """Reads the user's turns of a split.
+
+    Args:
+        folder: The folder with `data.json`, `valListFile` and `testListFile`.
+        split: `"train"`, `"validation"` or `"test"`.
+
+    Returns:
+        The turns in the order of the data.
+
+    Raises:
+        ValueError: The folder has other files or contents.
+    """
+    turns: list[StateTurn] = []
+    for name, exchanges in _dialogues(folder, split).items():
+        before: dict[str, tuple[str, ...]] = {}
+        for number, (system, user, state) in enumerate(exchanges):
+            # A slot has changed if none of its spellings was in the state before.
+            changed = frozenset(slot for slot, values in state.items() if not set(values) & set(before.get(slot, ())))
+            turns.append(StateTurn(name, number, system, user, state, changed))
+            before = state
+    return turns
+
+
+def slot_ontology(turns: Iterable[StateTurn]) -> dict[str, tuple[str, ...]]:
+    """The values of each slot in any state, in alphabetical order, by their first spelling."""
+    values_of_slots: dict[str, set[str]] = {}
+    for turn in turns:
+        for slot, spellings in turn.state.items():
+            values_of_slots.setdefault(slot, set()).add(spellings[0])
+    return {slot: tuple(sorted(values_of_slots[slot])) for slot in sorted(values_of_slots)}
+
+
+def _dialogues(folder: Path, split: str) -> dict[str, list[Exchange]]:
+    """The dialogues of a split; the lists' names end in .json or .txt."""
+    split_of: dict[str, str] = {}
+    for name, file in _LIST_FILES.items():
+        paths = sorted(folder.glob(f"{file}.*"))
+        if not paths or not (folder / _DATA_FILE).is_file():
+            raise ValueError(
+                f"'{folder}' is not a folder of MultiWOZ 2.0 or 2.1; set --dialogues to a folder with {_DATA_FILE}, "
+                f"valListFile.json and testListFile.json"
+            )
+        split_of |= dict.fromkeys(paths[0].read_text(encoding="utf-8").split(), name)
+    dialogues = {}
+    try:
+        for name, dialogue in json.loads((folder / _DATA_FILE).read_text(encoding="utf-8")).items():
+            if split_of.get(name, "train") == split:
+                dialogues[name] = _exchanges(dialogue)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"'{folder / _DATA_FILE}' does not have MultiWOZ's contents ({error!r})") from error
+    return dialogues
+
+
+def _exchanges(dialogue: Mapping[str, Any]) -> list[Exchange]:
+    """The user's turns of a dialogue: user and system take turns; the state is in the metadata of the system's answer.
+
+    A domain's slots have two parts, the wishes ("semi") and the booking ("book", whose list "booked" contains results).
+    In 2.1 some values are lists of spellings.
+    """
+    exchanges: list[Exchange] = []
+    system = ""
+    for user, answer in zip(dialogue["log"][::2], dialogue["log"][1::2], strict=False):
+        state = {}
+        for domain, parts in answer["metadata"].items():
+            for part, prefix in (("semi", ""), ("book", "book ")):
+                for name, value in parts[part].items():
+                    spellings = _spellings([value] if isinstance(value, str) else value) if name != "booked" else ()
+                    if spellings:
+                        state[f"{domain}-{prefix}{name.lower()}"] = spellings
+        exchanges.append((system, " ".join(user["text"].split()), state))
+        system = " ".join(answer["text"].split())
+    return exchanges
+
+
+def _spellings(values: Iterable[str]) -> tuple[str, ...]:
+    """The distinct spellings of a value in lower case; empty for no value."""
+    lower = [" ".join(value.casefold().split()) for value in values]
+    return tuple(dict.fromkeys(value for value in lower if value not in _NO_VALUES))

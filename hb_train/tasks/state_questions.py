@@ -1,0 +1,141 @@
+"""Yes-or-no questions about slots and values from dialogues with belief states, and their tokens.
+
+Barikeri et al. (2021, section 3) ask for each combination of slot and value whether it belongs to the belief state,
+given the system's last words and the user's answer. They do not state their "no" combinations. Here:
+
+* Yes: each slot whose value this turn adds to the state or changes. (Much of the rest of the state comes from turns
+  that the model does not read.)
+* No: for each "yes", a combination outside the state: with equal chance the same slot with another value, or another
+  slot with any value. The paper must have used about one "no" per "yes": its two models that learnt nothing have F1
+  0.687 and 0.688, accuracy 0.524 and 0.531 (table 4, appendix C.2), like always answering yes when about 52 % are yes.
+* Values come from all dialogues. Another spelling of a value in the state ("center") is not another value.
+
+A dialogue's id, its turn and the seed determine all draws.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hb_dataset.seeded_draws import seeded_generator
+from hb_train.tasks.state_dialogues import StateTurn
+
+if TYPE_CHECKING:
+    from hb_metrics.inference.models.loading import LoadedTokenizer
+
+
+class SlotValue(NamedTuple):
+    """A question: is this value of this slot in the belief state? `label` is 1 for yes."""
+
+    id: str
+    system: str
+    user: str
+    domain: str
+    slot: str
+    value: str
+    label: int
+
+
+class SlotValues(NamedTuple):
+    """Questions, and counts of turns without a "yes" and of missing "no" combinations."""
+
+    rows: list[SlotValue]
+    num_skipped: dict[str, int]
+
+
+class EncodedQuestions(NamedTuple):
+    """Questions as tokens.
+
+    Attributes:
+        rows: `input_ids` and `label` (0.0 or 1.0) of each question.
+        num_cut: The number of questions that lost tokens of the dialogue.
+    """
+
+    rows: list[dict[str, Any]]
+    num_cut: int
+
+
+def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]], *, seed: int = 0) -> SlotValues:
+    """Makes the questions of turns by the rules at the top of this file.
+
+    Args:
+        turns: The turns.
+        ontology: The values that "no" combinations are drawn from, by slot.
+        seed: The seed of the "no" combinations.
+
+    Returns:
+        The questions, turn by turn. A "yes" uses the spelling in the dialogue, if any.
+    """
+    rows: list[SlotValue] = []
+    num_skipped = Counter({"turns_without_values": 0, "negatives_not_found": 0})
+    for turn in turns:
+        slots = sorted(turn.changed)
+        num_skipped["turns_without_values"] += not slots
+        generator = seeded_generator(seed, "slot values", f"{turn.dialogue}\x1f{turn.turn}")
+        drawn: set[tuple[str, str]] = set()
+        for slot in slots:
+            rows.append(_question(turn, slot, _spelling_in_turn(turn, slot), 1))
+            combination = _draw_negative(turn, slot, ontology, drawn, generator)
+            if combination is None:
+                num_skipped["negatives_not_found"] += 1
+                continue
+            drawn.add(combination)
+            rows.append(_question(turn, *combination, 0))
+    return SlotValues(rows, dict(num_skipped))
+
+
+def encode_questions(questions: Sequence[SlotValue], loaded: "LoadedTokenizer", max_length: int) -> EncodedQuestions:
+    """Encodes the system's words, the user's words, and domain, slot and value, each after a line break.
+
+    A long question loses tokens at its beginning, never of domain, slot and value. No special token is added, so the
+    last token belongs to the value.
+
+    Args:
+        questions: The questions, at least one.
+        loaded: The model's tokenizer.
+        max_length: The maximum length of a question in tokens.
+    """
+    contexts = [f"{question.system}\n{question.user}" for question in questions]
+    endings = [f"\n{question.domain} {question.slot} {question.value}" for question in questions]
+    context_tokens, ending_tokens = (
+        loaded.tokenizer(texts, add_special_tokens=False, return_attention_mask=False)["input_ids"]
+        for texts in (contexts, endings)
+    )
+    rows: list[dict[str, Any]] = []
+    num_cut = 0
+    for context, ending, question in zip(context_tokens, ending_tokens, questions, strict=True):
+        room = max(max_length - len(ending), 0)
+        num_cut += len(context) > room
+        rows.append({"input_ids": [*context[max(len(context) - room, 0) :], *ending], "label": float(question.label)})
+    return EncodedQuestions(rows, num_cut)
+
+
+def _question(turn: StateTurn, slot: str, value: str, label: int) -> SlotValue:
+    domain, _, name = slot.partition("-")
+    identifier = f"{turn.dialogue}:{turn.turn}:{slot}={value}"
+    return SlotValue(identifier, turn.system, turn.user, domain, name or domain, value, label)
+
+
+def _spelling_in_turn(turn: StateTurn, slot: str) -> str:
+    """The spelling of a slot's value that user or system use in this turn; else the first."""
+    text = f"{turn.user} {turn.system}".casefold()
+    return next((value for value in turn.state[slot] if value in text), turn.state[slot][0])
+
+
+def _draw_negative(
+    turn: StateTurn, slot: str, ontology: Mapping[str, Sequence[str]], drawn: set[tuple[str, str]], generator: Any
+) -> tuple[str, str] | None:
+    """A combination that is not in the state and was not drawn for this turn; `None`: there is none."""
+
+    def free_values(name: str) -> list[str]:
+        in_state = turn.state.get(name, ())
+        return [value for value in ontology.get(name, ()) if value not in in_state and (name, value) not in drawn]
+
+    others = [name for name in ontology if name != slot]
+    ways = [[slot], [others[index] for index in generator.permutation(len(others))]]
+    for names in ways if generator.random() < 0.5 else ways[::-1]:
+        for name in names:
+            values = free_values(name)
+            if values:
+                return name, values[generator.integers(len(values))]
+    return None

@@ -1,0 +1,83 @@
+"""The data of response generation: how pairs are split, what is learnt, and the contexts that are responded to."""
+
+import pytest
+import transformers
+
+from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
+from hb_metrics.inference.models.contexts import encode_contexts
+from hb_metrics.inference.models.loading import load_model
+from hb_train.tasks.response_data import encode_responses, split_pairs
+from hb_train.training.encoding import IGNORED
+from tests.hb_train.conftest import ANSWER, pitying_tokenizer, planted_replies
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    """A model that was taught nothing: only its tokenizer and its length count here."""
+    folder, tokenizer = tmp_path_factory.mktemp("untaught"), pitying_tokenizer()
+    config = transformers.GPT2Config(
+        vocab_size=len(tokenizer), n_embd=8, n_layer=1, n_head=1, n_positions=64, bos_token_id=None, eos_token_id=0
+    )
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return load_model(str(folder))
+
+
+def test_a_prompt_and_all_its_replies_are_in_one_split():
+    names = [str(index) for index in range(60)]
+    dialogue = Dialogue(names, [f"prompt {index % 25}" for index in range(60)], names, "here", {})
+    data = split_pairs(dialogue, 10, 0)
+    tested = {prompt for _, prompt, _ in data.test}
+    assert len(tested) == len(data.test) == 10
+    assert not tested & {prompt for _, prompt, _ in data.train}
+    replies = [reply for _, _, replies in data.test for reply in replies] + [reply for _, _, reply in data.train]
+    assert sorted(replies) == sorted(names)
+    assert split_pairs(dialogue, 10, 1) != data
+    turned = Dialogue(names[::-1], dialogue.prompts[::-1], names[::-1], "here", {})
+    assert {prompt for _, prompt, _ in split_pairs(turned, 10, 0).test} == tested
+    with pytest.raises(ValueError, match="num_test takes 25 of 25 different prompts"):
+        split_pairs(dialogue, 25, 0)
+
+
+def test_only_the_response_is_learnt(loaded):
+    texts, replies = (column[:8] for column in planted_replies())
+    rows = [(str(index), *pair) for index, pair in enumerate(zip(texts, replies, strict=True))]
+    contexts = encode_contexts(texts, [[]] * len(texts), loaded.model, loaded.tokenizer, "plain")
+    encoded = encode_responses(rows, loaded, "plain", 64)
+    assert (encoded.num_cut, encoded.num_too_long) == (0, 0)
+    for row, context, reply in zip(encoded.dataset, contexts, replies, strict=True):
+        learnt = [token for token in row["labels"] if token != IGNORED]
+        assert row["input_ids"] == context + learnt
+        assert row["labels"][: len(context)] == [IGNORED] * len(context)
+        assert loaded.tokenizer.decode(learnt) == reply + "</s>"
+
+
+def test_contexts_are_cut_and_long_responses_left_out(loaded):
+    long = " ".join(["I am a person who has a friend."] * 10)
+    rows = [("0", long, ANSWER), ("1", "Hi.", long)]
+    encoded = encode_responses(rows, loaded, "plain", 30)
+    assert (len(encoded.dataset), encoded.num_cut, encoded.num_too_long) == (1, 1, 1)
+    (row,) = encoded.dataset
+    assert len(row["input_ids"]) == 30
+    (whole,) = encode_contexts([long], [[]], loaded.model, loaded.tokenizer, "plain")
+    number = row["labels"].count(IGNORED)
+    assert row["input_ids"][:number] == whole[-number:]
+
+
+def test_the_papers_own_file_is_read(tmp_path):
+    """DSTC-7's convos.txt: hash, subreddit, conversation, score, turn, context, response."""
+    path = tmp_path / "train.convos.txt"
+    lines = [
+        "a1\ttodayilearned\tf2ruz\t145\t1\tSTART\ttil that it fell from 30,000 feet .",
+        "a2\ttodayilearned\tf2ruz\t14\t2\tSTART EOS til that it fell .\tthe page says only 800 .",
+        "a3\ttodayilearned\tf2ruz\t5\t3\tSTART EOS til that it fell . EOS the page says so .\tand who wrote it ?",
+        "a4\ttodayilearned\tf2ruz\t5\t9\tlong ago . EOS cut at its beginning .\tyes .",
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    dialogue = read_dialogue(path, num_replies=3)
+    assert dialogue.prompts == ["til that it fell .", "the page says so .", "cut at its beginning ."]
+    assert dialogue.replies == ["the page says only 800 .", "and who wrote it ?", "yes ."]
+    assert dialogue.num_skipped == {"blank": 1}  # the first comment answers nobody
+    path.write_text("Hello.\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"line 1 of .* has 1 columns"):
+        read_dialogue(path, num_replies=1)

@@ -1,0 +1,49 @@
+"""The classifier of slots and values: it sees the last token and no padding, and its loss and scores are right."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import accuracy_score, f1_score
+
+from hb_metrics.inference.models.loading import load_model
+from hb_train.tasks.slot_value_classifier import Collator, binary_scores, slot_value_classifier
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "bert", "roberta", "t5"])
+def test_padding_changes_no_logit(save_small_model, kind):
+    torch.manual_seed(0)
+    classifier = slot_value_classifier(load_model(str(save_small_model(kind)))).eval()
+    rows = [{"input_ids": list(range(20, 20 + length)), "label": 1.0} for length in (3, 9, 1, 6)]
+
+    def logits(some_rows, padding):
+        batch = Collator(padding)(some_rows)
+        del batch["labels"]
+        with torch.inference_mode():
+            return classifier(**batch)["logits"]
+
+    alone = torch.cat([logits([row], 2) for row in rows])
+    assert alone.std() > 1e-4
+    # RoBERTa and its kin count positions by where their own padding token is.
+    for padding in (2,) if kind == "roberta" else (2, 7):
+        torch.testing.assert_close(logits(rows, padding), alone, atol=1e-4, rtol=1e-4)
+
+
+def test_the_loss_is_the_mean_binary_cross_entropy(save_small_model):
+    classifier = slot_value_classifier(load_model(str(save_small_model("gpt2")))).eval()
+    rows = [{"input_ids": [20, 21, 22], "label": 1.0}, {"input_ids": [30], "label": 0.0}]
+    with torch.inference_mode():
+        output = classifier(**Collator(2)(rows))
+    chances = [1 / (1 + np.exp(-logit)) for logit in output["logits"].double().tolist()]
+    assert output["loss"].item() == pytest.approx(-(np.log(chances[0]) + np.log(1 - chances[1])) / 2, rel=1e-5)
+
+
+def test_scores_equal_those_of_scikit_learn():
+    random = np.random.default_rng(0)
+    for number in (1, 2, 7, 50):
+        for _ in range(20):
+            truth, predictions = random.integers(2, size=(2, number))
+            scores = binary_scores(truth.tolist(), predictions.tolist())
+            assert scores.accuracy == pytest.approx(accuracy_score(truth, predictions))
+            expected = f1_score(truth, predictions, zero_division=np.nan)
+            assert scores.f1 == (None if np.isnan(expected) else pytest.approx(expected))
+            assert (scores.num_rows, scores.num_positive) == (number, truth.sum())
