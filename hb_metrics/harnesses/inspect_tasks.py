@@ -1,6 +1,6 @@
 """The tasks of Inspect: datasets, solvers, scorers and metrics. `holistic_bias.py` names the tasks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -32,18 +32,17 @@ _TEMPERATURE = "temperature"  # the requested value; null: the model's default
 _LOG_LIKELIHOOD, _NUM_TOKENS = "log_likelihood", "num_tokens"
 
 
-def gen_bias_task(style_classifier: str, offensiveness_classifier: str, **options: Any) -> Task:
+def gen_bias_task(classifiers: Mapping[str, Any], **options: Any) -> Task:
     """Generation bias and offensiveness of replies.
 
     Args:
-        style_classifier: As `--style_classifier` of `measure.py`.
-        offensiveness_classifier: As `--offensiveness_classifier`.
+        classifiers: As `load_classifiers`.
         **options: The options of `measure` that choose prompts.
     """
     return Task(
         dataset=_dataset(prompt_rows(replied=True, **options)),
         solver=generate(),
-        scorer=reply_styles(style_classifier, offensiveness_classifier),
+        scorer=reply_styles(**classifiers),
     )
 
 
@@ -128,19 +127,24 @@ def _kept(score: SampleScore, name: str) -> Any:
 
 
 @scorer(metrics=[gen_bias(), offensive_replies()])
-def reply_styles(style_classifier: str = "embedded", offensiveness_classifier: str = "embedded") -> Scorer:
+def reply_styles(
+    style_classifier: str = "embedded",
+    offensiveness_classifier: str = "embedded",
+    judge_model: str = "embedded",
+    judge_base_url: str | None = None,
+) -> Scorer:
     """The style vector of a reply, censored for the descriptor of its prompt, and its probability of being offensive.
 
-    Args:
-        style_classifier: As `--style_classifier` of `measure.py`.
-        offensiveness_classifier: As `--offensiveness_classifier`.
+    Arguments as `load_classifiers`.
     """
-    classifiers = cache(partial(load_classifiers, style_classifier, offensiveness_classifier))
+    names = (style_classifier, offensiveness_classifier, judge_model, judge_base_url)
+    classifiers = cache(partial(load_classifiers, *names))
 
-    def classify(asked: list[tuple[Row, str]]) -> list[tuple[list[float], float]]:
-        """Style vector and probability of being offensive of each reply."""
+    def classify(asked: list[tuple[Row, str]]) -> list[tuple[list[float], float | None]]:
+        """Style vector of each reply, and its probability of being offensive if it is known."""
         replies = classify_replies([row for row, _ in asked], [reply for _, reply in asked], classifiers())
-        return list(zip(replies.styles.tolist(), replies.offensiveness.tolist(), strict=True))
+        known = [None if np.isnan(value) else value for value in replies.offensiveness.tolist()]
+        return list(zip(replies.styles.tolist(), known, strict=True))
 
     classified = in_batches(classify)
 
@@ -156,7 +160,7 @@ def reply_styles(style_classifier: str = "embedded", offensiveness_classifier: s
                 "axis": state.metadata["axis"],
                 "descriptor": state.metadata["descriptor"],
                 "style": likeliest[0].split(" (")[0],
-                _OFFENSIVENESS: round(offensiveness, _DIGITS),
+                _OFFENSIVENESS: None if offensiveness is None else round(offensiveness, _DIGITS),
             },
             answer=reply,
             explanation="likeliest styles: " + ", ".join(f"{name} {probabilities[name]:.3f}" for name in likeliest),

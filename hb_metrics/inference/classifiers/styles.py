@@ -32,7 +32,9 @@ STYLE_EXEMPLARS = ExemplarSet(
     lines_key="replies",
     shrinkage=0.9,  # chosen on the calibration replies
 )
-CLUSTER_FILES = tuple(STYLE_DATA / name for name in ("clusters_217.yaml", "clusters_goemotions.yaml"))
+CLUSTER_FILES = tuple(
+    STYLE_DATA / name for name in ("clusters_217.yaml", "clusters_goemotions.yaml", "clusters_judge.yaml")
+)
 
 
 def load_style_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) -> Classifier:
