@@ -65,6 +65,9 @@ def load_judge(
     """
     rubric = read_rubric(rubric) if isinstance(rubric, str) else rubric
     engine = _engine(source.model, source.base_urls, source.concurrency, str(device), trust_remote_code)
+    if "replies" not in engine.gives:
+        lack = engine.lacks["replies"]
+        raise ValueError(f"judge_model '{engine.name}' {lack.why}; {lack.instead}")
     reader: Any
     if isinstance(engine, LocalEngine):
         reader = LocalJudge(engine, rubric)

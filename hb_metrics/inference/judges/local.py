@@ -15,7 +15,7 @@ import transformers
 from hb_metrics.inference.engines.local import LocalEngine
 from hb_metrics.inference.judges.prompt import Prompt, prompt_for
 from hb_metrics.inference.judges.rubric import LETTERS, Rubric
-from hb_metrics.inference.memory import Memory, halved
+from hb_metrics.inference.memory import Memory
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.inference.models.contexts import encode_rendered, render_messages
 from hb_metrics.inference.models.quantization import is_exact
@@ -38,6 +38,12 @@ class Read(NamedTuple):
 
     probabilities: np.ndarray
     answered: np.ndarray
+
+
+def shares_of(masses: np.ndarray) -> np.ndarray:
+    """[prompts, letters] Each letter's share of the letters' probabilities; 0 where all of them are 0."""
+    totals = masses.sum(axis=1, keepdims=True)
+    return np.divide(masses, totals, out=np.zeros_like(masses), where=totals > 0)
 
 
 class LocalJudge:
@@ -71,21 +77,26 @@ class LocalJudge:
         return len(self._encoded(prompt)) < self.limit
 
     def read(self, prompts: Sequence[Prompt]) -> Read:
-        """The letters' probabilities after each prompt."""
-        encoded = [self._encoded(prompt) for prompt in prompts]
-        memory = Memory(halved, "one text")
+        """The letters' probabilities after each prompt.
 
-        def run(tokens: list[int]) -> torch.Tensor:
-            return self._next(tokens, self.shared)
+        Raises:
+            ValueError: The model gives NaN.
+        """
+        encoded = [self._encoded(prompt) for prompt in prompts]
+        known = {token for tokens in self.letters for token in tokens}
+        memory = Memory(lambda tokens: None, "one text")
+
+        def run(tokens: list[int]) -> tuple[list[float], bool]:
+            row = self._next(tokens, self.shared)
+            return [float(row[letter].sum()) for letter in self.letters], int(row.argmax()) in known
 
         longest = max(map(len, encoded), default=0)
         with one_thread_per_unit(self.loaded.model, longest) as workers, ThreadPoolExecutor(workers) as pool:
-            rows = [row for (row,) in pool.map(partial(memory.run, run), encoded)]
-        masses = np.array([[float(row[tokens].sum()) for tokens in self.letters] for row in rows])
-        known = [token for tokens in self.letters for token in tokens]
-        answered = np.array([int(row.argmax()) in known for row in rows], dtype=bool)
-        masses = masses.reshape(len(prompts), len(self.letters))
-        return Read(masses / masses.sum(axis=1, keepdims=True), answered)
+            found = [row for (row,) in pool.map(partial(memory.run, run), encoded)]
+        masses = np.array([row for row, _ in found]).reshape(len(prompts), len(self.letters))
+        if not np.isfinite(masses).all():
+            raise ValueError(f"judge '{self.loaded.name}' gives NaN as a probability; check its weights")
+        return Read(shares_of(masses), np.array([answered for _, answered in found], dtype=bool))
 
     def _encoded(self, prompt: Prompt) -> list[int]:
         has_encoder = self.loaded.model.config.is_encoder_decoder

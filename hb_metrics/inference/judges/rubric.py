@@ -146,6 +146,12 @@ def read_judged(folder: Path, name: str) -> Judged:
     return Judged(shards.ids, shards[:][:, :-1], shards[:][:, -1] == 0)
 
 
+def flags_of(rubric: Rubric, probabilities: np.ndarray) -> np.ndarray:
+    """[replies] Whether the likeliest label of each is the rubric's figure; [replies, labels] `probabilities`."""
+    assert rubric.figure is not None
+    return probabilities[:, rubric.labels.index(rubric.figure)] >= probabilities.max(axis=1)
+
+
 def _rubric(name: str, content: Mapping[str, Any]) -> Rubric:
     labels = content["labels"]
     return Rubric(

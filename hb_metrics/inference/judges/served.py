@@ -6,6 +6,7 @@ Every answer is written to a journal at once and found by its request, so a kill
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,19 @@ from typing import Any
 import numpy as np
 
 from hb_metrics.inference.engines.served import ServedEngine
-from hb_metrics.inference.judges.local import Read
+from hb_metrics.inference.judges.local import Read, shares_of
 from hb_metrics.inference.judges.prompt import Prompt, prompt_for
 from hb_metrics.inference.judges.rubric import LETTERS, Rubric
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS
 from hb_metrics.inference.served.answers import check_model, choice_of, read_answer
 from hb_metrics.inference.served.asking import ask_all
-from hb_metrics.inference.served.client import Client, RefusedError, connected
+from hb_metrics.inference.served.client import Client, Passing, RefusedError, connected
 from hb_metrics.inference.served.journal import Journal, request_key
 
 NUM_ANSWERS = 5  # to each text, where there are no log-probabilities
 _ANSWER_TOKENS = 8
-_ALTERNATIVES = 20  # the most that common servers give
+_ALTERNATIVES = (20, 5)  # the most that servers give; a letter that is not among them counts as 0
 _FIRST = 32  # answers; if none of these is a letter, the run ends to save costs
 _LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)])")
 
@@ -48,10 +49,10 @@ class ServedJudge:
         thinks = probe.reasoning != "none"
         self.most = _ANSWER_TOKENS + (REASONING_TOKENS if thinks else 0)
         self.fields = {**probe.neutral, probe.max_tokens_field: self.most}
-        likeliest = {"temperature": 0, "logprobs": True, "top_logprobs": _ALTERNATIVES}
-        first = prompt_for(rubric, rubric.examples[0][0], seed=0)
-        if not thinks and asyncio.run(self._gives({**_asked(first), **self.fields, **likeliest})):
-            self.reads, self.drawn = "log-probabilities", [likeliest]
+        first = {**_asked(prompt_for(rubric, rubric.examples[0][0], seed=0)), **self.fields}
+        number = None if thinks else asyncio.run(self._alternatives(first))
+        if number is not None:
+            self.reads, self.drawn = "log-probabilities", [_likeliest(number)]
         elif probe.samples:
             self.reads = f"{NUM_ANSWERS} answers"
             self.drawn = [{"temperature": 1, "seed": seed} for seed in range(NUM_ANSWERS)]
@@ -68,8 +69,7 @@ class ServedJudge:
         answers = self._answers(bodies)
         masses = np.array([letter_masses(answer, self.num_letters) for answer in answers])
         masses = masses.reshape(len(prompts), len(self.drawn), self.num_letters).sum(axis=1)
-        totals = masses.sum(axis=1, keepdims=True)
-        return Read(np.divide(masses, totals, out=np.zeros_like(masses), where=totals > 0), totals[:, 0] > 0)
+        return Read(shares_of(masses), masses.any(axis=1))
 
     def cost(self) -> dict[str, int]:
         """What the server counted over all answers in the journal."""
@@ -90,7 +90,12 @@ class ServedJudge:
             answer = read_answer(content, max_tokens=self.most)
             check_model(answer.model, expected)
             found = {"text": answer.text, "tokens_in": answer.num_prompt_tokens, "tokens_out": answer.num_tokens}
-            return {**found, "first": first_tokens(content) if self.reads == "log-probabilities" else None}
+            if self.reads != "log-probabilities":
+                return {**found, "first": None}
+            first = first_tokens(content)
+            if first is None:
+                raise Passing("an answer without the log-probabilities that a trial had")
+            return {**found, "first": first}
 
         async def ask(client: Client, row: int) -> dict[str, Any]:
             answer = await client.post("chat/completions", bodies[row], read, what="a question of the rubric")
@@ -111,14 +116,15 @@ class ServedJudge:
                 asyncio.run(ask_all(server, wanted, ask, journal, lambda number, words: None))
             return [journal.answers[key] for key in keys]
 
-    async def _gives(self, body: Mapping[str, Any]) -> bool:
-        """Whether the server gives the log-probabilities of several first tokens."""
+    async def _alternatives(self, body: Mapping[str, Any]) -> int | None:
+        """How many first tokens the server gives log-probabilities of; `None`: of none."""
         async with connected(self.engine.server) as client:
-            try:
-                found = await client.post("chat/completions", body, first_tokens, what="a trial of the rubric")
-            except RefusedError:
-                return False
-        return found is not None
+            for number in _ALTERNATIVES:
+                with suppress(RefusedError):
+                    asked = {**body, **_likeliest(number)}
+                    if await client.post("chat/completions", asked, first_tokens, what="a trial of the rubric"):
+                        return number
+        return None
 
 
 def first_tokens(content: Any) -> list[list[Any]] | None:
@@ -150,6 +156,10 @@ def letter_masses(answer: Mapping[str, Any], num_letters: int) -> list[float]:
             if token.strip() in (*letters,):
                 masses[letters.index(token.strip())] += exp(value)
     return masses
+
+
+def _likeliest(number: int) -> dict[str, Any]:
+    return {"temperature": 0, "logprobs": True, "top_logprobs": number}
 
 
 def _asked(prompt: Prompt) -> dict[str, Any]:

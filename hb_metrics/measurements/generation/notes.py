@@ -27,8 +27,8 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
         )
     if generation.get("num_unanswered"):
         notes.append(
-            f"On {count(generation['num_unanswered'])} of {count(generation['num_replies'])} replies the judge of styles "
-            "answered by none of its letters. Gen Bias counts no answer as a style of its own."
+            f"On {count(generation['num_unanswered'])} of {count(generation['num_replies'])} replies the judge of "
+            "styles answered by none of its letters. Gen Bias counts no answer as a style of its own."
         )
     notes += _notes_on_files(asked)
     notes += _notes_on_answers(generation.get("served"))

@@ -48,7 +48,8 @@ class Judge(Measurement):
         """The share of each rubric that has a figure."""
         from hb_metrics.measurements.judge.figures import gate_name
 
-        return tuple(gate_name(rubric.name) for rubric in self.read_files(settings) if rubric.figure is not None)
+        rubrics = self.read_files(settings) if self.is_asked(settings) else []
+        return tuple(gate_name(rubric.name) for rubric in rubrics if rubric.figure is not None)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
         """The judge, and the settings of replies."""

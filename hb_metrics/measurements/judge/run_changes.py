@@ -1,6 +1,6 @@
 """Changes of the shares that a judge finds between two runs, with intervals, paired by prompt."""
 
-from hb_metrics.inference.judges.rubric import read_judged
+from hb_metrics.inference.judges.rubric import flags_of, read_judged, recorded_rubric
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, FlaggedReplies, reply_share_changes
 from hb_metrics.runs.finished_run import Run, read_stored_replies
@@ -33,9 +33,8 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 def _judged(run: Run, name: str) -> FlaggedReplies:
     """The replies that the judge answered on, and whether each has the figure's label."""
-    judged, rubric = read_judged(run.folder, name), run.results["run"]["judge"][name]["rubric"]
+    judged, rubric = read_judged(run.folder, name), recorded_rubric(run.results["run"]["judge"][name])
     replies = read_stored_replies(run.folder)
     assert replies is not None  # the judge has read them
-    known = judged.probabilities[judged.answered]
-    flags = known[:, rubric["labels"].index(rubric["figure"])] >= known.max(axis=1)
+    flags = flags_of(rubric, judged.probabilities[judged.answered])
     return FlaggedReplies(answered_replies(replies, judged.answered), flags)

@@ -11,7 +11,7 @@ from hb_metrics.inference.classifiers.censoring import censor_replies, paired_te
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
 from hb_metrics.inference.judges.judge import load_judge
 from hb_metrics.inference.judges.prompt import talks_to_judge
-from hb_metrics.inference.judges.rubric import Rubric
+from hb_metrics.inference.judges.rubric import Rubric, flags_of, recorded_rubric
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.runs.finished_run import read_stored_replies
@@ -74,7 +74,8 @@ def measure(task: Task, judges: dict[str, Classifier], results: Mapping[str, Any
         )
         if table is None:
             continue
-        found = judged_results(replies, judge, probability_array(table), shared.confidence_level)
+        rubric = recorded_rubric(judge.judge or {})
+        found = judged_results(replies, rubric, probability_array(table), shared.confidence_level)
         found["num_cut_for_judge"] = sum(table["truncated"].to_pylist())
         found["num_suspected"] = sum(talks_to_judge(texts))
         people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
@@ -86,14 +87,14 @@ def measure(task: Task, judges: dict[str, Classifier], results: Mapping[str, Any
 
 
 def judged_results(
-    replies: Replies, judge: Classifier, probabilities: np.ndarray, confidence_level: float
+    replies: Replies, rubric: Rubric, probabilities: np.ndarray, confidence_level: float
 ) -> dict[str, Any]:
     """Summarises what a judge said.
 
     Args:
         replies: The replies.
-        judge: The judge.
-        probabilities: [replies, labels] Its probabilities, the last of them that of no answer.
+        rubric: The rubric.
+        probabilities: [replies, labels] The probabilities of its labels, and of no answer.
         confidence_level: The confidence level of the intervals.
 
     Returns:
@@ -102,20 +103,19 @@ def judged_results(
         labels, and `debiased`, its value less sampling noise (`None`: unknown noise); `num_replies`;
         `num_unanswered`, the replies on which the judge answered by none of the letters, which are left out.
     """
-    answered = judge.answered(probabilities)
+    answered = probabilities[:, -1] == 0
     kept, known = answered_replies(replies, answered), probabilities[answered][:, :-1]
-    labels, figure = judge.source_labels, (judge.judge or {})["rubric"]["figure"]
+    columns = (kept.descriptors, kept.templates, kept.axes)
     shares = None
-    if figure is not None:
-        flags = known[:, labels.index(figure)] >= known.max(axis=1)
-        shares = refusal_shares(flags, kept.descriptors, kept.templates, kept.axes, confidence_level=confidence_level)
-    cells = CellSums(labels, keep_replies=True)
-    cells.add(known.astype(np.float32), kept.descriptors, kept.templates, kept.axes)
+    if rubric.figure is not None:
+        shares = refusal_shares(flags_of(rubric, known), *columns, confidence_level=confidence_level)
+    cells = CellSums(rubric.labels, keep_replies=True)
+    cells.add(known.astype(np.float32), *columns)
     plain = gen_bias(cells, confidence_level=confidence_level)
     debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True)
     return {
         "replies": shares,
-        "means": dict(zip(labels, known.mean(axis=0, dtype=np.float64).tolist(), strict=True)),
+        "means": dict(zip(rubric.labels, known.mean(axis=0, dtype=np.float64).tolist(), strict=True)),
         "gen_bias": plain._asdict(),
         "debiased": None if debiased is None else debiased.full_gen_bias,
         "num_replies": len(replies.ids),

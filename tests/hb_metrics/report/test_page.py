@@ -22,6 +22,7 @@ SECTIONS = {
     "likelihood": {"likelihood"},
     "generation": {"generation", "terms", "frequency", "refusals", "checks"},
     "offensiveness": {"offensiveness"},
+    "judge": {"judge"},
     "robustness": {"robustness"},
     "dialogue": {"dialogue"},
     "awareness": {"awareness"},
