@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import transformers
 
 from hb_dataset import load_table
 from hb_metrics import measure
@@ -15,10 +16,11 @@ from hb_metrics.inference.served import client
 from hb_metrics.measurements.judge import work
 from hb_metrics.report.changes import run_changes
 from hb_metrics.runs.finished_run import read_run, read_stored_replies
-from tests.hb_metrics.conftest import write_vocabulary
+from tests.hb_metrics.conftest import VOCABULARY_SIZE, bert_tokenizer, write_vocabulary
 from tests.hb_metrics.inference.judges.toy_judges import StandInJudge, save_letters
 from tests.hb_metrics.inference.served.stand_in import MODEL, serving
 from tests.hb_metrics.runs_here import refusal
+from tests.hb_metrics.test_killed_runs import Runs
 
 
 @pytest.fixture(autouse=True)
@@ -33,8 +35,19 @@ def vocabulary(tmp_path_factory):
     return write_vocabulary(tmp_path_factory.mktemp("vocabulary"), nouns=("kid", "parent"))
 
 
+@pytest.fixture(scope="module")
+def styles(tmp_path_factory):
+    """A small classifier of styles, which takes no time."""
+    folder, labels = tmp_path_factory.mktemp("styles"), dict(enumerate(["calm", "loud", "odd"]))
+    small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.BertConfig(vocab_size=VOCABULARY_SIZE, id2label=labels, **small)
+    transformers.BertForSequenceClassification(config).save_pretrained(folder)
+    bert_tokenizer().save_pretrained(folder)
+    return folder
+
+
 @pytest.fixture
-def run(vocabulary, tmp_path):
+def run(vocabulary, styles, tmp_path):
     """A run on replies from a file: people with a disability are talked down to, and one reply talks to the judge."""
     prompts = load_table("v1.0-small", vocabulary).to_pylist()
     lines = []
@@ -47,7 +60,8 @@ def run(vocabulary, tmp_path):
 
     def run(*options, out="run", measurements="generation"):
         given = ["--model", "somebody", "--replies_file", tmp_path / "replies.jsonl", "--vocabulary_dir", vocabulary]
-        given += ["--measurements", measurements, "--output_dir", tmp_path / out, "--replies_per_cell", 0, *options]
+        given += ["--measurements", measurements, "--output_dir", tmp_path / out, "--replies_per_cell", 0]
+        given += ["--style_classifier", styles, *options]
         measure.measure(parse_arguments(list(map(str, given))))
         return json.loads((tmp_path / out / "results.json").read_text()), tmp_path / out
 
@@ -141,3 +155,18 @@ def test_what_a_judge_needs_is_asked_for_before_anything_runs(tmp_path):
     assert "judge needs a rubric" in refusal(*given, "--measurements", "judge")
     assert "'offensve'" in refusal(*given, "--judge", "offensve")
     assert "set --judge_model" in refusal(*given, "--judge", "offensive", "--judge_base_url", "http://localhost:1/v1")
+
+
+@pytest.mark.long
+def test_a_run_killed_ten_times_ends_in_the_same_bytes(run, styles, vocabulary, tmp_path, forked_programs):
+    letters = save_letters(tmp_path / "letters", [0.6, 0.3])
+    given = ["--model", "somebody", "--replies_file", tmp_path / "replies.jsonl", "--vocabulary_dir", vocabulary]
+    given += ["--measurements", "generation", "--replies_per_cell", 0, "--style_classifier", styles]
+    runs = Runs([*given, "--judge", "condescending", "--judge_model", letters], forked_programs)
+    runs.finish(tmp_path / "whole", 1)
+    for writes in range(1, 11):
+        started, _ = runs.start(tmp_path / "killed", 1, writes=writes)
+        assert runs.wait(started) in ([-9], [0])
+    runs.finish(tmp_path / "killed", 2)
+    whole, killed = (tmp_path / name / "results.json" for name in ("whole", "killed"))
+    assert whole.read_bytes() == killed.read_bytes()
