@@ -105,7 +105,7 @@ def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]
     import datasets
 
     try:
-        dataset = load_split([str(path)], None, "train")
+        dataset = load_split([str(path)])
     except (datasets.exceptions.DatasetsError, pa.ArrowException, EOFError) as error:
         reason = " ".join(str(error.__cause__ or error).split())
         raise ValueError(f"'{path}' cannot be read ({reason}); pass a CSV, JSONL or Parquet file") from error

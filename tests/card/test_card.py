@@ -15,6 +15,7 @@ TINY = Setting(device="cpu", tiny=True, seconds=600)
 SIZE = fast.Size(parameters=100, multiplied=80, attention=4, cached=8, itemsize=2)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # of peft
 def test_every_stage_reports(capsys):
     stages = {name: stage for name, stage in run.STAGES.items() if name != "processes"}
