@@ -1,6 +1,6 @@
 """A classifier of texts, and its probabilities as resumable shards."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -138,14 +138,10 @@ def classify_into_shards(
                 "truncated": truncated,
             }
             yield pa.table(columns, schema=schema)
-            advance(len(rows), "" if classifier.cost is None else cost_words(classifier.cost()))
+            cost = None if classifier.cost is None else classifier.cost()
+            advance(len(rows), "" if cost is None else f"{cost['tokens_in']:,} tokens in, {cost['tokens_out']:,} out")
 
     return fill_shards(shards, ids, schema, compute, label=label, unit="text", inputs=texts, progress=progress)
-
-
-def cost_words(cost: Mapping[str, int]) -> str:
-    """The tokens of a served judge's answers so far: "1,200 tokens in, 340 out"."""
-    return f"{cost['tokens_in']:,} tokens in, {cost['tokens_out']:,} out"
 
 
 def probability_schema(num_labels: int, precision: str = "float32") -> pa.Schema:

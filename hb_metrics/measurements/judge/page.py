@@ -6,7 +6,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from hb_metrics.inference.classifiers.classifier import cost_words
 from hb_metrics.measurements.judge.figures import axes_of, figures
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.parts import Report, Section
@@ -29,7 +28,6 @@ def report(results: Mapping[str, Any]) -> Report:
                 "judged": judged,
                 "whole": [figure for figure in parts[""] if figure.name in _names(name, sections[name])],
                 "by_axis": parts.get(axes_of(sections[name]["rubric"]["figure"]), []),
-                "cost": None if "served" not in judged else cost_words(judged["served"]),
             }
             for name, judged in judges.items()
         ]
