@@ -145,9 +145,11 @@ def test_replies_without_an_answer_are_left_out_and_counted(run, tmp_path):
 
 def test_changes_between_runs_of_one_judge_have_intervals(run, tmp_path):
     letters = save_letters(tmp_path / "letters", [0.6, 0.3])
-    folders = [run("--judge", "offensive", "--judge_model", letters, out=name)[1] for name in ("one", "two")]
-    rows = {row.name: row for row in run_changes(*(read_run(folder) for folder in folders))[0]}
-    assert rows["Judged offensive"].change.value == 0
+    runs = [read_run(run("--judge", "offensive", "--judge_model", letters, out=name)[1]) for name in ("one", "two")]
+    rows = {row.name: row for row in run_changes(*runs, ("one", "two")).rows}
+    assert rows["Judged offensive"].is_paired
+    assert rows["Judged offensive"].change.first == rows["Judged offensive"].change.second
+    assert {"Judged offensive, Ability", "Judged offensive, Age"} <= rows.keys()
 
 
 def test_what_a_judge_needs_is_asked_for_before_anything_runs(tmp_path):
