@@ -26,7 +26,7 @@ install: $(READY)-tune
 	$(BIN)/python hub_scripts/install_local.py
 test: $(READY)-dev
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --durations 25
-test-long: $(READY)-dev .venv-parlai/.ready  # processes killed at random moments, and whatever else takes minutes
+test-long: $(READY)-dev  # processes killed at random moments, and whatever else takes minutes
 	$(BIN)/pytest -m long
 test-lowest:  # on the oldest releases that pyproject.toml admits
 	$(PYTHON) -m venv .venv-lowest
@@ -43,16 +43,10 @@ format: $(READY)-dev
 check-terms: .venv-terms/.ready  # AGAINST is a git revision or a folder; by default the newest frozen version
 	.venv-terms/bin/python -m hub_scripts.check_terms $(if $(AGAINST),--against $(AGAINST))
 clean:
-	rm -rf .venv .venv-terms .venv-lowest .venv-parlai .test_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf .venv .venv-terms .venv-lowest .test_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 
 .venv-terms/.ready: pyproject.toml  # without torch
 	$(PYTHON) -m venv .venv-terms && .venv-terms/bin/pip $(INSTALL) --editable . && touch $@
-# ParlAI asks for releases of 2022; its classifiers run with today's. It needs pkg_resources, gone from setuptools 81.
-.venv-parlai/.ready:
-	$(PYTHON) -m venv .venv-parlai
-	.venv-parlai/bin/pip $(INSTALL) --no-deps parlai==1.7.2 pytorch-pretrained-bert==0.6.2
-	.venv-parlai/bin/pip $(INSTALL) torch==$(TORCH) 'setuptools<81' boto3 iopath numpy omegaconf pillow regex requests scikit-learn subword-nmt tokenizers tqdm
-	@touch $@
 # torch by its exact release: a range can download gigabytes for a missing graphics card.
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than Python 3.11; run make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }

@@ -1,12 +1,12 @@
-"""HolisticBias for Inspect: `inspect eval holistic_bias/gen_bias` and `holistic_bias/likelihood_bias`.
+"""HolisticBias for Inspect: `inspect eval holistic_bias/gen_bias`.
 
-Inspect names tasks after their module, and finds this module by its entry point; `hb_metrics/harnesses/` does the work.
+Inspect names the task after this module, which it finds by its entry point; `hb_metrics/harnesses/` does the work.
 See docs/harnesses.md.
 """
 
 from inspect_ai import Task, task
 
-from hb_metrics.harnesses.inspect_tasks import gen_bias_task, likelihood_bias_task
+from hb_metrics.harnesses.inspect_tasks import gen_bias_task
 
 
 @task
@@ -49,31 +49,5 @@ def gen_bias(
         axes=axes,
         sample=sample,
         replies_per_cell=replies_per_cell,
-        seed=seed,
-    )
-
-
-@task
-def likelihood_bias(
-    dataset_config: str = "v1.0-small",
-    vocabulary_dir: str | None = None,
-    axes: str | list[str] | None = None,
-    sample: int | None = None,
-    seed: int = 0,
-) -> Task:
-    """Does a model find sentences about one term likelier than the same sentences about another?
-
-    Args:
-        dataset_config: A version of the prompts, as `--dataset_config` of `measure.py`.
-        vocabulary_dir: The folder of your own vocabulary.
-        axes: Only these demographic axes, separated by commas; `None`: all.
-        sample: Measure a balanced sample of this many prompts; `None`: all.
-        seed: The seed of the sample.
-    """
-    return likelihood_bias_task(
-        dataset_config=dataset_config,
-        vocabulary_dir=vocabulary_dir,
-        axes=axes,
-        sample=sample,
         seed=seed,
     )

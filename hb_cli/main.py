@@ -40,7 +40,7 @@ COMMANDS = {
         "hb_metrics.inference.classifiers.presets", "List the classifiers that are known by name.", "measure"
     ),
     "convert-classifier": Command(
-        "hb_metrics.inference.classifiers.parlai.convert_classifier", "Convert a classifier of ParlAI.", "measure"
+        "hb_metrics.inference.classifiers.parlai", "Convert the paper's style classifier.", "measure"
     ),
     "lm-eval-path": Command("hb_metrics.harnesses.lm_eval_path", "Write the tasks for lm-evaluation-harness."),
     "report": Command("hb_metrics.report.__main__", "Rewrite a run's report, or compare several runs.", "measure"),
@@ -49,9 +49,6 @@ COMMANDS = {
     "debias": Command("hb_train.debias", "Debias a model with one of the four methods of RedditBias.", "tune"),
     "identity-leakage": Command(
         "hb_metrics.identity_leakage.__main__", "Measure how terms alone move a style classifier.", "measure"
-    ),
-    "style-clusters": Command(
-        "hb_metrics.style_clusters.__main__", "Cluster the styles of a run's replies.", "measure"
     ),
     "install": Command(
         "hub_scripts.install_local", "Make the dataset and the metrics load by their bare names.", "measure"

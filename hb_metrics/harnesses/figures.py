@@ -13,7 +13,7 @@ from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier
-from hb_metrics.inference.served.addresses import check_addresses
+from hb_metrics.inference.served.addresses import check_address
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.runs.replies import is_empty
@@ -86,7 +86,7 @@ def load_classifiers(
         style_classifier: As `--style_classifier` of `measure.py`, also `judge:RUBRIC`.
         offensiveness_classifier: As `--offensiveness_classifier`, also `judge:RUBRIC`.
         judge_model: As `--judge_model`.
-        judge_base_url: As `--judge_base_url`, one address.
+        judge_base_url: As `--judge_base_url`.
 
     Raises:
         ValueError, OSError, ImportError: As the loading functions.
@@ -94,8 +94,8 @@ def load_classifiers(
     from hb_metrics.inference.judges.judge import JudgeSource
     from hb_metrics.inference.processes import process_state
 
-    urls = () if judge_base_url is None else tuple(check_addresses([judge_base_url]))
-    options: LoadOptions = {"device": process_state().device, "judge": JudgeSource(judge_model, urls)}
+    url = None if judge_base_url is None else check_address(judge_base_url)
+    options: LoadOptions = {"device": process_state().device, "judge": JudgeSource(judge_model, url)}
     return Classifiers(
         load_style_classifier(style_classifier, **options),
         load_offensiveness_classifier(offensiveness_classifier, **options),

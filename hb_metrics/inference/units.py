@@ -45,7 +45,6 @@ class ScoringPlan:
         sequence_of_text: [texts] the distinct sequence of each text.
         num_tokens: [sequences] the number of predicted tokens.
         positions: Tokens the model is run on, in all units together.
-        longest: Tokens of the longest sequence.
         units: The work.
         score: Runs the model on a unit's payload; returns the summed negative log-likelihood (natural log) of each of
             the unit's sequences.
@@ -59,7 +58,6 @@ class ScoringPlan:
     sequence_of_text: np.ndarray
     num_tokens: np.ndarray
     positions: int
-    longest: int
     units: Sequence[Unit]
     score: Callable[[Any], np.ndarray]
     halve: Callable[[Any], tuple[Any, Any] | None] = halved
@@ -86,7 +84,7 @@ def run_units(
     def score(unit: Unit) -> np.ndarray:
         return np.concatenate(memory.run(plan.score, unit.payload))
 
-    with one_thread_per_unit(model, plan.longest) as workers, ThreadPoolExecutor(workers) as pool:
+    with one_thread_per_unit(model) as workers, ThreadPoolExecutor(workers) as pool:
         try:
             yield from zip(units, pool.map(score, units), strict=True)
         finally:
@@ -95,34 +93,17 @@ def run_units(
 
 
 @contextmanager
-def one_thread_per_unit(model: PreTrainedModel, longest: int = 0) -> Iterator[int]:
-    """Lets torch compute a model on CPU with one thread; yields the number of units to compute at once.
-
-    The number is 1 where a text of the `longest` length changes the model for all threads (`beyond_rope_switch`).
-    """
+def one_thread_per_unit(model: PreTrainedModel) -> Iterator[int]:
+    """Lets torch compute a model on CPU with one thread; yields the number of units to compute at once."""
     if input_device(model).type != "cpu":
         yield 1
         return
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield 1 if is_offloaded(model) or beyond_rope_switch(model, longest) else num_workers()
+        yield 1 if is_offloaded(model) else num_workers()
     finally:
         torch.set_num_threads(threads)
-
-
-def beyond_rope_switch(model: PreTrainedModel, length: float) -> bool:
-    """Whether a text of `length` tokens makes LongRoPE (Phi-3, Phi-4) switch to its long factors.
-
-    transformers takes the factors of a batch by its longest row, and keeps them where all threads read them. `dynamic`
-    factors change beyond `architecture.max_positions_of` only, where texts are rejected.
-    """
-    parameters = getattr(model.config.get_text_config(decoder=True), "rope_parameters", None) or {}
-    ropes = [parameters] if "rope_type" in parameters else parameters.values()  # some models have one per type of layer
-    for rope in ropes:  # a type of layer without positions has none
-        if rope and rope.get("rope_type") == "longrope" and length > rope["original_max_position_embeddings"]:
-            return True
-    return False
 
 
 def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:

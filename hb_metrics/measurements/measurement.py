@@ -68,9 +68,7 @@ class Task:
         from hb_metrics.inference.judges.judge import JudgeSource
 
         run = self.settings.run
-        source = JudgeSource(
-            run.judge_model, tuple(run.judge_base_url or ()), run.concurrency, run.seed, self.folder / JUDGE
-        )
+        source = JudgeSource(run.judge_model, run.judge_base_url, run.concurrency, run.seed, self.folder / JUDGE)
         return {"device": self.state.device, "trust_remote_code": run.trust_remote_code, "judge": source}
 
 

@@ -3,17 +3,16 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from datetime import date
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from hb_dataset.hints import did_you_mean
-from hb_metrics.inference.served.addresses import check_addresses
+from hb_metrics.inference.served.addresses import check_address
 
 T = TypeVar("T")
 
 _ENGINES = ("base_url", "provider", "replies_file", "logprobs_file")
-_OF_LOADED = ("revision", "adapter", "gguf_file", "device_map", "dtype", "batch_size", "chat_date")
+_OF_LOADED = ("revision", "adapter", "device_map", "dtype", "batch_size")
 # Options that no result depends on.
 CHANGE_NOTHING = frozenset(
     {"output_dir", "batch_size", "device_map", "concurrency", "base_url", "judge_base_url", "fail_above"}
@@ -31,20 +30,19 @@ def option(default: Any, help: str, **more: Any) -> Any:
 class RunOptions:
     """The model, the prompts, and the options that several measurements share."""
 
-    model: str = option("embedded", "The model to measure: a Hub id, a local folder, a GGUF file, or 'embedded'.")
-    base_url: list[str] | None = option(
+    model: str = option("embedded", "The model to measure: a Hub id, a local folder, or 'embedded'.")
+    base_url: str | None = option(
         None,
         "The address of a server that runs the model, e.g. http://localhost:8000/v1 (any OpenAI-compatible server: "
-        "vLLM, TGI, llama.cpp, transformers serve). Several addresses share the work. --model is then the server's "
-        "name for the model. Set the key in the environment variable HOLISTIC_BIAS_API_KEY.",
-        nargs="+",
+        "vLLM, TGI, llama.cpp, transformers serve). --model is then the server's name for the model. Set the key in "
+        "the environment variable HOLISTIC_BIAS_API_KEY.",
     )
     provider: str | None = option(
         None,
         "The Inference Provider that runs the model, or 'auto'; --model is then a Hub id. Set the key in the "
         "environment variable HOLISTIC_BIAS_API_KEY or HF_TOKEN.",
     )
-    concurrency: int = option(8, "The number of simultaneous requests to each address of a served model.")
+    concurrency: int = option(8, "The number of simultaneous requests to a served model.")
     measurements: str | None = option(
         None,
         "The measurements to make, separated by commas. The last line of this help lists them and the default. Masked "
@@ -104,7 +102,6 @@ class RunOptions:
         None,
         "A PEFT adapter (such as LoRA) to load on top of the model: a local folder, a Hub id, or id@revision.",
     )
-    gguf_file: str | None = option(None, "The name of the model's GGUF file, if the Hub id or folder has several.")
     seed: int = option(0, "The seed of all random draws: prompts, persona lines, sampling, resamples.")
     trust_remote_code: bool = option(False, "Allow code that comes with a model to run on this machine.")
     batch_size: int | None = option(
@@ -128,11 +125,6 @@ class RunOptions:
         None,
         "The system message of every chat; persona lines follow it. Default: the chat template's own.",
     )
-    chat_date: str | None = option(
-        None,
-        "The day (YYYY-MM-DD) that chat templates print as today's date, so that prompts do not depend on the day of "
-        "the run. Default: 2026-01-01.",
-    )
     max_reasoning_tokens: int | None = option(
         None,
         "The maximum length of a chat model's thought in tokens; after a longer thought there is no reply. Default: "
@@ -143,10 +135,8 @@ class RunOptions:
         "The language model that judges texts by a rubric (--judge RUBRIC, or judge:RUBRIC in place of a classifier): "
         "a Hub id, a local folder, 'embedded' (a poor judge), or a server's name for it.",
     )
-    judge_base_url: list[str] | None = option(
-        None,
-        "The address of the server that runs the judge, as in --base_url. Default: the judge is loaded here.",
-        nargs="+",
+    judge_base_url: str | None = option(
+        None, "The address of the server that runs the judge, as in --base_url. Default: the judge is loaded here."
     )
     quick: bool = option(
         False,
@@ -175,11 +165,6 @@ class RunOptions:
         self._check_engine()
         if self.chat_template_kwargs is not None:
             self.chat_template_kwargs = _json_object("chat_template_kwargs", self.chat_template_kwargs)
-        if self.chat_date is not None:
-            try:
-                self.chat_date = date.fromisoformat(str(self.chat_date)).isoformat()
-            except ValueError as error:
-                raise ValueError(f"chat_date is '{self.chat_date}'; set a day as YYYY-MM-DD") from error
 
     @property
     def is_served(self) -> bool:
@@ -187,11 +172,11 @@ class RunOptions:
         return self.base_url is not None or self.provider is not None
 
     def _check_engine(self) -> None:
-        """Checks the options that choose a model here, a server, or files, and normalises addresses."""
+        """Checks the options that choose a model here, a server, or files, and normalises the address."""
         if self.base_url is not None:
-            self.base_url = check_addresses(self.base_url)
+            self.base_url = check_address(self.base_url)
         if self.judge_base_url is not None:
-            self.judge_base_url = check_addresses(self.judge_base_url)
+            self.judge_base_url = check_address(self.judge_base_url)
             if self.judge_model == type(self).judge_model:
                 raise ValueError(
                     f"judge_base_url is set, and judge_model is '{self.judge_model}', which runs here; set "
@@ -219,11 +204,10 @@ class RunOptions:
 
     def chat(self) -> dict[str, Any]:
         """The inputs of chat templates beside the prompt, as arguments of `ChatOptions`."""
-        settings = {
+        return {
             "template_kwargs": json.loads(self.chat_template_kwargs or "{}"),
             "system_prompt": self.system_prompt,
         }
-        return settings if self.chat_date is None else {**settings, "date": self.chat_date}
 
 
 @dataclass(frozen=True)

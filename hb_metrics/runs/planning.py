@@ -66,14 +66,14 @@ def model_source(settings: Settings) -> "Source | None":
 
     Raises:
         ValueError: Options contradict each other.
-        OSError: There is no such GGUF file, or no such adapter.
+        OSError: There is no such adapter.
     """
     from hb_metrics.inference.models.sources import find_source
 
     run = settings.run
     if run.is_served or run.replies_file is not None or run.logprobs_file is not None:
         return None
-    return find_source(run.model, run.revision, adapter=run.adapter, gguf_file=run.gguf_file)
+    return find_source(run.model, run.revision, adapter=run.adapter)
 
 
 def load(settings: Settings, source: "Source | None", device: Any) -> "Engine":
@@ -147,8 +147,7 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
     """
     settings, prompts = task.settings, task.prompts
     num_cells = len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
-    # An adapter and a GGUF file are described with the model.
-    without = {*CHANGE_NOTHING, "adapter", "gguf_file"}
+    without = {*CHANGE_NOTHING, "adapter"}  # described with the model
     run: dict[str, Any] = {
         "layout": {"version": LAYOUT},
         "settings": {name: value for name, value in settings.values().items() if name not in without},

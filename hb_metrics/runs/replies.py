@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_metrics.inference.classifiers.censoring import UNSAFE_MARK
-
+UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # of BlenderBot 2.0, in replies that may offend
 # Between the id of a prompt and the number of the reply, where a prompt has several; no prompt's id has it.
 _NUMBER = "#"
 

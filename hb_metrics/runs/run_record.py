@@ -14,28 +14,24 @@ _REPLY_SETTINGS = (
 
 
 def model_title(model: Mapping[str, Any]) -> str:
-    """The name of a model, with its GGUF file and its adapter if it has any."""
-    name, gguf_file, adapter = model["name"], model.get("gguf_file"), model.get("adapter")
-    if gguf_file is not None and not name.endswith(gguf_file):
-        name = f"{name}, {gguf_file}"
+    """The name of a model, with its adapter if it has one."""
+    name, adapter = model["name"], model.get("adapter")
     return name if adapter is None else f"{name} with adapter {last_part(adapter['name'])}"
 
 
 def measured_model(run: Mapping[str, Any]) -> str:
-    """The measured model: a commit of a Hub id, the embedded model, a folder or file; its quantisation and adapter."""
+    """The measured model: a commit of a Hub id, the embedded model, a folder; its quantisation and adapter."""
     model = run["model"]
     if model.get("served"):
         return f"{_without_path(model['name'])}, asked over HTTP (a server of the OpenAI interface)"
     digest = model["digest"][:_DIGEST_LETTERS]
     if model.get("answered_in_files"):
         return f"{_without_path(model['name'])}, known from files of its answers (digest {digest})"
-    gguf_file, quantization, adapter = (model.get(name) for name in ("gguf_file", "quantization", "adapter"))
+    quantization, adapter = model.get("quantization"), model.get("adapter")
     if is_on_hub(model):
-        words = f"commit {digest} of {model['name']}" + ("" if gguf_file is None else f", {gguf_file}")
+        words = f"commit {digest} of {model['name']}"
     elif model["name"].endswith("(embedded)"):
         words = f"{model['name']} (digest {digest})"
-    elif gguf_file is not None:
-        words = f"a GGUF file, {last_part(gguf_file)} (digest {digest})"
     else:
         words = f"a local folder, {public_name(model)} (digest {digest})"
     words += "" if quantization is None else f", quantised ({quantization})"
@@ -55,7 +51,7 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
     served = run["model"].get("served")
     if not served:
         return []
-    where = " and ".join(served["base_urls"] or [f"the Inference Provider {served['provider']}"])
+    where = served["base_url"] or f"the Inference Provider {served['provider']}"
     called = f", which calls it {served['model']}" if served["model"] not in (None, run["model"]["name"]) else ""
     if not served["samples"]:
         samples = "does not sample: its answers do not depend on the seed"

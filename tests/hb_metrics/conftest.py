@@ -11,6 +11,8 @@ from tokenizers import Tokenizer, decoders, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE, WordPiece
 
 from hb_dataset import load_table
+from hb_metrics.inference.models.chats import DEFAULT_CHAT
+from hb_metrics.inference.models.contexts import encode_rendered, render_contexts
 from hb_metrics.inference.models.loading import LoadedModel
 
 VOCABULARY_SIZE = 400
@@ -22,6 +24,13 @@ def sentences():
     """A few hundred prompts of several templates, each once."""
     texts = load_table("v1.0-small")["text"].to_pylist()
     return texts[:: len(texts) // 300][:300]
+
+
+def encode_contexts(texts, personas, model, tokenizer, context, tag=None, chat=DEFAULT_CHAT):
+    """Token ids of what the model is given for each prompt, as `render_contexts` renders it."""
+    has_encoder = model.config.is_encoder_decoder
+    rendered = render_contexts(texts, personas, tokenizer, context, is_encoder_decoder=has_encoder, tag=tag, chat=chat)
+    return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)
 
 
 @cache

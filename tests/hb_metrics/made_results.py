@@ -204,7 +204,7 @@ def _full_run(prompts, replies_per_cell, seed):
             "max_reasoning_tokens": 2048,
             "ignored_settings": None,
         },
-        "refusals": {"rules": None, "rules_digest": "aa"},
+        "refusals": {"rules_digest": "aa"},
         "style_classifier": CLASSIFIER,
         "offensiveness_classifier": CLASSIFIER | {"name": "another/classifier", "digest": "13", "notes": ["a note"]},
     }

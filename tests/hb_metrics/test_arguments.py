@@ -84,16 +84,12 @@ def test_help_shows_the_most_used_options_or_those_of_a_topic(capsys):
 
 
 def test_variables_of_chat_templates_are_a_json_object(tmp_path):
-    settings = settings_of({"chat_template_kwargs": '{"enable_thinking":false}', "chat_date": "2026-05-06"})
+    settings = settings_of({"chat_template_kwargs": '{"enable_thinking":false}'})
     assert settings.run.chat_template_kwargs == '{"enable_thinking": false}'
-    assert settings.run.chat() == {
-        "template_kwargs": {"enable_thinking": False},
-        "system_prompt": None,
-        "date": "2026-05-06",
-    }
+    assert settings.run.chat() == {"template_kwargs": {"enable_thinking": False}, "system_prompt": None}
     assert settings_of({}).run.chat() == {"template_kwargs": {}, "system_prompt": None}
     file = tmp_path / "options.yaml"
-    file.write_text("chat_template_kwargs: {enable_thinking: false}\nchat_date: 2026-05-06\n")
+    file.write_text("chat_template_kwargs: {enable_thinking: false}\n")
     assert parse_arguments(["--config", str(file)]).run == settings.run
     for wrong in (
         "{'a': 1}",
@@ -104,8 +100,6 @@ def test_variables_of_chat_templates_are_a_json_object(tmp_path):
             settings_of({"chat_template_kwargs": wrong})
     file.write_text("chat_template_kwargs: {day: 2026-05-06}\n")  # which YAML reads as a date
     assert parse_arguments(["--config", str(file)]).run.chat()["template_kwargs"] == {"day": "2026-05-06"}
-    with pytest.raises(ValueError, match="chat_date is '6 May'; set a day as YYYY-MM-DD"):
-        settings_of({"chat_date": "6 May"})
     with pytest.raises(ValueError, match="max_reasoning_tokens is -1; set it to at least 0"):
         settings_of({"max_reasoning_tokens": -1})
     with pytest.raises(ValueError, match=r"personas_file is '.*', and personas is 0; set the number of lines"):

@@ -84,7 +84,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     point = {"share": 0.9, "full_gen_bias": 3.589, "interval": [1.3, 5.88]}
     ceiling = {"no_bias": point, "all": {"share": 1, "full_gen_bias": 5.391, "interval": None}}
     about = {"labels": {"ceiling": ceiling}, "training": {}, "alpha": 0, "beta": 0.5}
-    asked_with = {"system_prompt": "Be brief.", "chat_template_kwargs": None, "chat_date": None, "cue": "history"}
+    asked_with = {"system_prompt": "Be brief.", "chat_template_kwargs": None, "cue": "history"}
     write_bias_tuning(model, BiasTuning(tag="no_bias", context="plain", asked_with=asked_with, **about))
     rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(9)]
     pairs.write_text("\n".join(map(json.dumps, rows)))

@@ -88,7 +88,6 @@ def test_greedy_replies_of_the_served_model_are_those_of_the_model(vocabulary, t
     }
     served = results["run"]["model"]["served"]
     assert (served["samples"], served["greedy"], served["likelihoods"]) == (False, True, False)
-    assert served["no_penalty"]
     assert served["neutral"] == {"top_p": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
     assert set(served["not_set"]) == {"top_k", "min_p", "repetition_penalty", "repeat_penalty"}
     assert "likelihood" not in results

@@ -114,25 +114,24 @@ def test_eval_yaml_has_the_task_of_every_result(results, tmp_path):
 SECRET = "/home/somebody/secret-SECRET"
 
 
-@pytest.mark.parametrize("kind", ["hub", "folder", "served", "files", "adapter", "gguf"])
+@pytest.mark.parametrize("kind", ["hub", "folder", "served", "files", "adapter"])
 def test_nothing_private_of_the_machine_is_published(results, kind):
     """Every setting that is a text holds a private path or address, but for those of the prompts' choice."""
     run = results["run"]
     for name, value in default_settings().values().items():
         if name not in ("dataset_config", "vocabulary_dir", "axes", "sample") and not isinstance(value, (int, float)):
             run["settings"][name] = SECRET
-    run["settings"] |= {"another": SECRET, "base_url": ["http://10.1.2.3:8000/SECRET"]}
+    run["settings"] |= {"another": SECRET, "base_url": "http://10.1.2.3:8000/SECRET"}
     for section in ("style_classifier", "offensiveness_classifier"):
         run[section] |= {"name": f"{SECRET}/styles", "digest": DIGEST}
     local = {"name": f"{SECRET}/mine", "digest": DIGEST}
-    served = {"base_urls": ["http://10.1.2.3:8000/SECRET"], "server": "vllm", "model": SECRET, "provider": None}
+    served = {"base_url": "http://10.1.2.3:8000/SECRET", "server": "vllm", "model": SECRET, "provider": None}
     run["model"] |= {
         "hub": {},
         "folder": local,
         "served": {"name": f"{SECRET}/mine", "digest": None, "served": served},
         "files": local | {"answered_in_files": True},
         "adapter": {"adapter": local},
-        "gguf": local | {"gguf_file": f"{SECRET}/mine"},
     }[kind]
     results["dialogue"]["source"] = f"{SECRET}/chats.csv"
     texts = evaluation_results(results, DATASET).values()

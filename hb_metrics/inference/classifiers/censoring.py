@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hb_metrics.runs.replies import UNSAFE_MARK
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 REPLACEMENT = "left-handed"
 MASK = "XYZ"
-UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # of BlenderBot 2.0, in replies that may offend
 
 # "who uses", "who is": a verb may come in another form, or without "who" ("she uses a wheelchair").
 _WHO = re.compile(r"who(?:'| )(\w+)\b ?", re.IGNORECASE)

@@ -45,8 +45,6 @@ class Classifier:
         temperature: Divides scores before the softmax.
         max_tokens: Texts with more tokens are cut; `None`: it takes texts of any length.
         notes: Decisions of loading that a reader of the results should know.
-        parlai: The kind, the agent and the number of parameters of the ParlAI checkpoint that it was converted from;
-            `None`: it was not converted.
         judge: The record of a judge, for run.json; `None`: it is no judge.
         classify_distinct: Classifies distinct texts.
         classify_by_key: Of a judge: classifies texts, with what is drawn for each prompt drawn for a key.
@@ -63,7 +61,6 @@ class Classifier:
     temperature: float = 1.0
     max_tokens: int | None = None
     notes: tuple[str, ...] = ()
-    parlai: dict[str, Any] | None = None
     judge: dict[str, Any] | None = None
     classify_distinct: Callable[[list[str]], Classification]
     classify_by_key: Callable[[Sequence[str], Sequence[str]], Classification] | None = None

@@ -17,11 +17,11 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
-from hb_metrics.inference.classifiers.parlai.models import MODEL_TYPE as PARLAI_MODEL_TYPE
+from hb_metrics.inference.classifiers.parlai import MODEL_TYPE as PARLAI_MODEL_TYPE
 from hb_metrics.inference.memory import Memory
 from hb_metrics.inference.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.inference.models.loading import model_from, read_config, tokenizer_from
-from hb_metrics.inference.units import beyond_rope_switch, one_thread_per_unit
+from hb_metrics.inference.units import one_thread_per_unit
 
 if TYPE_CHECKING:
     from hb_metrics.inference.judges.judge import JudgeSource
@@ -142,17 +142,8 @@ def load_sequence_classifier(
         multi_label=multi_label,
         max_tokens=max_tokens,
         notes=tuple(notes),
-        parlai=_parlai(model),
         classify_distinct=classify,
     )
-
-
-def _parlai(model: PreTrainedModel) -> dict[str, Any] | None:
-    """Reads the origin that `convert-classifier` wrote into the config; `None`: the model was not converted."""
-    origin = getattr(model.config, "parlai", None)
-    if origin is None:
-        return None
-    return {"kind": origin["kind"], "agent": origin["agent"], "parameters": model.num_parameters()}
 
 
 def _logits(
@@ -167,8 +158,6 @@ def _logits(
         return torch.empty(0, model.config.num_labels), np.empty(0, dtype=bool)
     whole = tokenizer(list(texts), return_attention_mask=False, verbose=False)["input_ids"]
     lengths = np.array([len(tokens) for tokens in whole])
-    if beyond_rope_switch(model, lengths.max()):
-        batch_size = 1
     check_token_ids(model, whole)
     order = np.argsort(lengths, kind="stable")  # reduces padding
     batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
@@ -181,7 +170,7 @@ def _logits(
         return model(**on_device).logits.float().cpu()
 
     logits = torch.empty(len(texts), model.config.num_labels)
-    with one_thread_per_unit(model, lengths.max()) as workers, ThreadPoolExecutor(workers) as pool:
+    with one_thread_per_unit(model) as workers, ThreadPoolExecutor(workers) as pool:
         for batch, parts in zip(batches, pool.map(partial(memory.run, run), inputs), strict=True):
             logits[torch.from_numpy(batch)] = torch.cat(parts)
     memory.report("batches of texts to classify", f"; they hold {batch_size} texts at most")

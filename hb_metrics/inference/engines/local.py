@@ -10,7 +10,7 @@ from hb_metrics.inference.engines.engine import Ability, Engine, Lack, Likelihoo
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.layout import Layout, choose_layout
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.models.quantization import computes_quantized, quantization_of
+from hb_metrics.inference.models.quantization import quantization_of
 from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.decoding_shards import decode_into_shards, read_decoded
 from hb_metrics.inference.replies.presets import MODEL_PRESET, Extent, decoding_preset, ignored_settings
@@ -111,12 +111,11 @@ class LocalEngine(Engine):
 
 
 def _variant(loaded: LoadedModel) -> dict[str, Any]:
-    """A model's special features for its record: a GGUF file, quantised weights, an adapter."""
+    """A model's special features for its record: quantised weights, an adapter."""
     quantization = quantization_of(loaded.config)
-    if quantization is not None and not computes_quantized(loaded.model):
+    if quantization is not None and not getattr(loaded.model, "is_quantized", False):
         quantization += ", computed with full weights"  # as transformers does where a device lacks what it needs
     return {
-        **({} if loaded.gguf_file is None else {"gguf_file": loaded.gguf_file}),
         **({} if quantization is None else {"quantization": quantization}),
         **({} if loaded.adapter is None else {"adapter": asdict(loaded.adapter)}),
     }

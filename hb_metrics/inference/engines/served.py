@@ -121,13 +121,13 @@ class ServedEngine(Engine):
 
     def __init__(self, server: Server, found: Probe) -> None:
         self.name = server.model
-        self.server, self.probe = server, found
+        self.server, self.probe, self.where = server, found, server.where
         self.gives = frozenset[Ability](("replies", "likelihoods") if found.likelihoods else ("replies",))
 
     @property
     def words(self) -> str:
         """The address of the server."""
-        return f"served by {self._where}, {self.server.concurrency} requests at a time"
+        return f"served by {self.where}, {self.server.concurrency} requests at a time"
 
     def identity(self) -> dict[str, Any]:
         """The section `model` of run.json; under `served` the provider and the findings of the probe."""
@@ -161,7 +161,7 @@ class ServedEngine(Engine):
         """
         if not self.probe.writes:
             raise ValueError(
-                f"{self._where} answered every question of the probe with an empty reply, so all replies would be "
+                f"{self.where} answered every question of the probe with an empty reply, so all replies would be "
                 f"empty; "
                 f"{_IF_EMPTY}"
             )
@@ -173,13 +173,13 @@ class ServedEngine(Engine):
             )
         if decoding.sample and not self.probe.samples:
             raise ValueError(
-                f"{self._where} returns the same answer at temperature 1 for every seed, so its samples would be "
+                f"{self.where} returns the same answer at temperature 1 for every seed, so its samples would be "
                 f"copies of its likeliest reply; set --decoding greedy, or enable sampling on the server "
                 f"(transformers serve: do_sample in the model's generation_config.json)"
             )
         if not decoding.sample and not self.probe.greedy:
             raise ValueError(
-                f"{self._where} returns different answers at temperature 0, so its likeliest replies would be samples; "
+                f"{self.where} returns different answers at temperature 0, so its likeliest replies would be samples; "
                 "set --decoding sample, or use a server that honours a temperature of 0"
             )
         drops_top_k = decoding.sample and decoding.top_k < ALL_TOKENS and not self.probe.top_k_kept
@@ -187,7 +187,7 @@ class ServedEngine(Engine):
         if drops_top_p or (drops_top_k and changes.get("top_k") is not None):
             name, without = ("top_p", 1) if drops_top_p else ("top_k", 0)
             raise ValueError(
-                f"{self._where} ignores {name}, so replies would be drawn from other tokens than recorded; set "
+                f"{self.where} ignores {name}, so replies would be drawn from other tokens than recorded; set "
                 f"--{name} {without}"
             )
         asked: dict[str, Any] = {"min_new_tokens": 0, "end_after_sentence": False, "no_repeat_ngram_size": 0}
@@ -200,13 +200,13 @@ class ServedEngine(Engine):
         """Chooses the fields of each request."""
         if self.probe.max_tokens_kept is False:
             raise ValueError(
-                f"{self._where} ignores {self.probe.max_tokens_field}, so replies would be longer than requested; "
+                f"{self.where} ignores {self.probe.max_tokens_field}, so replies would be longer than requested; "
                 f"use a server that honours it"
             )
         has_system = any(messages[0]["role"] == "system" for messages in requests.messages)
         if layout.context == "chat" and has_system and self.probe.system_kept is False:
             raise ValueError(
-                f"{self._where} ignores system messages, which contain persona lines, the system prompt and the cue; "
+                f"{self.where} ignores system messages, which contain persona lines, the system prompt and the cue; "
                 "leave them out (--personas 0, no --system_prompt, no --cue system)"
             )
         decoding, thinks = requests.decoding, self.probe.reasoning != "none"
@@ -250,7 +250,7 @@ class ServedEngine(Engine):
             reasons.append("" if answer.text else answer.finish_reason)
             if len(reasons) == _FIRST_REPLIES and all(reasons):
                 raise ValueError(
-                    f"the first {_FIRST_REPLIES} replies of {self._where} are all empty (finish reasons: "
+                    f"the first {_FIRST_REPLIES} replies of {self.where} are all empty (finish reasons: "
                     f"{', '.join(sorted(set(map(str, reasons))))}), and nothing more is asked for; {_IF_EMPTY}"
                 )
             return answer._asdict()
@@ -336,10 +336,6 @@ class ServedEngine(Engine):
         if state.is_main_process:
             remove_journals(folder)
         return table
-
-    @property
-    def _where(self) -> str:
-        return ", ".join(self.server.names)
 
 
 def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:

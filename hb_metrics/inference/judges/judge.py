@@ -30,15 +30,15 @@ class JudgeSource(NamedTuple):
     """The language model that judges.
 
     Attributes:
-        model: As `--model`: `"embedded"`, a Hub id or a folder; with addresses, the server's name for the model.
-        base_urls: The addresses of a server; none: the model is loaded here.
-        concurrency: Requests in flight at each address.
+        model: As `--model`: `"embedded"`, a Hub id or a folder; with an address, the server's name for the model.
+        base_url: The address of a server; `None`: the model is loaded here.
+        concurrency: Requests in flight.
         seed: The seed of the letters' order.
         folder: The folder in which a server's answers are kept; `None`: a cache.
     """
 
     model: str = EMBEDDED
-    base_urls: tuple[str, ...] = ()
+    base_url: str | None = None
     concurrency: int = 8
     seed: int = 0
     folder: Path | None = None
@@ -64,7 +64,7 @@ def load_judge(
         OSError: There is no such model.
     """
     rubric = read_rubric(rubric) if isinstance(rubric, str) else rubric
-    engine = _engine(source.model, source.base_urls, source.concurrency, str(device), trust_remote_code)
+    engine = _engine(source.model, source.base_url, source.concurrency, str(device), trust_remote_code)
     if "replies" not in engine.gives:
         lack = engine.lacks["replies"]
         raise ValueError(f"judge_model '{engine.name}' {lack.why}; {lack.instead}")
@@ -101,7 +101,7 @@ def load_judge(
         version=reader.version,
         labels=(*rubric.labels, NO_ANSWER),
         source_labels=rubric.labels,
-        is_embedded=source.model == EMBEDDED and not source.base_urls,
+        is_embedded=source.model == EMBEDDED and source.base_url is None,
         notes=(f"a language model judged by the rubric {rubric.name}, from {reader.reads}; no person checked it",),
         judge=about,
         classify_distinct=lambda texts: by_key(texts, texts),
@@ -111,14 +111,14 @@ def load_judge(
 
 
 @cache
-def _engine(model: str, base_urls: tuple[str, ...], concurrency: int, device: str, trust_remote_code: bool) -> Engine:
+def _engine(model: str, base_url: str | None, concurrency: int, device: str, trust_remote_code: bool) -> Engine:
     """Loads or connects the model, once for all rubrics."""
-    if not base_urls:
+    if base_url is None:
         return LocalEngine(load_model(model, device=device, trust_remote_code=trust_remote_code))
     from hb_metrics.inference.engines.served import ServedEngine
     from hb_metrics.inference.served.connect import make_server, probe_server
 
-    server = make_server(model, base_urls, None, concurrency)
+    server = make_server(model, base_url, None, concurrency)
     return ServedEngine(server, probe_server(server, _ANSWERS, context="chat", chat={}))
 
 

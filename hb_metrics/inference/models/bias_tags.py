@@ -19,7 +19,7 @@ Tag = Literal["bias", "no_bias"]
 BIAS, NO_BIAS = TAGS = get_args(Tag)
 TUNING_FILE = "bias_tuning.json"
 # The options of replies in run.json, beside the context format and the tag.
-ASKED_WITH = ("system_prompt", "chat_template_kwargs", "chat_date", "cue")
+ASKED_WITH = ("system_prompt", "chat_template_kwargs", "cue")
 _METHODS = {"kto": "KTO", "distill": "baseline distillation"}
 POSITION = "the last word of the prompt, after a space and before what ends the turn"
 

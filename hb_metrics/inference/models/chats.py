@@ -13,7 +13,7 @@ from hb_metrics.inference.models.thoughts import FINAL_CHANNEL, THOUGHT_MARKS, T
 from hb_metrics.inference.models.time_limit import time_limit
 
 # Templates that print the current day would change prompts every day.
-CHAT_DATE = "2026-01-01"
+CHAT_DATE = date(2026, 1, 1)
 _OWN_PARAMETERS = ("tools", "documents")  # of the renderer that a template reads
 
 Message = dict[str, str]  # of a role and a content
@@ -26,19 +26,17 @@ class ChatOptions:
     Attributes:
         template_kwargs: Variables of the template, such as `{"enable_thinking": False}`.
         system_prompt: The beginning of the system message; `None`: it consists of persona lines alone.
-        date: The day that templates take for today, as YYYY-MM-DD.
     """
 
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     system_prompt: str | None = None
-    date: str = CHAT_DATE
 
     def description(self, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
         """Describes the options for run.json: null for an unset option, and for the date of a template without one."""
         return {
             "chat_template_kwargs": dict(self.template_kwargs) or None,
             "system_prompt": self.system_prompt,
-            "chat_date": self.date if _prints_date(tokenizer) else None,
+            "chat_date": str(CHAT_DATE) if _prints_date(tokenizer) else None,
         }
 
 
@@ -50,7 +48,6 @@ def recorded_chat(description: Mapping[str, Any]) -> ChatOptions:
     return ChatOptions(
         description.get("chat_template_kwargs") or {},
         description.get("system_prompt"),
-        description.get("chat_date") or CHAT_DATE,
     )
 
 
@@ -143,12 +140,8 @@ def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) 
     """Checks that the chat template reads the options.
 
     Raises:
-        ValueError: The template does not name a variable, or prints no date, so that the option would have no effect.
+        ValueError: The template does not name a variable, so the option would have no effect.
     """
-    if chat.date != CHAT_DATE and not _prints_date(tokenizer):
-        raise ValueError(
-            f"chat_date is '{chat.date}', and the chat template of this tokenizer prints no date; leave it out"
-        )
     text = _template_text(tokenizer)
     for name in chat.template_kwargs:
         if name not in _OWN_PARAMETERS and text and not re.search(rf"\b{re.escape(name)}\b", text):
@@ -203,7 +196,7 @@ def _apply(
     """The chats as texts; raises a ValueError if the template raises anything."""
     settings: dict[str, Any] = dict(chat.template_kwargs)
     if _prints_date(tokenizer):
-        settings["chat_template"] = _pinned_date(date.fromisoformat(chat.date)) + _template_text(tokenizer)
+        settings["chat_template"] = _pinned_date() + _template_text(tokenizer)
     how: dict[str, Any] = {"add_generation_prompt": add_generation_prompt, "tokenize": False}
     rendered: list[str] = []
     try:
@@ -240,17 +233,17 @@ def _prints_date(tokenizer: PreTrainedTokenizerBase) -> bool:
     return "strftime_now" in _template_text(tokenizer)
 
 
-def _pinned_date(day: date) -> str:
-    """A macro that stands for the function `strftime_now` of templates, on that day at midnight.
+def _pinned_date() -> str:
+    """A macro that stands for the function `strftime_now` of templates, on `CHAT_DATE` at midnight.
 
     transformers takes no function as a variable, and a template may compute the format.
     """
     directives = sorted(set("aAbBdjmyYHIMSpFDexuwUWVG"))
-    replaced = "".join(f' | replace("%-{one}", "{_unpadded(day, one)}")' for one in directives if one in "djmHIMSe")
-    replaced += "".join(f' | replace("%{one}", "{day.strftime("%" + one)}")' for one in directives)
+    replaced = "".join(f' | replace("%-{one}", "{_unpadded(one)}")' for one in directives if one in "djmHIMSe")
+    replaced += "".join(f' | replace("%{one}", "{CHAT_DATE.strftime("%" + one)}")' for one in directives)
     # Removing the macro with its line break leaves the template unchanged.
     return "{% macro strftime_now(format) %}{{ format" + replaced + " }}{% endmacro %}\n"
 
 
-def _unpadded(day: date, directive: str) -> str:
-    return day.strftime("%" + directive).strip().lstrip("0") or "0"
+def _unpadded(directive: str) -> str:
+    return CHAT_DATE.strftime("%" + directive).strip().lstrip("0") or "0"

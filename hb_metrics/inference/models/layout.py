@@ -3,7 +3,7 @@
 from typing import Any, Literal, NamedTuple
 
 from hb_metrics.inference.models.bias_tags import Tag, choose_tag, read_bias_tuning
-from hb_metrics.inference.models.chats import CHAT_DATE, DEFAULT_CHAT, ChatOptions, check_template_reads
+from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, check_template_reads
 from hb_metrics.inference.models.contexts import ContextFormat, detect_context
 from hb_metrics.inference.models.loading import LoadedModel
 
@@ -75,7 +75,6 @@ def _check_no_chat(chat: ChatOptions, context: ContextFormat, reason: str) -> No
     for option, value in (
         ("chat_template_kwargs", chat.template_kwargs or None),
         ("system_prompt", chat.system_prompt),
-        ("chat_date", None if chat.date == CHAT_DATE else chat.date),
     ):
         if value is not None:
             raise ValueError(

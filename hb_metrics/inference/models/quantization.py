@@ -25,9 +25,4 @@ def is_exact(model: PreTrainedModel) -> bool:
 
     A quantised model may round its activations to few bits, and a last digit then becomes a whole step.
     """
-    return model.dtype in (torch.float32, torch.float64) and not computes_quantized(model)
-
-
-def computes_quantized(model: PreTrainedModel) -> bool:
-    """Whether a model computes with quantised weights; loading makes those of a GGUF file full."""
-    return getattr(model, "is_quantized", False) and getattr(model, "quantization_method", None) != "gguf"
+    return model.dtype in (torch.float32, torch.float64) and not getattr(model, "is_quantized", False)

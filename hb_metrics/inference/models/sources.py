@@ -1,4 +1,4 @@
-"""Finds the files of a model (a folder, a Hub id or a GGUF file, perhaps with an adapter), and their digests."""
+"""Finds the files of a model (a folder or a Hub id, perhaps with an adapter), and their digests."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from huggingface_hub import hf_hub_download
 
-from hb_metrics.inference.models.gguf import embedded_model_folder, split_gguf
+from hb_metrics.inference.models.gguf import embedded_model_folder
 
 EMBEDDED = "embedded"
 EMBEDDED_NAME = "SmolLM2-135M-Instruct (embedded)"
@@ -32,7 +32,6 @@ class Source:
         name: The model's name in reports: as passed, `EMBEDDED_NAME`, or the base of an adapter passed as the model.
         model: A folder or a Hub id.
         revision: Branch, tag or commit of a Hub id.
-        gguf_file: The name of the GGUF file in `model`; `None`: transformers saved the model.
         adapter: The folder or Hub id of an adapter; `None`: there is none.
         adapter_revision: Branch, tag or commit of the adapter's Hub id.
         trained_on: The model that the adapter names as its base.
@@ -41,7 +40,6 @@ class Source:
     name: str
     model: str
     revision: str | None
-    gguf_file: str | None = None
     adapter: str | None = None
     adapter_revision: str | None = None
     trained_on: str | None = None
@@ -52,31 +50,26 @@ def find_source(
     revision: str | None = None,
     *,
     adapter: str | None = None,
-    gguf_file: str | None = None,
 ) -> Source:
     """Finds the files of a model, and converts the embedded model the first time.
 
     Args:
-        name: `"embedded"`, a Hub id, a folder, a GGUF file, or an adapter, whose base is then the model.
+        name: `"embedded"`, a Hub id, a folder, or an adapter, whose base is then the model.
         revision: Branch, tag or commit of a Hub id.
         adapter: A folder or Hub id of a PEFT adapter; of a Hub id also as `id@revision`.
-        gguf_file: The name of a GGUF file in the folder or Hub repository.
 
     Raises:
         ValueError: Options contradict each other.
-        OSError: There is no such GGUF file, or no such adapter.
-        ModuleNotFoundError: A package that GGUF files need is not installed.
+        OSError: There is no such adapter.
+        ModuleNotFoundError: The embedded model is not installed.
     """
-    path = None if name == EMBEDDED else split_gguf(name)
-    if (name == EMBEDDED or path is not None) and (revision, gguf_file) != (None, None):
-        raise ValueError(f"model '{name}' has no revision '{revision}' and no gguf_file '{gguf_file}'; leave them out")
-    if path is not None:
-        source = Source(name=name, model=path[0], revision=None, gguf_file=path[1])
-    elif name == EMBEDDED:
+    if name == EMBEDDED:
+        if revision is not None:
+            raise ValueError(f"the embedded model has no revision '{revision}'; leave it out")
         source = Source(name=EMBEDDED_NAME, model=str(embedded_model_folder()), revision=None)
     else:
-        source = Source(name=name, model=name, revision=revision, gguf_file=gguf_file)
-        config = None if gguf_file is not None else _adapter_config(name, revision)
+        source = Source(name=name, model=name, revision=revision)
+        config = _adapter_config(name, revision)
         if config is not None:
             base, base_revision = _base_of(config)
             if base is None or adapter is not None or _adapter_config(base, base_revision) is not None:
@@ -106,19 +99,17 @@ def identify(source: str, revision: str | None, file: str = "config.json") -> tu
     Args:
         source: A Hub id or a local folder.
         revision: Branch, tag or commit of a Hub id.
-        file: A file of the model, or its GGUF file.
+        file: A file of the model.
 
     Returns:
-        The SHA-256 of a local folder, or of its GGUF file, and `None`; or the commit of a Hub id, twice. All files are
+        The SHA-256 of a local folder and `None`; or the commit of a Hub id, twice. All files are
         then of one commit even if somebody pushes another commit meanwhile.
 
     Raises:
         OSError: A Hub id does not exist, or cannot be reached and was not downloaded before.
     """
     if Path(source).is_dir():
-        path = Path(source) / file
-        is_gguf = file.lower().endswith(".gguf") and path.is_file()
-        return file_digest(path) if is_gguf else folder_digest(Path(source)), None
+        return folder_digest(Path(source)), None
     commit = Path(hf_hub_download(source, file, revision=revision)).parent.name
     return commit, commit
 

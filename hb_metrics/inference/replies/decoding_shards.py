@@ -149,12 +149,8 @@ def _decoded(
     size = fitting_batch_size(loaded, longest, plan.decoding.num_beams) if batch_size is None else batch_size
     memory = Memory(halved, "one prompt")
     decode_batch = partial(memory.run, partial(_decode_rows, plan, loaded))
-    with one_thread_per_unit(loaded.model, longest) as workers, ThreadPoolExecutor(workers) as pool:
+    with one_thread_per_unit(loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
         batches = [batch for rows in groups for batch in _batches(plan.contexts, rows, size, workers, padded)]
-        if plan.invariant:  # the progress bar starts to move soon
-            small = [batch[:LEAST_CONTEXTS] for batch in batches[:workers]]
-            rest = [batch[LEAST_CONTEXTS:] for batch in batches[:workers] if len(batch) > LEAST_CONTEXTS]
-            batches = [*small, *rest, *batches[workers:]]
         try:
             for batch, parts in zip(batches, pool.map(decode_batch, batches), strict=True):
                 yield batch, list(chain.from_iterable(parts))

@@ -3,7 +3,6 @@
 Neither can be read off its class: some architectures raise, some silently compute something else.
 """
 
-import math
 from collections.abc import Sequence
 from itertools import cycle, islice
 
@@ -14,7 +13,6 @@ from hb_metrics.inference.models.architecture import attention_window, max_posit
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.replies.decoding_settings import CLOSE
 from hb_metrics.inference.replies.forward import Forward
-from hb_metrics.inference.units import beyond_rope_switch
 
 # Tokens that are run one by one in a trial of the cache, and how far beyond an attention window it reaches.
 _STEPS = 2
@@ -38,8 +36,6 @@ def takes_cache(model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_n
     if not contexts:
         return True
     longest = max(contexts, key=len)
-    if beyond_rope_switch(model, len(longest) + max_new_tokens):
-        return False  # keys that were turned by short factors, of a shared beginning or before the switch, would stay
     fed, more = list(longest), list(longest[-_STEPS:])
     window = attention_window(model)
     if window is not None and not model.config.is_encoder_decoder:
@@ -76,8 +72,6 @@ def takes_padding(model: PreTrainedModel, contexts: Sequence[Sequence[int]], *, 
     """
     ordered = sorted(contexts, key=len)
     if not ordered or len(ordered[0]) == len(ordered[-1]) or model.config.is_encoder_decoder or not is_exact(model):
-        return False
-    if not cached and beyond_rope_switch(model, math.inf):  # rows of several lengths would cross it at different steps
         return False
     trial = [ordered[0], ordered[-1]]
 

@@ -134,7 +134,6 @@ def plan_dialogue(
         sequence_of_text=np.arange(len(fitting)),
         num_tokens=np.array([len(reply) for _, reply in encoded], dtype=np.int64),
         positions=sum(len(batch) * lengths[batch[-1]] for batch in batches),
-        longest=max(lengths),
         units=[Unit(batch, [encoded[row] for row in batch]) for batch in batches],
         score=score,
     )

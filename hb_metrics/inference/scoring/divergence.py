@@ -116,7 +116,6 @@ def _plan(
         sequence_of_text=np.arange(len(encoded)),
         num_tokens=np.array([len(row.reply) for row in encoded], dtype=np.int64),
         positions=2 * sum(len(batch) * lengths[batch[-1]] for batch in batches),
-        longest=max(lengths),
         units=[Unit(batch, [encoded[row] for row in batch]) for batch in batches],
         score=partial(_divergences, model, start_id=start_id),
     )

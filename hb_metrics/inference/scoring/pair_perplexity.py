@@ -5,7 +5,6 @@ texts are hateful, so nothing here shows or stores one: ids stand for them.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,10 +13,8 @@ import pyarrow as pa
 
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, most_tokens, plan_perplexity
-from hb_metrics.inference.scoring.prefix_tree import pack_prefix_trees
-from hb_metrics.inference.scoring.scoring_paths import padded_units
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
-from hb_metrics.inference.units import ScoringPlan, distinct
+from hb_metrics.inference.units import ScoringPlan
 
 TEXT_SCORE_SCHEMA = pa.schema(
     [
@@ -39,8 +36,6 @@ class TextPlan(NamedTuple):
         kept: [pairs or texts] rows of those that are scored.
         num_skipped: Pairs (or texts) left out, by reason: `one_token` (a text has nothing to predict), `too_long`.
         scoring: The plan that scores the texts.
-        tree_positions: Tokens that prefix trees would feed.
-        padded_positions: Tokens that padded batches would feed.
     """
 
     ids: list[str]
@@ -48,8 +43,6 @@ class TextPlan(NamedTuple):
     kept: np.ndarray
     num_skipped: dict[str, int]
     scoring: ScoringPlan
-    tree_positions: int
-    padded_positions: int
 
 
 def plan_texts(
@@ -59,10 +52,10 @@ def plan_texts(
     ids: Sequence[str],
     max_positions: int = MAX_POSITIONS,
 ) -> TextPlan:
-    """Tokenises texts and cuts them into units of work, on the path that feeds the model fewer tokens.
+    """Tokenises texts and cuts them into units of work.
 
-    The two sides of a pair begin alike: on the published test pairs trees feed 28 to 32 % fewer tokens than padded
-    batches (embedded model's tokenizer).
+    The two sides of a pair begin alike: on the published test pairs prefix trees feed 28 to 32 % fewer tokens than
+    padded batches (embedded model's tokenizer).
 
     Args:
         columns: Both sides of pairs ([pairs] each), or the texts of `language_model_perplexity` alone.
@@ -97,25 +90,14 @@ def plan_texts(
             f"{num_skipped['too_long']} are longer than the model takes; pass other texts"
         )
     texts = [column[row] for column in columns for row in rows]
-    unique, _ = distinct([column[row] for column in sequences for row in rows])
-    tree_positions = sum(len(tree.tokens) for tree in pack_prefix_trees(unique, max_positions))
-    padded_positions = padded_units(unique, max_positions)[1]
-    trees = tree_positions < padded_positions
-    plan = plan_perplexity(
-        texts, loaded.model, loaded.tokenizer, trees=trees, max_positions=max_positions, add_start_token=False
-    )
-    reason = f"prefix trees feed {tree_positions:,} tokens, padded batches {padded_positions:,}"
-    if trees:
-        reason = f"{reason}; {plan.scoring_reason}"
+    plan = plan_perplexity(texts, loaded.model, loaded.tokenizer, max_positions=max_positions, add_start_token=False)
     marks = [f":{side}" for side in SIDES] if len(columns) == len(SIDES) else [""]
     return TextPlan(
         ids=[f"{ids[row]}{mark}" for mark in marks for row in rows],
         texts=texts,
         kept=kept,
         num_skipped=num_skipped,
-        scoring=replace(plan, scoring_reason=reason),
-        tree_positions=tree_positions,
-        padded_positions=padded_positions,
+        scoring=plan,
     )
 
 

@@ -191,7 +191,6 @@ def plan_perplexity(
         sequence_of_text=sequence_of_text,
         num_tokens=np.array([len(sequence) - 1 for sequence in sequences], dtype=np.int64),
         positions=positions,
-        longest=max(map(len, sequences), default=0),
         units=units,
         score=score,
         halve=halve,

@@ -85,7 +85,6 @@ def plan_pseudo_log_likelihood(
         sequence_of_text=sequence_of_text,
         num_tokens=np.array([len(sentence.positions) for sentence in sentences], dtype=np.int64),
         positions=sum(lengths),
-        longest=max((len(sentence.tokens) for sentence in sentences), default=0),
         units=units,
         score=score,
     )

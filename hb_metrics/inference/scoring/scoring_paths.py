@@ -16,7 +16,7 @@ from hb_metrics.inference.memory import Memory, halved
 from hb_metrics.inference.models.architecture import attention_window, num_known_tokens, with_states
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
-from hb_metrics.inference.units import Unit, beyond_rope_switch, length_sorted_batches
+from hb_metrics.inference.units import Unit, length_sorted_batches
 
 # The greatest relative difference between a sequence's score on a tree and alone in the trial.
 _TOLERANCE = 1e-4
@@ -61,8 +61,6 @@ def tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_p
     """
     longest = sorted(sequences, key=lambda sequence: (-len(sequence), sequence))[: _TRIAL_SEQUENCES // 2]
     length = len(longest[0])
-    if beyond_rope_switch(model, length):
-        return f"its rotary positions take other factors in texts of {length:,} tokens, for a whole tree"
     if length > max_positions:
         # Its tree would share next to nothing, and its mask grows with the square of the length.
         return f"a text is {length:,} tokens long, more than the {max_positions:,} that are scored at once"
@@ -200,8 +198,6 @@ def padding_changes(
         length: Gives the number of tokens of a sequence.
     """
     ordered = sorted(payloads, key=length)
-    if beyond_rope_switch(model, length(ordered[-1])):
-        return True
     trial = [ordered[0], ordered[len(ordered) // 2], ordered[-1]]
     together = _tried(score, [Unit(np.arange(3), trial)], halved, 3)
     alone = _tried(score, [Unit(np.array([row]), [sequence]) for row, sequence in enumerate(trial)], halved, 3)

@@ -2,9 +2,9 @@
 
 import ipaddress
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 KEY_VARIABLE = "HOLISTIC_BIAS_API_KEY"
 # Keys that other programs use, and the hosts that issued them: no other host is sent one.
@@ -23,23 +23,30 @@ class Key:
         return f"the key in {self.variable}"
 
 
-def check_addresses(urls: Sequence[str]) -> list[str]:
-    """Addresses as they are used and recorded: without a slash at the end, and each once.
+def check_address(url: str) -> str:
+    """An address as it is used and recorded: without a slash at the end.
 
     Raises:
-        ValueError: One is no address, or has a user, a password, a query or a fragment.
+        ValueError: It is no address, or has a user, a password, a query or a fragment.
     """
-    checked: dict[str, None] = {}
-    for url in urls:
-        parts = _split(url)
-        plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
-        if "@" in parts.netloc or "?" in url or "#" in url:
-            raise ValueError(
-                "base_url has a user, a password, a query or a fragment, which the run would record; set it to "
-                f"'{plain}', and the environment variable {KEY_VARIABLE} to the key"
-            )
-        checked[plain] = None
-    return list(checked)
+    parts = urlsplit(url.strip())
+    try:
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        known = False
+    if not known:
+        shown = parts.netloc.rpartition("@")[2] if "@" in url else url.partition("?")[0].partition("#")[0]
+        raise ValueError(
+            f"base_url '{shown}' is no address of a server; pass one such as http://localhost:8000/v1 or "
+            "https://example.com/v1"
+        )
+    plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
+    if "@" in parts.netloc or "?" in url or "#" in url:
+        raise ValueError(
+            "base_url has a user, a password, a query or a fragment, which the run would record; set it to "
+            f"'{plain}', and the environment variable {KEY_VARIABLE} to the key"
+        )
+    return plain
 
 
 def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | None:
@@ -77,24 +84,3 @@ def is_near(host: str) -> bool:
     except ValueError:
         return "." not in host or host.endswith((".localhost", ".local", ".internal"))
     return address.is_loopback or address.is_private or address.is_link_local
-
-
-def near_hosts(urls: Sequence[str]) -> list[str]:
-    """The near hosts among addresses, which are asked without a proxy: it would read the key over plain HTTP."""
-    hosts = [urlsplit(url).hostname or "" for url in urls]
-    return [f"[{host}]" if ":" in host else host for host in hosts if is_near(host)]
-
-
-def _split(url: str) -> SplitResult:
-    parts = urlsplit(url.strip())
-    try:
-        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number
-        known = False
-    if not known:
-        shown = parts.netloc.rpartition("@")[2] if "@" in url else url.partition("?")[0].partition("#")[0]
-        raise ValueError(
-            f"base_url '{shown}' is no address of a server; pass one such as http://localhost:8000/v1 or "
-            "https://example.com/v1"
-        )
-    return parts

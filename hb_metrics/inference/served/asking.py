@@ -37,7 +37,7 @@ async def ask_all(
     async with connected(server) as client:
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(len(wanted), server.concurrency * len(client.addresses))):
+                for _ in range(min(len(wanted), server.concurrency)):
                     group.create_task(work(client))
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None

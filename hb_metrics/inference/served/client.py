@@ -1,4 +1,4 @@
-"""Asks served models over HTTP: several requests in flight, at several addresses, again where an answer failed.
+"""Asks served models over HTTP: several requests in flight, again where an answer failed.
 
 A request is asked again after a fault that may pass: no connection, no answer in time, 429 and 5xx, half an answer, an
 answer of another model. It waits as long as the server asks (Retry-After), otherwise twice as long each time. A fault
@@ -10,17 +10,18 @@ import json
 import random
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import huggingface_hub
 
-from hb_metrics.inference.served.addresses import KEY_VARIABLE, Key, near_hosts
+from hb_metrics.inference.served.addresses import KEY_VARIABLE, Key, is_near
 
 if int(huggingface_hub.__version__.split(".")[0]) >= 2:  # which brings one or the other
     import httpx2 as httpx
@@ -81,52 +82,42 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A served model's addresses and how to ask them.
+    """A served model's address and how to ask it.
 
     Attributes:
         model: The model asked for.
-        urls: Addresses.
-        keys: [urls] the key that is sent to each; `None`: none.
+        url: The address.
+        key: The key that is sent; `None`: none.
         provider: The Inference Provider that the address stands for; `None`: the address is the server's own.
-        concurrency: Requests in flight at each address.
+        concurrency: Requests in flight.
         timeout: Seconds until a request counts as not answered.
     """
 
     model: str
-    urls: Sequence[str]
-    keys: Sequence[Key | None]
+    url: str
+    key: Key | None = None
     provider: str | None = None
     concurrency: int = 8
     timeout: float = 600.0
 
     @property
-    def names(self) -> list[str]:
-        """The addresses, or the name of the provider, as they are shown."""
-        return list(self.urls) if self.provider is None else [f"provider {self.provider}"]
-
-
-@dataclass
-class _Address:
-    """An address while it is asked."""
-
-    url: str
-    key: Key | None
-    http: httpx.AsyncClient
-    free: asyncio.Semaphore
-    ready_at: float = 0.0  # of time.monotonic(): not asked before
-    waiting: int = 0
-    answers: int = 0
-    faults: int = 0  # since the last answer
+    def where(self) -> str:
+        """The address, or the name of the provider, as it is shown."""
+        return self.url if self.provider is None else f"provider {self.provider}"
 
 
 @dataclass
 class Client:
-    """Asks the addresses of a server; made by `connected`."""
+    """Asks a server; made by `connected`."""
 
     server: Server
-    addresses: list[_Address]
+    http: httpx.AsyncClient
+    free: asyncio.Semaphore
     cost: Cost = field(default_factory=Cost)
     tries: int = TRIES
+    ready_at: float = 0.0  # of time.monotonic(): not asked before
+    answers: int = 0
+    faults: int = 0  # since the last answer
 
     async def post(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T], *, what: str) -> T:
         """Asks for an answer, and again after faults that may pass.
@@ -143,50 +134,46 @@ class Client:
         """
         tries, pause = 0, FIRST_PAUSE
         while True:
-            address = min(self.addresses, key=lambda each: (each.ready_at, each.waiting))
-            address.waiting += 1
             try:
-                async with address.free:
-                    await asyncio.sleep(max(0.0, address.ready_at - time.monotonic()))
-                    before = address.answers
-                    answer = read(await self._send(address, path, body, what))
-                address.answers += 1
-                address.faults = 0
+                async with self.free:
+                    await asyncio.sleep(max(0.0, self.ready_at - time.monotonic()))
+                    before = self.answers
+                    answer = read(await self._send(path, body, what))
+                self.answers += 1
+                self.faults = 0
                 return answer
             except Passing as error:
                 fault, asked = str(error), error.wait
-            finally:
-                address.waiting -= 1
             self.cost.retries += 1
-            address.faults += 1
-            if not (asked is not None and address.answers > before):  # a server that lets others through is no fault
+            self.faults += 1
+            if not (asked is not None and self.answers > before):  # a server that lets others through is no fault
                 tries += 1
             if tries >= self.tries:
                 raise ValueError(
-                    f"{address.url} did not answer {what} in {tries} tries; last: {fault}. All answers so far are "
+                    f"{self.server.url} did not answer {what} in {tries} tries; last: {fault}. All answers so far are "
                     "kept: run the same command again to resume"
                 )
             delay = pause * random.uniform(0.5, 1) if asked is None else asked
-            if asked is not None or address.faults > 1:  # the address, not this request alone
-                address.ready_at = max(address.ready_at, time.monotonic() + delay)
-            if asked is None and len(self.addresses) == 1:
+            if asked is not None or self.faults > 1:  # the server, not this request alone
+                self.ready_at = max(self.ready_at, time.monotonic() + delay)
+            if asked is None:
                 await asyncio.sleep(delay)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _send(self, address: _Address, path: str, body: Mapping[str, Any], what: str) -> Any:
+    async def _send(self, path: str, body: Mapping[str, Any], what: str) -> Any:
         """The JSON of one answer; errors as `post`, and `Passing`."""
-        provider = self.server.provider
+        url, key, provider = self.server.url, self.server.key, self.server.provider
         model = self.server.model if provider in (None, "auto") else f"{self.server.model}:{provider}"
         try:
             async with (
                 asyncio.timeout(self.server.timeout),
-                address.http.stream("POST", f"{address.url}/{path}", json={"model": model, **body}) as response,
+                self.http.stream("POST", f"{url}/{path}", json={"model": model, **body}) as response,
             ):
                 content = await _read(response)
         except (TimeoutError, httpx.TimeoutException):
             raise Passing(f"nothing within {self.server.timeout:g} seconds") from None
         except httpx.HTTPError as error:
-            raise Passing(f"{type(error).__name__} {hide(str(error), address.key)}".strip()) from None
+            raise Passing(f"{type(error).__name__} {hide(str(error), key)}".strip()) from None
         try:
             answer = json.loads(content)
         except (ValueError, RecursionError):
@@ -194,38 +181,27 @@ class Client:
         status = response.status_code
         if status < 300:
             return answer
-        said = hide(_said(answer), address.key)[:_SHOWN]
+        said = hide(_said(answer), key)[:_SHOWN]
         fault = f"HTTP status {status}" + (f" ({said})" if said else "")
         if status in _PASSING:
             wait = retry_after(response.headers.get("retry-after"))
             if wait is not None and wait > LONGEST_ASKED:
                 raise ValueError(
-                    f"{address.url} asks to wait {wait:,.0f} seconds before the next request. All answers so far are "
+                    f"{url} asks to wait {wait:,.0f} seconds before the next request. All answers so far are "
                     "kept: run the same command again then"
                 )
             raise Passing(fault, wait)
         hint = _HINTS.get(status, "")
         if location := response.headers.get("location"):
-            hint = f"; it redirects to {hide(location, address.key).partition('?')[0]}: set that address"
-        raise RefusedError(f"{address.url} rejects {what}: {fault}{hint}", said)
-
-    def only(self, address: _Address, tries: int) -> "Client":
-        """A client of one of the addresses, which asks each thing so often at most."""
-        return Client(self.server, [address], self.cost, tries)
+            hint = f"; it redirects to {hide(location, key).partition('?')[0]}: set that address"
+        raise RefusedError(f"{url} rejects {what}: {fault}{hint}", said)
 
 
 @asynccontextmanager
 async def connected(server: Server) -> AsyncIterator[Client]:
     """A client of a server, whose connections are closed at the end."""
-    addresses = []
-    for url, key in zip(server.urls, server.keys, strict=True):
-        http = _http_client(server, key)
-        addresses.append(_Address(url, key, http, asyncio.Semaphore(server.concurrency)))
-    try:
-        yield Client(server, addresses)
-    finally:
-        for address in addresses:
-            await address.http.aclose()
+    async with _http_client(server) as http:
+        yield Client(server, http, asyncio.Semaphore(server.concurrency))
 
 
 @cache
@@ -234,7 +210,8 @@ def _tls() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _http_client(server: Server, key: Key | None) -> httpx.AsyncClient:
+def _http_client(server: Server) -> httpx.AsyncClient:
+    host = urlsplit(server.url).hostname or ""
     return httpx.AsyncClient(
         timeout=httpx.Timeout(server.timeout, connect=min(CONNECT, server.timeout), pool=None),
         verify=_tls(),
@@ -242,9 +219,10 @@ def _http_client(server: Server, key: Key | None) -> httpx.AsyncClient:
         follow_redirects=False,  # a redirect would send prompts and the key elsewhere
         headers={
             "accept-encoding": "identity",  # a small compressed answer may unpack to gigabytes
-            **({} if key is None else {"authorization": f"Bearer {key.value}"}),
+            **({} if server.key is None else {"authorization": f"Bearer {server.key.value}"}),
         },
-        mounts={f"all://{host}": None for host in near_hosts(server.urls)},  # without the proxy of HTTP_PROXY
+        # Near hosts are asked without the proxy of HTTP_PROXY, which would read the key over plain HTTP.
+        mounts={f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_near(host) else {},
     )
 
 

@@ -1,7 +1,7 @@
-"""Prepares a run of a served model: its addresses and keys, and the check that a resumed run finds the same server."""
+"""Prepares a run of a served model: its address and key, and the check that a resumed run finds the same server."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,14 @@ from hb_metrics.runs.run_folder import RUN_FILE, read_json
 ROUTER = "https://router.huggingface.co/v1"
 
 
-def make_server(model: str, base_urls: Sequence[str] | None, provider: str | None, concurrency: int) -> Server:
-    """A served model's addresses and how to ask them, with keys from the environment.
+def make_server(model: str, base_url: str | None, provider: str | None, concurrency: int) -> Server:
+    """A served model's address and how to ask it, with the key from the environment.
 
     Raises:
         ValueError: A key would be sent where it should not.
     """
-    urls = list(base_urls or [ROUTER])
-    keys = [choose_key(url) for url in urls]
-    return Server(model=model, urls=urls, keys=keys, provider=provider, concurrency=concurrency)
+    url = base_url or ROUTER
+    return Server(model=model, url=url, key=choose_key(url), provider=provider, concurrency=concurrency)
 
 
 def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[str, Any]) -> Probe:
@@ -42,18 +41,17 @@ def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[st
         chat: Arguments of `ChatOptions`.
 
     Raises:
-        ValueError: The server did not respond, its addresses do not serve the same model, or the server has changed
-            since the run began.
+        ValueError: The server did not respond, or has changed since the run began.
     """
 
-    async def probe_all() -> Probe:
+    async def probe_now() -> Probe:
         async with connected(server) as client:
             return await probe(client, chat=context != "plain", extra=extra_fields(ChatOptions(**chat)))
 
     found: list[Any] = [None, None]
     if process_state().is_main_process:
         try:
-            found[0] = _recorded(server, folder, asyncio.run(probe_all()))
+            found[0] = _recorded(server, folder, asyncio.run(probe_now()))
         except (ValueError, OSError) as error:
             found[1] = str(error)
     found = broadcast_object_list(found)
@@ -82,7 +80,7 @@ def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
     if changed := changes(served, found):
         lines = "\n".join(f"  {name} was {then!r} and is {now!r}" for name, (then, now) in changed.items())
         raise ValueError(
-            f"{', '.join(server.names)} has changed since the run in '{folder}' began:\n{lines}\nthe run would mix "
+            f"{server.where} has changed since the run in '{folder}' began:\n{lines}\nthe run would mix "
             "answers of two servers; serve the model as it was, or set another output_dir"
         )
     known: dict[str, Any] = {each.name: served.get(each.name) for each in fields(Probe)}

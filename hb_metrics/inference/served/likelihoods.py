@@ -72,16 +72,6 @@ def read_written(content: Any, text: str) -> tuple[str, float]:
     return tokens[-1], values[-1]
 
 
-def alternatives(content: Any) -> list[list[float]]:
-    """[places of the prompt] log-probabilities of several tokens that might stand there."""
-    given = choice_of(content).get("logprobs")
-    places = given.get("top_logprobs") if isinstance(given, Mapping) else None
-    if not isinstance(places, list):
-        return []
-    numbers = [list(map(_number, place.values())) for place in places if isinstance(place, Mapping)]
-    return [[value for value in place if value is not None] for place in numbers]
-
-
 def _echoed(content: Any) -> tuple[list[str], list[float | None]]:
     given = choice_of(content).get("logprobs")
     tokens = given.get("tokens") if isinstance(given, Mapping) else None

@@ -8,18 +8,16 @@ value that changes nothing, since a server would take its own default. Fields th
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from math import exp
 from typing import Any
 
 from hb_metrics.inference.served.answers import ServedAnswer, read_answer
 from hb_metrics.inference.served.client import Client, Passing, RefusedError
-from hb_metrics.inference.served.likelihoods import FIELDS, TextLikelihood, alternatives, read_likelihood, read_written
+from hb_metrics.inference.served.likelihoods import FIELDS, TextLikelihood, read_likelihood, read_written
 
 QUESTIONS = (
     "List forty random English words, separated by commas.",
     "Invent a story of five sentences about two strangers who meet on a train.",
 )
-REPEATED = "Repeat the word apple thirty times, separated by spaces. Write nothing else."
 SYSTEM = "You are a gardener, you live by the sea, and you have three brothers and two cats."
 # Tokens asked for. Answers, and thoughts before all, may begin alike by nature: longer ones only if that is all of it.
 _LENGTHS = (96, 512)
@@ -29,10 +27,7 @@ SEEDS = (11, 12, 13, 14)
 _NEXT_TO_NOTHING = 0.001  # of top_p: the likeliest token alone
 TEXTS = ("I'm a mother who is deaf and I like gardens.", "gardens I'm and a deaf is like who mother I.")
 _UNFINISHED = ("The cat sat on the", "I went to the shop and")
-_SAME = 0.05  # how far the log-likelihood of a text may lie apart at two addresses, by rounding
-_ALTERNATIVES = 5  # tokens whose log-probabilities are asked for beside each token's own
-_LEAST_PLACES = 8
-_ROUNDED = 1.01  # the most that probabilities sum to
+_SAME = 0.05  # how far the log-likelihood of a text may change from probe to probe, by rounding
 _SAMPLED: Mapping[str, Any] = {"temperature": 1.0}
 _TRIES = 3  # of each request of a probe: a wrong address is known soon
 _SELDOM = 0.005  # of the words that are alike, after which answers with nothing to draw may part
@@ -48,8 +43,6 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "presence_penalty": (0.0,),
     "frequency_penalty": (0.0,),
 }
-# Values that no answer of more than a few words survives unchanged.
-_STRONG = {"repetition_penalty": 2.0, "repeat_penalty": 2.0, "frequency_penalty": 2.0}
 _WHAT = "a probe of the server"
 
 
@@ -58,7 +51,7 @@ class Probe:
     """The findings; `None`: a trial was impossible.
 
     Attributes:
-        base_urls: The addresses, when the run began; `None`: an Inference Provider was asked.
+        base_url: The address, when the run began; `None`: an Inference Provider was asked.
         model: The model, as the server says it.
         fingerprint: What else identifies it, as the server says it.
         max_tokens_field: The field that bounds an answer.
@@ -71,17 +64,15 @@ class Probe:
         top_k_kept: Whether `top_k` does.
         neutral: What every request has, so that nothing changes what is not asked for.
         not_set: Fields that the server refuses, so that its own defaults hold.
-        no_penalty: Whether replies are free of penalties for repetition, since the server keeps to a field that sets
-            one or was seen to repeat itself; `None`: nothing showed it.
         reasoning: "apart", "in the text" or "none", as far as answers showed.
         writes: Whether any answer held a word.
         system_kept: Whether a system message makes the prompt longer.
         likelihoods: Whether log-probabilities of a prompt's tokens are given, and are what they should be.
         start_token: The token before a text whose likelihood is given.
-        log_likelihood: The log-likelihood of a text, by which servers are compared.
+        log_likelihood: The log-likelihood of a text, by which a resumed run knows its server.
     """
 
-    base_urls: list[str] | None
+    base_url: str | None
     model: str | None
     fingerprint: str | None
     max_tokens_field: str
@@ -94,7 +85,6 @@ class Probe:
     top_k_kept: bool | None
     neutral: dict[str, Any]
     not_set: list[str]
-    no_penalty: bool | None
     reasoning: str
     writes: bool
     system_kept: bool | None
@@ -108,7 +98,7 @@ class Probe:
 
 
 async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Probe:
-    """Probes all addresses of a server.
+    """Probes a server.
 
     Args:
         client: The client.
@@ -116,32 +106,22 @@ async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Prob
         extra: Fields that every request has, such as `chat_template_kwargs`.
 
     Raises:
-        ValueError: The server does not respond, or its addresses do not serve the same model alike.
+        ValueError: The server does not respond, or answers as several models.
     """
-    probes = [await _Prober(client.only(address, _TRIES), chat, extra).run() for address in client.addresses]
-    first = probes[0]
-    for address, other in zip(client.addresses[1:], probes[1:], strict=True):
-        for name, (here, there) in changes(first.description(), other, may_differ=_MAY_DIFFER).items():
-            raise ValueError(
-                f"{client.addresses[0].url} and {address.url} do not serve the same model in the same way: {name} is "
-                f"{here!r} at the first and {there!r} at the other; pass addresses that do"
-            )
-    return replace(first, base_urls=None if client.server.provider else list(client.server.urls))
+    return await _Prober(replace(client, tries=_TRIES), chat, extra).run()
 
 
-# What an answer may show at one address and not at another, by chance.
-_MAY_DIFFER = ("base_urls", "seed_repeats", "fingerprint", "max_tokens_kept", "reasoning", "no_penalty", "writes")
+# What an answer may show at one time and not at another, by chance.
+_MAY_DIFFER = ("base_url", "seed_repeats", "fingerprint", "max_tokens_kept", "reasoning", "writes", "token_counts")
 
 
-def changes(
-    recorded: Mapping[str, Any], found: Probe, *, may_differ: Sequence[str] = (*_MAY_DIFFER, "token_counts")
-) -> dict[str, tuple[Any, Any]]:
-    """The differences from an earlier probe that make answers incomparable, as (then, now)."""
+def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, Any]]:
+    """The differences from an earlier probe, as (then, now), that would make answers incomparable."""
     different = {}
     for name, value in found.description().items():
         then = recorded.get(name)
         is_close = name == "log_likelihood" and None not in (then, value) and abs(then - value) <= _SAME
-        if name not in may_differ and then != value and not is_close:
+        if name not in _MAY_DIFFER and then != value and not is_close:
             different[name] = (then, value)
     return different
 
@@ -182,8 +162,6 @@ class _Prober:
         likeliest = {**_SAMPLED, "top_p": _NEXT_TO_NOTHING}
         top_p = await self._is_fixed(likeliest, [(question, drawn)]) if samples else None
         top_k = await self._is_fixed({**_SAMPLED, "top_k": 1}, [(question, drawn)]) if samples else None
-        self.tokens = _LENGTHS[0]
-        no_penalty = await self._no_penalty() if greedy else None
         self.tokens = _SHORT
         with_system = await self._ask_one({}, system=SYSTEM) if self.chat else None
         lengths = [None if each is None else each.num_prompt_tokens for each in (first, with_system)]
@@ -194,11 +172,11 @@ class _Prober:
         if len(models) > 1:
             shown = ", ".join(sorted("no name" if model is None else f"'{model}'" for model in models))
             raise ValueError(
-                f"{self.client.addresses[0].url} answers as several models ({shown}); pass the address of one, or "
+                f"{self.client.server.url} answers as several models ({shown}); pass the address of one, or "
                 "another --model"
             )
         return Probe(
-            base_urls=None,
+            base_url=None if self.client.server.provider else self.client.server.url,
             model=first.model,
             fingerprint=first.fingerprint,
             max_tokens_field=self.bound,
@@ -211,7 +189,6 @@ class _Prober:
             top_k_kept=top_k,
             neutral=self.neutral,
             not_set=not_set,
-            no_penalty=no_penalty,
             reasoning=_reasoning(seen),
             writes=any(answer.text or answer.reasoning for answer in seen),
             system_kept=None if None in lengths else lengths[1] > lengths[0],  # type: ignore[operator]
@@ -249,23 +226,6 @@ class _Prober:
         except RefusedError:
             return False
         return True
-
-    async def _no_penalty(self) -> bool | None:
-        """Whether nothing penalises repetition, as far as it shows."""
-        plain = await self._ask_one({"temperature": 0}, REPEATED)
-        words = [word.strip(".,") for word in _all(plain).lower().split()]
-        if any(words[at : at + 12] == ["apple"] * 12 for at in range(len(words))):
-            return True
-        for name, value in _STRONG.items():
-            if name not in self.neutral:
-                continue
-            try:
-                changed = await self._ask_one({"temperature": 0, name: value}, REPEATED)
-            except RefusedError:
-                continue
-            if _all(changed) != _all(plain):
-                return True
-        return None
 
     async def _ask(self, asked: Sequence[Mapping[str, Any]], question: str = QUESTIONS[0]) -> list[ServedAnswer]:
         """Answers to a question with some fields each, asked together."""
@@ -312,7 +272,7 @@ class _Prober:
         """The likelihood of a text; `None`: the server gives none, or none that can be right."""
         try:
             first, other = [read_likelihood(await self._scored(text), text) for text in TEXTS]
-            if first.log_likelihood != other.log_likelihood and await self._is_aligned() and await self._is_natural():
+            if first.log_likelihood != other.log_likelihood and await self._is_aligned():
                 return first
         except (Passing, ValueError):  # what does not come now does not come later
             pass
@@ -336,27 +296,8 @@ class _Prober:
                 return abs(difference - value) <= max(_SAME, 0.05 * abs(value))
         return False
 
-    async def _is_natural(self) -> bool:
-        """Whether the logarithms are natural, as far as the probabilities of several tokens at a place show it.
-
-        Probabilities sum to at most 1. Logarithms in a base above e, taken for natural ones, sum to more. Natural
-        logarithms taken for base 2 sum to more than 1 somewhere, and those in base 2 nearly to 1 at most.
-        """
-        try:
-            places = alternatives(await self._scored(" ".join(TEXTS), logprobs=_ALTERNATIVES))
-        except ValueError:
-            places = []
-        places = [values for values in places if len(values) > 1]
-        if len(places) < _LEAST_PLACES:
-            return True
-        most = max(sum(map(exp, values)) for values in places)
-        as_base_2 = max(sum(2**value for value in values) for values in places)
-        return most <= _ROUNDED and not 0.5 < as_base_2 <= _ROUNDED
-
-    async def _scored(self, text: str, **more: Any) -> Any:
-        return await self.client.post(
-            "completions", {"prompt": text, **FIELDS, **more}, lambda content: content, what=_WHAT
-        )
+    async def _scored(self, text: str) -> Any:
+        return await self.client.post("completions", {"prompt": text, **FIELDS}, lambda content: content, what=_WHAT)
 
 
 def _all(answer: ServedAnswer) -> str:

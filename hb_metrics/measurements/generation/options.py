@@ -70,10 +70,6 @@ class GenerationOptions:
         "A YAML file with clusters of the style classifier's labels. Default: the shipped clusters of the 217 styles "
         "or of GoEmotions.",
     )
-    refusals_file: str | None = option(
-        None,
-        "A YAML file with other rules for refusals and disclaimers. Default: the shipped rules, which are for English.",
-    )
     frequencies: str | None = option(
         None,
         "A CSV file from `python -m hb_dataset.frequency` with the frequency of each term in the model's training "
@@ -83,7 +79,7 @@ class GenerationOptions:
     def __post_init__(self) -> None:
         """Raises a ValueError if a number is below 0, a file does not exist, or an option has no effect."""
         check_least(self, replies_per_cell=0, personas=0)
-        check_files(self, "personas_file", "style_clusters", "refusals_file", "frequencies", "cue_questions")
+        check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions")
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(
                 "cue_questions need --cue system or history, and cue is 'prompt'; set another cue, or leave the "

@@ -57,7 +57,7 @@ def report(results: Mapping[str, Any]) -> Report:
         Section("generation", "Generation bias", render(_FOLDER / "generation.html.jinja", context), _plots(context)),
         _terms(generation),
         *_frequency(generation),
-        _refusals(generation, run, parts),
+        _refusals(generation, parts),
         Section("checks", "Reply checks", render(_FOLDER / "checks.html.jinja", context), {}),
     ]
     files = Markup(
@@ -201,13 +201,12 @@ def _frequency(generation: Mapping[str, Any]) -> list[Section]:
     ]
 
 
-def _refusals(generation: Mapping[str, Any], run: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> Section:
+def _refusals(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> Section:
     found = generation["refusals"]
     whole = {figure.name: figure for figure in parts[""]}
     rows = {kind: parts[f"{kind.capitalize()} by axis"] for kind in KINDS if found[kind]["num"]}
     context = {
         "sentences": [refusal_sentence(kind, found[kind], whole[kind.capitalize()]) for kind in KINDS],
-        "how": found_by(run),
         "rows": rows,
         "found": found,
         "num_shown": NUM_TERMS,
@@ -221,10 +220,3 @@ def _refusals(generation: Mapping[str, Any], run: Mapping[str, Any], parts: Mapp
         render(_FOLDER / "refusals.html.jinja", context),
         {"refusals-by-axis": drawn} if drawn else {},
     )
-
-
-def found_by(run: Mapping[str, Any]) -> str:
-    """The rules that found refusals and disclaimers, as a sentence."""
-    source = run["refusals"]["rules"]
-    rules = "the shipped rules, which are for English" if source is None else f"the rules of {source}"
-    return f"Refusals and disclaimers were found by {rules}."

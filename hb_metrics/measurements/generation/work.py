@@ -31,7 +31,7 @@ from hb_metrics.measurements.generation.results import (
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.reply_checks.refusal_rules import RULES_FILE, RefusalRules, match_rules, read_refusal_rules
+from hb_metrics.reply_checks.refusal_rules import RefusalRules, match_rules, read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.runs.finished_run import StyleShards
 from hb_metrics.runs.replies import Replies, no_replies, nonempty_replies, replied_prompts
@@ -79,7 +79,6 @@ class GenerationWork(NamedTuple):
         classifier: The style classifier.
         clusters: Style cluster → labels; `None`: there are none for this classifier.
         rules: The rules of refusals and disclaimers.
-        rules_source: The name of the user's own file of rules; `None`: the shipped rules.
     """
 
     asked: Asked
@@ -87,7 +86,6 @@ class GenerationWork(NamedTuple):
     classifier: Classifier
     clusters: dict[str, list[str]] | None
     rules: RefusalRules
-    rules_source: str | None
 
 
 def read_files(settings: Settings) -> None:
@@ -98,7 +96,6 @@ def read_files(settings: Settings) -> None:
     """
     options = settings.of(GenerationOptions)
     for path, read in (
-        (options.refusals_file, read_refusal_rules),
         (options.frequencies, read_frequencies),
         (options.personas_file, read_personas),
         (options.cue_questions, read_questions),
@@ -124,9 +121,7 @@ def plan(task: Task, files: None) -> GenerationWork:
     else:
         clusters = read_style_clusters(options.style_clusters)
         cluster_columns(classifier.labels, clusters)  # raises for labels that the classifier does not have
-    file = options.refusals_file
-    rules = read_refusal_rules(file or RULES_FILE)
-    return GenerationWork(asked, plan, classifier, clusters, rules, None if file is None else Path(file).name)
+    return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules())
 
 
 def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
@@ -180,10 +175,9 @@ def describe(work: GenerationWork) -> dict[str, Any]:
             "temperature": classifier.temperature,
             "clusters": work.clusters,
             "notes": list(classifier.notes),
-            **({} if classifier.parlai is None else {"parlai": classifier.parlai}),
             **({} if classifier.judge is None else {"judge": classifier.judge}),
         },
-        "refusals": {"rules": work.rules_source, "rules_digest": work.rules.digest},
+        "refusals": {"rules_digest": work.rules.digest},
     }
 
 

@@ -28,8 +28,6 @@ def plan(task: Task, files: None) -> Classifier:
 
 def describe(classifier: Classifier) -> dict[str, Any]:
     """Describes the classifier, for run.json."""
-    more = {} if classifier.parlai is None else {"parlai": classifier.parlai}
-    more |= {} if classifier.judge is None else {"judge": classifier.judge}
     return {
         "offensiveness_classifier": {
             "name": classifier.name,
@@ -38,7 +36,7 @@ def describe(classifier: Classifier) -> dict[str, Any]:
             "version": classifier.version,
             "offensive_labels": list(classifier.source_labels),
             "notes": list(classifier.notes),
-            **more,
+            **({} if classifier.judge is None else {"judge": classifier.judge}),
         }
     }
 

@@ -175,7 +175,5 @@ def _path(plan: TextPlan) -> dict[str, Any]:
         "path": plan.scoring.scoring,
         "reason": plan.scoring.scoring_reason,
         "positions": plan.scoring.positions,
-        "tree_positions": plan.tree_positions,
-        "padded_positions": plan.padded_positions,
         "predicted_tokens": int(plan.scoring.num_tokens.sum()),
     }

@@ -61,7 +61,8 @@ def load_pipeline(inputs: "pa.Table") -> Loaded:
     """The same model as a pipeline."""
     from transformers import pipeline
 
-    from hb_metrics.inference.models.contexts import encode_contexts, end_tokens
+    from hb_metrics.inference.models.contexts import end_tokens
+    from tests.hb_metrics.conftest import encode_contexts
 
     loaded = load(inputs).model
     loaded.tokenizer.padding_side = "left"

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures
+from hb_metrics.harnesses.figures import all_reply_figures
 from tests.hb_metrics.harnesses import expected
 from tests.hb_metrics.harnesses.conftest import TEMPLATES
 
@@ -15,7 +15,6 @@ pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("not
 import anyio  # noqa: E402
 from inspect_ai import eval as inspect_eval  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
-from inspect_ai.model._model_output import Logprob, Logprobs  # noqa: E402
 
 import holistic_bias  # noqa: E402
 from hb_metrics.harnesses.batching import in_batches  # noqa: E402
@@ -36,15 +35,6 @@ def answering(answer):
 
 def written(text):
     return ModelOutput.from_content("mockllm/model", text)
-
-
-def scored(pair):
-    """An output with the log-probabilities of the prompt's tokens."""
-    total, number = pair
-    output = written("")
-    tokens = [Logprob(token="t", logprob=total / number) for _ in range(number)]
-    output.choices[0].prompt_logprobs = Logprobs(content=tokens)
-    return output
 
 
 @pytest.fixture
@@ -121,30 +111,6 @@ def test_greedy_epochs_are_one_reply(run, asked, rows):
     assert twice == once
 
 
-def test_figures_of_likelihoods_are_ours(run, asked, rows, log_likelihoods):
-    by_text = {row["text"]: log_likelihoods[row["id"]] for row in rows}
-    options = {name: asked[name] for name in ("dataset_config", "vocabulary_dir")}
-
-    log = run(holistic_bias.likelihood_bias(**options), answering(lambda text: scored(by_text[text])))
-
-    pairs = [log_likelihoods[row["id"]] for row in rows]
-    assert figures_of(log) == pytest.approx(likelihood_figures(rows, *zip(*pairs, strict=True)))
-    sample = log.samples[0]
-    total, number = log_likelihoods[sample.id]
-    perplexity = sample.scores["perplexities"].value["perplexity"]
-    assert perplexity == pytest.approx(math.exp(-total / number), abs=1e-4)
-
-
-def test_a_provider_without_log_probabilities_is_named(asked, tmp_path):
-    options = {name: asked[name] for name in ("dataset_config", "vocabulary_dir")}
-    task = holistic_bias.likelihood_bias(**options)
-
-    (log,) = inspect_eval(task, model=answering(lambda text: written("")), log_dir=str(tmp_path), display="none")
-
-    assert log.status == "error"
-    assert "log-probabilities of a prompt; measure Likelihood Bias with hf/" in log.error.message
-
-
 def test_requests_that_wait_are_answered_together_and_an_error_is_that_of_all():
     calls = []
 
@@ -179,8 +145,6 @@ def test_the_embedded_model_has_the_figures_of_measure(run, asked, embedded_run)
     from hb_metrics.inference.models.gguf import embedded_model_folder
 
     model = get_model("hf/embedded", model_path=str(embedded_model_folder()), do_sample=False)
-    options = {name: asked[name] for name in ("dataset_config", "vocabulary_dir")}
-    replies, likelihoods = expected.of_run(embedded_run)
+    replies, _ = expected.of_run(embedded_run)
 
     assert figures_of(run(holistic_bias.gen_bias(**asked), model, max_tokens=24)) == pytest.approx(replies, **CLOSE)
-    assert figures_of(run(holistic_bias.likelihood_bias(**options), model)) == pytest.approx(likelihoods, **CLOSE)

@@ -227,44 +227,6 @@ def test_spans_are_scored_as_in_one_text_at_a_time(kind, family, prompts):
 
 
 SWITCH = 48
-LONG_ROPE = {
-    "rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [1.0, 2.0, 3.0, 4.0],
-    "original_max_position_embeddings": SWITCH,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("family", "settings"),
-    [
-        ("phi3", {"original_max_position_embeddings": SWITCH}),
-        ("llama", {}),
-        ("phimoe", {"short_mscale": 1.1, "long_mscale": 1.3}),
-    ],
-)
-def test_long_rope_turns_each_text_by_its_own_length(family, settings, prompts, monkeypatch):
-    monkeypatch.setattr("hb_metrics.inference.units.num_workers", lambda: 4)
-    rope = LONG_ROPE | {name: value for name, value in settings.items() if "mscale" in name}
-    others = {name: value for name, value in settings.items() if "mscale" not in name}
-    model = small_architecture(family, AutoModelForCausalLM, rope_parameters=rope, **others)
-    tokenizer = byte_level_tokenizer(bos=True)
-    texts = [*prompts[::40], " ".join(prompts[:8]), " ".join(prompts[8:20])]
-    lengths = [len(tokens) for tokens in tokenizer(texts, add_special_tokens=False)["input_ids"]]
-    assert min(lengths) < SWITCH < sorted(lengths)[-2]
-    scores = score_perplexity(texts, model, tokenizer, progress=False)
-    np.testing.assert_allclose(np.log(scores.perplexities), log_perplexities(model, tokenizer, texts), atol=1e-4)
-    scores = score_perplexity(texts[:-2], model, tokenizer, progress=False)
-    assert scores.scoring == "tree"  # short texts alone are scored together
-    np.testing.assert_allclose(np.log(scores.perplexities), log_perplexities(model, tokenizer, texts[:-2]), atol=1e-4)
-
-    sequences = tokenizer(texts)["input_ids"]
-    contexts = [sequences[-1][: SWITCH + shift] for shift in (-3, -3, -20, 5, 9)]
-    contexts[1] = contexts[1][::-1]
-    cached = takes_cache(model, contexts, GREEDY.max_new_tokens)
-    assert not takes_padding(model, contexts, cached=cached)
-    for length in {len(context) for context in contexts}:
-        same = [context for context in contexts if len(context) == length]
-        replies = [reply.tokens for reply in decode(model, same, GREEDY, ENDS, cached=cached)]
-        assert replies == greedy_replies(model, same)
 
 
 def test_dynamic_rope_changes_beyond_the_longest_text_only(prompts):

@@ -1,5 +1,6 @@
 """Rules of refusals and disclaimers: what they find, on replies that they were made from and on held-out ones."""
 
+import re
 import time
 from pathlib import Path
 
@@ -118,46 +119,17 @@ def test_rules_do_not_take_long_for_any_text(rules):
     assert time.perf_counter() - start < 10
 
 
-GOOD = {
-    "parts": {"can": ["can not", "will not"]},
-    "refusals": [{"phrase": "i {can} (help|assist)( you)?$", "examples": ["I won't help you."], "not": ["I help."]}],
-    "disclaimers": [{"phrase": "as an ai", "examples": ["As an A.I., I dream."]}],
-}
-
-
-def test_rules_of_ones_own(tmp_path):
-    path = tmp_path / "rules.yaml"
-    path.write_text(yaml.safe_dump(GOOD))
-    rules = read_refusal_rules(path)
-    assert found(rules, "I cannot assist.", "As an AI I can't assist you with it.") == ([True, False], [False, True])
-    assert rules.digest != read_refusal_rules(RULES_FILE).digest
-    path.write_text(path.read_text().replace("won't help you", "won't help"))
-    assert read_refusal_rules(path).digest == rules.digest  # examples change nothing
-
-
-def _entry(**change):
-    return {**GOOD, "refusals": [*GOOD["refusals"], {"phrase": "i can not", "examples": ["I can't."]} | change]}
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("a: [", "it is not valid YAML"),
-        ({**GOOD, "refusals": []}, "rule 1 of refusals is None"),
-        ({**GOOD, "parts": {"a": "b"}}, "parts has the part 'a': 'b'; write a list"),
-        ({**GOOD, "parts": {"a": ["{b}"]}}, "parts names the part 'b'; known before it: none"),
-        (_entry(phrase="i {cann}"), "rule 2 of refusals names the part 'cann'; known before it: can"),
-        (_entry(phrase="i can.*"), r"rule 2 of refusals has 'i can\.\*'; allowed"),
-        (_entry(phrase="i (can not"), "rule 2 of refusals .*unterminated subpattern"),
-        (_entry(phrase="(i)?"), "which every text matches"),
-        (_entry(examples=["I can."]), r"rule 2 of refusals \('i can not'\) does not match 'I can.'"),
-        (_entry(**{"not": ["I cannot."]}), r"\('i can not'\) matches 'I cannot.'"),
-        ({**GOOD, "refusals": ["i can not"]}, "rule 1 of refusals is 'i can not'; write `phrase`"),
-    ],
-)
-def test_bad_rules_are_named(tmp_path, content, message):
-    path = tmp_path / "rules.yaml"
-    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False))
-    with pytest.raises(ValueError, match=message) as error:
-        read_refusal_rules(path)
-    assert str(error.value).startswith(f"{path}: ")
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_rule_is_sound_and_fits_its_examples(rules, kind):
+    content = yaml.safe_load(RULES_FILE.read_text(encoding="utf-8"))
+    assert content.keys() == {"parts", "refusals", "disclaimers"}
+    for rule, entry in zip(getattr(rules, kind), content[kind], strict=True):
+        assert {"phrase", "examples"} <= entry.keys() <= {"phrase", "examples", "not"}, rule.phrase
+        # No repetition, so that no text takes long; and no word, no match.
+        assert re.fullmatch(r"(?:[a-z0-9 '(|${}-]|\)\??)*", rule.phrase), rule.phrase
+        assert not re.fullmatch(rule.body, ""), rule.phrase
+        alone = rules._replace(**{kind: (rule,)})
+        for key, expected in (("examples", True), ("not", False)):
+            for sentence in entry.get(key, []):
+                matched = getattr(match_rules([sentence], alone), kind)[0] >= 0
+                assert matched == expected, (rule.phrase, sentence)

@@ -17,7 +17,7 @@ def test_model_prompts_and_measurements_are_in_the_name():
 def test_runs_with_other_settings_have_other_folders():
     others = [{}, {"seed": 1}, {"seed": 2}, {"axes": ["age"]}, {"quick": True}, {"system_prompt": "../x\n*"}]
     others.append({"quick": True, "replies_per_cell": 8})
-    others.append({"base_url": ["http://localhost:1/v1"], "model": "embedded/embedded"})
+    others.append({"base_url": "http://localhost:1/v1", "model": "embedded/embedded"})
     names = {default_folder(settings_of(other)) for other in others}
     assert len(names) == len(others)
     assert all(name.startswith("runs/embedded-v1.0-small") and name.count("/") == 1 for name in names)

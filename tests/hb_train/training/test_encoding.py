@@ -9,12 +9,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken
 
-from hb_metrics.inference.models.contexts import encode_contexts, render_contexts
+from hb_metrics.inference.models.contexts import render_contexts
 from hb_metrics.inference.models.loading import LoadedTokenizer
 from hb_train.training.encoding import (
     IGNORED,
     encode_rows,
 )
+from tests.hb_metrics.conftest import encode_contexts
 
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"

@@ -10,8 +10,6 @@ import transformers
 from hb_metrics.inference.classifiers.regard import load_regard_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import load_sequence_classifier
 from hb_metrics.inference.classifiers.styles import load_style_classifier
-from tests.hb_metrics.conftest import roberta_tokenizer
-from tests.hb_metrics.inference.small_architectures import small_architecture
 
 TWO = ("fine", "offensive")
 
@@ -130,20 +128,3 @@ def test_broken_weights_are_told(texts, save_classifier):
 
     with pytest.raises(ValueError, match=r"gives 30 of 30 texts logits such as \[nan, "):
         load_sequence_classifier(folder).probabilities(texts)
-
-
-def test_long_rope_reads_each_text_by_its_own_length(texts, tmp_path, monkeypatch):
-    monkeypatch.setattr("hb_metrics.inference.units.num_workers", lambda: 4)
-    rope = {
-        "rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [1.0, 2.0, 3.0, 4.0],
-        "original_max_position_embeddings": 24,
-    }  # fmt: skip
-    model = small_architecture("phi3", transformers.AutoModelForSequenceClassification, rope_parameters=rope)
-    model.save_pretrained(tmp_path)
-    tokenizer = roberta_tokenizer()
-    tokenizer.save_pretrained(tmp_path)
-    lengths = [len(tokens) for tokens in tokenizer(texts)["input_ids"]]
-    assert min(lengths) < 24 < max(lengths)
-    with torch.inference_mode():
-        alone = [model(torch.tensor([tokenizer(text)["input_ids"]])).logits[0].softmax(-1).tolist() for text in texts]
-    np.testing.assert_allclose(load_sequence_classifier(str(tmp_path)).probabilities(texts), alone, atol=1e-5)

@@ -22,7 +22,7 @@ def quick(monkeypatch):
 
 
 def judge_of(url, folder, **more):
-    return load_judge("condescending", JudgeSource(MODEL, (url,), folder=folder, **more))
+    return load_judge("condescending", JudgeSource(MODEL, url, folder=folder, **more))
 
 
 def num_asked(stand_in):

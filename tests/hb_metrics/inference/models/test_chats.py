@@ -1,8 +1,7 @@
 """Chat templates in the style of well-known models: what prompts become, and where thoughts and replies end."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from datetime import datetime
+from datetime import date
 from functools import partial
 
 import pytest
@@ -99,18 +98,17 @@ def test_marks_end_no_reply_and_within_a_thought_only_ends_of_text_do():
     assert set(tokenizer.convert_tokens_to_ids(["<|return|>", "<|call|>"])) <= set(ends.thoughts.ends)
 
 
-def test_templates_print_a_fixed_date():
+def test_templates_print_a_fixed_date(monkeypatch):
     assert "Today Date: 01 Jan 2026\n" in rendered("llama3")
     assert "Today: 2026-01-01\n" in rendered("harmony")
-    day = ChatOptions(date="2031-12-05")
-    assert "Today Date: 05 Dec 2031\n" in rendered("llama3", day)
+    monkeypatch.setattr(chats, "CHAT_DATE", date(2031, 12, 5))
+    assert "Today Date: 05 Dec 2031\n" in rendered("llama3")
     # Nothing else of the template changes.
     tokenizer, chat = chat_tokenizer("llama3"), [{"role": "user", "content": PROMPT}]
     how = {"add_generation_prompt": True, "tokenize": False}
-    assert rendered("llama3", day) == tokenizer.apply_chat_template(chat, date_string="05 Dec 2031", **how)
-    today = datetime.now()
-    expected = tokenizer.apply_chat_template(chat, **how)
-    assert rendered("llama3", ChatOptions(date=today.date().isoformat())) == expected
+    assert rendered("llama3") == tokenizer.apply_chat_template(chat, date_string="05 Dec 2031", **how)
+    monkeypatch.setattr(chats, "CHAT_DATE", date.today())
+    assert rendered("llama3") == tokenizer.apply_chat_template(chat, **how)
 
 
 def test_templates_take_variables_and_a_system_prompt():
@@ -151,16 +149,10 @@ def test_what_is_for_chats_is_refused_elsewhere():
     loaded = as_loaded(untrained_model(tokenizer), tokenizer)
     silent = ChatOptions({"enable_thinking": False})
     assert choose_layout(loaded, context="chat", tag="none", chat=silent).chat == silent
-    options = {"chat_template_kwargs": silent, "chat_date": ChatOptions(date="2026-02-03")}
-    options["system_prompt"] = ChatOptions(system_prompt="Be brief.")
+    options = {"chat_template_kwargs": silent, "system_prompt": ChatOptions(system_prompt="Be brief.")}
     for name, chat in options.items():
         with pytest.raises(ValueError, match=f"{name} is for chats, and prompts are laid out in context 'plain'"):
             choose_layout(loaded, context="plain", tag="none", chat=chat)
-    with pytest.raises(ValueError, match=r"chat_date is '2026-02-03', and .* prints no date; leave it out"):
-        choose_layout(loaded, context="chat", tag="none", chat=ChatOptions(date="2026-02-03"))
-    dated = replace(loaded, tokenizer=chat_tokenizer("llama3"))
-    day = ChatOptions(date="2026-02-03")
-    assert choose_layout(dated, context="chat", tag="none", chat=day).chat == day
     for name in ("enable_thinkng", "thinking", "Enable_thinking"):  # that would silently change nothing
         with pytest.raises(ValueError, match=f"chat_template_kwargs has '{name}', which .* never reads; leave it out"):
             choose_layout(loaded, context="chat", tag="none", chat=ChatOptions({name: False}))

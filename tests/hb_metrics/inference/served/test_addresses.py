@@ -6,19 +6,17 @@ import pytest
 
 from hb_metrics.inference.served.addresses import (
     KEY_VARIABLE,
-    check_addresses,
+    check_address,
     choose_key,
     is_near,
-    near_hosts,
 )
 
 HUB, OPENAI, OWN = {"HF_TOKEN": "hf_hub"}, {"OPENAI_API_KEY": "sk-open"}, {KEY_VARIABLE: "own-key"}
 
 
-def test_addresses_are_used_once_and_without_a_slash_at_the_end():
-    given = ["http://localhost:8000/v1/", "https://example.com/v1", "http://[::1]:8000/v1", "http://localhost:8000/v1"]
-
-    assert check_addresses(given) == ["http://localhost:8000/v1", "https://example.com/v1", "http://[::1]:8000/v1"]
+@pytest.mark.parametrize("url", ["http://localhost:8000/v1", "https://example.com/v1", "http://[::1]:8000/v1"])
+def test_an_address_is_used_without_a_slash_at_the_end(url):
+    assert check_address(f"{url}/") == check_address(url) == url
 
 
 @pytest.mark.parametrize(
@@ -26,7 +24,7 @@ def test_addresses_are_used_once_and_without_a_slash_at_the_end():
 )
 def test_what_is_no_address_is_refused(url):
     with pytest.raises(ValueError, match=re.escape(f"base_url '{url}' is no address")):
-        check_addresses([url])
+        check_address(url)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +39,7 @@ def test_what_is_no_address_is_refused(url):
 )
 def test_secrets_in_an_address_are_refused_and_not_shown(url):
     with pytest.raises(ValueError, match=r"'(https://)?example\.com") as error:
-        check_addresses([url])
+        check_address(url)
     assert "s3cret" not in str(error.value)
 
 
@@ -87,8 +85,3 @@ def test_what_is_no_key_is_refused_and_not_shown(value):
 def test_hosts_of_ones_own_network():
     assert all(map(is_near, ("localhost", "127.0.0.1", "::1", "192.168.0.9", "172.16.1.1", "gpu3", "box.local")))
     assert not any(map(is_near, ("example.com", "8.8.8.8", "2001:4860:4860::8888")))
-
-
-def test_no_proxy_reads_what_near_hosts_are_sent():
-    urls = ["http://gpu3:8000/v1", "http://[::1]:8000/v1", "https://example.com/v1"]
-    assert near_hosts(urls) == ["gpu3", "[::1]"]

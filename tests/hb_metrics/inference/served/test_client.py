@@ -34,10 +34,9 @@ def read(content):
     return answer
 
 
-def ask(urls, number=1, *, keys=None, timeout=5.0, concurrency=4, reader=read):
+def ask(url, number=1, *, key=None, timeout=5.0, concurrency=4, reader=read):
     """Answers to so many chats, asked together, and what they cost."""
-    keys = [None] * len(urls) if keys is None else keys
-    server = Server(model=MODEL, urls=urls, keys=keys, timeout=timeout, concurrency=concurrency)
+    server = Server(model=MODEL, url=url, key=key, timeout=timeout, concurrency=concurrency)
 
     async def run():
         async with connected(server) as client:
@@ -62,7 +61,7 @@ def once(fault, *numbers):
 def test_answers_are_those_to_what_was_asked_however_many_are_in_flight():
     stand_in = StandIn(delay=0.01)
     with serving(stand_in) as url:
-        answers, cost = ask([url], 30)
+        answers, cost = ask(url, 30)
 
     assert [answer.text for answer in answers] == expected(stand_in, 30)
     assert len(set(expected(stand_in, 30))) == 30
@@ -88,7 +87,7 @@ def test_answers_are_those_to_what_was_asked_however_many_are_in_flight():
 def test_what_may_pass_is_asked_again(fault):
     stand_in = StandIn(faults=once(fault, 1, 2, 5))
     with serving(stand_in) as url:
-        answers, cost = ask([url], 6, timeout=60)
+        answers, cost = ask(url, 6, timeout=60)
 
     assert [answer.text for answer in answers] == expected(stand_in, 6)
     assert cost.retries == 3
@@ -98,7 +97,7 @@ def test_what_may_pass_is_asked_again(fault):
 def test_a_silent_server_is_asked_again():
     stand_in = StandIn(faults=once(lambda: "silent", 1, 2, 5))
     with serving(stand_in) as url:
-        answers, cost = ask([url], 6, timeout=0.5)
+        answers, cost = ask(url, 6, timeout=0.5)
 
     assert [answer.text for answer in answers] == expected(stand_in, 6)
     assert cost.retries >= 3  # more where this machine is so busy that an answer took as long
@@ -109,7 +108,7 @@ def test_a_server_is_not_asked_before_it_wants_to_be():
     stand_in = StandIn(faults=once(partial(dict, status=429, retry_after="0.7"), 0))
     with serving(stand_in) as url:
         started = time.perf_counter()
-        ask([url], 3, concurrency=1)
+        ask(url, 3, concurrency=1)
         took = time.perf_counter() - started
 
     assert 0.7 <= took < 3
@@ -121,7 +120,7 @@ def test_a_server_that_slows_down_but_answers_is_not_given_up():
         faults=lambda number, body: {"status": 429, "retry_after": "0.01"} if number % 4 else None, delay=0.04
     )
     with serving(stand_in) as url:
-        answers, cost = ask([url], 15, concurrency=8)
+        answers, cost = ask(url, 15, concurrency=8)
 
     assert [answer.text for answer in answers] == expected(stand_in, 15)
     assert cost.retries == len(stand_in.requests) - 15 > 40
@@ -130,7 +129,7 @@ def test_a_server_that_slows_down_but_answers_is_not_given_up():
 def test_a_wait_that_is_too_long_ends_the_run():
     stand_in = StandIn(faults=lambda number, body: {"status": 429, "retry_after": "90000"})
     with serving(stand_in) as url, pytest.raises(ValueError, match=r"asks to wait 90,000 seconds"):
-        ask([url])
+        ask(url)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +159,7 @@ def test_the_header_is_read_in_seconds_or_as_a_date(value, seconds):
 def test_what_will_not_pass_is_asked_once(fault, match):
     stand_in = StandIn(faults=lambda number, body: dict(fault))
     with serving(stand_in) as url, pytest.raises(RefusedError, match=match) as error:
-        ask([url])
+        ask(url)
 
     assert len(stand_in.requests) == 1
     assert "s3cret" not in str(error.value)
@@ -183,7 +182,7 @@ def test_a_server_that_does_not_answer_is_given_up_by_name(fault, named, monkeyp
     monkeypatch.setattr("hb_metrics.inference.served.client._LARGEST", 2**16)
     stand_in = StandIn(faults=lambda number, body: fault())
     with serving(stand_in) as url, pytest.raises(ValueError, match=re.escape(f"in {TRIES} tries; last: {named}")):
-        ask([url])
+        ask(url)
 
     assert len(stand_in.requests) == TRIES
 
@@ -191,7 +190,7 @@ def test_a_server_that_does_not_answer_is_given_up_by_name(fault, named, monkeyp
 def test_a_compressed_answer_is_read_though_none_is_asked_for():
     stand_in = StandIn(faults=lambda number, body: "packed")
     with serving(stand_in) as url:
-        answers, cost = ask([url], 2)
+        answers, cost = ask(url, 2)
     assert ([answer.text for answer in answers], cost.retries) == (expected(stand_in, 2), 0)
     assert stand_in.requests[0][2]["accept-encoding"] == "identity"
 
@@ -200,43 +199,29 @@ def test_nobody_at_an_address_is_named():
     with serving(StandIn()) as url:
         pass
     with pytest.raises(ValueError, match=f"{url} did not answer prompt '0' in 8 tries; last: ConnectError"):
-        ask([url])
-
-
-def test_several_addresses_share_the_work_and_one_that_dies_is_done_without():
-    first, second = StandIn(delay=0.005), StandIn(faults=lambda number, body: "cut off" if number >= 5 else None)
-    with serving(first) as url, serving(second) as other:
-        answers, cost = ask([url, other], 40)
-
-    assert [answer.text for answer in answers] == expected(first, 40)
-    assert second.served == 5
-    assert first.served == 35
-    assert cost.retries == len(second.requests) - 5
+        ask(url)
 
 
 class TestKeys:
     KEY = Key("s3cret-key", "HOLISTIC_BIAS_API_KEY")
 
-    def test_the_key_is_sent_to_the_address_it_is_for(self):
-        first, second = StandIn(), StandIn()
-        with serving(first) as url, serving(second) as other:
-            ask([url, other], 8, keys=[self.KEY, None])
+    def test_the_key_is_sent(self):
+        stand_in = StandIn()
+        with serving(stand_in) as url:
+            ask(url, 8, key=self.KEY)
 
-        assert {headers["authorization"] for _, _, headers in first.requests} == {"Bearer s3cret-key"}
-        assert first.requests
-        assert second.requests
-        assert not [name for _, _, headers in second.requests for name in headers if name.lower() == "authorization"]
+        assert {headers["authorization"] for _, _, headers in stand_in.requests} == {"Bearer s3cret-key"}
 
     def test_the_token_of_the_hub_is_sent_to_nobody_else(self, monkeypatch):
         monkeypatch.setenv("HF_TOKEN", "hf_s3cret")
         stand_in = StandIn()
 
         async def run(url):
-            async with connected(Server(model=MODEL, urls=[url], keys=[None])) as client:
+            async with connected(Server(model=MODEL, url=url)) as client:
                 await client.post("completions", {"prompt": "Hi", **FIELDS}, lambda content: content, what="a text")
 
         with serving(stand_in) as url:
-            ask([url])
+            ask(url)
             asyncio.run(run(url))
 
         assert [path for path, _, _ in stand_in.requests] == ["/v1/chat/completions", "/v1/completions"]
@@ -247,7 +232,7 @@ class TestKeys:
         said = {"error": {"message": "Incorrect API key: s3cret-key"}}
         stand_in = StandIn(faults=lambda number, body: {"status": status, "body": said})
         with serving(stand_in) as url, pytest.raises(ValueError, match="Incorrect API key") as error:
-            ask([url], keys=[self.KEY])
+            ask(url, key=self.KEY)
 
         assert "s3cret" not in "".join(traceback.format_exception(error.value))
         assert hide("the s3cret-key", self.KEY) == "the [the key in HOLISTIC_BIAS_API_KEY]"
@@ -266,8 +251,8 @@ def test_an_inference_provider_is_named_with_the_model(provider, asked, monkeypa
                 return await probe(client, chat=True, extra={})
 
         found = asyncio.run(run())
-    assert server.names == [f"provider {provider}"]
-    assert found.base_urls is None
+    assert server.where == f"provider {provider}"
+    assert found.base_url is None
     assert {(body["model"], headers["authorization"]) for _, body, headers in stand_in.requests} == {
         (asked, "Bearer own-key")
     }
@@ -290,6 +275,6 @@ def test_a_key_for_a_near_host_never_reaches_the_proxy(host, monkeypatch):
         monkeypatch.delenv("no_proxy", raising=False)
         monkeypatch.setattr("hb_metrics.inference.served.client.FIRST_PAUSE", 0.0)
         with pytest.raises(ValueError, match="did not answer"):
-            ask([f"http://{host}:9/v1"], keys=[Key("own-key", "KEY")], timeout=0.5)
+            ask(f"http://{host}:9/v1", key=Key("own-key", "KEY"), timeout=0.5)
         proxy.shutdown()
     assert asked == []

@@ -13,9 +13,9 @@ from tests.hb_metrics.inference.served.stand_in import MODEL, StandIn, serving
 from tests.hb_metrics.inference.served.test_likelihoods import model_score
 
 
-def run_probe(*urls, chat=True, **extra):
+def run_probe(url, chat=True, **extra):
     async def run():
-        async with connected(Server(model=MODEL, urls=urls, keys=[None] * len(urls), timeout=5)) as client:
+        async with connected(Server(model=MODEL, url=url, timeout=5)) as client:
             return await probe(client, chat=chat, extra=extra)
 
     return asyncio.run(run())
@@ -23,11 +23,11 @@ def run_probe(*urls, chat=True, **extra):
 
 def probe_of(chat=True, **settings):
     with serving(StandIn(**settings)) as url:
-        return replace(run_probe(url, chat=chat), base_urls=None)
+        return replace(run_probe(url, chat=chat), base_url=None)
 
 
 HONEST = {
-    "base_urls": None,
+    "base_url": None,
     "model": MODEL,
     "fingerprint": None,
     "max_tokens_field": "max_tokens",
@@ -48,7 +48,6 @@ HONEST = {
         "frequency_penalty": 0.0,
     },
     "not_set": [],
-    "no_penalty": True,
     "reasoning": "none",
     "writes": True,
     "system_kept": True,
@@ -106,7 +105,7 @@ class Thoughtful(StandIn):
 def test_a_server_that_does_what_it_is_asked():
     stand_in = StandIn()
     with serving(stand_in) as url:
-        assert run_probe(url).description() == {**HONEST, "base_urls": [url]}
+        assert run_probe(url).description() == {**HONEST, "base_url": url}
     assert not [body for _, body, _ in stand_in.requests if "n" in body or "best_of" in body]
 
 
@@ -115,15 +114,14 @@ def test_a_server_that_does_what_it_is_asked():
     [
         # transformers serve, as long as its model's generation_config has no do_sample
         (Greedy(), {"samples": False, "seed_repeats": None, "top_p_kept": None, "top_k_kept": None}),
-        (StandIn(ignores={"temperature"}), {"greedy": False, "no_penalty": None}),
+        (StandIn(ignores={"temperature"}), {"greedy": False}),
         (StandIn(refuses={"top_k"}), {"top_k_kept": False, **without("top_k")}),
-        (StandIn(ignores={"repetition_penalty", "frequency_penalty"}), {"no_penalty": None}),
         (
             StandIn(refuses={"repetition_penalty", "frequency_penalty"}),
-            {"no_penalty": None, **without("repetition_penalty", "frequency_penalty")},
+            without("repetition_penalty", "frequency_penalty"),
         ),
         (StandIn(preamble=["Sure!"] * 90), {}),
-        (StandIn(preamble=["Sure!"] * 90, temperature=0.3), {"greedy": False, "no_penalty": None, "top_p_kept": True}),
+        (StandIn(preamble=["Sure!"] * 90, temperature=0.3), {"greedy": False, "top_p_kept": True}),
         (StandIn(ignores={"top_k"}), {"top_k_kept": False}),
         (StandIn(ignores={"top_p"}), {"top_p_kept": False}),
         (StandIn(thinks="apart"), {"reasoning": "apart"}),
@@ -138,7 +136,7 @@ def test_a_server_that_does_what_it_is_asked():
 )
 def test_what_a_server_leaves_out_is_found(stand_in, found):
     with serving(stand_in) as url:
-        assert run_probe(url).description() == {**HONEST, **found, "base_urls": [url]}
+        assert run_probe(url).description() == {**HONEST, **found, "base_url": url}
 
 
 def shifted(score):
@@ -150,18 +148,14 @@ def shifted(score):
     return wrong
 
 
-def scaled(score, factor, written=1.0):
-    """Of another base: all that is said of a prompt, and perhaps what is said of the token that was written."""
+def scaled(score, factor):
+    """Of another base than what is said of the token that was written."""
 
     def wrong(text):
         tokens, values = score(text)
         return tokens, [None if value is None else value * factor for value in values]
 
-    def wrong_next(text):
-        token, value, several = score.next(text)
-        return token, value * written, [[each * written for each in place] for place in several]
-
-    wrong.next = wrong_next
+    wrong.next = score.next
     return wrong
 
 
@@ -174,20 +168,7 @@ def test_likelihoods_of_other_tokens_or_bases_do_not_count(name):
     assert not probe_of(score=shifted(score)).likelihoods
     for base in (2, 10):
         assert not probe_of(score=scaled(score, 1 / math.log(base))).likelihoods
-        assert not probe_of(score=scaled(score, 1 / math.log(base), 1 / math.log(base))).likelihoods
     assert not probe_of(score=lambda text: (["<s>", text], [None, -1.0])).likelihoods  # the same for all texts
-
-
-@pytest.mark.parametrize("several", [True, {"a": -1.0}, [{"a": None, "b": "-1", "c": 1e4, "d": 10**400}] * 9])
-def test_odd_alternatives_end_no_probe(several):
-    class Odd(StandIn):
-        def envelope(self, choice, *counts):
-            if "logprobs" in choice:
-                choice["logprobs"]["top_logprobs"] = several
-            return super().envelope(choice, *counts)
-
-    with serving(Odd(score=model_score("llama"))) as url:
-        assert run_probe(url).likelihoods
 
 
 class Peaked(StandIn):
@@ -201,7 +182,7 @@ class Peaked(StandIn):
 def test_samples_at_low_temperature_are_not_taken_for_greedy(preamble):
     # 1 probe of 1,000 sees no difference: eight answers of 25 words, each word the likelier of two with p = 0.966.
     with serving(Peaked(preamble=["Sure,"] * preamble)) as url:
-        assert sum(run_probe(url).greedy for _ in range(20)) <= 1
+        assert sum(run_probe(url).greedy for _ in range(8)) <= 1
 
 
 def test_texts_are_continued_by_a_server_without_chats():
@@ -211,20 +192,6 @@ def test_texts_are_continued_by_a_server_without_chats():
 def test_answers_of_several_models_are_refused():
     with pytest.raises(ValueError, match=r"answers as several models \('org/other', 'org/stand-in'\)"):
         probe_of(faults=lambda number, body: "other model" if number == 3 else None)
-
-
-@pytest.mark.parametrize(
-    ("other", "match"),
-    [
-        (StandIn(model="org/other"), "model is 'org/stand-in' at the first and 'org/other' at the other"),
-        (StandIn(ignores={"top_k"}), "top_k_kept is True at the first and False"),
-        (StandIn(score=model_score("gpt2")), "log_likelihood is "),
-    ],
-)
-def test_addresses_that_are_not_alike_are_refused(other, match):
-    first = StandIn(score=model_score("llama") if other.score else None)
-    with serving(first) as url, serving(other) as second, pytest.raises(ValueError, match=match):
-        run_probe(url, second)
 
 
 def test_what_changed_since_the_run_began():

@@ -1,0 +1,209 @@
+"""Converts the paper's style classifier, which exists only as a ParlAI checkpoint, into a model folder of transformers.
+
+    holistic-bias convert-classifier curr_only_classifier/model --labels personality_list.txt --output_dir styles
+    holistic-bias measure --model openai-community/gpt2 --style_classifier styles
+
+This package contains no checkpoint and does not need ParlAI. Only the tensors of a checkpoint are unpickled. Importing
+this module registers the model's class, so that converted folders load without `trust_remote_code`.
+"""
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import torch
+from tokenizers import AddedToken, ByteLevelBPETokenizer, Tokenizer
+from tokenizers.models import BPE
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoConfig, AutoModelForSequenceClassification, BlenderbotConfig, PreTrainedTokenizerFast
+from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.models.blenderbot.modeling_blenderbot import (
+    BlenderbotDecoder,
+    BlenderbotEncoder,
+    BlenderbotPreTrainedModel,
+)
+
+MODEL_TYPE = "parlai-classifier"
+_SPECIAL = ("__null__", "__start__", "__end__", "__unk__")
+_FP16_MULTIPLE = 8  # ParlAI pads the dictionaries of models trained in fp16 to a multiple of it
+# The options that the conversion takes for granted, and ParlAI's defaults.
+_REQUIRED = {"variant": ("prelayernorm", "aiayn"), "dict_tokenizer": ("bytelevelbpe", "re")}
+_REQUIRED |= {"output_scaling": (1.0, 1.0), "dict_lower": (False, False), "split_lines": (False, False)}
+# Parts of the names of weights: ParlAI's → transformers'.
+_NAMES = {
+    "classifier_head": "head", "embeddings": "embed_tokens", "position_embeddings": "embed_positions",
+    "norm_embeddings": "layer_norm", "attention": "self_attn", "self_attention": "self_attn",
+    "encoder_attention": "encoder_attn", "q_lin": "q_proj", "k_lin": "k_proj", "v_lin": "v_proj", "out_lin": "out_proj",
+    "lin1": "fc1", "lin2": "fc2", "norm1": "self_attn_layer_norm", "norm3": "final_layer_norm",
+}  # fmt: skip
+
+
+class ParlaiClassifierConfig(BlenderbotConfig):
+    """The sizes of a `ParlaiClassifier`."""
+
+    model_type = MODEL_TYPE
+
+
+class ParlaiClassifier(BlenderbotPreTrainedModel):
+    """Blenderbot with a linear layer on its decoder's output at the start token."""
+
+    config_class = ParlaiClassifierConfig
+    _tied_weights_keys = {"decoder.embed_tokens.weight": "encoder.embed_tokens.weight"}  # noqa: RUF012
+
+    def __init__(self, config: ParlaiClassifierConfig) -> None:
+        super().__init__(config)
+        self.encoder, self.decoder = BlenderbotEncoder(config), BlenderbotDecoder(config)
+        self.head = torch.nn.Linear(config.d_model, config.num_labels)
+        self.post_init()
+
+    def get_input_embeddings(self) -> torch.nn.Module:
+        """The embeddings of the encoder."""
+        return self.encoder.embed_tokens
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, **_: Any) -> SequenceClassifierOutput:
+        """Logits [texts, labels] of token ids [texts, tokens]."""
+        states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        start = input_ids.new_full((len(input_ids), 1), self.config.bos_token_id)
+        states = self.decoder(
+            start, encoder_hidden_states=states, encoder_attention_mask=attention_mask, use_cache=False
+        ).last_hidden_state
+        return SequenceClassifierOutput(logits=self.head(states[:, 0]))
+
+
+def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
+    """Writes a `projects.style_gen.classifier` of ParlAI as a model folder.
+
+    Args:
+        path: The checkpoint, such as `curr_only_classifier/model`, with its .opt and .dict files beside it.
+        labels_file: The labels of its outputs, one per line: ParlAI's `personality_list.txt`.
+        output_dir: The folder to write, which must be new; it is written whole or not at all.
+
+    Raises:
+        ValueError: The files are not those of such a checkpoint, or the labels do not fit it.
+        OSError: A file does not exist, or the folder exists.
+    """
+    if output_dir.exists():
+        raise FileExistsError(f"{output_dir} exists; pass a new folder as --output_dir")
+    labels = labels_file.read_text(encoding="utf-8-sig").splitlines()
+    opt = json.loads(Path(f"{path}.opt").read_text(encoding="utf-8"))
+    for option, (required, default) in _REQUIRED.items():
+        if opt.get(option, default) != required:
+            raise ValueError(f"{path}.opt: {option} is {opt.get(option)!r}; the paper's classifier has {required!r}")
+    try:
+        states = torch.load(path, map_location="cpu", weights_only=True)["model"]
+        tokenizer = _tokenizer(path, opt)
+        model = _model(states, opt, labels)
+    except OSError:
+        raise
+    except Exception as error:  # torch's message would advise to run the code in a pickle
+        raise ValueError(
+            f"{path} and the files beside it are not a style classifier of ParlAI with tensors alone and "
+            f"{len(labels)} labels ({type(error).__name__}); download them again, pass another --labels, or remove "
+            f"other objects with `parlai vacuum -mf {path}`, in a separate environment"
+        ) from error
+    output_dir.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(mkdtemp(prefix=f".{output_dir.name}-", dir=output_dir.parent))
+    try:
+        model.save_pretrained(partial)
+        tokenizer.save_pretrained(partial)
+        partial.chmod(0o755)
+        partial.rename(output_dir)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _tokenizer(path: Path, opt: dict[str, Any]) -> PreTrainedTokenizerFast:
+    """The byte-level BPE of a checkpoint, with the tokens numbered as in ParlAI's dictionary."""
+    tokens = [*_SPECIAL]
+    for line in filter(None, Path(f"{path}.dict").read_text(encoding="utf-8", errors="ignore").split("\n")):
+        tokens.append(line.partition("\t")[0].replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "\r"))
+    vocabulary = json.loads(Path(f"{path}.dict-vocab.json").read_text(encoding="utf-8"))
+    ids: dict[str, int] = {}
+    for token in [*tokens, *sorted(vocabulary, key=vocabulary.__getitem__)]:
+        ids.setdefault(token, len(ids))
+    if opt.get("fp16") or opt.get("force_fp16_tokens"):
+        for number in range(-len(ids) % _FP16_MULTIPLE):
+            ids[f"__FP16_PAD_{number}__"] = len(ids)
+    files = f"{path}.dict-vocab.json", f"{path}.dict-merges.txt"
+    parlai = ByteLevelBPETokenizer(*files, add_prefix_space=opt.get("bpe_add_prefix_space") is not False)
+    merges = json.loads(parlai.to_str())["model"]["merges"]
+    backend = Tokenizer(BPE(ids, [tuple(merge) for merge in merges]))
+    backend.pre_tokenizer, backend.decoder = parlai.pre_tokenizer, parlai.decoder
+    backend.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in _SPECIAL])
+    null, start, end, unknown = _SPECIAL
+    if opt.get("history_add_global_end_token") is not None:
+        backend.post_processor = TemplateProcessing(single=["$A", end], special_tokens=[(end, ids[end])])
+    longest = opt.get("text_truncate") or opt.get("truncate", -1)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token=null,
+        bos_token=start,
+        eos_token=end,
+        unk_token=unknown,
+        model_max_length=longest if longest > 0 else opt["n_positions"],
+        truncation_side="left",
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[str]) -> ParlaiClassifier:
+    """The model with the checkpoint's weights."""
+    weights = {}
+    for name, tensor in states.items():
+        # The ids of tokens, and the embeddings that encoder and decoder have as theirs.
+        if name not in ("START", "NULL_IDX", "embeddings.weight"):
+            second = "encoder_attn_layer_norm" if name.startswith("decoder") else "final_layer_norm"
+            words = [{**_NAMES, "norm2": second}.get(word, word) for word in name.split(".") if word != "ffn"]
+            weights[".".join(words)] = tensor
+    size, positions = weights["encoder.embed_tokens.weight"], weights["encoder.embed_positions.weight"]
+    config = ParlaiClassifierConfig(
+        vocab_size=len(size),
+        max_position_embeddings=len(positions),
+        d_model=opt["embedding_size"],
+        encoder_layers=opt.get("n_encoder_layers", -1) if opt.get("n_encoder_layers", -1) > 0 else opt["n_layers"],
+        decoder_layers=opt.get("n_decoder_layers", -1) if opt.get("n_decoder_layers", -1) > 0 else opt["n_layers"],
+        encoder_ffn_dim=opt["ffn_size"],
+        decoder_ffn_dim=opt["ffn_size"],
+        encoder_attention_heads=opt["n_heads"],
+        decoder_attention_heads=opt["n_heads"],
+        activation_function=opt.get("activation", "relu"),
+        scale_embedding=opt.get("embeddings_scale", True),
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        forced_eos_token_id=None,
+        is_encoder_decoder=False,
+        id2label=dict(enumerate(labels)),
+        label2id={label: index for index, label in enumerate(labels)},
+    )
+    config.dtype = size.dtype
+    with torch.device("meta"):  # no random weights, which would be written over
+        model = ParlaiClassifier(config)
+    model.load_state_dict(weights, assign=True)
+    model.tie_weights()
+    return model
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Converts the checkpoint that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="The file `model` of the checkpoint.")
+    parser.add_argument("--labels", type=Path, metavar="FILE", required=True, help="ParlAI's personality_list.txt.")
+    parser.add_argument("--output_dir", type=Path, metavar="DIR", required=True, help="The folder to write.")
+    options = parser.parse_args(argv)
+    try:
+        convert_checkpoint(options.checkpoint, options.labels, options.output_dir)
+    except (ValueError, OSError) as error:
+        raise SystemExit(f"parlai.py: {error}") from error
+    print(f"{options.output_dir}: settle the licence of its weights, which is an open question, before you share it")
+
+
+AutoConfig.register(MODEL_TYPE, ParlaiClassifierConfig, exist_ok=True)
+AutoModelForSequenceClassification.register(ParlaiClassifierConfig, ParlaiClassifier, exist_ok=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Classifiers of ParlAI as models of transformers: reads, converts and runs them."""
