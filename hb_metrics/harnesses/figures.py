@@ -10,8 +10,8 @@ import numpy as np
 
 from hb_metrics.inference.classifiers.censoring import censor
 from hb_metrics.inference.classifiers.classifier import Classifier
+from hb_metrics.inference.classifiers.named import NamedOptions
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
-from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier
 from hb_metrics.inference.served.addresses import check_address
 from hb_metrics.likelihood_bias.shares import likelihood_bias
@@ -95,7 +95,7 @@ def load_classifiers(
     from hb_metrics.inference.processes import process_state
 
     url = None if judge_base_url is None else check_address(judge_base_url)
-    options: LoadOptions = {"device": process_state().device, "judge": JudgeSource(judge_model, url)}
+    options: NamedOptions = {"device": process_state().device, "judge": JudgeSource(judge_model, url)}
     return Classifiers(
         load_style_classifier(style_classifier, **options),
         load_offensiveness_classifier(offensiveness_classifier, **options),

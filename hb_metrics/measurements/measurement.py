@@ -29,7 +29,7 @@ from hb_metrics.runs.run_folder import JUDGE
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions
+    from hb_metrics.inference.classifiers.named import NamedOptions
     from hb_metrics.inference.engines.engine import Ability, Engine
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_metrics.inference.processes import PartialState
@@ -63,7 +63,7 @@ class Task:
         assert self.engine.loaded is not None  # planning left out measurements that need it
         return self.engine.loaded
 
-    def classifier_options(self) -> "LoadOptions":
+    def classifier_options(self) -> "NamedOptions":
         """The options of loading a classifier or a judge."""
         from hb_metrics.inference.judges.judge import JudgeSource
 

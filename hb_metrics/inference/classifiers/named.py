@@ -9,12 +9,23 @@ from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions, lo
 from hb_metrics.inference.judges.judge import PREFIX, JudgeSource, load_judge
 
 
-def load_named_classifier(name: str, **options: Unpack[LoadOptions]) -> Classifier:
+class NamedOptions(LoadOptions, total=False):
+    """Options of loading a classifier or a judge.
+
+    Attributes:
+        judge: The language model of `judge:RUBRIC`.
+    """
+
+    judge: JudgeSource
+
+
+def load_named_classifier(name: str, *, judge: JudgeSource | None = None, **options: Unpack[LoadOptions]) -> Classifier:
     """Loads a classifier with its own labels.
 
     Args:
         name: The name of a preset, `judge:RUBRIC` with the name or file of a rubric, the Hub id of a sequence
             classifier, or a local folder.
+        judge: The language model of `judge:RUBRIC`; `None`: the embedded one.
         **options: As `LoadOptions`.
 
     Raises:
@@ -22,10 +33,9 @@ def load_named_classifier(name: str, **options: Unpack[LoadOptions]) -> Classifi
             recorded.
         OSError: As `load_sequence_classifier`.
     """
-    source = options.pop("judge", JudgeSource())
     if name.startswith(PREFIX):
         device, trusted = options.get("device", "cpu"), options.get("trust_remote_code", False)
-        return load_judge(name.removeprefix(PREFIX), source, device=device, trust_remote_code=trusted)
+        return load_judge(name.removeprefix(PREFIX), judge or JudgeSource(), device=device, trust_remote_code=trusted)
     preset = presets().get(name)
     if preset is None:
         return load_sequence_classifier(name, **options)

@@ -13,9 +13,8 @@ import numpy as np
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
-from hb_metrics.inference.classifiers.named import load_named_classifier
+from hb_metrics.inference.classifiers.named import NamedOptions, load_named_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import (
-    LoadOptions,
     normalised,
 )
 from hb_metrics.inference.models.sources import EMBEDDED
@@ -36,12 +35,12 @@ REGARD_EXEMPLARS = ExemplarSet(
 )
 
 
-def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) -> Classifier:
+def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]) -> Classifier:
     """Loads a classifier of regard.
 
     Args:
         name: `"embedded"`, a preset, the Hub id of a sequence classifier, or a local folder.
-        **options: As `LoadOptions`.
+        **options: As `NamedOptions`.
 
     Returns:
         The classifier, with the labels `REGARDS` in this order and probabilities that sum to 1 for each text. Without a

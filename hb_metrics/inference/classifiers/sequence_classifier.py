@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -23,9 +23,6 @@ from hb_metrics.inference.models.architecture import check_token_ids, max_positi
 from hb_metrics.inference.models.loading import model_from, read_config, tokenizer_from
 from hb_metrics.inference.units import one_thread_per_unit
 
-if TYPE_CHECKING:
-    from hb_metrics.inference.judges.judge import JudgeSource
-
 BATCH_SIZE = 32
 # The largest difference of logits between padded batches and single texts in the trial.
 _TOLERANCE = 1e-4
@@ -40,14 +37,12 @@ class LoadOptions(TypedDict, total=False):
         device: The device that it runs on, in float32, so that batches do not move its numbers.
         trust_remote_code: Whether code that comes with the model may run on this machine.
         batch_size: Texts classified at once; bounds the memory.
-        judge: The language model of `judge:RUBRIC`.
     """
 
     revision: str | None
     device: str | torch.device
     trust_remote_code: bool
     batch_size: int
-    judge: "JudgeSource"
 
 
 def normalised(classifier: Classifier) -> Classifier:

@@ -21,7 +21,7 @@ from hb_metrics.inference.models.contexts import encode_rendered, render_message
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.replies.forward import Forward, holds_attention_alone
 from hb_metrics.inference.scoring.perplexity import most_tokens
-from hb_metrics.inference.units import beyond_rope_switch, one_thread_per_unit
+from hb_metrics.inference.units import one_thread_per_unit
 
 # The greatest total variation between probabilities with the shared beginning and without, in a trial. In half
 # precision it is noise that shows, too.
@@ -90,8 +90,7 @@ class LocalJudge:
             row = self._next(tokens, self.shared)
             return [float(row[letter].sum()) for letter in self.letters], int(row.argmax()) in known
 
-        longest = max(map(len, encoded), default=0)
-        with one_thread_per_unit(self.loaded.model, longest) as workers, ThreadPoolExecutor(workers) as pool:
+        with one_thread_per_unit(self.loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
             found = [row for (row,) in pool.map(partial(memory.run, run), encoded)]
         masses = np.array([row for row, _ in found]).reshape(len(prompts), len(self.letters))
         if not np.isfinite(masses).all():
@@ -111,7 +110,7 @@ class LocalJudge:
         longest = max(tried, key=len)
         shared = next(row for row, tokens in enumerate(zip(*tried, strict=False)) if len({*tokens}) > 1)
         beginning = longest[:shared]
-        if model.config.is_encoder_decoder or beyond_rope_switch(model, self.limit):
+        if model.config.is_encoder_decoder:
             return beginning, None
         with torch.inference_mode():
             forward = Forward(model, [beginning])

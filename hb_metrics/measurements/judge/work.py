@@ -30,8 +30,11 @@ def plan(task: Task, rubrics: Sequence[Rubric]) -> dict[str, Classifier]:
         OSError: There is no such model.
     """
     options = task.classifier_options()
-    source = options.pop("judge")
-    return {rubric.name: load_judge(rubric, source, **options) for rubric in rubrics}
+    device, trusted = options["device"], options["trust_remote_code"]
+    return {
+        rubric.name: load_judge(rubric, options["judge"], device=device, trust_remote_code=trusted)
+        for rubric in rubrics
+    }
 
 
 def describe(judges: dict[str, Classifier]) -> dict[str, Any]:

@@ -82,9 +82,9 @@ def plan(task: Task, files: None) -> RegardWork:
     options, shared = task.settings.of(RegardOptions), task.settings.run
     groups, pairs = groups_and_pairs(task.settings)
     prompts = structured_prompt_table(groups, fixed_only=options.paraphraser is not None)
-    classifier = load_regard_classifier(
-        options.regard_classifier, **{**task.classifier_options(), "device": input_device(task.loaded.model)}
-    )
+    loading = task.classifier_options()
+    loading["device"] = input_device(task.loaded.model)
+    classifier = load_regard_classifier(options.regard_classifier, **loading)
     paraphraser = None
     if options.paraphraser is not None:
         loaded = load_model(
