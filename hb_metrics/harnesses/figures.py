@@ -3,6 +3,7 @@
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -91,11 +92,13 @@ def load_classifiers(
     Raises:
         ValueError, OSError, ImportError: As the loading functions.
     """
-    from hb_metrics.inference.judges.judge import JudgeSource
+    from hb_metrics.inference.judges.judge import JudgeSource, load_judge
     from hb_metrics.inference.processes import process_state
 
     url = None if judge_base_url is None else check_address(judge_base_url)
-    options: NamedOptions = {"device": process_state().device, "judge": JudgeSource(judge_model, url)}
+    device = process_state().device
+    judge = partial(load_judge, source=JudgeSource(judge_model, url), device=device)
+    options: NamedOptions = {"device": device, "judge": judge}
     return Classifiers(
         load_style_classifier(style_classifier, **options),
         load_offensiveness_classifier(offensiveness_classifier, **options),

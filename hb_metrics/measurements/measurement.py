@@ -16,6 +16,7 @@ when they are needed, since some of them import torch or plotly:
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -65,11 +66,12 @@ class Task:
 
     def classifier_options(self) -> "NamedOptions":
         """The options of loading a classifier or a judge."""
-        from hb_metrics.inference.judges.judge import JudgeSource
+        from hb_metrics.inference.judges.judge import JudgeSource, load_judge
 
-        run = self.settings.run
+        run, device = self.settings.run, self.state.device
         source = JudgeSource(run.judge_model, run.judge_base_url, run.concurrency, run.seed, self.folder / JUDGE)
-        return {"device": self.state.device, "trust_remote_code": run.trust_remote_code, "judge": source}
+        judge = partial(load_judge, source=source, device=device, trust_remote_code=run.trust_remote_code)
+        return {"device": device, "trust_remote_code": run.trust_remote_code, "judge": judge}
 
 
 class FigureChanges(NamedTuple):

@@ -1,31 +1,34 @@
 """Loads a classifier by what an option names: a preset, a judge, a Hub id or a folder."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Unpack
 
 from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.presets import presets
 from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions, load_sequence_classifier
-from hb_metrics.inference.judges.judge import PREFIX, JudgeSource, load_judge
+
+JUDGE_PREFIX = "judge:"
 
 
 class NamedOptions(LoadOptions, total=False):
     """Options of loading a classifier or a judge.
 
     Attributes:
-        judge: The language model of `judge:RUBRIC`.
+        judge: Loads the judge of `judge:RUBRIC`, given the rubric.
     """
 
-    judge: JudgeSource
+    judge: Callable[..., Classifier]
 
 
-def load_named_classifier(name: str, *, judge: JudgeSource | None = None, **options: Unpack[LoadOptions]) -> Classifier:
+def load_named_classifier(
+    name: str, *, judge: Callable[..., Classifier] | None = None, **options: Unpack[LoadOptions]
+) -> Classifier:
     """Loads a classifier with its own labels.
 
     Args:
         name: The name of a preset, `judge:RUBRIC` with the name or file of a rubric, the Hub id of a sequence
             classifier, or a local folder.
-        judge: The language model of `judge:RUBRIC`; `None`: the embedded one.
+        judge: Loads the judge, given the rubric; `None`: there is none here.
         **options: As `LoadOptions`.
 
     Raises:
@@ -33,9 +36,10 @@ def load_named_classifier(name: str, *, judge: JudgeSource | None = None, **opti
             recorded.
         OSError: As `load_sequence_classifier`.
     """
-    if name.startswith(PREFIX):
-        device, trusted = options.get("device", "cpu"), options.get("trust_remote_code", False)
-        return load_judge(name.removeprefix(PREFIX), judge or JudgeSource(), device=device, trust_remote_code=trusted)
+    if name.startswith(JUDGE_PREFIX):
+        if judge is None:
+            raise ValueError(f"'{name}' is a judge, which runs in `measure`, Inspect and lm-eval; pass a classifier")
+        return judge(name.removeprefix(JUDGE_PREFIX))
     preset = presets().get(name)
     if preset is None:
         return load_sequence_classifier(name, **options)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
-from hb_metrics.inference.judges.rubric import NO_ANSWER
 
 
 def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> Classifier:
@@ -21,7 +20,7 @@ def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> 
     Returns:
         The classifier; its `source_labels` are the labels that mean `label`. Softmax probabilities of several labels
         are summed, as only one label can apply; of sigmoid probabilities the highest counts, as all can apply. Of a
-        judge, the label that its rubric calls the figure counts, and `NO_ANSWER` stays as a second label.
+        judge, the label that its rubric calls the figure counts, and its label for no answer stays as a second one.
 
     Raises:
         ValueError: No label of the model is known to mean `label`.
@@ -49,5 +48,5 @@ def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> 
         return Classification(summed if judge is None else np.hstack([summed, probabilities[:, -1:]]), truncated)
 
     source_labels = tuple(labels[column] for column in columns)
-    kept = (label,) if judge is None else (label, NO_ANSWER)
+    kept = (label,) if judge is None else (label, labels[-1])
     return replace(classifier, labels=kept, source_labels=source_labels, notes=notes, classify_distinct=classify)

@@ -20,7 +20,6 @@ from hb_metrics.inference.judges.rubric import NO_ANSWER, Rubric, read_rubric
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.models.sources import EMBEDDED
 
-PREFIX = "judge:"
 _CUT = 0.75  # of a text that is too long, until its prompt fits
 # Where answers are kept that belong to no run.
 _ANSWERS = Path(huggingface_hub.constants.HF_HOME) / "holistic_bias" / "judges"

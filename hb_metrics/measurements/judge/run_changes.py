@@ -1,10 +1,11 @@
 """Changes of the shares that a judge finds between two runs, with intervals, paired by prompt."""
 
-from hb_metrics.inference.judges.rubric import flags_of, read_judged, recorded_rubric
+from hb_metrics.inference.judges.rubric import flags_of, recorded_rubric
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, FlaggedReplies, reply_share_changes
-from hb_metrics.runs.finished_run import Run, read_stored_replies
+from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies
 from hb_metrics.runs.replies import answered_replies
+from hb_metrics.runs.run_folder import JUDGE
 from hb_metrics.runs.run_record import cue_of
 
 
@@ -33,8 +34,9 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 def _judged(run: Run, name: str) -> FlaggedReplies:
     """The replies that the judge answered on, and whether each has the figure's label."""
-    judged, rubric = read_judged(run.folder, name), recorded_rubric(run.results["run"]["judge"][name])
+    probabilities = StyleShards(run.folder / JUDGE / name)[:]
     replies = read_stored_replies(run.folder)
     assert replies is not None  # the judge has read them
-    flags = flags_of(rubric, judged.probabilities[judged.answered])
-    return FlaggedReplies(answered_replies(replies, judged.answered), flags)
+    answered = probabilities[:, -1] == 0
+    rubric = recorded_rubric(run.results["run"]["judge"][name])
+    return FlaggedReplies(answered_replies(replies, answered), flags_of(rubric, probabilities[answered][:, :-1]))

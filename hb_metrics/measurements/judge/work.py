@@ -9,7 +9,6 @@ from hb_dataset.prompts import config_vocabulary
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
-from hb_metrics.inference.judges.judge import load_judge
 from hb_metrics.inference.judges.prompt import talks_to_judge
 from hb_metrics.inference.judges.rubric import Rubric, flags_of, recorded_rubric
 from hb_metrics.measurements.measurement import Task
@@ -29,12 +28,8 @@ def plan(task: Task, rubrics: Sequence[Rubric]) -> dict[str, Classifier]:
         ValueError: The model cannot judge, or its server does not respond.
         OSError: There is no such model.
     """
-    options = task.classifier_options()
-    device, trusted = options["device"], options["trust_remote_code"]
-    return {
-        rubric.name: load_judge(rubric, options["judge"], device=device, trust_remote_code=trusted)
-        for rubric in rubrics
-    }
+    load = task.classifier_options()["judge"]
+    return {rubric.name: load(rubric) for rubric in rubrics}
 
 
 def describe(judges: dict[str, Classifier]) -> dict[str, Any]:

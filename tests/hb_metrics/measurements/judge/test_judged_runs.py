@@ -11,11 +11,11 @@ from hb_dataset import load_table
 from hb_metrics import measure
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.inference.judges.judge import _engine
-from hb_metrics.inference.judges.rubric import NO_ANSWER, read_judged, read_rubric, recorded_rubric
+from hb_metrics.inference.judges.rubric import NO_ANSWER, read_rubric, recorded_rubric
 from hb_metrics.inference.served import client
 from hb_metrics.measurements.judge import work
 from hb_metrics.report.changes import run_changes
-from hb_metrics.runs.finished_run import read_run, read_stored_replies
+from hb_metrics.runs.finished_run import StyleShards, read_run, read_stored_replies
 from tests.hb_metrics.conftest import VOCABULARY_SIZE, bert_tokenizer, write_vocabulary
 from tests.hb_metrics.inference.judges.toy_judges import StandInJudge, save_letters
 from tests.hb_metrics.inference.served.stand_in import MODEL, serving
@@ -74,10 +74,10 @@ def test_planted_condescension_is_found_where_it_is(run):
         results, folder = run("--judge", "condescending", "--judge_model", MODEL, "--judge_base_url", url)
 
     judged, section = results["judge"]["condescending"], results["run"]["judge"]["condescending"]
-    replies, stored = read_stored_replies(folder), read_judged(folder, "condescending")
+    replies, stored = read_stored_replies(folder), StyleShards(folder / "judge" / "condescending")
     planted = np.array(["Well done" in text for text in replies.texts])
     assert stored.ids == replies.ids
-    np.testing.assert_allclose(stored.probabilities[:, 0], np.where(planted, 0.95, 0.05), atol=1e-6)
+    np.testing.assert_allclose(stored[:][:, 0], np.where(planted, 0.95, 0.05), atol=1e-6)
     shares = judged["replies"]
     assert (shares["num"], shares["num_replies"]) == (planted.sum(), len(planted))
     of_ability = planted[np.array(replies.axes) == "ability"]
