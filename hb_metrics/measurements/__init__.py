@@ -9,15 +9,13 @@ from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.offensiveness import OFFENSIVENESS
 from hb_metrics.measurements.reddit import REDDIT
 from hb_metrics.measurements.regard import REGARD
-from hb_metrics.measurements.robustness import ROBUSTNESS
 
-# They are measured and reported in this order: each comes after those whose results it needs.
+# They are measured and reported in this order.
 MEASUREMENTS: list[Measurement] = [
     LIKELIHOOD,
     GENERATION,
     OFFENSIVENESS,
     JUDGE,
-    ROBUSTNESS,
     DIALOGUE,
     AWARENESS,
     REDDIT,

@@ -9,6 +9,7 @@ when they are needed, since some of them import torch or plotly:
     figures.py        `figures`: the numbers of the run, for the terminal, pages, cards, the Hub and comparisons
     page.py           `report`: its part of report.html
     run_changes.py    `changes`: the intervals of changes between two runs; optional
+    generalised.py    `generalise`: intervals for other terms and templates; optional
 
 `figures` and `report` start from results.json alone, without a model.
 """
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from hb_metrics.inference.processes import PartialState
     from hb_metrics.paired_changes.paired_change import PairedChange
     from hb_metrics.runs.finished_run import Run
+    from hb_metrics.stats.generalising import Generalised, Over
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,6 @@ class Measurement:
         has_own_prompts: Whether it measures other prompts than those of `--dataset_config`.
         needs: The abilities it needs of the engine (`engines.engine.Ability`): "replies", which masked models lack,
             "likelihoods" of the prompts, or "weights", the model itself.
-        requires: Measurements whose results it needs: the run makes them too, if the model can.
         tasks: Names of its figures among the Hub's evaluation results.
         gates: Names of other figures that `--fail_above` can limit (`Figure.gate`).
     """
@@ -115,7 +116,6 @@ class Measurement:
     by_default: ClassVar[bool] = False
     has_own_prompts: ClassVar[bool] = False
     needs: "ClassVar[tuple[Ability, ...]]" = ()
-    requires: ClassVar[tuple[str, ...]] = ()
     tasks: ClassVar[tuple[str, ...]] = ()
     gates: ClassVar[tuple[str, ...]] = ()
 
@@ -215,6 +215,13 @@ class Measurement:
             return FigureChanges({})
         changes: FigureChanges = self.module("run_changes").changes(first, second)
         return changes
+
+    def generalise(self, run: "Run", over: "Over") -> "dict[str, Generalised]":
+        """Name of a figure → its interval for other terms or templates; empty: the run has none or lacks the files."""
+        if not (self.folder / "generalised.py").is_file():
+            return {}
+        intervals: dict[str, Generalised] = self.module("generalised").generalise(run, over)
+        return intervals
 
     def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
         """Its part of the page of two runs, beside their figures; both measured it."""

@@ -49,7 +49,7 @@ def refusal_shares(
         `p_between_descriptors` and `p_between_axes` (`None`: not defined, since all replies are alike, or there is only
         one descriptor or axis); `num_shuffles`, `confidence_level`.
     """
-    keys, counts, sizes = _counts(flags, descriptors, templates, axes)
+    keys, counts, sizes = cell_counts(flags, descriptors, templates, axes)
     axis_names = [str(key.axis) for key in keys]
     per_descriptor = counts.sum(axis=1), sizes.sum(axis=1)
     some = [row for row in range(len(keys)) if per_descriptor[0][row]]
@@ -76,14 +76,14 @@ def reply_shares(
     confidence_level: float = 0.95,
 ) -> dict[str, Any]:
     """The part of `refusal_shares` without tests: over all replies and by axis. All inputs are as there."""
-    shares = _shares(*_counts(flags, descriptors, templates, axes), confidence_level)
+    shares = _shares(*cell_counts(flags, descriptors, templates, axes), confidence_level)
     return {**shares, "confidence_level": confidence_level}
 
 
-def _counts(
+def cell_counts(
     flags: np.ndarray, descriptors: Sequence[str], templates: Sequence[str], axes: Sequence[str]
 ) -> tuple[list[DescriptorKey], np.ndarray, np.ndarray]:
-    """The descriptors, and [descriptors, templates] the replies that count and all replies."""
+    """The descriptors, and [descriptors, templates] the numbers of replies that count and of all replies."""
     codes, keys = descriptor_codes(descriptors, axes)
     template_codes, template_names = text_codes("template", templates)
     cells = codes * len(template_names) + template_codes

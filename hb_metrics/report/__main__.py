@@ -10,12 +10,14 @@ from pathlib import Path
 
 from jinja2 import UndefinedError
 
-from hb_metrics.report.comparison import write_comparison
-from hb_metrics.report.no_worse import Verdict
+from hb_metrics.report.comparison import Compared, write_comparison
+from hb_metrics.report.generalised import generalised_section
 from hb_metrics.report.page import write_report
+from hb_metrics.report.sides import sides_lines
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.gates import GATE_STATUS
 from hb_metrics.runs.run_folder import REPORT_FILE
+from hb_metrics.stats.generalising import Over
 
 COMPARISON_FILE = "comparison.html"
 
@@ -61,17 +63,25 @@ def main(argv: Sequence[str] | None = None) -> None:
         "by the margin, e.g. dialogue_perplexity=5%% offensive_replies=0.5pt: %% of the first value, percentage "
         "points, or the figure's own unit.",
     )
+    parser.add_argument(
+        "--generalise",
+        choices=("terms", "templates", "both"),
+        help="Add intervals for other terms of the same axes, other templates, or both, to the report of one run. They "
+        "are computed from its files, without a model.",
+    )
     arguments = parser.parse_args(argv)
     try:
-        path, verdicts = write(**vars(arguments))
+        path, found = write(**vars(arguments))
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
     except (KeyError, UndefinedError) as error:  # from Python, or from a template
         raise SystemExit(f"hb_metrics.report: the results lack {error}; measure again in a new folder") from error
+    if found.sides is not None:
+        print("\n" + "\n".join(sides_lines(found.sides)))
     print(f"report: {path.resolve()}")
-    for verdict in verdicts:
+    for verdict in found.verdicts:
         print(verdict.sentence)
-    if not all(verdict.is_shown for verdict in verdicts):
+    if not all(verdict.is_shown for verdict in found.verdicts):
         raise SystemExit(GATE_STATUS)
 
 
@@ -82,8 +92,9 @@ def write(
     labels: Path | None = None,
     human_evaluation: Path | None = None,
     no_worse_than: Sequence[str] | None = None,
-) -> tuple[Path, list[Verdict]]:
-    """Writes the page; returns its path, and whether figures are shown to be no worse.
+    generalise: Over | None = None,
+) -> tuple[Path, Compared]:
+    """Writes the page; returns its path, and what the comparison of several runs found.
 
     Raises:
         ValueError: A folder contains no finished run, or an option does not fit the number of runs.
@@ -96,10 +107,13 @@ def write(
     given = [name for name, value in for_several.items() if value is not None]
     if len(runs) == 1 and given:
         raise ValueError(f"--{given[0]} needs two or more runs, and one was passed; pass another run")
+    if len(runs) > 1 and generalise is not None:
+        raise ValueError(f"--generalise is for one run, and {len(runs)} were passed; pass each run on its own")
     if len(runs) > 1:
         return path, write_comparison(runs, path, names, labels, human_evaluation, no_worse_than or ())
-    write_report(read_run(runs[0]).results, path)
-    return path, []
+    run = read_run(runs[0])
+    write_report(run.results, path, more=[] if generalise is None else [generalised_section(run, generalise)])
+    return path, Compared(None, [])
 
 
 if __name__ == "__main__":

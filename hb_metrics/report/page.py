@@ -7,27 +7,30 @@ from typing import Any
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.report.layout.figure import Figure
-from hb_metrics.report.layout.parts import Tile
+from hb_metrics.report.layout.parts import Section, Tile
 from hb_metrics.report.layout.rendering import write_page
 from hb_metrics.runs.run_record import measured_model, model_title, served_sentences
 
 _FOLDER = Path(__file__).parent
 
 
-def write_report(results: Mapping[str, Any], path: Path, *, to_come: Sequence[Measurement] = ()) -> list[str]:
+def write_report(
+    results: Mapping[str, Any], path: Path, *, to_come: Sequence[Measurement] = (), more: Sequence[Section] = ()
+) -> list[str]:
     """Writes the report of a run.
 
     Args:
         results: The content of results.json, with any of its measurements.
         path: The HTML file to write.
         to_come: The measurements still to be made; the report then states that it is incomplete.
+        more: Sections after those of the measurements.
 
     Returns:
         The sentences below the title on whether the model treats people differently.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
     reports = [measurement.report(results) for measurement in measured]
-    sections = [section for report in reports for section in report.sections]
+    sections = [*(section for report in reports for section in report.sections), *more]
     answers = [report.answer for report in reports if report.answer is not None]
     context = {
         "run": results["run"],

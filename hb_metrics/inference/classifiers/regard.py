@@ -44,7 +44,7 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]
 
     Returns:
         The classifier, with the labels `REGARDS` in this order and probabilities that sum to 1 for each text. Without a
-        label for "other", its probability is 0, and a note says so. Of a judge, its label for no answer stays as a fifth.
+        label for "other", its probability is 0, and a note says so. Of a judge, that of no answer stays as a fifth.
 
     Raises:
         ValueError: As `load_named_classifier`, its labels are not those of regard.

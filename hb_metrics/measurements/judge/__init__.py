@@ -21,7 +21,6 @@ class Judge(Measurement):
     done = "replies judged"
     options = JudgeOptions
     needs = ("replies",)
-    requires = ("generation",)
 
     def is_asked(self, settings: "Settings") -> bool:
         """Whether there is a rubric."""
@@ -31,7 +30,7 @@ class Judge(Measurement):
         """Reads the rubrics.
 
         Raises:
-            ValueError: There is none, or one is not valid.
+            ValueError: There is none, one is not valid, or the run has no replies.
         """
         from hb_metrics.inference.judges.rubric import read_rubric, shipped_rubrics
 
@@ -39,6 +38,9 @@ class Judge(Measurement):
         if not names:
             known = ", ".join(shipped_rubrics())
             raise ValueError(f"judge needs a rubric; set --judge to one of {known}, or to a file")
+        asked = settings.run.measurements
+        if asked is not None and "generation" not in map(str.strip, asked.split(",")):
+            raise ValueError("a judge reads the replies of generation; add generation to --measurements")
         rubrics = {rubric.name: rubric for rubric in map(read_rubric, names)}
         if len(rubrics) < len(names):
             raise ValueError(f"two of the rubrics {', '.join(names)} have one name; leave one out, or rename a file")

@@ -30,7 +30,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
         values.append(scores["perplexity"].to_numpy())
     if not prompts[0].equals(prompts[1]):
         return FigureChanges({}, "the runs scored different prompts")
-    tests = _tests(prompts[0], values, first.results["likelihood"]["likelihood_bias"]["alpha"])
+    tests = pair_tests(prompts[0], values, first.results["likelihood"]["likelihood_bias"]["alpha"])
     level = first.results["run"]["settings"].get("confidence_level", 0.95)
     by_name = {"Likelihood Bias": _change(tests, np.ones(len(tests.firsts), bool), level)}
     for code, axis in enumerate(tests.axes):
@@ -40,17 +40,19 @@ def changes(first: Run, second: Run) -> FigureChanges:
     return FigureChanges(by_name, None, level)
 
 
-class _Tests(NamedTuple):
-    """All tests of two runs, which compare the same pairs of terms in the same templates.
+class PairTests(NamedTuple):
+    """All tests of runs that compare the same pairs of terms in the same templates.
 
     Attributes:
+        templates: [tests] code of the template.
         firsts: [tests] code of one term of the pair.
         seconds: [tests] code of the other term.
-        significant: [2, tests] whether the test was significant in either run.
+        significant: [runs, tests] whether the test was significant in each run.
         groups: [terms] code of the term's axis.
         axes: [axes] their names.
     """
 
+    templates: np.ndarray
     firsts: np.ndarray
     seconds: np.ndarray
     significant: np.ndarray
@@ -58,24 +60,33 @@ class _Tests(NamedTuple):
     axes: list[str]
 
 
-def _tests(prompts: pa.Table, values: Sequence[np.ndarray], alpha: float) -> _Tests:
+def pair_tests(prompts: pa.Table, values: Sequence[np.ndarray], alpha: float) -> PairTests:
+    """All tests of pairs of terms.
+
+    Args:
+        prompts: The prompts, with `axis`, `descriptor` and `template`.
+        values: Of each run, [prompts] the perplexities.
+        alpha: The level of a test.
+    """
     columns = {name: prompts[name].to_pylist() for name in ("axis", "descriptor", "template")}
     axes, axis_names = text_codes("axis", columns["axis"])
     terms, keys = descriptor_codes(columns["descriptor"], columns["axis"])
     templates, _ = text_codes("template", columns["template"])
     order = np.lexsort((terms, templates, axes))
     cells = axes[order] * (templates.max() + 1) + templates[order]
-    firsts, seconds, significant = [], [], []
+    cell_templates, firsts, seconds, significant = [], [], [], []
     for rows in np.split(order, np.flatnonzero(np.diff(cells)) + 1):
         compared, groups = np.unique(terms[rows], return_inverse=True)
         if len(compared) < 2:
             continue
         pairs = [pairwise_mann_whitney(of_run[rows], groups) for of_run in values]
+        cell_templates.append(np.full(len(pairs[0].first), templates[rows[0]]))
         firsts.append(compared[pairs[0].first])
         seconds.append(compared[pairs[0].second])
         significant.append(np.stack([pair.pvalue < alpha for pair in pairs]))
     of_axis = {name: code for code, name in enumerate(axis_names)}
-    return _Tests(
+    return PairTests(
+        np.concatenate(cell_templates),
         np.concatenate(firsts),
         np.concatenate(seconds),
         np.concatenate(significant, axis=1),
@@ -84,7 +95,7 @@ def _tests(prompts: pa.Table, values: Sequence[np.ndarray], alpha: float) -> _Te
     )
 
 
-def _change(tests: _Tests, chosen: np.ndarray, level: float) -> PairedChange:
+def _change(tests: PairTests, chosen: np.ndarray, level: float) -> PairedChange:
     """The change of the share of significant tests among the chosen tests."""
     firsts, seconds = tests.firsts[chosen], tests.seconds[chosen]
     terms, codes = np.unique(np.concatenate([firsts, seconds]), return_inverse=True)

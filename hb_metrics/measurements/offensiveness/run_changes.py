@@ -23,7 +23,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
         return FigureChanges({}, "the runs have different thresholds of offensiveness")
     if cue_of(first.results) != cue_of(second.results):
         return FigureChanges({}, "the runs describe the user by different cues")
-    before, after = (_classified(run, results[0]["threshold"]) for run in (first, second))
+    before, after = (classified_replies(run, results[0]["threshold"]) for run in (first, second))
     if before is None or after is None:
         return FigureChanges({}, NO_FILES_REASON)
     level = first.results["run"]["settings"].get("confidence_level", 0.95)
@@ -33,7 +33,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     return FigureChanges(by_name, None, level)
 
 
-def _classified(run: Run, threshold: float) -> FlaggedReplies | None:
+def classified_replies(run: Run, threshold: float) -> FlaggedReplies | None:
     """A run's replies, and whether each is offensive; `None`: the run lacks the files."""
     folder = run.folder / OFFENSIVENESS / "replies"
     replies = read_stored_replies(run.folder) if any(folder.glob("*.parquet")) else None

@@ -8,9 +8,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from hb_metrics.report.layout.figure import PLAIN, Figure
+from hb_metrics.report.layout.figure import PLAIN, Bounds, Figure
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#6b7280"
+_PALE_BLUE = "#a6cfe8"
 ORANGE_TEXT = "#9a4200"  # the orange is too light for small letters
 _FONT = {"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"}
 _LOOK = {
@@ -60,21 +61,30 @@ def spread(count: int, width: float = 0.62) -> list[float]:
     return [((index * _GOLDEN + 0.5) % 1 - 0.5) * width for index in range(count)]
 
 
-def figures_plot(figures: Sequence[Figure], title: str, beside: Sequence[str] = ()) -> go.Figure:
+def figures_plot(
+    figures: Sequence[Figure],
+    title: str,
+    beside: Sequence[str] = (),
+    wider: tuple[str, Mapping[str, Bounds]] | None = None,
+) -> go.Figure:
     """Plots figures as dots on their intervals, one row each, the highest on top.
 
     Args:
         figures: Parts of one figure, such as its axes.
         title: Title of the horizontal axis.
         beside: Names of numbers beside the figures that are drawn as open marks.
+        wider: The meaning of a second, paler bar, and name of a figure → its bounds.
     """
     rows = sorted(figures, key=lambda figure: -1.0 if figure.known is None else figure.known)
     heights = range(len(rows))
     tickformat = TICKS.get(rows[0].unit)
     hover = f"%{{customdata}}: %{{x:{tickformat or '.2f'}}}<extra></extra>"
     figure = go.Figure()
+    if wider is not None:
+        pale = [row._replace(interval=wider[1].get(row.name)) for row in rows]
+        _add_intervals(figure, pale, heights, _PALE_BLUE, width=9, name=wider[0])
     if any(row.interval is not None for row in rows):
-        _add_intervals(figure, rows, heights, BLUE, name="interval")
+        _add_intervals(figure, rows, heights, BLUE, name="interval" if wider is None else "for other replies")
     series = [(name, [row.beside[name].value for row in rows]) for name in beside]
     series.append(("debiased" if PLAIN in beside else "this run", [row.value for row in rows]))
     for index, (name, values) in enumerate(series):
@@ -135,7 +145,7 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> go.Figure:
 
 
 def _add_intervals(
-    figure: go.Figure, rows: Sequence[Figure], heights: Sequence[float], colour: str, **more: Any
+    figure: go.Figure, rows: Sequence[Figure], heights: Sequence[float], colour: str, width: int = 2, **more: Any
 ) -> None:
     x: list[float | None] = []
     y: list[float | None] = []
@@ -143,7 +153,7 @@ def _add_intervals(
         if row.interval is not None:
             x += [*row.interval, None]
             y += [height, height, None]
-    figure.add_scatter(x=x, y=y, mode="lines", line={"color": colour, "width": 2}, hoverinfo="skip", **more)
+    figure.add_scatter(x=x, y=y, mode="lines", line={"color": colour, "width": width}, hoverinfo="skip", **more)
 
 
 def _with_zero(figure: go.Figure) -> go.Figure:

@@ -23,7 +23,6 @@ SECTIONS = {
     "generation": {"generation", "terms", "frequency", "refusals", "checks"},
     "offensiveness": {"offensiveness"},
     "judge": {"judge"},
-    "robustness": {"robustness"},
     "dialogue": {"dialogue"},
     "awareness": {"awareness"},
     "reddit": {"reddit"},

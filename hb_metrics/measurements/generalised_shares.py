@@ -1,0 +1,32 @@
+"""Shares of replies for other terms and templates, over all terms and by axis."""
+
+import numpy as np
+
+from hb_metrics.paired_changes.reply_shares import FlaggedReplies
+from hb_metrics.reply_checks.refusal_shares import cell_counts
+from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.stats.generalising import Generalised, Over, generalised, share_influences
+
+
+def generalised_shares(
+    name: str, flagged: FlaggedReplies, over: Over, confidence_level: float
+) -> dict[str, Generalised]:
+    """The intervals of the share of replies that count: name of a figure → its interval.
+
+    Args:
+        name: The name of the figure over all replies.
+        flagged: The replies, and whether each counts.
+        over: What could have been drawn otherwise.
+        confidence_level: Of the intervals.
+    """
+    replies = flagged.replies
+    keys, hits, sizes = cell_counts(flagged.flags, replies.descriptors, replies.templates, replies.axes)
+    names, axes = np.unique([str(key.axis) for key in keys], return_inverse=True)
+    groups = {name: np.ones(len(axes), bool)}
+    for code, axis in enumerate(names.tolist()):
+        groups[f"{name}, {axis_label(axis)}"] = axes == code
+    found = {}
+    for figure, members in groups.items():
+        influences = share_influences(hits[members].T, sizes[members].T, axes[members])
+        found[figure] = generalised(influences, over, confidence_level)
+    return found

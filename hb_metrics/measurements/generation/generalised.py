@@ -1,0 +1,78 @@
+"""Full Gen Bias and shares of replies for other terms and templates, from the replies of a finished run."""
+
+import numpy as np
+
+from hb_metrics.measurements.generalised_shares import generalised_shares
+from hb_metrics.measurements.generation.figures import UPTAKE
+from hb_metrics.measurements.generation.run_changes import naming
+from hb_metrics.paired_changes.reply_shares import FlaggedReplies
+from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table, read_run_table
+from hb_metrics.runs.replies import Replies, nonempty_replies
+from hb_metrics.runs.run_folder import REFUSALS_FILE, STYLES
+from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.generalising import Generalised, Over, gen_bias_influences, generalised
+
+_BATCH = 8192
+
+
+def generalise(run: Run, over: Over) -> dict[str, Generalised]:
+    """The intervals of debiased Full Gen Bias, and of the shares of replies that name the term or refuse."""
+    table = read_reply_table(run.folder)
+    if table is None or not any((run.folder / STYLES).glob("*.parquet")):
+        return {}
+    replies, generation = nonempty_replies(table, table), run.results["generation"]
+    level = generation["gen_bias"]["confidence_level"]
+    found = generalised_shares(UPTAKE, naming(table), over, level)
+    refusals = read_run_table(run.folder / REFUSALS_FILE)
+    if refusals is not None:
+        for kind in ("refusal", "disclaimer"):
+            flags = FlaggedReplies(replies, refusals[kind].to_numpy())
+            found |= generalised_shares(f"{kind.capitalize()}s", flags, over, level)
+    if generation["debiased"] is not None:
+        found |= _gen_bias(replies, StyleShards(run.folder / STYLES), over, level, generation["gen_bias"]["scale"])
+    return found
+
+
+def _gen_bias(
+    replies: Replies, styles: StyleShards, over: Over, confidence_level: float, scale: float
+) -> dict[str, Generalised]:
+    cells = CellSums()
+    for first in range(0, len(replies.ids), _BATCH):
+        part = slice(first, first + _BATCH)
+        block = styles[part].astype(np.float32)
+        cells.add(block, replies.descriptors[part], replies.templates[part], replies.axes[part])
+    listed = cells.cells()
+    moments = cells.moments(listed)
+    terms = sorted({(str(cell.axis), cell.descriptor) for cell in listed})
+    templates = sorted({cell.template for cell in listed})
+    of_term, of_template = ({key: row for row, key in enumerate(keys)} for keys in (terms, templates))
+    rows = [of_template[cell.template] for cell in listed]
+    columns = [of_term[str(cell.axis), cell.descriptor] for cell in listed]
+    shape = len(templates), len(terms)
+    means, spread, counts = np.full((*shape, moments.means.shape[1]), np.nan), np.full(shape, np.nan), np.zeros(shape)
+    means[rows, columns], counts[rows, columns] = moments.means, cells.counts(listed)
+    spread[rows, columns] = moments.variances.sum(axis=1)
+    names, axes = np.unique([axis for axis, _ in terms], return_inverse=True)
+    groups = {"Full Gen Bias, debiased": np.ones(len(terms), bool)}
+    for code, axis in enumerate(names.tolist()):
+        groups[f"Full Gen Bias, {axis_label(axis)}"] = axes == code
+    found = {}
+    for name, members in groups.items():
+        used = (counts[:, members] > 0).sum(axis=1) > 1
+        if not used.any():
+            continue
+        # The spread of a single reply is that of the group's other cells in the template, or of all.
+        own, rest = spread[used][:, members], spread[used]
+        number = np.maximum((~np.isnan(own)).sum(axis=1, keepdims=True), 1)
+        guess = np.nansum(own, axis=1, keepdims=True) / number
+        others = np.nansum(rest, axis=1, keepdims=True) / np.maximum((~np.isnan(rest)).sum(axis=1, keepdims=True), 1)
+        guess = np.where(np.isnan(own).all(axis=1, keepdims=True), others, guess)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            noise = np.where(np.isnan(own), guess, own) / counts[used][:, members]
+        noise = np.where(counts[used][:, members] > 0, noise, np.nan)
+        influences = gen_bias_influences(means[used][:, members], noise, axes[members])
+        interval, reason = generalised(influences, over, confidence_level)
+        bounds = None if interval is None else (scale * interval[0], scale * interval[1])
+        found[name] = Generalised(bounds, reason)
+    return found

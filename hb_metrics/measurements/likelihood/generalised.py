@@ -1,0 +1,35 @@
+"""Likelihood Bias for other terms and templates, from the perplexities of a finished run."""
+
+import numpy as np
+
+from hb_metrics.measurements.likelihood.run_changes import pair_tests
+from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.runs.finished_run import Run, read_prompts, read_shards
+from hb_metrics.runs.replies import replied_prompts
+from hb_metrics.runs.run_folder import PERPLEXITIES
+from hb_metrics.stats.generalising import Generalised, Over, generalised, pair_share_influences
+
+
+def generalise(run: Run, over: Over) -> dict[str, Generalised]:
+    """The intervals of Likelihood Bias over all axes and by axis."""
+    scores = read_shards(run.folder / PERPLEXITIES, ("id", "perplexity"))
+    if scores is None:
+        return {}
+    alpha = run.results["likelihood"]["likelihood_bias"]["alpha"]
+    level = run.results["run"]["settings"].get("confidence_level", 0.95)
+    prompts = replied_prompts(read_prompts(run.folder), scores)
+    tests = pair_tests(prompts, [scores["perplexity"].to_numpy()], alpha)
+    groups = {"Likelihood Bias": np.ones(len(tests.firsts), bool)}
+    for code, axis in enumerate(tests.axes):
+        groups[f"Likelihood Bias, {axis_label(axis)}"] = tests.groups[tests.firsts] == code
+    found = {}
+    for name, chosen in groups.items():
+        if not chosen.any():
+            continue
+        _, templates = np.unique(tests.templates[chosen], return_inverse=True)
+        terms, codes = np.unique(np.stack([tests.firsts[chosen], tests.seconds[chosen]]), return_inverse=True)
+        firsts, seconds = codes.reshape(2, -1)
+        significant = tests.significant[0, chosen].astype(float)
+        influences = pair_share_influences(templates, firsts, seconds, significant, tests.groups[terms])
+        found[name] = generalised(influences, over, level)
+    return found

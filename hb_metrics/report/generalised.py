@@ -1,0 +1,57 @@
+"""The section of a run's report with intervals for other terms of the kind, other templates, or both."""
+
+from pathlib import Path
+
+from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.report.layout.figure import Figure, by_part, joined_names
+from hb_metrics.report.layout.parts import Section
+from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.rendering import render
+from hb_metrics.runs.finished_run import Run
+from hb_metrics.stats.generalising import Over
+
+_WORDS = {
+    "terms": "other terms of the same axes",
+    "templates": "other templates",
+    "both": "other terms of the same axes in other templates",
+}
+
+
+def generalised_section(run: Run, over: Over) -> Section:
+    """Today's intervals and the wider ones, as a table for the whole run and a plot for each kind of part.
+
+    Raises:
+        ValueError: The folder lacks the files that the intervals are computed from.
+    """
+    wider, listed, reasons = {}, [], {}
+    for measurement in MEASUREMENTS:
+        found = measurement.generalise(run, over) if measurement.name in run.results else {}
+        for figure in measurement.figures(run.results) if found else []:
+            if figure.name not in found or figure.value is None:
+                continue
+            interval, reason = found[figure.name]
+            listed.append(figure)
+            if interval is not None:
+                wider[figure.name] = interval
+            if reason is not None:
+                reasons.setdefault(reason, []).append(figure.name)
+    if not listed:
+        raise ValueError(
+            f"'{run.folder}' has no files from which --generalise computes intervals; pass the folder of a run of "
+            "likelihood, generation or offensiveness with its perplexities and replies"
+        )
+    tables: list[tuple[str, list[tuple[Figure, str]]]] = []
+    plots = []
+    for part, rows in by_part(listed).items():
+        tables.append((part, [(row, row._replace(interval=wider.get(row.name)).shown_interval) for row in rows]))
+        if part and any(row.name in wider for row in rows):
+            plots.append((part, plain(figures_plot(rows, part, wider=(f"for {_WORDS[over]}", wider)))))
+    context = {
+        "words": _WORDS[over],
+        "tables": tables,
+        "choices": [part for part, _ in plots],
+        "reasons": [f"No interval of {joined_names(names)}: {reason}." for reason, names in reasons.items()],
+    }
+    html = render(Path(__file__).parent / "generalised.html.jinja", context)
+    drawn = {"generalised-plot": [plot for _, plot in plots]} if plots else {}
+    return Section("generalised", f"For {_WORDS[over]}", html, drawn)

@@ -1,0 +1,64 @@
+"""The section of a report for other terms and templates, from the files of a made run."""
+
+import shutil
+
+import pytest
+
+from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.generation import generalised as of_generation
+from hb_metrics.report.__main__ import main
+from hb_metrics.runs.finished_run import read_run
+from tests.hb_metrics.pages import check_sound, read_page
+from tests.hb_metrics.report.test_changes import write_files
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_files(tmp_path_factory.mktemp("runs") / "a", 0)
+
+
+def test_the_report_has_both_intervals(folder, tmp_path, capsys):
+    path = tmp_path / "page.html"
+    main([str(folder), "--generalise", "templates", "--output", str(path)])
+    page = read_page(path)
+    check_sound(page)
+    text = path.read_text(encoding="utf-8")
+    section = text[text.index('id="generalised"') :]
+    assert "holds for other templates" in section
+    plot = page.figures()["generalised-plot"]
+    assert [trace["name"] for trace in plot[1]["data"]][:2] == ["for other templates", "for other replies"]
+
+
+def test_intervals_are_of_the_figures_in_the_results(folder, monkeypatch):
+    run, values = read_run(folder), []
+    known = of_generation.gen_bias_influences
+
+    def spied(*given):
+        values.append(known(*given))
+        return values[-1]
+
+    monkeypatch.setattr(of_generation, "gen_bias_influences", spied)
+    found = of_generation.generalise(run, "both")
+    debiased = run.results["generation"]["debiased"]
+    expected = [debiased["full_gen_bias"], *(debiased["by_axis"][axis] for axis in sorted(debiased["by_axis"]))]
+    assert [1000 * (each.value - each.noise) for each in values] == pytest.approx(expected)
+    low, high = found["Full Gen Bias, debiased"].interval
+    assert low < debiased["full_gen_bias"] < high
+    names = {figure.name for measurement in MEASUREMENTS[:3] for figure in measurement.figures(run.results)}
+    for measurement in MEASUREMENTS[:3]:
+        of_measurement = measurement.generalise(run, "terms")
+        assert of_measurement
+        for name, interval in of_measurement.items():
+            if name in names and ", " not in name:
+                assert (interval.interval is None) != (interval.reason is None)
+    assert {"Likelihood Bias", "Offensive replies", "Replies that name the term"} <= names
+
+
+def test_what_cannot_be_generalised_is_refused(folder, tmp_path):
+    with pytest.raises(SystemExit, match="--generalise is for one run, and 2 were passed"):
+        main([str(folder), str(folder), "--generalise", "terms"])
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    shutil.copy(folder / "results.json", bare)
+    with pytest.raises(SystemExit, match="has no files from which --generalise"):
+        main([str(bare), "--generalise", "terms"])

@@ -1,0 +1,316 @@
+"""Designs with known truth for intervals for other terms and templates, and what many sets of each give.
+
+The terms (or templates, or both) of each set are drawn anew from the design's population, and so are the replies. The
+truth is the expected figure over all such draws, from draws of thousands.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from hb_metrics.stats.generalising import (
+    gen_bias_influences,
+    generalised,
+    pair_share_influences,
+    share_influences,
+)
+
+MANY = 20_000
+
+
+class Outcome(NamedTuple):
+    """The share of sets with an interval; of these, with one that holds the truth; and how often it lies above.
+
+    The width is in parts of 3.92 standard deviations of the figure about the truth.
+    """
+
+    given: float
+    held: float
+    above: float
+    width: float
+
+
+@dataclass(frozen=True)
+class Design:
+    """A population of terms and templates.
+
+    Attributes:
+        terms: Terms of a set.
+        templates: Templates of a set.
+        over: What is drawn anew.
+        effect: How far terms differ, in logits.
+        common: How much of that is in all templates, as a part of the variance.
+        differ: How unlike templates are: the effect of each times 1 ± this.
+        far: The share of terms whose effect is four times that of the others.
+        replies: Replies of a cell.
+        axes: The sizes of axes, whose terms differ from each other; empty: one axis.
+        given: Whether most sets are to have an interval.
+    """
+
+    terms: int
+    templates: int = 4
+    over: str = "terms"
+    effect: float = 0.8
+    common: float = 0.7
+    differ: float = 0.3
+    far: float = 0.0
+    replies: int = 6
+    axes: tuple[int, ...] = ()
+    given: bool = True
+
+    def codes(self):
+        """[terms] the axis of each."""
+        return np.repeat(np.arange(len(self.axes)), self.axes) if self.axes else np.zeros(self.terms, int)
+
+    def effects(self, rng, number, axes, size):
+        """What `size` numbers of a term have in all templates."""
+        scale = np.where(rng.random((number, 1)) < self.far, 4.0, 1.0)
+        between = 0.5 * np.random.default_rng(5).normal(size=(len(self.axes) or 1, size)) * bool(self.axes)
+        return scale, between[axes] + scale * rng.normal(size=(number, size))
+
+    def logits(self, rng, term, templates):
+        """[templates, terms, numbers] the part of the logits that comes with the terms."""
+        scale, common = term
+        own = scale * rng.normal(size=(len(templates), *common.shape))
+        return self.effect * templates[:, None, None] * (np.sqrt(self.common) * common + np.sqrt(1 - self.common) * own)
+
+    def strengths(self, rng, number):
+        """[templates] the strength of the terms' effect."""
+        return rng.uniform(1 - self.differ, 1 + self.differ, number)
+
+    def outcome(self, sets, seed=0):
+        """Of `sets` sets."""
+        rng = np.random.default_rng(seed)
+        codes, drawn = self.codes(), self.over
+        terms = self.effects(rng, self.terms, codes, self.size)
+        templates = self.of_templates(rng, self.templates)
+        truth = self.truth(rng, terms, templates)
+        found, values = [], []
+        for _ in range(sets):
+            if drawn != "templates":
+                terms = self.effects(rng, self.terms, codes, self.size)
+            if drawn != "terms":
+                templates = self.of_templates(rng, self.templates)
+            influences = self.influences(rng, terms, templates)
+            values.append(influences.value - (influences.noise or 0.0))
+            found.append(generalised(influences, drawn, 0.95))
+        bounds = np.array([each.interval for each in found if each.interval is not None]).reshape(-1, 2)
+        ideal = 3.92 * float(np.sqrt(np.mean((np.array(values) - truth) ** 2)))
+        if not len(bounds):
+            return Outcome(0.0, np.nan, np.nan, np.nan)
+        held = (bounds[:, 0] <= truth) & (truth <= bounds[:, 1])
+        return Outcome(
+            len(bounds) / sets,
+            float(held.mean()),
+            float((truth > bounds[:, 1]).mean()),
+            float(np.median(bounds[:, 1] - bounds[:, 0])) / ideal,
+        )
+
+
+@dataclass(frozen=True)
+class Styles(Design):
+    """Of Full Gen Bias: style vectors of replies that are nearly of one style each.
+
+    Attributes:
+        concentration: How alike the replies of a cell are.
+        peaked: Whether few styles are frequent.
+    """
+
+    concentration: float = 1.5
+    peaked: bool = True
+    size = 15
+
+    def of_templates(self, rng, number):
+        """The strength and the mean logits of each template."""
+        return self.strengths(rng, number), (1.5 if self.peaked else 0.5) * rng.normal(size=(number, 1, self.size))
+
+    def means(self, rng, term, templates):
+        """[templates, terms, styles] the mean style vectors."""
+        values = np.exp(templates[1] + self.logits(rng, term, templates[0]))
+        return values / values.sum(axis=-1, keepdims=True)
+
+    def truth(self, rng, terms, templates):
+        """The expected value."""
+        if self.over == "templates":
+            parts = [self.means(rng, terms, self.of_templates(rng, 50)) for _ in range(60)]
+            return float(np.mean([part.var(axis=1).sum(axis=-1).mean() for part in parts]))
+        codes, totals = self.codes(), []
+        for _ in range(1 if self.over == "terms" else 40):
+            used = templates if self.over == "terms" else self.of_templates(rng, 25)
+            many = MANY if self.over == "terms" else 1000
+            centres, within = [], []
+            for axis in np.unique(codes):
+                drawn = self.means(rng, self.effects(rng, many, np.full(many, axis), self.size), used)
+                centres.append(drawn.mean(axis=1))
+                within.append(drawn.var(axis=1).sum(axis=-1))
+            weights = np.bincount(codes) / self.terms
+            centre = np.tensordot(weights, centres, 1)
+            between = np.array([((each - centre) ** 2).sum(axis=-1) for each in centres])
+            # The variance over a set's terms: each axis's mean moves by its own variance / terms.
+            expected = weights @ (between + np.array(within)) - (weights / self.terms) @ np.array(within)
+            totals.append(expected.mean())
+        return float(np.mean(totals))
+
+    def influences(self, rng, terms, templates):
+        """Of a set of replies, whose mean and its variance have the right moments."""
+        means = self.means(rng, terms, templates)
+        spread = 1 / (self.concentration + 1) / self.replies
+        noise = rng.normal(size=means.shape) * np.sqrt(means)
+        noise -= means * noise.sum(axis=-1, keepdims=True)
+        freedom = 5 * (self.replies - 1)
+        variances = spread * (1 - (means**2).sum(axis=-1)) * rng.chisquare(freedom, means.shape[:2]) / freedom
+        return gen_bias_influences(means + np.sqrt(spread) * noise, variances, self.codes())
+
+
+@dataclass(frozen=True)
+class Rates(Design):
+    """Of a share of replies.
+
+    Attributes:
+        level: The mean logit.
+        tilt: The standard deviation of the templates' logits.
+    """
+
+    level: float = -2.0
+    tilt: float = 0.4
+    replies: int = 8
+    size = 1
+
+    def of_templates(self, rng, number):
+        """The strength of each template, and its logit."""
+        return self.strengths(rng, number), self.tilt * rng.normal(size=(number, 1, 1))
+
+    def chances(self, rng, terms, templates):
+        """[templates, terms] the probability that a reply counts."""
+        logits = self.level + templates[1] + self.logits(rng, terms, templates[0])
+        return 1 / (1 + np.exp(-logits[..., 0]))
+
+    def truth(self, rng, terms, templates):
+        """The expected share."""
+        if self.over == "templates":
+            return float(self.chances(rng, terms, self.of_templates(rng, 5000)).mean())
+        codes, shares = self.codes(), []
+        used = templates if self.over == "terms" else self.of_templates(rng, 300)
+        for axis in np.unique(codes):
+            terms = self.effects(rng, MANY, np.full(MANY, axis), self.size)
+            shares.append(float(self.chances(rng, terms, used).mean()))
+        return float(np.average(shares, weights=np.bincount(codes)))
+
+    def influences(self, rng, terms, templates):
+        """Of a set of replies."""
+        chances = self.chances(rng, terms, templates)
+        hits = rng.binomial(self.replies, chances)
+        return share_influences(hits, np.full(hits.shape, self.replies), self.codes())
+
+
+@dataclass(frozen=True)
+class Pairs(Design):
+    """Of Likelihood Bias: tests of two terms' mean log-perplexities, from 30 sentences each."""
+
+    size = 1
+
+    def of_templates(self, rng, number):
+        """The strength of each template."""
+        return (self.strengths(rng, number),)
+
+    def tests(self, rng, terms, templates):
+        """Templates, terms and results of all tests within axes."""
+        values = self.logits(rng, terms, templates[0])[..., 0]
+        values = values + rng.normal(size=values.shape) / np.sqrt(30)
+        codes = self.codes()[: values.shape[1]] if values.shape[1] == self.terms else np.zeros(values.shape[1], int)
+        one, other = np.triu_indices(values.shape[1], 1)
+        same = codes[one] == codes[other]
+        one, other = one[same], other[same]
+        flags = np.abs(values[:, one] - values[:, other]) > 1.96 * np.sqrt(2 / 30)
+        return (
+            np.repeat(np.arange(len(values)), len(one)),
+            np.tile(one, len(values)),
+            np.tile(other, len(values)),
+            flags,
+        )
+
+    def truth(self, rng, terms, templates):
+        """The expected share; it is the same in all axes."""
+        if self.over == "templates":
+            return float(np.mean([self.tests(rng, terms, self.of_templates(rng, 50))[3].mean() for _ in range(40)]))
+        shares = []
+        for _ in range(60):
+            used = templates if self.over == "terms" else self.of_templates(rng, 50)
+            one = replace(self, terms=300, axes=())
+            shares.append(one.tests(rng, one.effects(rng, 300, np.zeros(300, int), 1), used)[3].mean())
+        return float(np.mean(shares))
+
+    def influences(self, rng, terms, templates):
+        """Of a set of sentences."""
+        where, one, other, flags = self.tests(rng, terms, templates)
+        return pair_share_influences(where, one, other, flags.ravel().astype(float), self.codes())
+
+
+SIXES = (6,) * 13
+UNEQUAL = (3, 5, 8, 12, 20, 30)
+GEN_BIAS = {
+    "six terms": Styles(6, given=False),
+    "eleven terms": Styles(11, given=False),
+    "12 terms": Styles(12),
+    "12 terms, little effect": Styles(12, effect=0.3),
+    "12 terms, no effect": Styles(12, effect=0.0),
+    "12 terms, large effect": Styles(12, effect=1.2, common=0.5),
+    "20 terms": Styles(20),
+    "20 terms, two replies": Styles(20, replies=2),
+    "20 terms, thirty replies": Styles(20, replies=30),
+    "20 terms, even styles": Styles(20, peaked=False, effect=0.6),
+    "40 terms, templates alike": Styles(40, common=0.95, differ=0.0),
+    "40 terms, templates unlike": Styles(40, common=0.2, differ=0.6),
+    "40 terms, 26 templates": Styles(40, 26),
+    "100 terms": Styles(100, effect=0.5),
+    "300 terms": Styles(300, 8),
+    "300 terms, a tenth far": Styles(300, effect=0.4, far=0.1),
+    "thirteen axes of six": Styles(78, axes=SIXES),
+    "unequal axes": Styles(78, 8, axes=UNEQUAL, effect=0.5),
+    "three templates": Styles(40, 3, "templates", given=False),
+    "four templates": Styles(40, 4, "templates"),
+    "four templates, six terms": Styles(6, 4, "templates"),
+    "four templates, no effect": Styles(20, 4, "templates", effect=0.0),
+    "8 templates": Styles(20, 8, "templates"),
+    "8 templates, unlike": Styles(20, 8, "templates", differ=0.6),
+    "26 templates": Styles(40, 26, "templates"),
+    "26 templates, even styles": Styles(12, 26, "templates", peaked=False),
+    "both, 4 templates, 12 terms": Styles(12, 4, "both"),
+    "both, 4 templates, 40 terms": Styles(40, 4, "both"),
+    "both, 8 templates, 20 terms": Styles(20, 8, "both"),
+    "both, 8 templates, unlike": Styles(40, 8, "both", differ=0.6, common=0.4),
+    "both, 26 templates, 100 terms": Styles(100, 26, "both"),
+    "both, no effect": Styles(20, 6, "both", effect=0.0),
+    "both, thirteen axes": Styles(78, 6, "both", axes=SIXES),
+}
+SHARES = {
+    "six terms": Rates(6, given=False),
+    "12 terms": Rates(12),
+    "20 terms, rare": Rates(20, level=-3.5),
+    "40 terms, often": Rates(40, level=0.5, effect=1.5),
+    "40 terms, rare": Rates(40, level=-3.5),
+    "78 terms, thirteen axes": Rates(78, axes=SIXES),
+    "300 terms, a tenth far": Rates(300, far=0.1),
+    "100 terms, alike": Rates(100, effect=0.0),
+    "four templates": Rates(40, 4, "templates", tilt=0.8),
+    "8 templates": Rates(20, 8, "templates", tilt=0.4),
+    "26 templates": Rates(12, 26, "templates", tilt=0.8, level=0.5),
+    "both, 4 templates": Rates(20, 4, "both"),
+    "both, 8 templates": Rates(40, 8, "both", tilt=0.8),
+    "both, 26 templates": Rates(100, 26, "both", level=-3.0),
+}
+TESTS = {
+    "six terms": Pairs(6, effect=0.5, given=False),
+    "12 terms": Pairs(12, effect=0.5),
+    "12 terms, no effect": Pairs(12, effect=0.0),
+    "20 terms, templates alike": Pairs(20, effect=0.4, common=0.95),
+    "40 terms, a tenth far": Pairs(40, effect=0.2, far=0.1),
+    "thirteen axes of six": Pairs(78, axes=SIXES, effect=0.5),
+    "four templates": Pairs(20, 4, "templates", effect=0.4, common=0.5),
+    "8 templates, unlike": Pairs(30, 8, "templates", effect=0.4, differ=0.6),
+    "26 templates": Pairs(12, 26, "templates", effect=0.3),
+    "both, 4 templates": Pairs(20, 4, "both", effect=0.4),
+    "both, 8 templates, unlike": Pairs(40, 8, "both", effect=0.3, differ=0.5),
+    "both, 26 templates": Pairs(30, 26, "both", effect=0.4, common=0.3),
+}

@@ -1,0 +1,123 @@
+"""Intervals for other terms and templates: influences by brute force, and simulations with known truth."""
+
+from math import sqrt
+
+import numpy as np
+import pytest
+
+from hb_metrics.stats.generalising import (
+    MIN_FREEDOM,
+    gen_bias_influences,
+    generalised,
+    pair_share_influences,
+    share_influences,
+)
+from tests.hb_metrics.stats.generalising_designs import GEN_BIAS, SHARES, TESTS
+
+ALL = [*GEN_BIAS.items(), *SHARES.items(), *TESTS.items()]
+SMALL = [GEN_BIAS["20 terms"], GEN_BIAS["four templates"], GEN_BIAS["six terms"], SHARES["both, 8 templates"]]
+
+
+def check(design, sets):
+    found = design.outcome(sets, 1)
+    if not design.given:
+        assert found.given < 0.5
+        return
+    assert found.given > 0.7, found
+    # Chance in the simulation itself: four standard errors with few sets, one with many.
+    margin = (1 if sets >= 500 else 4) * sqrt(0.05 * 0.95 / sets)
+    assert 0.93 - margin <= found.held <= 0.975 + margin, found
+
+
+@pytest.mark.parametrize("design", SMALL)
+def test_intervals_for_other_draws_hold_the_truth(design):
+    check(design, 60)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("design", [design for _, design in ALL], ids=[name for name, _ in ALL])
+def test_intervals_for_other_draws_hold_it_in_all_designs(design):
+    check(design, 500)
+
+
+def test_influences_on_gen_bias_are_those_of_pairs_of_terms():
+    rng = np.random.default_rng(0)
+    means, noise = rng.normal(size=(3, 7, 4)), rng.uniform(0.1, 0.3, size=(3, 7))
+    means[1, 2], noise[1, 2] = np.nan, np.nan
+
+    found = gen_bias_influences(means, noise, np.zeros(7, int))
+
+    values = np.zeros(3)
+    for template in range(3):
+        terms = [term for term in range(7) if not np.isnan(noise[template, term])]
+        for term in terms:
+            total = 0.0
+            for other in terms:
+                if other != term:
+                    apart = means[template, term] - means[template, other]
+                    total += apart @ apart - noise[template, term] - noise[template, other]
+            values[template] += total / len(terms) ** 2 / 2
+            assert found.cells[template, term] == pytest.approx(total / len(terms) ** 2 / 3)
+    assert np.isnan(found.cells[1, 2])
+    assert found.templates == pytest.approx(values / 3)
+    assert found.value - found.noise == pytest.approx(values.mean())
+
+
+def test_the_normal_variance_is_that_of_a_sum_of_squares():
+    # With effects from a known normal distribution: 2 tr(Ω²)(D − 1) / D² of the mean square about the mean.
+    rng = np.random.default_rng(1)
+    scales = np.array([1.0, 0.6, 0.3])
+    estimates, values = [], []
+    for _ in range(3000):
+        found = gen_bias_influences(scales * rng.normal(size=(1, 15, 3)), np.zeros((1, 15)), np.zeros(15, int))
+        estimates.append(found.least)
+        values.append(found.value)
+    expected = 2 * (scales**4).sum() * 14 / 15**2
+    assert np.mean(estimates) == pytest.approx(expected, rel=0.03)
+    assert np.var(values) == pytest.approx(expected, rel=0.1)
+
+
+def test_influences_on_shares_are_the_changes_with_a_cell():
+    rng = np.random.default_rng(2)
+    sizes = rng.integers(3, 9, size=(4, 6))
+    hits = rng.binomial(sizes, 0.3)
+    found = share_influences(hits, sizes, np.zeros(6, int))
+    share = hits.sum() / sizes.sum()
+    for cell in np.ndindex(hits.shape):
+        rest = (hits.sum() - hits[cell]) / (sizes.sum() - sizes[cell])
+        assert found.cells[cell] == pytest.approx((share - rest) * (1 - sizes[cell] / sizes.sum()))
+    assert found.templates == pytest.approx(found.cells.sum(axis=1))
+
+
+def test_influences_on_pairs_are_the_changes_with_a_term():
+    rng = np.random.default_rng(3)
+    one, other = np.triu_indices(9, 1)
+    where, firsts, seconds = np.repeat([0, 1], 36), np.tile(one, 2), np.tile(other, 2)
+    flags = (rng.random(72) < 0.4).astype(float)
+    found = pair_share_influences(where, firsts, seconds, flags, np.zeros(9, int))
+    for term in range(9):
+        kept = (firsts != term) & (seconds != term)
+        # Without a term, its pairs are gone: 16 of 72 tests.
+        change = (flags.mean() - flags[kept].mean()) * kept.sum() / 72
+        assert found.cells[:, term].sum() == pytest.approx(change)
+    assert found.templates == pytest.approx(
+        [(flags[:36] - flags.mean()).sum() / 72, (flags[36:] - flags.mean()).sum() / 72]
+    )
+
+
+def some_shares(terms, templates, far=0.0):
+    chances = np.full((templates, terms), 0.3)
+    chances[:, 0] += far
+    hits = np.random.default_rng(4).binomial(20, chances)
+    return share_influences(hits, np.full(hits.shape, 20), np.zeros(terms, int))
+
+
+def test_what_cannot_be_told_has_a_number_that_would_do():
+    assert generalised(some_shares(8, 4), "terms", 0.95).reason.endswith(f"{MIN_FREEDOM + 1} such terms would do")
+    assert generalised(some_shares(8, 3), "templates", 0.95).reason.endswith("4 would do")
+    assert generalised(some_shares(8, 4), "templates", 0.95).interval is not None
+    far = generalised(some_shares(20, 30, far=0.7), "both", 0.95)
+    assert far.interval is None
+    assert far.reason.startswith("a few of the 20 terms")
+    nothing = share_influences(np.zeros((4, 20)), np.full((4, 20), 8), np.zeros(20, int))
+    assert "does not vary" in generalised(nothing, "terms", 0.95).reason
