@@ -33,7 +33,7 @@ LABELLED = (
 )
 PAGE_FILE = "comparison.html"
 RECIPE = str(Path(__file__).parent / "recipes" / "embedded.yaml")
-OWN_REPLIES, LABELS = ("distill",), ("sft", "kto")  # the methods, by what they learn from
+OWN_REPLIES, LABELS = ("counterfactual", "distill"), ("sft", "kto")  # the methods, by what they learn from
 MEASURED = "generation,offensiveness,dialogue,awareness"
 
 
@@ -91,7 +91,7 @@ def compare_tuning(options: argparse.Namespace) -> None:
             if options.dataset_config.endswith("-small"):  # measured descriptors are not learnt, unless all are
                 learnt += ["--leave_out", options.dataset_config]
             rows = folder / f"{method}-rows"
-            learnt += ["--model", options.model, "--output_dir", rows, "--num_replies", "960", *options.replies_args]
+            learnt += ["--method", method, "--model", options.model, "--output_dir", rows, *options.replies_args]
             run_step("hb_train.baseline_replies", *learnt)
             compare(method, rows)
     if labelled:
