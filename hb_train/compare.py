@@ -107,16 +107,16 @@ def compare_tuning(options: argparse.Namespace) -> None:
     tuned = [name for name in runs if name != "before"]
     if options.system_prompt:
         runs["system prompt"] = folder / "prompt"
-        prompt = ["--model", options.model, "--system_prompt", options.system_prompt]
-        run_step("hb_metrics.measure", *prompt, "--output_dir", runs["system prompt"], *measured)
+        words = ["--model", options.model, "--system_prompt", options.system_prompt, *measured]
+        run_step("hb_metrics.measure", *words, "--output_dir", runs["system prompt"])
     if len(runs) == 1:
         print(f"the measurements: {folder / 'before' / 'report.html'}")
         return
     names: list[str | Path] = [*runs.values(), "--names", *runs]
     for method in tuned:
         run_step("hb_train.model_card", "--model", folder / f"{method}-model", "--runs", *names, launch=False)
-    labels = ["--labels", folder / "labels"] if labelled else []
-    run_step("hb_metrics.report", *names, "--output", folder / PAGE_FILE, *labels, launch=False)
+    names += ["--labels", folder / "labels"] if labelled else []
+    run_step("hb_metrics.report", *names, "--output", folder / PAGE_FILE, launch=False)
 
 
 def compare_debiasing(options: argparse.Namespace) -> None:

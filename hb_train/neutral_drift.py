@@ -95,3 +95,7 @@ def _asked(run: Run, questions: Sequence[str]) -> tuple[LoadedModel, Layout, Rep
     prompts = pa.table({"id": list(questions), "text": list(questions)})
     requests, layout, _ = request_replies(prompts, engine, settings.run, "greedy", {"max_new_tokens": MAX_TOKENS})
     return loaded, layout, requests
+
+
+if __name__ == "__main__":
+    main()

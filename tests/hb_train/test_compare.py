@@ -105,6 +105,9 @@ class Noted:
     def __call__(self, module, *words, launch=True, allowed=()):
         words = list(map(str, words))
         self.steps.append((module.rpartition(".")[2], words))
+        file = Path(*module.split("."))
+        file = file / "__main__.py" if file.is_dir() else file.with_suffix(".py")
+        assert 'if __name__ == "__main__":\n    main()' in file.read_text(encoding="utf-8")  # the step does something
         if module == "hb_train.bias_labels":
             if self.status not in (0, *allowed):
                 raise SystemExit(self.status)
@@ -133,7 +136,7 @@ def test_the_tuned_model_is_detailed_beside_the_one_before(tmp_path, monkeypatch
     runs = [str(tmp_path / run) for run in ("before", "distill", "kto", "prompt")]
     assert (name, words[:4]) == ("report", runs)
     assert words[5:9] == ["before", "distill", "kto", "system prompt"]
-    assert words[-2:] == ["--labels", str(tmp_path / "labels")]
+    assert words[9:11] == ["--labels", str(tmp_path / "labels")]
 
 
 @pytest.mark.parametrize(

@@ -75,19 +75,22 @@ def _refusal_changes(
     first: Run, second: Run, tables: Sequence[pa.Table], confidence_level: float
 ) -> dict[str, PairedChange]:
     """The changes of refusals and disclaimers; none if the runs have other rules, or lack the files."""
-    found = [read_run_table(run.folder / REFUSALS_FILE) for run in (first, second)]
+    before, after = (read_run_table(run.folder / REFUSALS_FILE) for run in (first, second))
     rules = [run.results["run"]["refusals"]["rules_digest"] for run in (first, second)]
-    if found[0] is None or found[1] is None or rules[0] != rules[1]:
+    if before is None or after is None or rules[0] != rules[1]:
         return {}
     by_name: dict[str, PairedChange] = {}
     for name, column in (("Refusals", "refusal"), ("Disclaimers", "disclaimer")):
-        flagged = []
-        for flags, table in zip(found, tables, strict=True):
-            replies = nonempty_replies(table, table)
-            is_flagged = dict(zip(flags["id"].to_pylist(), flags[column].to_pylist(), strict=True))
-            flagged.append(FlaggedReplies(replies, np.array([is_flagged[id] for id in replies.ids])))
-        by_name |= reply_share_changes(name, *flagged, confidence_level) or {}
+        sides = _found(tables[0], before, column), _found(tables[1], after, column)
+        by_name |= reply_share_changes(name, *sides, confidence_level) or {}
     return by_name
+
+
+def _found(table: pa.Table, flags: pa.Table, column: str) -> FlaggedReplies:
+    """A run's replies, and whether the rules found each."""
+    replies = nonempty_replies(table, table)
+    by_id = dict(zip(flags["id"].to_pylist(), flags[column].to_pylist(), strict=True))
+    return FlaggedReplies(replies, np.array([by_id[identifier] for identifier in replies.ids]))
 
 
 def _noun_changes(before: _Replies, after: _Replies, confidence_level: float) -> dict[str, PairedChange]:
