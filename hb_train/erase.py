@@ -191,7 +191,7 @@ def fit_erasures(
 
     def fit(index: int, activations: torch.Tensor) -> torch.Tensor:
         erasures[index] = leace(activations[taken.bool()].cpu(), concept, rank)
-        return erasures[index](activations)
+        return erasures[index].apply(activations)
 
     modules = decoder_layers(model)
     hooks = [modules[index].register_forward_hook(after_layer(partial(fit, index))) for index in layers]
