@@ -7,6 +7,7 @@ import numpy as np
 
 from hb_dataset.hints import did_you_mean
 from hb_metrics.inference.classifiers.censoring import UNSAFE_MARK
+from hb_metrics.inference.judges.rubric import read_judged, recorded_rubric
 from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table, read_run_table
 from hb_metrics.runs.replies import is_empty, with_questions
 from hb_metrics.runs.run_folder import OFFENSIVENESS, REFUSALS_FILE
@@ -125,15 +126,15 @@ def _answers(run: Run, name: str) -> tuple[str, Labels, int, dict[str, list[floa
             f"{', '.join(known) or 'none yet, so measure with --judge or --measurements generation,offensiveness'}"
         )
     by_id: dict[str, list[float] | None] = {}
-    if name in judges:  # hb_metrics/inference/judges/rubric.py describes these files
-        rubric = judges[name]["rubric"]
-        if rubric["figure"] is None:
+    if name in judges:
+        rubric = recorded_rubric(judges[name])
+        if rubric.figure is None:
             raise ValueError(f"the rubric '{name}' names no label as its figure, so there is no rate to correct")
-        shards = StyleShards(run.folder / "judge" / name)
-        for identifier, *probabilities, unanswered in zip(shards.ids, *shards[:].T.tolist(), strict=True):
-            by_id[identifier] = probabilities if unanswered == 0 else None
-        labels = tuple(zip(rubric["labels"], rubric["definitions"], strict=True))
-        return rubric["question"], labels, rubric["labels"].index(rubric["figure"]), by_id
+        found = read_judged(run.folder, name)
+        for identifier, answer, known in zip(found.ids, found.probabilities.tolist(), found.answered, strict=True):
+            by_id[identifier] = answer if known else None
+        labels = tuple(zip(rubric.labels, rubric.definitions, strict=True))
+        return rubric.question, labels, rubric.labels.index(rubric.figure), by_id
     if name == REFUSALS and refusals is not None:
         for identifier, refusal in zip(refusals["id"].to_pylist(), refusals["refusal"].to_pylist(), strict=True):
             by_id[identifier] = [1.0 - refusal, float(refusal)]

@@ -13,6 +13,7 @@ from hb_metrics.human_eval.calibration import CALIBRATIONS
 from hb_metrics.human_eval.instruments import read_instrument
 from hb_metrics.human_eval.label_study import allocate, draw_labels, read_label_study
 from hb_metrics.human_eval.page import label_page
+from hb_metrics.inference.judges.rubric import Rubric
 from hb_metrics.report.__main__ import main as report
 from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.browser import open_browser
@@ -256,9 +257,10 @@ def test_the_labels_of_a_rubric_are_read(run, prompts, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
     rows = prompts.to_pylist()
-    rubric = {"question": "Which?", "labels": ["good", "odd", "bad"], "definitions": ["a", "b", "c"], "figure": "odd"}
+    kinds = ("good", "odd", "bad")
+    rubric = Rubric("kinds", "Which?", kinds, ("a", "b", "c"), (("x", "y"),) * 3, "odd")
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    results["run"]["judge"] = {"kinds": {"rubric": rubric}}
+    results["run"]["judge"] = {"kinds": rubric.description()}
     for name in ("run.json", "results.json"):
         content = results["run"] if name == "run.json" else results
         (folder / name).write_text(json.dumps(content), encoding="utf-8")
