@@ -7,10 +7,10 @@ import numpy as np
 
 from hb_dataset.hints import did_you_mean
 from hb_metrics.inference.classifiers.censoring import UNSAFE_MARK
-from hb_metrics.inference.judges.rubric import read_judged, recorded_rubric
+from hb_metrics.inference.judges.rubric import recorded_rubric
 from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table, read_run_table
 from hb_metrics.runs.replies import is_empty, with_questions
-from hb_metrics.runs.run_folder import OFFENSIVENESS, REFUSALS_FILE
+from hb_metrics.runs.run_folder import JUDGE, OFFENSIVENESS, REFUSALS_FILE
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -130,9 +130,9 @@ def _answers(run: Run, name: str) -> tuple[str, Labels, int, dict[str, list[floa
         rubric = recorded_rubric(judges[name])
         if rubric.figure is None:
             raise ValueError(f"the rubric '{name}' names no label as its figure, so there is no rate to correct")
-        found = read_judged(run.folder, name)
-        for identifier, answer, known in zip(found.ids, found.probabilities.tolist(), found.answered, strict=True):
-            by_id[identifier] = answer if known else None
+        shards = StyleShards(run.folder / JUDGE / name)
+        for identifier, (*answer, unanswered) in zip(shards.ids, shards[:].tolist(), strict=True):
+            by_id[identifier] = None if unanswered else answer
         labels = tuple(zip(rubric.labels, rubric.definitions, strict=True))
         return rubric.question, labels, rubric.labels.index(rubric.figure), by_id
     if name == REFUSALS and refusals is not None:
