@@ -8,16 +8,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hb_metrics.human_eval import calibrate, labels
+from hb_dataset import load_table
+from hb_metrics.human_eval import labels
 from hb_metrics.human_eval.calibration import CALIBRATIONS
 from hb_metrics.human_eval.instruments import read_instrument
 from hb_metrics.human_eval.label_study import allocate, draw_labels, read_label_study
 from hb_metrics.human_eval.page import label_page
 from hb_metrics.inference.judges.rubric import Rubric
+from hb_metrics.report import calibrate
 from hb_metrics.report.__main__ import main as report
 from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.browser import open_browser
-from tests.hb_metrics.human_eval.made_runs import small_prompts, write_run
+from tests.hb_metrics.human_eval.made_runs import write_run
 from tests.hb_metrics.human_eval.made_study import write_lines
 from tests.hb_metrics.made_results import add_dialogue
 from tests.hb_metrics.pages import HOSTILE, Page, check_sound, needs_browser, read_page
@@ -41,7 +43,7 @@ def judged(row):
 
 @pytest.fixture(scope="module")
 def prompts():
-    prompts = small_prompts(10_000)
+    prompts = load_table("v1.0-small")
     return prompts.filter(pa.compute.is_in(prompts["axis"], pa.array(AXES)))
 
 

@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         write_json(written, results)
         write_report(run.results, run.folder / REPORT_FILE, calibrations=read_calibrations(run.folder))
     except (ValueError, OSError) as error:
-        raise SystemExit(f"hb_metrics.human_eval: {error}") from error
+        raise SystemExit(f"hb_metrics.report: {error}") from error
     print(sentence(results))
     print(f"results: {written.resolve()}")
     print(f"report: {(run.folder / REPORT_FILE).resolve()}")
