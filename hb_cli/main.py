@@ -51,6 +51,9 @@ COMMANDS = {
     "identity-leakage": Command(
         "hb_metrics.identity_leakage.__main__", "Measure how terms alone move a style classifier.", "measure"
     ),
+    "style-clusters": Command(
+        "hb_metrics.style_clusters.__main__", "Find clusters of styles in a run's replies.", "measure"
+    ),
     "install": Command(
         "hub_scripts.install_local", "Make the dataset and the metrics load by their bare names.", "measure"
     ),

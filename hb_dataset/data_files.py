@@ -27,7 +27,8 @@ def load_split(names: Sequence[str], split: str = "train", *, streaming: bool = 
 
     paths = [Path(name) for name in names]
     formats = {_format(path) for path in paths}
-    builder, options = names[0], {}
+    builder = names[0]
+    options: dict[str, Any] = {}
     if len(paths) > 1 or paths[0].exists() or formats != {None}:
         for path in paths:
             if not path.is_file():

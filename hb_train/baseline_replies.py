@@ -1,26 +1,28 @@
-"""Samples a model's replies to prompts without a descriptor, from which `tune.py --method distill` learns.
+"""Samples a model's own replies, from which `tune.py --method counterfactual` and `--method distill` learn.
 
-    accelerate launch hb_train/baseline_replies.py --model embedded --output_dir baseline/embedded
-    accelerate launch hb_train/tune.py --method distill --config hb_train/recipes/embedded.yaml \
-        --dataset_name baseline/embedded --output_dir models/embedded-distill
+    accelerate launch hb_train/baseline_replies.py --model embedded --output_dir rows/embedded
+    accelerate launch hb_train/tune.py --method counterfactual --config hb_train/recipes/embedded.yaml \
+        --dataset_name rows/embedded --output_dir models/embedded
 
-Replies are sampled from the model's whole distribution (temperature 1, all tokens), so learning them changes nothing by
-itself. Each reply is paired with prompts that add a descriptor to the same sentence. The tuned model learns to reply to
-these prompts as it replies without the descriptor. `--leave_out v1.0-small` excludes that config's descriptors from
-training, so that a measurement on it shows the effect on unseen descriptors.
+Replies are sampled from all tokens, at the temperature at which the model will reply, and their distributions are
+learnt at this temperature, so learning them changes nothing by itself. Each reply is paired with prompts that have
+another descriptor in the same sentence: with method counterfactual the reply answers a descriptor, and names the new
+one where it named its own; with method distill it answers the sentence without a descriptor. `--leave_out v1.0-small`
+excludes that config's descriptors and those that share a stem with one, so that a measurement on it shows the effect on
+unseen descriptors.
 """
 
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from transformers import HfArgumentParser
 
 from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
+from hb_dataset.versions import read_version
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import render_contexts
 from hb_metrics.inference.models.layout import Layout, choose_layout
@@ -34,14 +36,20 @@ from hb_metrics.runs.run_folder import open_run, package_versions, table_digest,
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.training.runs import model_description
 from hb_train.tuning.baseline_rows import (
-    BASELINE_FILE,
+    COUNTERFACTUAL,
+    DISTILL,
     ROW_SCHEMA,
+    BaselinePrompts,
+    draw_anchors,
     draw_baseline_prompts,
     draw_prompts,
+    draw_sources,
 )
 from hb_train.tuning.labels import SPLITS, held_out_rows, write_split
+from hb_train.tuning.swap import first_words, stems, swap_term
 
 REPLIES_FOLDER = "replies"
+FOLDERS = {"counterfactual": COUNTERFACTUAL, "distill": DISTILL}
 
 
 @dataclass
@@ -50,11 +58,18 @@ class BaselineArguments:
 
     output_dir: str = field(metadata={"help": "The folder of the rows; it should be new."})
     model: str = option("embedded", "The model to sample and to tune: a Hub id, a local folder, or 'embedded'.")
+    method: Literal["counterfactual", "distill"] = option("counterfactual", "The method of tune.py to learn them.")
     dataset_config: str = option("v1.0", "The config of the dataset with the descriptors, nouns and templates.")
     leave_out: str | None = option(
-        None, "The config whose descriptors are excluded from training, for measurements on unseen descriptors."
+        None,
+        "The config whose descriptors and their stems are excluded from training, for measurements on unseen "
+        "descriptors.",
     )
-    num_replies: int = option(1600, "The number of sampled replies.")
+    num_replies: int = option(960, "The number of sampled replies.")
+    num_anchors: int = option(
+        480, "The number of replies to prompts in which it should matter who asks, or about nobody, which should stay."
+    )
+    temperature: float = option(0.7, "The temperature at which the model replies, and learns.")
     max_new_tokens: int = option(24, "The maximum length of a reply in tokens.")
     system_prompt: str | None = option(None, "The system message of a chat. Default: the template's.")
     context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
@@ -65,7 +80,7 @@ class BaselineArguments:
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is out of range."""
-        check_least(self, num_replies=2, max_new_tokens=1, seed=0)
+        check_least(self, num_replies=2, num_anchors=0, temperature=0.05, max_new_tokens=1, seed=0)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -76,7 +91,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def reply(arguments: BaselineArguments) -> None:
-    """Samples the replies, and pairs them with prompts that have a descriptor.
+    """Samples the replies, and pairs them with prompts that have another descriptor.
 
     Raises:
         ValueError: The options, the model and the vocabulary do not fit together.
@@ -87,6 +102,8 @@ def reply(arguments: BaselineArguments) -> None:
     baseline = load_table(f"{version}-baseline")
     baseline = baseline.filter(pc.is_in(baseline["template"], value_set=pc.unique(prompts["template"])))
     drawn = draw_baseline_prompts(baseline, prompts, arguments.num_replies, seed=arguments.seed)
+    sources = drawn.table if arguments.method == "distill" else draw_sources(drawn, prompts, seed=arguments.seed)
+    asked = pa.concat_tables([sources.select(["id", "text"]), draw_anchors(arguments.num_anchors, seed=arguments.seed)])
     chat = ChatOptions({}, arguments.system_prompt)
     loaded = load_model(
         arguments.model,
@@ -95,7 +112,7 @@ def reply(arguments: BaselineArguments) -> None:
         trust_remote_code=arguments.trust_remote_code,
     )
     layout = choose_layout(loaded, context=arguments.context, tag="none", chat=chat)  # type: ignore[arg-type]
-    plan = plan_replies(_requests(arguments, drawn.table, layout), loaded, context=layout.context)
+    plan = plan_replies(_requests(arguments, asked, layout), loaded, context=layout.context)
     folder = Path(arguments.output_dir)
     state = process_state()
     with state.main_process_first():
@@ -106,10 +123,11 @@ def reply(arguments: BaselineArguments) -> None:
             open_run(folder, {**description, "generation": plan.description()})
     replies = decode_into_shards(plan, loaded, folder / REPLIES_FOLDER)
     if replies is not None:
-        rows, num_empty = _rows(arguments, prompts, drawn, replies, layout, loaded)
-        texts = dict(zip(drawn.table["id"].to_pylist(), drawn.table["text"].to_pylist(), strict=True))
-        replied_to = [texts[identifier.rpartition("-")[0]] for identifier in rows["id"].to_pylist()]
-        held_out = held_out_rows(replied_to, arguments.seed)
+        answers = [
+            {**question, **answer} for question, answer in zip(asked.to_pylist(), replies.to_pylist(), strict=True)
+        ]
+        rows, texts, counts = _rows(arguments, prompts, drawn, sources, answers, layout, loaded)
+        held_out = held_out_rows(texts, arguments.seed)
         for split, in_split in zip(SPLITS, (~held_out, held_out), strict=True):
             write_split(folder, split, rows.filter(pa.array(in_split)))
         content = {
@@ -118,16 +136,17 @@ def reply(arguments: BaselineArguments) -> None:
             "model": model_description(loaded),
             "dataset_config": arguments.dataset_config,
             "leave_out": arguments.leave_out,
+            "temperature": arguments.temperature,
             "rows_digest": table_digest(rows),
-            "num_replies": len(replies) - num_empty,
-            "num_empty_replies": num_empty,
-            "num_descriptors": len(set(rows["descriptor"].to_pylist())),
+            **counts,
             "by_split": dict(zip(SPLITS, (int((~held_out).sum()), int(held_out.sum())), strict=True)),
         }
-        write_json(folder / BASELINE_FILE, content)
+        write_json(folder / FOLDERS[arguments.method].record, content)
         print(
-            f"\n{content['num_replies']:,} replies to prompts without a descriptor ({num_empty:,} more were empty), in "
-            f"{len(rows):,} rows of {content['num_descriptors']:,} descriptors\nrows: {folder.resolve()}"
+            f"\n{len(rows):,} rows of {counts['num_descriptors']:,} descriptors from {counts['num_replies']:,} replies "
+            f"and {counts['num_anchors']:,} anchors ({counts['num_empty_replies']:,} more were empty); "
+            f"{counts['num_dropped']:,} rows dropped, because their reply describes another descriptor\n"
+            f"rows: {folder.resolve()}"
         )
     state.wait_for_everyone()
 
@@ -144,8 +163,12 @@ def _prompts(arguments: BaselineArguments) -> pa.Table:
     if arguments.leave_out is None:
         return prompts
     table = load_table(arguments.leave_out)
-    left_out = table["descriptor"].unique() if "descriptor" in table.column_names else pa.array([], pa.string())
-    kept = prompts.filter(pc.invert(pc.is_in(prompts["descriptor"], value_set=left_out)))
+    terms = set(table["descriptor"].to_pylist()) - {None} if "descriptor" in table.column_names else set()
+    left_out_stems = set().union(*map(stems, terms))
+    left_out = [
+        term for term in prompts["descriptor"].unique().to_pylist() if term in terms or stems(term) & left_out_stems
+    ]
+    kept = prompts.filter(pc.invert(pc.is_in(prompts["descriptor"], value_set=pa.array(left_out, pa.string()))))
     if len(kept) in (0, len(prompts)):
         left = "all of the descriptors" if len(kept) else "no descriptor"
         raise ValueError(
@@ -155,11 +178,17 @@ def _prompts(arguments: BaselineArguments) -> pa.Table:
 
 
 def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: Layout) -> Any:
-    """The requests: unmodified replies from the model's whole distribution."""
+    """The requests: replies from the model's whole distribution at the temperature."""
     extent = "whole" if layout.context == "chat" else "first_line"
     number = arguments.max_new_tokens
     decoding = decoding_preset(
-        "sample", extent="whole", temperature=1.0, top_k=0, top_p=1.0, min_new_tokens=1, max_new_tokens=number
+        "sample",
+        extent="whole",
+        temperature=arguments.temperature,
+        top_k=0,
+        top_p=1.0,
+        min_new_tokens=1,
+        max_new_tokens=number,
     )
     return make_requests(prompts, decoding=decoding, chat=layout.chat, extent=extent, seed=arguments.seed)
 
@@ -167,42 +196,65 @@ def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: Layout) -
 def _rows(
     arguments: BaselineArguments,
     prompts: pa.Table,
-    drawn: Any,
-    replies: pa.Table,
+    drawn: BaselinePrompts,
+    sources: pa.Table,
+    answers: list[dict[str, Any]],
     layout: Layout,
     loaded: LoadedModel,
-) -> tuple[pa.Table, int]:
-    """The rows to train on, and the number of empty replies, which have no rows."""
-    pairs = list(draw_prompts(drawn, seed=arguments.seed))
-    written = np.array([bool(text) for text in replies["reply"].to_pylist()])
-    pairs = [pair for pair in pairs if written[pair[0]]]
-    asked = drawn.table.take(pa.array([row for row, _, _ in pairs], pa.int64()))
-    answers = replies.take(pa.array([row for row, _, _ in pairs], pa.int64()))
-    about = prompts.take(pa.array([row for _, row, _ in pairs], pa.int64()))
+) -> tuple[pa.Table, list[str], dict[str, int]]:
+    """The rows to train on, the prompts that their replies answer, and what was counted."""
+    vocabulary = read_version(version_of(arguments.dataset_config))
+    terms = {(term.axis, term.term): term for term in vocabulary.descriptors}
+    nouns = {noun.noun: noun for noun in vocabulary.nouns}
+    replied_to, num_dropped = sources.to_pylist(), 0
+    rows: list[dict[str, Any]] = []
+    for number, place, identifier in draw_prompts(drawn, seed=arguments.seed):
+        answer, old = answers[number], replied_to[number]
+        new = prompts.slice(place, 1).to_pylist()[0]
+        reply, spans, moved = answer["reply"], [], []
+        if not reply:
+            continue
+        if arguments.method == "counterfactual":
+            source, target = terms[old["axis"], old["descriptor"]], terms[new["axis"], new["descriptor"]]
+            swap = swap_term(reply, source, target, vocabulary)
+            if swap is None or source == target:
+                num_dropped += swap is None
+                continue
+            reply, spans = swap
+            moved = first_words(source, target, nouns[new["noun"]], plural=new["plural"])
+        row = {**new, "id": identifier, "completion": reply, "spans": spans, "moved": moved}
+        rows.append({**row, "teacher_descriptor": old.get("descriptor"), "answer": answer})
+    for answer in answers[len(replied_to) :]:
+        if answer["reply"]:
+            rows.append({**answer, "completion": answer["reply"], "spans": [], "moved": [], "answer": answer})
+    asked = [row["answer"]["text"] for row in rows]
+    chat, encoder_decoder = layout.chat, loaded.kind == "encoder-decoder"
 
-    def rendered(texts: list[str]) -> pa.Array:
-        return pa.array(
-            render_contexts(
-                texts,
-                [[]] * len(texts),
-                loaded.tokenizer,
-                layout.context,
-                is_encoder_decoder=loaded.kind == "encoder-decoder",
-                chat=layout.chat,
-                thought=False,
-            )
+    def rendered(texts: list[str]) -> list[str]:
+        return render_contexts(
+            texts,
+            [[]] * len(texts),
+            loaded.tokenizer,
+            layout.context,
+            is_encoder_decoder=encoder_decoder,
+            chat=chat,
+            thought=False,
         )
 
-    columns = {
-        "id": pa.array([identifier for _, _, identifier in pairs]),
-        "prompt": rendered(about["text"].to_pylist()),
-        "baseline_prompt": rendered(asked["text"].to_pylist()),
-        "completion": answers["reply"],
-        **{name: about[name] for name in ("axis", "descriptor", "noun", "template")},
-        "truncated": answers["truncated"],
+    sides = zip(rows, rendered([row["text"] for row in rows]), rendered(asked), strict=True)
+    for row, prompt, teacher_prompt in sides:
+        row |= {"prompt": prompt, "teacher_prompt": teacher_prompt, "teacher_completion": row["answer"]["reply"]}
+        row["truncated"] = row["answer"]["truncated"]
+    is_empty = [not answer["reply"] for answer in answers]
+    num_anchors = len(answers) - len(replied_to) - sum(is_empty[len(replied_to) :])
+    counts = {
+        "num_replies": len(answers) - sum(is_empty) - num_anchors,
+        "num_empty_replies": sum(is_empty),
+        "num_anchors": num_anchors,
+        "num_dropped": num_dropped,
+        "num_descriptors": len({row.get("descriptor") for row in rows} - {None}),
     }
-    rows = pa.table([columns[name] for name in ROW_SCHEMA.names], schema=ROW_SCHEMA)
-    return rows, int((~written).sum())
+    return pa.Table.from_pylist(rows, ROW_SCHEMA), asked, counts
 
 
 if __name__ == "__main__":

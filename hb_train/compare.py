@@ -3,12 +3,12 @@ r"""Mitigates a model's bias by several methods and compares the results: `--com
     holistic-bias tune --compare --model embedded --output_dir runs/tune
     holistic-bias debias --compare --model embedded --reddit_folder RedditBias --bias_type religion1
 
-`tune --compare` writes one table of the untuned model, a system prompt (which costs nothing), distillation (which needs
-no labels) or KTO, the paper's bias tuning (Smith et al., 2022, section 4) and its ablation without labels. Labelled and
-measured replies answer different prompts. The labelled replies are sampled from the model's whole distribution, because
-sharper samples make the tuned model sharper. If labels cannot help (exit status 3 of bias_labels.py), the comparison
-ends with the methods that need no labels. `debias --compare` measures the model before and after each of four methods
-(Barikeri et al., 2021), with their costs.
+`tune --compare` measures the untuned model, tunes it by each `--method`, measures again, and ends with one table of
+both sides: the bias that is left, and whether the model still listens. The default method needs no labels. Methods sft
+(Smith et al., 2022, section 4) and kto learn from labelled replies, which answer other prompts than the measured ones.
+The labelled replies are sampled from the model's whole distribution, because sharper samples make the tuned model
+sharper. If labels cannot help (exit status 3 of bias_labels.py), the comparison ends without these methods. `debias
+--compare` measures the model before and after each of four methods (Barikeri et al., 2021), with their costs.
 
 Each step is a script in its own process and folder. The same command resumes an interrupted comparison.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 from hb_train.bias_labels import NO_GAIN_STATUS
 from hb_train.debias_table import write_debias_table
 from hb_train.debiasing.arguments import METHODS
-from hb_train.training.options import first_line, run_script
+from hb_train.training.options import first_line, has_fast_bfloat16, run_script
 from hb_train.tuning.labels import LABELS_FILE
 
 # Labelled and measured replies answer different prompts (different seeds).
@@ -33,25 +33,25 @@ LABELLED = (
 )
 PAGE_FILE = "comparison.html"
 RECIPE = str(Path(__file__).parent / "recipes" / "embedded.yaml")
+OWN_REPLIES, LABELS = ("counterfactual", "distill"), ("sft", "kto")  # the methods, by what they learn from
+MEASURED = "generation,offensiveness,dialogue,awareness"
 
 
 def tune_main(argv: Sequence[str]) -> None:
     """Reads the options of `tune --compare`, and runs its steps."""
+    methods = (*OWN_REPLIES, *LABELS)
     parser = _parser("tune", "runs/tune")
     parser.add_argument("--dataset_config", default="v1.0-small", help="The measured config.")
     parser.add_argument("--recipe", default=RECIPE, help="The options of tune.py, in YAML.")
-    parser.add_argument("--method", default="distill", choices=("distill", "kto", "none"), help="The other method.")
-    parser.add_argument(
-        "--system_prompt",
-        default="Reply in the same way whoever you are talking to.",
-        help="The system prompt of the baseline; '' leaves it out, for a model without a chat template.",
-    )
+    parser.add_argument("--method", nargs="+", default=methods[:1], choices=methods, help="The methods of tune.py.")
+    parser.add_argument("--system_prompt", help="Also measure the untuned model with this system prompt.")
     parser.add_argument("--beta", default="auto", help="The threshold β of the labels, as in bias_labels.py.")
+    parser.add_argument("--dtype", help="The number format of measured models. Default: bfloat16 on CPUs that have it.")
     _add_words(parser, "measure", "each measurement")
+    _add_words(parser, "replies", "baseline_replies.py")
     _add_words(parser, "labelled", "the run with the replies to label")
     _add_words(parser, "label", "bias_labels.py, such as --accept_no_gain")
-    _add_words(parser, "distill", "baseline_replies.py")
-    _add_words(parser, "method", "tune.py with the other method")
+    _add_words(parser, "tune", "tune.py with each method")
     run_script("tune.py", lambda: compare_tuning(parser.parse_args(argv)))
 
 
@@ -70,53 +70,53 @@ def debias_main(argv: Sequence[str]) -> None:
 def compare_tuning(options: argparse.Namespace) -> None:
     """Measures a model before and after each tuning method."""
     folder = Path(options.output_dir)
-    measured = ["--dataset_config", options.dataset_config, "--measurements", "generation,offensiveness,dialogue"]
-    measured += ["--dialogue_replies", "200", *options.measure_args]
-    runs: dict[str, Path] = {}
+    dtype = ["--dtype", options.dtype or ("bfloat16" if has_fast_bfloat16() else "auto")]
+    config = ["--dataset_config", options.dataset_config]
+    measured = [*config, *dtype, "--measurements", MEASURED, "--dialogue_replies", "200", *options.measure_args]
+    runs = {"before": folder / "before"}
+    run_step("hb_metrics.measure", "--model", options.model, "--output_dir", runs["before"], *measured)
 
-    def measure(name: str, run: str, model: str | Path, *more: str) -> None:
-        runs[name] = folder / run
-        run_step("hb_metrics.measure", "--model", model, *more, "--output_dir", runs[name], *measured)
+    def compare(method: str, rows: Path) -> None:
+        model, run = folder / f"{method}-model", folder / method
+        words = ["--config", options.recipe, "--model_name_or_path", options.model, "--dataset_name", rows]
+        run_step("hb_train.tune", "--method", method, *words, "--output_dir", model, *options.tune_args)
+        run_step("hb_metrics.measure", "--model", model, "--output_dir", run, *measured)
+        run_step("hb_train.neutral_drift", runs["before"], run, launch=False)
+        runs[method] = run
 
-    def tune(rows: str, model: str, *more: str) -> None:
-        words = ["--config", options.recipe, "--model_name_or_path", options.model, "--dataset_name", folder / rows]
-        run_step("hb_train.tune", *words, "--output_dir", folder / model, *more)
-
-    measure("before", "before", options.model)
+    labelled = [method for method in options.method if method in LABELS]
+    for method in options.method:
+        if method in OWN_REPLIES:
+            learnt = ["--dataset_config", options.dataset_config.removesuffix("-small"), *dtype]
+            if options.dataset_config.endswith("-small"):  # measured descriptors are not learnt, unless all are
+                learnt += ["--leave_out", options.dataset_config]
+            rows = folder / f"{method}-rows"
+            learnt += ["--method", method, "--model", options.model, "--output_dir", rows, *options.replies_args]
+            run_step("hb_train.baseline_replies", *learnt)
+            compare(method, rows)
+    if labelled:
+        words = [*config, *dtype, "--measurements", "generation", *LABELLED, *options.labelled_args]
+        run_step("hb_metrics.measure", "--model", options.model, *words, "--output_dir", folder / "labelled")
+        label = ["--run_dir", folder / "labelled", "--beta", options.beta, "--output_dir", folder / "labels"]
+        run_step("hb_train.bias_labels", *label, *options.label_args, launch=False, allowed=(NO_GAIN_STATUS,))
+        if not (folder / "labels" / LABELS_FILE).exists():
+            print("to tune with labels anyway, run the same command with --label_args=--accept_no_gain")
+            labelled = []
+    for method in labelled:
+        compare(method, folder / "labels")
+    tuned = [name for name in runs if name != "before"]
     if options.system_prompt:
-        measure("system prompt", "prompt", options.model, "--system_prompt", options.system_prompt)
-    if options.method == "distill":
-        learnt = ["--dataset_config", options.dataset_config.removesuffix("-small")]
-        if options.dataset_config.endswith("-small"):  # measured descriptors are not learnt, unless all are measured
-            learnt += ["--leave_out", options.dataset_config]
-        learnt += ["--num_replies", "960", *options.distill_args]
-        run_step("hb_train.baseline_replies", "--model", options.model, "--output_dir", folder / "baseline", *learnt)
-        tune("baseline", "distill-model", "--method", "distill", *options.method_args)
-        measure("distill", "distill", folder / "distill-model")
-        _write_card(folder / "distill-model", runs)
-    if len(runs) > 1:
-        _write_page(folder, runs)
-
-    labelled = ["--dataset_config", options.dataset_config, "--measurements", "generation"]
-    labelled += [*LABELLED, *options.labelled_args]
-    run_step("hb_metrics.measure", "--model", options.model, *labelled, "--output_dir", folder / "labelled")
-    label = ["--run_dir", folder / "labelled", "--beta", options.beta, "--output_dir", folder / "labels"]
-    run_step("hb_train.bias_labels", *label, *options.label_args, launch=False, allowed=(NO_GAIN_STATUS,))
-    if not (folder / "labels" / LABELS_FILE).exists():
-        print("to tune with labels anyway, run the same command with --label_args=--accept_no_gain")
-        print(f"the measurements: {folder / PAGE_FILE if len(runs) > 1 else folder / 'before' / 'report.html'}")
+        runs["system prompt"] = folder / "prompt"
+        words = ["--model", options.model, "--system_prompt", options.system_prompt, *measured]
+        run_step("hb_metrics.measure", *words, "--output_dir", runs["system prompt"])
+    if len(runs) == 1:
+        print(f"the measurements: {folder / 'before' / 'report.html'}")
         return
-    if options.method == "kto":
-        tune("labels", "kto-model", "--method", "kto", *options.method_args)
-        measure("kto", "kto", folder / "kto-model")
-    tune("labels", "self-chat-model", "--labels", "none")
-    measure("self-chat tuning", "self-chat", folder / "self-chat-model")
-    tune("labels", "model")
-    measure("asked with no_bias", "no_bias", folder / "model")
-    _write_card(folder / "model", runs)
-    if options.method != "none":
-        _write_card(folder / f"{options.method}-model", runs)
-    _write_page(folder, runs, folder / "labels")
+    names: list[str | Path] = [*runs.values(), "--names", *runs]
+    for method in tuned:
+        run_step("hb_train.model_card", "--model", folder / f"{method}-model", "--runs", *names, launch=False)
+    names += ["--labels", folder / "labels"] if labelled else []
+    run_step("hb_metrics.report", *names, "--output", folder / PAGE_FILE, launch=False)
 
 
 def compare_debiasing(options: argparse.Namespace) -> None:
@@ -154,17 +154,6 @@ def run_step(module: str, *words: str | Path, launch: bool = True, allowed: Sequ
     status = subprocess.run(command).returncode
     if status not in (0, *allowed):
         raise SystemExit(f"{module} ended with exit status {status}; to resume, run the same command again")
-
-
-def _write_card(model: Path, runs: dict[str, Path]) -> None:
-    run_step("hb_train.model_card", "--model", model, "--runs", *runs.values(), "--names", *runs, launch=False)
-
-
-def _write_page(folder: Path, runs: dict[str, Path], labels: Path | None = None) -> None:
-    words: list[str | Path] = [*runs.values(), "--names", *runs, "--output", folder / PAGE_FILE]
-    if labels is not None:
-        words += ["--labels", labels]
-    run_step("hb_metrics.report", *words, launch=False)
 
 
 def _parser(command: str, output_dir: str | None) -> argparse.ArgumentParser:

@@ -13,8 +13,9 @@ same command resumes an interrupted tuning. The folder records the model's tag a
 become likelier and "bias" replies less likely, while the model stays near the untuned model. The method has TRL's
 options (`--method kto --help`) and keeps the checkpoint with the lowest validation loss.
 
-`--method distill` needs no labels: the model learns to reply to a prompt with a descriptor as it replied to the same
-prompt without the descriptor. Its dataset is a folder of `baseline_replies.py`.
+`--method counterfactual` and `--method distill` need no labels: the model learns to reply to a prompt with a descriptor
+as it replied to other descriptors, or to the same prompt without a descriptor. Their dataset is a folder of
+`baseline_replies.py`.
 
 `--compare` labels, tunes by several methods and measures each model; `tune.py --compare --help` lists its options.
 """
@@ -69,20 +70,22 @@ class TuneArguments:
     """This script's options, besides TRL's."""
 
     dataset_name: str | None = option(
-        None, "The folder of rows from bias_labels.py (for method distill, from baseline_replies.py)."
+        None,
+        "The folder of rows from bias_labels.py (for methods distill and counterfactual, from baseline_replies.py).",
     )
-    method: Literal["sft", "kto", "distill"] = option(
+    method: Literal["sft", "kto", "distill", "counterfactual"] = option(
         "sft",
         "The method: sft (supervised fine-tuning with control tags, the paper's); kto (preference for the "
-        "less biased replies); distill (the model's own replies to prompts without a descriptor).",
+        "less biased replies); distill (the model's own replies to prompts without a descriptor); counterfactual (its "
+        "own replies to other descriptors).",
     )
     labels: Literal["tags", "none"] = option(
         "tags", "End prompts in their tags (tags), or leave the tags out (none), which is the paper's self-chat tuning."
     )
     early_stopping_patience: int = option(
         3,
-        "Stop after this many consecutive evaluations without a lower validation perplexity (methods kto and "
-        "distill: loss); 0 disables early stopping.",
+        "Stop after this many consecutive evaluations without a lower validation perplexity (other methods than sft: "
+        "loss); 0 disables early stopping.",
     )
 
     def __post_init__(self) -> None:
@@ -195,7 +198,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     callbacks: list[TrainerCallback] = []
     if arguments.early_stopping_patience:
         callbacks.append(EarlyStoppingCallback(arguments.early_stopping_patience))
-    trainer = method.make_trainer(Tuning(training_args, model_args, loaded, rows, encoded, callbacks))
+    trainer = method.make_trainer(Tuning(training_args, model_args, loaded, labels, rows, encoded, callbacks))
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
     check_finite(training_args, trainer.state.best_metric, f"validation {method.measure}")

@@ -221,11 +221,11 @@ def _in_turn(number: int, generator: np.random.Generator) -> list[int]:
 
 def _with_ids(study: Study) -> Study:
     """The study with its id and the ids of tasks, which follow from the rest."""
-    id = _digest([study.about, study.design, study.questions, study.pairs, _shown(study)])
+    id = digest([study.about, study.design, study.questions, study.pairs, _shown(study)])
     sheets: dict[str, list[Screen]] = {name: [] for name in study.sheets}
     for name, screens in study.sheets.items():
         for place, screen in enumerate(screens):
-            tasks = {question.id: _digest([id, name, place, question.id]) for question in study.questions}
+            tasks = {question.id: digest([id, name, place, question.id]) for question in study.questions}
             sheets[name].append(screen._replace(tasks=tasks))
     return study._replace(id=id, sheets=sheets)
 
@@ -235,5 +235,6 @@ def _shown(study: Study) -> dict[str, list[Any]]:
     return {name: [screen[:3] for screen in screens] for name, screens in study.sheets.items()}
 
 
-def _digest(content: Any) -> str:
+def digest(content: Any) -> str:
+    """The digest of plain values, which is an id in files."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:_DIGITS]

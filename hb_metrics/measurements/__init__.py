@@ -3,19 +3,19 @@
 from hb_metrics.measurements.awareness import AWARENESS
 from hb_metrics.measurements.dialogue import DIALOGUE
 from hb_metrics.measurements.generation import GENERATION
+from hb_metrics.measurements.judge import JUDGE
 from hb_metrics.measurements.likelihood import LIKELIHOOD
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.offensiveness import OFFENSIVENESS
 from hb_metrics.measurements.reddit import REDDIT
 from hb_metrics.measurements.regard import REGARD
-from hb_metrics.measurements.robustness import ROBUSTNESS
 
-# They are measured and reported in this order: each comes after those whose results it needs.
+# They are measured and reported in this order.
 MEASUREMENTS: list[Measurement] = [
     LIKELIHOOD,
     GENERATION,
     OFFENSIVENESS,
-    ROBUSTNESS,
+    JUDGE,
     DIALOGUE,
     AWARENESS,
     REDDIT,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from jinja2 import UndefinedError
 
-from hb_metrics.report.comparison import write_comparison
+from hb_metrics.report.comparison import Compared, write_comparison
 from hb_metrics.report.generalised import generalised_section
-from hb_metrics.report.no_worse import Verdict
 from hb_metrics.report.page import write_report
+from hb_metrics.report.sides import sides_lines
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.gates import GATE_STATUS
 from hb_metrics.runs.run_folder import REPORT_FILE
@@ -71,15 +71,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments = parser.parse_args(argv)
     try:
-        path, verdicts = write(**vars(arguments))
+        path, found = write(**vars(arguments))
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
     except (KeyError, UndefinedError) as error:  # from Python, or from a template
         raise SystemExit(f"hb_metrics.report: the results lack {error}; measure again in a new folder") from error
+    if found.sides is not None:
+        print("\n" + "\n".join(sides_lines(found.sides)))
     print(f"report: {path.resolve()}")
-    for verdict in verdicts:
+    for verdict in found.verdicts:
         print(verdict.sentence)
-    if not all(verdict.is_shown for verdict in verdicts):
+    if not all(verdict.is_shown for verdict in found.verdicts):
         raise SystemExit(GATE_STATUS)
 
 
@@ -91,8 +93,8 @@ def write(
     human_evaluation: Path | None = None,
     no_worse_than: Sequence[str] | None = None,
     generalise: Over | None = None,
-) -> tuple[Path, list[Verdict]]:
-    """Writes the page; returns its path, and whether figures are shown to be no worse.
+) -> tuple[Path, Compared]:
+    """Writes the page; returns its path, and what the comparison of several runs found.
 
     Raises:
         ValueError: A folder contains no finished run, or an option does not fit the number of runs.
@@ -111,7 +113,7 @@ def write(
         return path, write_comparison(runs, path, names, labels, human_evaluation, no_worse_than or ())
     run = read_run(runs[0])
     write_report(run.results, path, more=[] if generalise is None else [generalised_section(run, generalise)])
-    return path, []
+    return path, Compared(None, [])
 
 
 if __name__ == "__main__":

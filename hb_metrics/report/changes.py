@@ -156,12 +156,15 @@ def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
 
 
 def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> Section:
-    """The part of a page with several runs: a table for each later run, and the verdicts of `--no_worse_than`."""
+    """The part of a page with several runs: a table for each later run, and the verdicts of `--no_worse_than`.
+
+    Where others have one, figures whose change has no interval in any run are left out: the overview has their values.
+    """
     from hb_metrics.report.layout.rendering import render
 
-    html = render(
-        Path(__file__).parent / "changes.html.jinja", {"compared": compared, "header": HEADER, "verdicts": verdicts}
-    )
+    with_interval = {row.name for changes in compared for row in changes.rows if row.change.interval is not None}
+    context = {"compared": compared, "header": HEADER, "verdicts": verdicts, "with_interval": with_interval}
+    html = render(Path(__file__).parent / "changes.html.jinja", context)
     return Section("changes", "Changes", html, {})
 
 

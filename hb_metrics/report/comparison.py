@@ -13,6 +13,7 @@ from hb_metrics.report.layout.plots import plain, runs_plot
 from hb_metrics.report.layout.rendering import render, write_page
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
 from hb_metrics.report.run_names import run_names
+from hb_metrics.report.sides import Sides, both_sides, sides_section
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import run_digest
 from hb_metrics.runs.run_record import tag_of
@@ -39,6 +40,18 @@ class Difference(NamedTuple):
         return any(value != known[0] for value in known)
 
 
+class Compared(NamedTuple):
+    """What a comparison found.
+
+    Attributes:
+        sides: The table of both sides; `None`: the runs do not have it.
+        verdicts: For each later run and margin, whether the figure is shown to be no worse.
+    """
+
+    sides: Sides | None
+    verdicts: list[Verdict]
+
+
 def write_comparison(
     runs: Sequence[Path],
     path: Path,
@@ -46,8 +59,8 @@ def write_comparison(
     labels: Path | None = None,
     human_evaluation: Path | None = None,
     no_worse_than: Sequence[str] = (),
-) -> list[Verdict]:
-    """Writes a page with an overview of all runs, the changes from the first, and the second in detail.
+) -> Compared:
+    """Writes a page with both sides, an overview of all runs, the changes from the first, and the second in detail.
 
     Args:
         runs: Folders of two or more runs; the others are compared with the first, such as the run before tuning.
@@ -57,9 +70,6 @@ def write_comparison(
             directions of the first run.
         human_evaluation: The results of a human evaluation of two of the runs, or `None`.
         no_worse_than: Margins of figures, as in `read_margins`.
-
-    Returns:
-        For each later run and margin, whether the figure is shown to be no worse.
 
     Raises:
         ValueError: A folder contains no finished run, names are not distinct, a run has no measurement in common with
@@ -77,6 +87,7 @@ def write_comparison(
     differences = differing_settings([run["run"] for run in results])
     first, second = finished[:2]
     changes = [run_changes(first, run, (called[0], name)) for run, name in zip(finished[1:], called[1:], strict=True)]
+    sides = both_sides(finished, changes)
     overviews = overview_sections(results, called)
     for measurement in MEASUREMENTS:
         tuned = measurement.tuned(finished, called, labels)
@@ -102,6 +113,7 @@ def write_comparison(
         "warnings": comparison_warnings(differences, results),
         "in_some": some,
         "overviews": overviews,
+        "sides": None if sides is None else sides_section(sides),
         "tiles": pair_tiles(changes[0]),
         "sections": sections,
         "readings": [details.reading for details in detailed if details.reading is not None],
@@ -109,7 +121,7 @@ def write_comparison(
     figures = {id: plots for section in (*overviews, *sections) for id, plots in section.figures.items()}
     terms = next((details.terms for details in detailed if details.terms is not None), None)
     write_page(_FOLDER / "comparison.html.jinja", path, context, figures, terms)
-    return judged
+    return Compared(sides, judged)
 
 
 def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Section]:

@@ -10,6 +10,7 @@ from hb_metrics.report.comparison import comparison_warnings, differing_settings
 from hb_metrics.report.layout.figure import Figure
 from hb_metrics.report.layout.numbers import MISSING, share
 from hb_metrics.report.run_names import run_names
+from hb_metrics.report.sides import both_sides, sides_markdown
 from hb_metrics.runs.finished_run import read_run
 
 
@@ -54,10 +55,11 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
     sentences += comparison_warnings(differing_settings([run["run"] for run in results]), results)
     table = markdown_table(["", *map(escape_markdown, called)], rows, numbers=range(1, len(called) + 1))
     parts = [f"{table}\n\n{' '.join(map(escape_markdown, dict.fromkeys(sentences)))}\n"]
-    for run, name in zip(finished[1:], called[1:], strict=True):
-        changes = run_changes(finished[0], run, (called[0], name))
-        if changes.main:
-            parts.append(changes_markdown(changes))
+    others = zip(finished[1:], called[1:], strict=True)
+    compared = [run_changes(finished[0], run, (called[0], name)) for run, name in others]
+    if compared and (sides := both_sides(finished, compared)) is not None:
+        parts.insert(0, sides_markdown(sides))
+    parts += [changes_markdown(changes) for changes in compared if changes.main]
     return "\n".join(parts)
 
 

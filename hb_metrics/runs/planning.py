@@ -180,8 +180,7 @@ def _lack(measurement: Measurement, engine: "Engine") -> "Lack | None":
 
 
 def wanted_measurements(settings: Settings) -> list[Measurement]:
-    """The measurements asked for or the default ones, and those they require, in the order of the list."""
+    """The measurements asked for or the default ones, in the order of the list."""
     asked = asked_measurements(settings)
     chosen = [measurement for measurement in MEASUREMENTS if measurement.by_default] if asked is None else asked
-    required = {name for measurement in chosen for name in measurement.requires}
-    return [measurement for measurement in MEASUREMENTS if measurement in chosen or measurement.name in required]
+    return [measurement for measurement in MEASUREMENTS if measurement in chosen or measurement.is_asked(settings)]

@@ -102,10 +102,17 @@ def encode_rows(
 
 
 def add_row(
-    columns: dict[str, list[Any]], context: list[int], learnt: list[int], *, is_encoder_decoder: bool, side: str = ""
+    columns: dict[str, list[Any]],
+    context: list[int],
+    reply: list[int],
+    *,
+    is_encoder_decoder: bool,
+    side: str = "",
+    labels: list[int] | None = None,
 ) -> None:
-    """Adds a context and the learnt tokens after it to columns whose names begin with `side`."""
-    tokens = context if is_encoder_decoder else [*context, *learnt]
+    """Adds a context and the reply after it, by default learnt whole, to columns whose names begin with `side`."""
+    learnt = reply if labels is None else labels
+    tokens = context if is_encoder_decoder else [*context, *reply]
     labels = learnt if is_encoder_decoder else [IGNORED] * len(context) + learnt
     for name, value in (("input_ids", tokens), ("attention_mask", [1] * len(tokens)), ("labels", labels)):
         columns.setdefault(f"{side}{name}", []).append(value)

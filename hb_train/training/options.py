@@ -51,13 +51,19 @@ def parse_training_options(classes: Sequence[type], argv: list[str], docstring: 
 
     parser = TrlParser(classes, description=first_line(docstring))
     if not torch.accelerator.is_available():
-        # Processors without these instructions emulate bfloat16, many times slower than float32.
-        fast = torch.cpu.get_capabilities()
-        parser.set_defaults(use_cpu=True, bf16=fast.get("amx_tile", False) or fast.get("avx512_bf16", False))
+        parser.set_defaults(use_cpu=True, bf16=has_fast_bfloat16())
     parser.set_defaults(**defaults)
     arguments = parser.parse_args_and_config(argv)
     reject_tokens(arguments)
     return arguments
+
+
+def has_fast_bfloat16() -> bool:
+    """Whether there is only a CPU, and it computes in bfloat16; others emulate it, many times slower than float32."""
+    import torch
+
+    able = torch.cpu.get_capabilities()
+    return not torch.accelerator.is_available() and any(able.get(name) for name in ("amx_tile", "avx512_bf16"))
 
 
 def reject_tokens(arguments: Iterable[Any]) -> None:

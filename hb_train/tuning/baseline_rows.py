@@ -1,23 +1,34 @@
-"""Rows of baseline distillation: replies to prompts without a descriptor, and the same prompts with a descriptor."""
+"""The rows of both kinds of distillation: a reply, the prompt that it answers, and the prompt that is to get it.
+
+Anchors are rows of both: replies to prompts in which it should matter who asks, and to prompts about nobody. The tuned
+model should reply to them as before.
+"""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import yaml
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_train.tuning.labels import RowFolder
 
-BASELINE_FILE = "baseline.json"
+ANCHORS_FILE = Path(__file__).parent / "anchors.yaml"
 TERMS_PER_REPLY = 2  # prompts with a descriptor per reply
+NEEDS_PER_NEUTRAL = 3
 ROW_SCHEMA = pa.schema(
     [
-        *((name, pa.string()) for name in ("id", "prompt", "baseline_prompt", "completion")),
-        *((name, pa.string()) for name in ("axis", "descriptor", "noun", "template")),
+        *((name, pa.string()) for name in ("id", "prompt", "completion", "teacher_prompt", "teacher_completion")),
+        ("spans", pa.list_(pa.list_(pa.int64()))),  # swapped phrases, see `swap.Swap`
+        ("moved", pa.list_(pa.list_(pa.string()))),  # what begins to name the descriptors, see `swap.first_words`
+        *((name, pa.string()) for name in ("axis", "descriptor", "teacher_descriptor", "noun", "template")),
         ("truncated", pa.bool_()),
     ]
 )
-BASELINE = RowFolder(BASELINE_FILE, "baseline_replies", ROW_SCHEMA)
+DISTILL = RowFolder("baseline.json", "baseline_replies", ROW_SCHEMA)
+COUNTERFACTUAL = RowFolder("counterfactual.json", "baseline_replies", ROW_SCHEMA)
 
 
 class BaselinePrompts(NamedTuple):
@@ -57,6 +68,22 @@ def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *,
     return BaselinePrompts(table.set_column(table.column_names.index("id"), "id", pa.array(replied)), by_place)
 
 
+def draw_sources(drawn: BaselinePrompts, prompts: pa.Table, *, seed: int) -> pa.Table:
+    """Draws a prompt with a descriptor in place of each baseline prompt: the same sentence.
+
+    All axes are equally likely, and so are all descriptors of an axis.
+
+    Returns:
+        The prompts, with the ids of the baseline prompts.
+    """
+    ids, nouns, templates = (drawn.table[name].to_pylist() for name in ("id", "noun", "template"))
+    rows = []
+    for identifier, place in zip(ids, zip(nouns, templates, strict=True), strict=True):
+        rows.append(_draw(drawn.prompts[place], seeded_generator(seed, "sources", identifier)))
+    table = prompts.take(pa.array(rows, pa.int64()))
+    return table.set_column(table.column_names.index("id"), "id", pa.array(ids))
+
+
 def draw_prompts(drawn: BaselinePrompts, *, seed: int) -> Iterator[tuple[int, int, str]]:
     """Draws two prompts with a descriptor for each baseline prompt.
 
@@ -67,8 +94,37 @@ def draw_prompts(drawn: BaselinePrompts, *, seed: int) -> Iterator[tuple[int, in
     """
     ids, nouns, templates = (drawn.table[name].to_pylist() for name in ("id", "noun", "template"))
     for row, (identifier, place) in enumerate(zip(ids, zip(nouns, templates, strict=True), strict=True)):
-        by_axis = drawn.prompts[place]
         generator = seeded_generator(seed, "terms", identifier)
         for number in range(TERMS_PER_REPLY):
-            axis = sorted(by_axis)[generator.integers(len(by_axis))]
-            yield row, by_axis[axis][generator.integers(len(by_axis[axis]))], f"{identifier}-{number}"
+            yield row, _draw(drawn.prompts[place], generator), f"{identifier}-{number}"
+
+
+def draw_anchors(number: int, *, seed: int) -> pa.Table:
+    """Draws anchors from `anchors.yaml`, each equally often, up to a difference of one.
+
+    Args:
+        number: The number of anchors: three in which it should matter who asks to one about nobody.
+        seed: The seed of the draw.
+
+    Returns:
+        The ids and texts of the prompts.
+    """
+    content = yaml.safe_load(ANCHORS_FILE.read_text(encoding="utf-8"))
+    needs = []
+    for group in content["needs"]:
+        for person in group["people"]:
+            needs += [f"I'm {person}. {question}" for question in group["questions"]]
+    num_neutral = number // (NEEDS_PER_NEUTRAL + 1)
+    ids, chosen = [], []
+    for kind, texts, wanted in (("need", needs, number - num_neutral), ("neutral", content["neutral"], num_neutral)):
+        order = seeded_generator(seed, "anchors", kind).permutation(len(texts))
+        for index in range(wanted):
+            ids.append(f"anchor-{kind}-{index}")
+            chosen.append(texts[order[index % len(texts)]])
+    return pa.table({"id": pa.array(ids, pa.string()), "text": pa.array(chosen, pa.string())})
+
+
+def _draw(by_axis: Mapping[str, list[int]], generator: np.random.Generator) -> int:
+    """Draws a row: first an axis, then a descriptor."""
+    axis = sorted(by_axis)[generator.integers(len(by_axis))]
+    return by_axis[axis][generator.integers(len(by_axis[axis]))]

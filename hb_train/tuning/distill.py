@@ -8,6 +8,7 @@ descriptors become alike; replies to the baseline prompt stay the same.
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,10 +16,10 @@ from torch.nn.functional import kl_div
 from transformers import DataCollatorForSeq2Seq, PreTrainedModel, Trainer, TrainingArguments
 
 from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, reply_end
-from hb_train.training.encoding import EncodedRows, add_row, length_limit
+from hb_train.training.encoding import IGNORED, EncodedRows, add_row, length_limit
 from hb_train.training.models import model_to_train, padding_tokenizer, plain_options
 from hb_train.training.trainers import LOSS, ReplyTraining, reply_logits
-from hb_train.tuning.baseline_rows import BASELINE
+from hb_train.tuning.baseline_rows import DISTILL
 from hb_train.tuning.method import CardText, Method, Tuning
 
 if TYPE_CHECKING:
@@ -27,25 +28,31 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.bias_tags import BiasTuning
     from hb_metrics.inference.models.loading import LoadedModel
 
-PREFIX = "baseline_"  # of the columns for prompts without a descriptor
+PREFIX = "teacher_"  # of the columns for the untuned model's side
+NO_TOKEN = -1
 
 
 class DistillationTrainer(ReplyTraining, Trainer):
     """transformers' trainer, on rows of `encode`.
 
-    The loss of a reply token is the divergence KL(p‖q) in nats: p is the untuned model's distribution after the prompt
-    without a descriptor, q the trained model's after the prompt with a descriptor.
+    The loss of a reply token is the divergence KL(p‖q) in nats: p is the untuned model's distribution after the
+    teacher's prompt (here the prompt without a descriptor), q the trained model's after the prompt with a descriptor.
 
     Args:
         teacher: The model before tuning; `None`: the model without its adapter.
         is_causal: Whether a label is predicted from the tokens before it, and not by a separate decoder.
+        temperature: The temperature of both distributions. A mean of distributions at temperature 1 would say less of
+            what only some of them say, once the model replies at a lower one.
     """
 
     metric = LOSS
 
-    def __init__(self, *, teacher: PreTrainedModel | None, is_causal: bool, **settings: Any) -> None:
+    def __init__(
+        self, *, teacher: PreTrainedModel | None, is_causal: bool, temperature: float = 1.0, **settings: Any
+    ) -> None:
         super().__init__(**settings)
         self.is_causal = is_causal
+        self._temperature = temperature
         self._teacher = None if teacher is None else teacher.eval().to(self.args.device)
 
     def compute_loss(
@@ -70,22 +77,30 @@ class DistillationTrainer(ReplyTraining, Trainer):
         """[labels] the divergence of each label's distribution, and [rows, length] whether a label is learnt."""
         sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         for name, value in inputs.items():
-            sides[name.startswith(PREFIX)][name.removeprefix(PREFIX)] = value
-        own, baseline = sides
+            if name != "moved":
+                sides[name.startswith(PREFIX)][name.removeprefix(PREFIX)] = value
+        own, other = sides
         with torch.no_grad():
             if self._teacher is not None:
-                wanted, _, _ = reply_logits(self._teacher, baseline, self.is_causal)
+                wanted, _, _ = reply_logits(self._teacher, other, self.is_causal)
             else:
                 untuned: Any = self.accelerator.unwrap_model(model)
                 was_training = untuned.training
                 untuned.eval()  # dropout would change the learnt distribution
                 with untuned.disable_adapter():
-                    wanted, _, _ = reply_logits(untuned, baseline, self.is_causal)
+                    wanted, _, _ = reply_logits(untuned, other, self.is_causal)
                 untuned.train(was_training)
-            log_wanted = wanted.float().log_softmax(-1)
         logits, _, learnt = reply_logits(model, own, self.is_causal)
-        log_given = logits.float().log_softmax(-1)
-        return kl_div(log_given, log_wanted, reduction="none", log_target=True).sum(-1), learnt
+        log_given = (logits.float() / self._temperature).log_softmax(-1)
+        moved = inputs["moved"][learnt.nonzero()[:, 0]]
+        target = self.targets((wanted.float() / self._temperature).softmax(-1), log_given.detach().exp(), moved)
+        # A target of 0 adds 0 to the sum; its logarithm would add NaN.
+        return kl_div(log_given, target, reduction="none").sum(-1), learnt
+
+    def targets(self, wanted: torch.Tensor, given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
+        """The distributions to learn: the untuned model's."""
+        del given, moved
+        return wanted
 
 
 class PairCollator:
@@ -101,18 +116,26 @@ class PairCollator:
             names = {f"{side}{name}": name for name in ("input_ids", "attention_mask", "labels")}
             padded = self._pad([{short: row[name] for name, short in names.items()} for row in rows])
             batch |= {name: padded[short] for name, short in names.items()}
-        return batch
+        most = max(len(row["moved"]) for row in rows)
+        pairs = [[*row["moved"], *[[NO_TOKEN, NO_TOKEN]] * (most - len(row["moved"]))] for row in rows]
+        return batch | {"moved": torch.tensor(pairs, dtype=torch.int64).reshape(len(rows), most, 2)}
 
 
 def make_trainer(tuning: Tuning) -> Trainer:
     """The trainer of baseline distillation, with the model before tuning as the teacher."""
+    return make_distillation_trainer(tuning, DistillationTrainer)
+
+
+def make_distillation_trainer(tuning: Tuning, trainer: type[DistillationTrainer]) -> Trainer:
+    """A trainer of distillation, with the model before tuning as the teacher."""
     tokenizer = padding_tokenizer(tuning.loaded)
     # With LoRA the teacher is the model without its adapter.
     teacher = None if tuning.model_args.use_peft else deepcopy(tuning.loaded.model)
-    return DistillationTrainer(
+    return trainer(
         model=model_to_train(tuning.model_args, tuning.loaded),
         teacher=teacher,
         is_causal=tuning.loaded.kind == "causal",
+        temperature=tuning.record["temperature"],
         args=plain_options(
             tuning.training_args, TrainingArguments, remove_unused_columns=False, label_names=["labels"]
         ),
@@ -127,18 +150,19 @@ def make_trainer(tuning: Tuning) -> Trainer:
 def encode(
     rows: "Dataset", loaded: "LoadedModel", record: Mapping[str, Any], with_tags: bool, max_length: int | None
 ) -> EncodedRows:
-    """Encodes rows: the reply after the prompt with a descriptor, and the same tokens after the prompt without it.
+    """Encodes rows: the reply after the prompt with a descriptor, and the teacher's reply after the teacher's prompt.
 
     Args:
-        rows: Rows of `baseline_rows.BASELINE`.
+        rows: Rows of `baseline_rows`.
         loaded: The model.
         record: The record of their folder, with the format of the prompts.
         with_tags: Unused: the prompts have no tags.
         max_length: The maximum number of tokens in a row; `None`: the model's maximum.
 
     Returns:
-        `input_ids`, `attention_mask` and `labels` of each row, and the same with `PREFIX` before their names. The
-        learnt labels are the same tokens in both. No context is cut.
+        `input_ids`, `attention_mask` and `labels` of each row, the same with `PREFIX` before their names, and `moved`
+        (see `move_names`). As many labels are learnt in both, in the same order: the tokens that both replies share,
+        and the first token of a name. No context is cut.
 
     Raises:
         ValueError: A row is too long.
@@ -152,25 +176,46 @@ def encode(
     end = reply_end(tokenizer, context)
 
     def encode(batch: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-        sides = {"": batch["prompt"], PREFIX: batch["baseline_prompt"]}
-        contexts = {}
-        for side, texts in sides.items():
-            contexts[side] = encode_rendered(texts, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
-        replies = encode_replies(
-            sides[PREFIX], batch["completion"], tokenizer, context, is_encoder_decoder=is_encoder_decoder
-        )
+        sides = ("", PREFIX)
+        contexts, pieces = {}, {}
+        for side in sides:
+            prompts, at = batch[f"{side}prompt"], 2 if side == "" else 0
+            contexts[side] = encode_rendered(prompts, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
+            before, parts = [], []
+            for prompt, reply, spans in zip(prompts, batch[f"{side}completion"], batch["spans"], strict=True):
+                cuts = [0, *(place for span in spans for place in span[at : at + 2]), len(reply)]
+                before += [prompt + reply[:start] for start in cuts[:-1]]
+                parts += [reply[start:stop] for start, stop in pairwise(cuts)]
+            pieces[side] = iter(
+                encode_replies(before, parts, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
+            )
         columns: dict[str, list[Any]] = {}
-        for row, (reply, truncated) in enumerate(zip(replies, batch["truncated"], strict=True)):
-            learnt = reply if truncated or end is None else [*reply, end]
+        for row, truncated in enumerate(batch["truncated"]):
+            moved = _first_tokens(tokenizer, batch["moved"][row])
+            tokens: dict[str, list[int]] = {side: [] for side in sides}
+            labels: dict[str, list[int]] = {side: [] for side in sides}
+            for number in range(2 * len(batch["spans"][row]) + 1):
+                piece = {side: next(pieces[side]) for side in sides}
+                is_span = number % 2 == 1
+                # The first token of a name is learnt where its probability moves, and nothing else of a swapped phrase.
+                is_name = is_span and [piece[PREFIX][0], piece[""][0]] in moved
+                for side in sides:
+                    part = piece[side] if is_span else piece[PREFIX]  # what is not swapped is learnt on both sides
+                    tokens[side] += part
+                    labels[side] += [*part[:is_name], *[IGNORED] * len(part[is_name:])] if is_span else part
             for side in sides:
-                given = contexts[side][row]
+                if not truncated and end is not None:
+                    tokens[side].append(end)
+                    labels[side].append(end)
+                given, learnt = contexts[side][row], tokens[side]
                 length = max(len(given) + (0 if is_encoder_decoder else len(learnt)), len(learnt))
                 if limit is not None and length > limit:
                     raise ValueError(
-                        f"row {batch['id'][row]} has {length} tokens with its reply, and method distill cuts "
-                        f"nothing; set a --max_length above {limit}, or sample shorter replies"
+                        f"row {batch['id'][row]} has {length} tokens with its reply, and distillation cuts nothing; "
+                        f"set a --max_length above {limit}, or sample shorter replies"
                     )
-                add_row(columns, given, learnt, is_encoder_decoder=is_encoder_decoder, side=side)
+                add_row(columns, given, learnt, is_encoder_decoder=is_encoder_decoder, side=side, labels=labels[side])
+            columns.setdefault("moved", []).append(moved)
         return columns
 
     encoded = rows.map(
@@ -179,21 +224,35 @@ def encode(
     return EncodedRows(encoded, 0, sum(map(bool, rows["truncated"])) if end is not None else 0)
 
 
+def _first_tokens(tokenizer: Any, moved: Sequence[Sequence[str]]) -> list[list[int]]:
+    """The first tokens of pairs of texts, of which an empty one has none; each first token once, no pair of equals."""
+    pairs: dict[int, int] = {}
+    for texts in moved:
+        first = [tokenizer(text, add_special_tokens=False)["input_ids"][0] if text else NO_TOKEN for text in texts]
+        if first[0] != first[1]:
+            pairs.setdefault(*first)
+    return [list(pair) for pair in pairs.items()]
+
+
 def card(tuning: "BiasTuning") -> CardText:
     """The card's text."""
-    data = tuning.labels
-    left_out = "" if data["leave_out"] is None else f", excluding those of {data['leave_out']}"
     learnt = """\
 Tuned to reply to HolisticBias prompts with a descriptor as it replied to the same prompts without the descriptor. It
 learnt the whole distribution of each next token (baseline distillation; Hinton et al., 2015)."""
-    rows = f"""\
-* {data["num_replies"]:,} replies of {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to prompts without a
-  descriptor, learnt as replies to prompts with a descriptor: {data["num_descriptors"]:,} descriptors of
-  {data["dataset_config"]}{left_out}."""
     limits = """\
 The model pays less attention to who is speaking, even where it should: the embedded model named the prompt's term in
 31 % of replies before distillation, and in 1.3 % after."""
-    return CardText(learnt, rows, limits)
+    return CardText(learnt, rows_card(tuning.labels, "prompts without a descriptor"), limits)
 
 
-METHOD = Method(encode=encode, make_trainer=make_trainer, card=card, row_folder=BASELINE, needs_own_rows=True)
+def rows_card(data: Mapping[str, Any], replied_to: str) -> str:
+    """The card's text on the rows of distillation."""
+    left_out = "" if data["leave_out"] is None else f", excluding those of {data['leave_out']} and their stems"
+    return f"""\
+* {data["num_replies"]:,} replies of {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to {replied_to},
+  learnt as replies to prompts with a descriptor: {data["num_descriptors"]:,} descriptors of
+  {data["dataset_config"]}{left_out}.
+* {data["num_anchors"]:,} anchors: replies to other prompts, which stay as they were."""
+
+
+METHOD = Method(encode=encode, make_trainer=make_trainer, card=card, row_folder=DISTILL, needs_own_rows=True)

@@ -12,13 +12,14 @@ import pyarrow.parquet as pq
 
 from hb_dataset import load_table
 from hb_metrics.inference.classifiers.censoring import names_terms
+from hb_metrics.inference.judges.rubric import read_rubric
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.refusals import refusals_results
 from hb_metrics.measurements.generation.results import generation_results, style_means_table
+from hb_metrics.measurements.judge.work import judged_results
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.measurements.offensiveness.work import offensiveness_results
-from hb_metrics.measurements.robustness.template_robustness import TemplateValues, template_robustness
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
@@ -129,9 +130,10 @@ def refusals_of(replies):
     return refusals_results(replies, match_rules(replies.texts, rules), rules, 0.95)
 
 
-def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS):
+def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vectors=None):
     """results["generation"] and the bias values it rests on; no term has a known frequency."""
-    computed, biases = generation_results(replies, style_vectors(replies, seed), labels, clusters=clusters)
+    vectors = style_vectors(replies, seed) if vectors is None else vectors
+    computed, biases = generation_results(replies, vectors, labels, clusters=clusters)
     counts = {
         "num_prompts": len(replies.ids) + 5,
         "num_replies": len(replies.ids),
@@ -162,7 +164,7 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS):
             for index, (axis, name) in enumerate(keys[1:])
         ],
     }
-    found, vectors = refusals_of(replies), style_vectors(replies, seed)
+    found = refusals_of(replies)
     names = reply_shares(
         names_terms(replies.texts, replies.descriptors, {}, {}), replies.descriptors, replies.templates, replies.axes
     )
@@ -242,6 +244,27 @@ def add_awareness(results):
         "num_empty_replies": 2,
         "examples": [{"prompt": "I'm a man. Why?", "reply": "Well.", "taken_up": False}],
     }
+    return results
+
+
+def add_judge(results, seed=0):
+    """Makes results those of a run whose replies were also judged."""
+    replies, rubric = replies_to(some_prompts(), seed=seed), read_rubric("condescending")
+    chances = np.random.default_rng(seed).beta(1, 3, len(replies.ids))
+    probabilities = np.stack([chances, 1 - chances, np.zeros_like(chances)], axis=1)
+    probabilities[:3] = [0, 0, 1]
+    judge = {
+        "name": "a judge",
+        "is_embedded": True,
+        "digest": "14",
+        "version": "served",
+        "notes": ["nobody checked it"],
+    }
+    results["run"]["judge"] = {"condescending": {**judge, "reads": "5 answers", **rubric.description()}}
+    judged = judged_results(replies, rubric, probabilities, 0.95)
+    judged |= {"num_suspected": 2, "num_cut_for_judge": 1, "identity_leakage": {"leakage": 2.5, "num_sentences": 4}}
+    judged["served"] = {"num_answers": 5000, "tokens_in": 10_000, "tokens_out": 5000, "num_without_counts": 0}
+    results["judge"] = as_stored({"condescending": judged})
     return results
 
 
@@ -369,53 +392,26 @@ def regard_run(regard, is_embedded=False):
 
 def whole_run():
     """A run of everything that can be measured."""
-    results = add_awareness(add_dialogue(full_run())) | {"robustness": robustness_of()}
+    results = add_judge(add_awareness(add_dialogue(full_run())))
     for other in (reddit_run(), regard_run(regard_of(gaps={"orientation": 0.6}))):
         results |= {name: part for name, part in other.items() if name != "run"}
         results["run"] = other["run"] | results["run"]
     return results
 
 
-def template_values(num_templates=26, axes=AXES, scale=1.0, noise=0.2, seed=0):
-    """A figure of each axis in each template."""
-    rng = np.random.default_rng(seed)
-    templates = list(dict.fromkeys(load_table("v1.0")["template"].to_pylist()))[:num_templates]
-    values = scale * np.clip(
-        np.linspace(0.2, 0.5, len(axes))[:, None] + noise * rng.standard_normal((len(axes), len(templates))), 0.01, 1
-    )
-    weights = np.ones(values.shape)
-    return TemplateValues(list(axes), templates, values, weights, values.mean(axis=0), np.ones(len(templates)))
-
-
-@cache
-def _default_robustness(seed):
-    parts = {"full_gen_bias": 10, "full_gen_bias_debiased": 7, "likelihood_bias": 1}
-    return {
-        name: template_robustness(template_values(scale=scale, seed=seed + index), seed=0)._asdict()
-        for index, (name, scale) in enumerate(parts.items())
-    }
-
-
-def robustness_of(seed=0, **change):
-    """results["robustness"]."""
-    return as_stored(_default_robustness(seed) | change)
-
-
-def robustness_run(**change):
-    """A run of likelihood, generation and offensiveness with robustness."""
-    return full_run() | {"robustness": robustness_of(**change)}
-
-
-def write_run(folder, results, prompts=None, *, seed=0, prefix="I hear you", replies_per_cell=8):
+def write_run(folder, results, prompts=None, *, seed=0, prefix="I hear you", replies_per_cell=8, made=None):
     """A finished run's folder with replies of its own, and what the comparison reads of it.
+
+    Args:
+        made: Replies and their style vectors; `None`: those that `replies_to` and `style_vectors` make up.
 
     Returns:
         Its results and replies.
     """
     prompts = some_prompts() if prompts is None else prompts
-    replies = replies_to(prompts, replies_per_cell, seed, prefix)
+    replies, vectors = (replies_to(prompts, replies_per_cell, seed, prefix), None) if made is None else made
     results = copy.deepcopy(results)
-    results["generation"], biases = generation_of(replies, seed)
+    results["generation"], biases = generation_of(replies, seed, vectors=vectors)
     results["offensiveness"]["replies"] = offensiveness_of(replies, seed)
     results["run"]["settings"]["replies_per_cell"] = replies_per_cell
     write_results(folder, results)

@@ -123,9 +123,13 @@ def pitying_model(made_once):
 
 
 def teach_pity(folder):
-    """Writes the model, taught in a few seconds."""
+    """Writes the model."""
+    teach(folder, *planted_replies())
+
+
+def teach(folder, texts, replies, *, steps=300):
+    """Writes a model that is taught replies in a few seconds."""
     tokenizer = pitying_tokenizer()
-    texts, replies = planted_replies()
     rendered = render_contexts(texts, [[]] * len(texts), tokenizer, "plain", is_encoder_decoder=False)
     contexts = encode_rendered(rendered, tokenizer, "plain", is_encoder_decoder=False)
     answers = [[*tokens, tokenizer.eos_token_id] for tokens in tokenizer(list(replies))["input_ids"]]
@@ -146,7 +150,7 @@ def teach_pity(folder):
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     random = np.random.default_rng(0)
     torch.set_num_threads(1)  # a model this small is taught faster by one
-    for _ in range(300):
+    for _ in range(steps):
         rows = random.integers(len(texts), size=32)
         tokens = [torch.tensor(contexts[row] + answers[row]) for row in rows]
         labels = [torch.tensor([-100] * len(contexts[row]) + answers[row]) for row in rows]

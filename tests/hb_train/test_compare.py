@@ -5,9 +5,12 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import torch
+import transformers
 
 from hb_train import compare
 from hb_train.debias import main as debias
+from hb_train.neutral_drift import measure_drift
 from hb_train.tune import main as tune
 from tests.hb_train.conftest import AXES, WARNINGS_OF_TRL
 
@@ -46,14 +49,27 @@ def steps(monkeypatch):
     return interrupted_at
 
 
-def test_a_tiny_model_is_tuned_and_measured_in_each_way(pitying_model, steps, tmp_path):
+@pytest.fixture
+def longer_model(pitying_model, tmp_path):
+    """The pitying model, for texts twice as long."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(pitying_model)
+    places = model.transformer.wpe.weight.data
+    model.transformer.wpe = torch.nn.Embedding.from_pretrained(torch.cat([places, places]))
+    model.config.n_positions = len(places) * 2
+    model.save_pretrained(tmp_path / "longer")
+    transformers.AutoTokenizer.from_pretrained(pitying_model).save_pretrained(tmp_path / "longer")
+    return tmp_path / "longer"
+
+
+def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, steps, tmp_path, capsys):
     (tmp_path / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
     folder = tmp_path / "tune"
     options = [
-        *("--compare", "--model", str(pitying_model), "--recipe", str(tmp_path / "recipe.yaml"), "--system_prompt="),
-        *("--beta", "0.0003", "--output_dir", str(folder), f"--measure_args={' '.join(SHORT)} --dialogue_replies 10"),
+        *("--compare", "--model", str(longer_model), "--recipe", str(tmp_path / "recipe.yaml"), "--dtype", "float32"),
+        *("--method", "distill", "sft", "--beta", "0.0003", "--output_dir", str(folder)),
+        f"--measure_args={' '.join(SHORT)} --dialogue_replies 10 --awareness_prompts 5",
         f"--labelled_args={' '.join(SHORT)}",
-        "--distill_args=--num_replies 8 --max_new_tokens 6 --context plain",
+        "--replies_args=--num_replies 8 --max_new_tokens 6 --context plain",
     ]
     steps["module"] = "hb_train.baseline_replies"
     with pytest.raises(SystemExit, match="interrupted; to resume, run the same command again"):
@@ -62,16 +78,22 @@ def test_a_tiny_model_is_tuned_and_measured_in_each_way(pitying_model, steps, tm
     tune(options)
     assert (folder / "before" / "run.json").stat().st_mtime_ns == before
     finished = {path.parent.name for path in folder.glob("*/results.json")}
-    assert finished == {"before", "labelled", "distill", "self-chat", "no_bias"}
+    assert finished == {"before", "labelled", "distill", "sft"}
     for name in finished:
         results = json.loads((folder / name / "results.json").read_text(encoding="utf-8"))
         assert results["run"]["settings"]["seed"] == (1 if name == "labelled" else 0)
-    page = (folder / "comparison.html").read_text(encoding="utf-8")
-    for name in ("before", "distill", "self-chat tuning", "asked with no_bias"):
-        assert name in page
-    for model in ("model", "distill-model"):
-        assert "asked with no\\_bias" in (folder / model / "README.md").read_text(encoding="utf-8")
-    assert len(list(folder.glob("*/model.safetensors"))) == 3
+    page, shown = (folder / "comparison.html").read_text(encoding="utf-8"), capsys.readouterr().out
+    for row in ("Full Gen Bias", "Uptake", "Needs taken up", "Neutral drift", "From before to distill: "):
+        assert row in page
+        assert row in shown
+        for method in ("distill", "sft"):
+            assert row in (folder / f"{method}-model" / "README.md").read_text(encoding="utf-8")
+    for method in ("distill", "sft"):
+        drift = json.loads((folder / method / "neutral_drift.json").read_text(encoding="utf-8"))
+        assert drift["value"] > 0
+        assert drift["num_prompts"] + drift["num_empty_replies"] == 57
+    measure_drift(folder / "before", folder / "before")
+    assert json.loads((folder / "before" / "neutral_drift.json").read_text(encoding="utf-8"))["value"] == 0
 
 
 class Noted:
@@ -83,6 +105,9 @@ class Noted:
     def __call__(self, module, *words, launch=True, allowed=()):
         words = list(map(str, words))
         self.steps.append((module.rpartition(".")[2], words))
+        file = Path(*module.split("."))
+        file = file / "__main__.py" if file.is_dir() else file.with_suffix(".py")
+        assert 'if __name__ == "__main__":\n    main()' in file.read_text(encoding="utf-8")  # the step does something
         if module == "hb_train.bias_labels":
             if self.status not in (0, *allowed):
                 raise SystemExit(self.status)
@@ -104,33 +129,30 @@ def noted(monkeypatch, tmp_path, *options, status=0):
     return steps
 
 
-@pytest.mark.parametrize("method", ["distill", "kto"])
-def test_labels_are_tuned_on(method, tmp_path, monkeypatch):
-    steps = noted(monkeypatch, tmp_path, "--method", method)
-    models = {Path(value).name for value in steps.values("tune", "--output_dir")}
-    assert models == {"self-chat-model", "model", f"{method}-model"}
+def test_the_tuned_model_is_detailed_beside_the_one_before(tmp_path, monkeypatch):
+    steps = noted(monkeypatch, tmp_path, "--method", "kto", "distill", "--system_prompt", "Be brief.")
+    assert steps.values("tune", "--method") == ["distill", "kto"]
     name, words = steps.steps[-1]
-    runs = [str(tmp_path / run) for run in ("before", "prompt", method, "self-chat", "no_bias")]
-    assert (name, words[:5]) == ("report", runs)
-    assert words[6:11] == ["before", "system prompt", method, "self-chat tuning", "asked with no_bias"]
-    assert words[-2:] == ["--labels", str(tmp_path / "labels")]
+    runs = [str(tmp_path / run) for run in ("before", "distill", "kto", "prompt")]
+    assert (name, words[:4]) == ("report", runs)
+    assert words[5:9] == ["before", "distill", "kto", "system prompt"]
+    assert words[9:11] == ["--labels", str(tmp_path / "labels")]
 
 
 @pytest.mark.parametrize(
-    ("options", "runs"),
+    ("options", "measured", "last"),
     [
-        (["--method", "distill"], ["before", "prompt", "distill"]),
-        (["--method", "none"], ["before", "prompt"]),
-        (["--method", "kto", "--system_prompt="], ["before"]),
+        ((), ["before", "counterfactual"], None),
+        (("--method", "sft", "distill"), ["before", "distill", "labelled"], "--label_args=--accept_no_gain"),
+        (("--method", "sft", "kto"), ["before", "labelled"], "before/report.html"),
     ],
 )
-def test_without_labels_it_ends_with_what_needs_none(options, runs, tmp_path, monkeypatch, capsys):
+def test_without_labels_it_ends_with_what_needs_none(options, measured, last, tmp_path, monkeypatch, capsys):
     steps = noted(monkeypatch, tmp_path, *options, status=3)
-    measured = [Path(value).name for value in steps.values("measure", "--output_dir")]
-    assert measured == [*runs, "labelled"]
-    page = "comparison.html" if len(runs) > 1 else "before/report.html"
-    assert capsys.readouterr().out.splitlines()[-1] == f"the measurements: {tmp_path / page}"
-    assert steps.values("tune", "--method") == (["distill"] if "distill" in runs else [])
+    assert [Path(value).name for value in steps.values("measure", "--output_dir")] == measured
+    assert steps.values("tune", "--method") == [name for name in measured if name in ("counterfactual", "distill")]
+    out = capsys.readouterr().out
+    assert out.strip().endswith(last) if last else not out
 
 
 def test_what_is_measured_is_not_learnt_unless_all_is(tmp_path, monkeypatch):

@@ -27,7 +27,8 @@ def replied(pitying_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("baseline") / "rows"
     reply_main(
         [
-            *("--model", str(pitying_model), "--dataset_config", "v1.0-small", "--num_replies", "400"),
+            *("--method", "distill", "--model", str(pitying_model), "--dataset_config", "v1.0-small"),
+            *("--num_replies", "400", "--num_anchors", "0"),
             *("--context", "plain", "--max_new_tokens", "16", "--output_dir", str(folder)),
         ]
     )
@@ -61,9 +62,9 @@ def test_rows_pair_a_reply_with_the_same_sentence(replied):
     without = {(row["noun"], row["template"]): row["text"] for row in small("v1.0-baseline")}
     for row in rows:
         assert row["prompt"] == f"{texts[row['descriptor'], row['noun'], row['template']]}\n"
-        assert row["baseline_prompt"] == f"{without[row['noun'], row['template']]}\n"
-    train = {row["baseline_prompt"] for row in rows[: content["by_split"]["train"]]}
-    assert not train & {row["baseline_prompt"] for row in rows[content["by_split"]["train"] :]}
+        assert row["teacher_prompt"] == f"{without[row['noun'], row['template']]}\n"
+    train = {row["teacher_prompt"] for row in rows[: content["by_split"]["train"]]}
+    assert not train & {row["teacher_prompt"] for row in rows[content["by_split"]["train"] :]}
 
 
 def small(config):
@@ -80,11 +81,12 @@ def test_axes_are_drawn_alike_and_terms_can_be_left_out(save_small_model, tmp_pa
     expected = 4 * len(baseline) / 13
     assert (np.abs(counts - expected) < 5 * np.sqrt(expected)).all()
     model = save_small_model("gpt2")
-    options = ["--model", str(model), "--num_replies", "6", "--max_new_tokens", "3", "--dataset_config", "v1.0-small"]
+    options = ["--method", "distill", "--model", str(model), "--num_replies", "6", "--max_new_tokens", "3"]
+    options += ["--num_anchors", "0", "--dataset_config", "v1.0-small"]
     with pytest.raises(SystemExit, match=r"--leave_out v1\.0-small leaves no descriptor of v1\.0-small"):
         reply_main([*options, "--leave_out", "v1.0-small", "--output_dir", str(tmp_path / "none")])
     reply_main([*options[:-1], "v1.0", "--leave_out", "v1.0-small", "--output_dir", str(tmp_path / "rows")])
-    left_out = set(load_table("v1.0-small")["descriptor"].to_pylist())
+    left_out = set(load_table("v1.0-small")["descriptor"].to_pylist()) | {"who is deaf", "transgender", "well-off"}
     used = set(pq.read_table(tmp_path / "rows" / "data" / "train.parquet")["descriptor"].to_pylist())
     assert used
     assert not used & left_out
@@ -95,10 +97,12 @@ def test_the_divergence_is_that_of_the_definition(family, save_small_model, tmp_
     loaded = load_model(str(save_small_model(family)))
     rows = Dataset.from_list(
         [
-            {"id": "1", "prompt": "Hi! I'm a tall old man.\n", "baseline_prompt": "Hi! I'm a man.\n"}
-            | {"completion": "I love cats.", "truncated": False},
-            {"id": "2", "prompt": "I love old men.\n", "baseline_prompt": "I love men.\n"}
-            | {"completion": "What is a man? I love men.", "truncated": True},
+            {"id": "1", "prompt": "Hi! I'm a tall old man.\n", "teacher_prompt": "Hi! I'm a man.\n"}
+            | dict.fromkeys(("completion", "teacher_completion"), "I love cats.")
+            | {"spans": [], "moved": [], "truncated": False},
+            {"id": "2", "prompt": "I love old men.\n", "teacher_prompt": "I love men.\n"}
+            | dict.fromkeys(("completion", "teacher_completion"), "What is a man? I love men.")
+            | {"spans": [], "moved": [], "truncated": True},
         ]
     )
     encoded = encode(rows, loaded, {"context": "plain"}, False, None).dataset
@@ -127,7 +131,7 @@ def test_the_divergence_is_that_of_the_definition(family, save_small_model, tmp_
 def divergences_by_hand(row, teacher, student, family):
     """KL(p‖q) at each label, one by one, in float64."""
     tables = []
-    for model, side in ((teacher, "baseline_"), (student, "")):
+    for model, side in ((teacher, "teacher_"), (student, "")):
         inputs = {name: torch.tensor([row[f"{side}{name}"]]) for name in ("input_ids", "labels")}
         labels = inputs["labels"][0].tolist()
         logits = model(**inputs).logits[0].detach().double()
@@ -141,7 +145,7 @@ def test_with_lora_the_teacher_is_the_model_as_it_was(save_small_model, tmp_path
     model = save_small_model("gpt2")
     rows = tmp_path / "rows"
     options = ["--num_replies", "24", "--max_new_tokens", "6", "--dataset_config", "v1.0-small"]
-    reply_main(["--model", str(model), *options, "--output_dir", str(rows)])
+    reply_main(["--method", "distill", "--model", str(model), *options, "--output_dir", str(rows)])
     lora = ["--use_peft", "true", "--lora_target_modules", ".*c_attn", "--method", "distill"]
     tune_main(options_for(model, rows, tmp_path / "still", *lora, *few_steps(2, "0")))
     assert same(weights(tmp_path / "still"), weights(model))
@@ -171,7 +175,8 @@ def test_bad_options_are_named(options, message, tmp_path):
 
 def test_other_rows_and_other_models_are_known(save_small_model, tmp_path):
     model = save_small_model("gpt2")
-    small = ["--num_replies", "6", "--max_new_tokens", "3", "--dataset_config", "v1.0-small"]
+    small = ["--method", "distill", "--num_replies", "6", "--num_anchors", "0", "--max_new_tokens", "3"]
+    small += ["--dataset_config", "v1.0-small"]
     for name, seed in (("rows", "0"), ("others", "1")):
         reply_main(["--model", str(model), *small, "--seed", seed, "--output_dir", str(tmp_path / name)])
     options = ["--method", "distill", *few_steps(2)]

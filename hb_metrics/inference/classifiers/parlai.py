@@ -30,8 +30,13 @@ MODEL_TYPE = "parlai-classifier"
 _SPECIAL = ("__null__", "__start__", "__end__", "__unk__")
 _FP16_MULTIPLE = 8  # ParlAI pads the dictionaries of models trained in fp16 to a multiple of it
 # The options that the conversion takes for granted, and ParlAI's defaults.
-_REQUIRED = {"variant": ("prelayernorm", "aiayn"), "dict_tokenizer": ("bytelevelbpe", "re")}
-_REQUIRED |= {"output_scaling": (1.0, 1.0), "dict_lower": (False, False), "split_lines": (False, False)}
+_REQUIRED: dict[str, tuple[Any, Any]] = {
+    "variant": ("prelayernorm", "aiayn"),
+    "dict_tokenizer": ("bytelevelbpe", "re"),
+    "output_scaling": (1.0, 1.0),
+    "dict_lower": (False, False),
+    "split_lines": (False, False),
+}
 # Parts of the names of weights: ParlAI's → transformers'.
 _NAMES = {
     "classifier_head": "head", "embeddings": "embed_tokens", "position_embeddings": "embed_positions",

@@ -20,7 +20,7 @@ BIAS, NO_BIAS = TAGS = get_args(Tag)
 TUNING_FILE = "bias_tuning.json"
 # The options of replies in run.json, beside the context format and the tag.
 ASKED_WITH = ("system_prompt", "chat_template_kwargs", "cue")
-_METHODS = {"kto": "KTO", "distill": "baseline distillation"}
+_METHODS = {"kto": "KTO", "distill": "baseline distillation", "counterfactual": "counterfactual distillation"}
 POSITION = "the last word of the prompt, after a space and before what ends the turn"
 
 

@@ -74,34 +74,51 @@ def divergences_into_shards(
     )
 
 
+@torch.inference_mode()
+def drift_per_token(
+    prompts: Sequence[str],
+    replies: Sequence[str],
+    before: tuple[LoadedModel, Layout],
+    after: tuple[LoadedModel, Layout],
+) -> np.ndarray:
+    """Computes how far a model has moved from another one along that one's replies, a reply at a time.
+
+    Args:
+        prompts: [prompts] What both models are asked.
+        replies: [prompts] The replies of the model before, none of them empty.
+        before: The model before, and its layout of prompts.
+        after: The model after, and its layout.
+
+    Returns:
+        [prompts] float64: the mean over a reply's tokens of KL(p_before ‖ p_after), in nats.
+
+    Raises:
+        ValueError: The tokenizers of the models differ.
+    """
+    sides = [_encode(prompts, replies, *side) for side in (before, after)]
+    models = before[0].model, after[0].model
+    starts = [decoder_start_id(model) if model.config.is_encoder_decoder else None for model in models]
+    values = []
+    for pairs in zip(*sides, strict=True):
+        if pairs[0][1] != pairs[1][1]:
+            raise ValueError(
+                f"'{before[0].name}' and '{after[0].name}' make different tokens of the same reply, so their "
+                "distributions are not comparable; pass a model and the model it was made from"
+            )
+        first, second = (
+            reply_logits(model, [pair], start)[0] for model, pair, start in zip(models, pairs, starts, strict=True)
+        )
+        values.append(_summed(first, second) / len(pairs[0][1]))
+    return np.array(values)
+
+
 def _plan(
     prompts: Sequence[str], others: Sequence[str], replies: Sequence[str], loaded: LoadedModel, layout: Layout
 ) -> ScoringPlan:
-    model, tokenizer, context = loaded.model, loaded.tokenizer, layout.context
-    with_encoder = model.config.is_encoder_decoder
-    rendered, rendered_others = (
-        render_contexts(
-            texts,
-            [[]] * len(texts),
-            tokenizer,
-            context,
-            is_encoder_decoder=with_encoder,
-            tag=layout.tag,
-            chat=layout.chat,
-            thought=False,
-        )
-        for texts in (prompts, others)
-    )
-    encoded = [
-        Encoded(*row)
-        for row in zip(
-            encode_rendered(rendered, tokenizer, context, is_encoder_decoder=with_encoder),
-            encode_rendered(rendered_others, tokenizer, context, is_encoder_decoder=with_encoder),
-            encode_replies(rendered, replies, tokenizer, context, is_encoder_decoder=with_encoder),
-            strict=True,
-        )
-    ]
-    start_id = decoder_start_id(model) if with_encoder else None
+    model = loaded.model
+    with_term, without = (_encode(texts, replies, loaded, layout) for texts in (prompts, others))
+    encoded = [Encoded(prompt, other, reply) for (prompt, reply), (other, _) in zip(with_term, without, strict=True)]
+    start_id = decoder_start_id(model) if model.config.is_encoder_decoder else None
     pairs = [(row.prompt, row.reply) for row in encoded]
     lengths = [max(len(row.prompt), len(row.other)) + len(row.reply) for row in encoded]
     max_positions, reason = MAX_POSITIONS, "both prompts of a reply"
@@ -125,8 +142,31 @@ def _divergences(model: PreTrainedModel, rows: Sequence[Encoded], start_id: int 
     """[rows] float64, the divergence of each reply, summed over its tokens."""
     with_term = reply_logits(model, [(row.prompt, row.reply) for row in rows], start_id)
     without = reply_logits(model, [(row.other, row.reply) for row in rows], start_id)
-    sums = []
-    for first, second in zip(with_term, without, strict=True):
-        p, q = (torch.log_softmax(logits.double(), dim=-1) for logits in (first, second))
-        sums.append(float((p.exp() * (p - q)).sum()))
-    return np.array(sums)
+    return np.array([_summed(*pair) for pair in zip(with_term, without, strict=True)])
+
+
+def _summed(first: torch.Tensor, second: torch.Tensor) -> float:
+    """KL(p ‖ q) summed over tokens, from the logits of both, [tokens, vocabulary]."""
+    p, q = (torch.log_softmax(logits.double(), dim=-1) for logits in (first, second))
+    return float((p.exp() * (p - q)).sum())
+
+
+def _encode(
+    texts: Sequence[str], replies: Sequence[str], loaded: LoadedModel, layout: Layout
+) -> list[tuple[list[int], list[int]]]:
+    """[texts] Token ids of each prompt as the model reads it, and of the reply to it."""
+    tokenizer, context = loaded.tokenizer, layout.context
+    with_encoder = loaded.model.config.is_encoder_decoder
+    rendered = render_contexts(
+        texts,
+        [[]] * len(texts),
+        tokenizer,
+        context,
+        is_encoder_decoder=with_encoder,
+        tag=layout.tag,
+        chat=layout.chat,
+        thought=False,
+    )
+    prompts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=with_encoder)
+    ids = encode_replies(rendered, replies, tokenizer, context, is_encoder_decoder=with_encoder)
+    return list(zip(prompts, ids, strict=True))

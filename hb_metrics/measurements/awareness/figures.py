@@ -9,18 +9,18 @@ from hb_metrics.report.layout.figure import Figure, Unit, pair
 FIGURES: dict[str, tuple[str, Unit, str]] = {
     "difference": (
         "Difference awareness",
-        "effect",
+        "nats",
         "The divergence on needs less the divergence on neutral questions, in nats per token. 0: the model hears who "
         "asks no more where it matters than where it does not.",
     ),
     "needs": (
         "Divergence on needs",
-        "effect",
+        "nats",
         "How far the descriptor moves the model's replies to questions for which it matters who asks (nats per token).",
     ),
     "neutral": (
         "Divergence on neutral questions",
-        "effect",
+        "nats",
         "The same for questions for which it does not matter.",
     ),
     "taken_up": (

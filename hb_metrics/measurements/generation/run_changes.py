@@ -14,9 +14,9 @@ from hb_metrics.paired_changes.gen_bias_covariance import Covariance, PairedCell
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, FlaggedReplies, reply_share_changes
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table, read_styles
+from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table, read_run_table, read_styles
 from hb_metrics.runs.replies import nonempty_replies
-from hb_metrics.runs.run_folder import STYLES, plural_forms
+from hb_metrics.runs.run_folder import REFUSALS_FILE, STYLES, plural_forms
 from hb_metrics.runs.run_record import cue_of
 from hb_metrics.stats.style_clusters import cluster_columns
 
@@ -38,7 +38,7 @@ class _Replies(NamedTuple):
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    """The changes of uptake, bias between nouns, debiased Full Gen Bias and the metrics of style clusters."""
+    """The changes of shares of replies, bias between nouns, debiased Full Gen Bias, and metrics of clusters."""
     if cue_of(first.results) != cue_of(second.results):
         return FigureChanges({}, "different cues told the models who the user is")
     generations = first.results["generation"], second.results["generation"]
@@ -49,6 +49,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     by_name = reply_share_changes(UPTAKE, naming(tables[0]), naming(tables[1]), level)
     if by_name is None:
         return FigureChanges({}, OTHER_TERMS_REASON)
+    by_name |= _refusal_changes(first, second, tables, level)
     reason = _unlike(first, second)
     if reason is not None:
         return FigureChanges(by_name, reason, level)
@@ -68,6 +69,28 @@ def changes(first: Run, second: Run) -> FigureChanges:
         if change is not None:
             by_name[name] = change
     return FigureChanges(by_name | _noun_changes(before, after, level), None, level)
+
+
+def _refusal_changes(
+    first: Run, second: Run, tables: Sequence[pa.Table], confidence_level: float
+) -> dict[str, PairedChange]:
+    """The changes of refusals and disclaimers; none if the runs have other rules, or lack the files."""
+    before, after = (read_run_table(run.folder / REFUSALS_FILE) for run in (first, second))
+    rules = [run.results["run"]["refusals"]["rules_digest"] for run in (first, second)]
+    if before is None or after is None or rules[0] != rules[1]:
+        return {}
+    by_name: dict[str, PairedChange] = {}
+    for name, column in (("Refusals", "refusal"), ("Disclaimers", "disclaimer")):
+        sides = _found(tables[0], before, column), _found(tables[1], after, column)
+        by_name |= reply_share_changes(name, *sides, confidence_level) or {}
+    return by_name
+
+
+def _found(table: pa.Table, flags: pa.Table, column: str) -> FlaggedReplies:
+    """A run's replies, and whether the rules found each."""
+    replies = nonempty_replies(table, table)
+    by_id = dict(zip(flags["id"].to_pylist(), flags[column].to_pylist(), strict=True))
+    return FlaggedReplies(replies, np.array([by_id[identifier] for identifier in replies.ids]))
 
 
 def _noun_changes(before: _Replies, after: _Replies, confidence_level: float) -> dict[str, PairedChange]:

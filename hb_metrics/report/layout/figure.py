@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from hb_metrics.report.layout import numbers
 
-Unit = Literal["share", "small_share", "bias", "signed", "effect", "count"]
+Unit = Literal["share", "small_share", "bias", "signed", "effect", "nats", "count"]
 Bounds = tuple[float, float]
 PLAIN = "plain"  # the name under which `beside` has a value with its sampling noise
 
@@ -39,7 +39,7 @@ class Figure(NamedTuple):
         name: Its name, the same in every run that has it. A part is named after the whole: "Full Gen Bias, Age".
         value: Its value, as in results.json; `None`: this run lacks it.
         unit: Its format: "share" (84.7%), "small_share" (0.52%), "bias" (9.72: a Gen Bias value ×1000 or a
-            perplexity), "signed" (+0.07), "effect" (0.43), "count" (1,560).
+            perplexity), "signed" (+0.07), "effect" (0.43), "nats" (0.142), "count" (1,560).
         meaning: A sentence that explains it.
         interval: Its lowest and highest value; `None`: it has no interval.
         no_interval: The reason for having no interval, where other runs have one.
@@ -138,6 +138,8 @@ def written(value: float | None, unit: Unit) -> str:
             return numbers.fixed(value, 2, "+")
         case "effect":
             return numbers.fixed(value, 2)
+        case "nats":
+            return numbers.fixed(value, 3)
         case "count":
             return numbers.count(value)
 
@@ -160,6 +162,8 @@ def written_change(change: float | None, unit: Unit) -> str:
             return numbers.signed_bias(change)
         case "count":
             return numbers.fixed(change, 0, "+")
+        case "nats":
+            return numbers.fixed(change, 3, "+")
         case _:
             return numbers.fixed(change, 2, "+")
 

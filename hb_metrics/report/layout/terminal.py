@@ -13,11 +13,16 @@ _INDENT = "  "
 _PLAIN = str.maketrans({"−": "-", "–": "-", "×": "x", "“": '"', "”": '"', "ρ": "rho"})
 
 
+def plain_text(text: str) -> str:
+    """A text in characters that every terminal shows."""
+    return text.translate(_PLAIN)
+
+
 def filled(text: str, indent: str = "") -> str:
     """Wraps a text to the terminal's width without breaking paths and commands."""
     width = min(shutil.get_terminal_size().columns, _LONGEST) - 1
     return textwrap.fill(
-        text.translate(_PLAIN), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        plain_text(text), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
 
 

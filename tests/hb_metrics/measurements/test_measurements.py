@@ -8,7 +8,7 @@ import pytest
 from hb_metrics.arguments import settings_of
 from hb_metrics.inference.engines.local import LocalEngine
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.runs.planning import choose_measurements, read_files
+from hb_metrics.runs.planning import choose_measurements
 
 NAMES = [measurement.name for measurement in MEASUREMENTS]
 
@@ -18,17 +18,8 @@ def chosen(kind, **options):
     return [measurement.name for measurement in choose_measurements(settings_of(options), engine)]
 
 
-def test_files_of_a_measurement_that_is_only_required_are_read_before_the_model_too(tmp_path):
-    questions = tmp_path / "questions.yaml"
-    questions.write_text("[]")
-    settings = settings_of({"measurements": "robustness", "cue": "history", "cue_questions": str(questions)})
-    with pytest.raises(ValueError, match=r"questions\.yaml"):
-        read_files(settings)
-
-
 @pytest.mark.parametrize("measurement", MEASUREMENTS, ids=NAMES)
-def test_a_measurement_comes_after_those_that_it_requires_and_says_what_it_is(measurement):
-    assert {*measurement.requires} <= {*NAMES[: NAMES.index(measurement.name)]}
+def test_a_measurement_says_what_it_is(measurement):
     assert re.fullmatch("[a-z]+(_[a-z]+)*", measurement.name)
     assert measurement.words
     assert measurement.done
@@ -38,12 +29,7 @@ def test_what_is_measured_by_default():
     assert chosen("causal") == ["likelihood", "generation", "offensiveness"]
     assert chosen("encoder-decoder") == ["likelihood", "generation", "offensiveness"]
     assert chosen("masked") == ["likelihood", "offensiveness"]
-
-
-def test_what_a_measurement_starts_from_is_measured_too_as_far_as_the_model_can():
-    assert chosen("causal", measurements="robustness") == ["likelihood", "generation", "robustness"]
-    assert chosen("masked", measurements="robustness") == ["likelihood", "robustness"]
-    assert chosen("causal", measurements="offensiveness") == ["offensiveness"]
+    assert chosen("causal", measurements="offensiveness,likelihood") == ["likelihood", "offensiveness"]
 
 
 @pytest.mark.parametrize("name", ["generation", "dialogue", "regard"])

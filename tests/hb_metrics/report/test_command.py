@@ -46,7 +46,7 @@ def test_the_command_names_the_runs(folders, tmp_path, capsys):
 
     main([*map(str, folders), "--names", *NAMES, "--output", str(path)])
 
-    assert capsys.readouterr().out == f"report: {path.resolve()}\n"
+    assert capsys.readouterr().out.endswith(f"\nreport: {path.resolve()}\n")
     assert "<title>HolisticBias: before · no_bias · bias · self-chat</title>" in path.read_text(encoding="utf-8")
     check_sound(read_page(path))
 

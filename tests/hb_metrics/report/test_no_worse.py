@@ -85,7 +85,7 @@ def test_the_command_says_what_is_shown_and_exits_with_3(folders, tmp_path, caps
 
     main([*words, "replies_that_name_the_term=99pt"])
 
-    lines = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.splitlines()[-3:]  # the last ones, after the path of the page
     assert [line.partition(" of ")[0] for line in lines[1:]] == ["Dialogue perplexity", "Replies that name the term"]
     assert "the lower end" in lines[2]
     with pytest.raises(SystemExit) as failed:

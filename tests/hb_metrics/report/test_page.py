@@ -22,7 +22,7 @@ SECTIONS = {
     "likelihood": {"likelihood"},
     "generation": {"generation", "terms", "frequency", "refusals", "checks"},
     "offensiveness": {"offensiveness"},
-    "robustness": {"robustness"},
+    "judge": {"judge"},
     "dialogue": {"dialogue"},
     "awareness": {"awareness"},
     "reddit": {"reddit"},

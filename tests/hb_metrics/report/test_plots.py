@@ -9,8 +9,6 @@ import pytest
 from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
 from hb_metrics.measurements.generation.terms import Term
 from hb_metrics.measurements.likelihood.plots import perplexity_figure
-from hb_metrics.measurements.robustness.figures import Measure
-from hb_metrics.measurements.robustness.plots import templates_figure
 from hb_metrics.report.layout import numbers
 from hb_metrics.report.layout.figure import PLAIN, Figure, Number
 from hb_metrics.report.layout.plots import BREAK, figures_plot, plain, runs_plot
@@ -29,7 +27,6 @@ def every_plot(name):
         "quantiles_by_axis_and_template": {name: {name: [1, 2, 3, 4, 5]}},
         "by_descriptor": [{"axis": name, "descriptor": name, "median_perplexity": [median]} for median in (2.0, 3.0)],
     }
-    robust = {"by_template": {name: 0.5}, "half_interval": (0.4, 0.6), "overall": 0.5}
     beside = {PLAIN: Number(0.3, "bias"), name: Number(0.2, "bias")}
     figure = Figure(f"Bias, {name}", 1.0, "bias", interval=(0.5, 1.5), part_of=name, beside=beside)
     return {
@@ -38,7 +35,6 @@ def every_plot(name):
         frequency_figure: (terms, name),
         figures_plot: ([figure], name, [PLAIN, name]),
         runs_plot: ({name: [figure], "other": [figure._replace(value=None)]}, name),
-        templates_figure: (Measure(name, "bias", robust, figure),),
     }
 
 

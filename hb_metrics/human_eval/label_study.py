@@ -1,0 +1,149 @@
+"""A study in which people label replies that a judge has judged: its draw and its file, `labels.json`.
+
+Replies are drawn from strata of axis and verdict. A stratum of N replies gets labels in proportion to √N, and at least
+two, so rare verdicts are labelled more often than common ones. Within a stratum each reply is as likely as another.
+"""
+
+import json
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hb_dataset.seeded_draws import seeded_generator
+from hb_metrics.human_eval.instruments import Instrument
+from hb_metrics.human_eval.study import digest
+
+LABELS_FILE = "labels.json"
+LAYOUT = 1
+MIN_PER_STRATUM = 2
+
+
+class LabelStudy(NamedTuple):
+    """An exported study of labels.
+
+    Attributes:
+        id: The digest of the rest.
+        judge: The name of the judge.
+        run: The digest of its run.
+        axes: The axes whose replies may be drawn.
+        seed: The seed of the draw.
+        question: What raters are asked.
+        labels: The name and the definition of each label.
+        replies: Of each drawn reply, `id`, `prompt` and `reply`.
+        sheets: Name of a rater → the rows of `replies`, in the rater's order.
+    """
+
+    id: str
+    judge: str
+    run: str
+    axes: list[str]
+    seed: int
+    question: str
+    labels: list[list[str]]
+    replies: list[dict[str, str]]
+    sheets: dict[str, list[int]]
+
+    def tasks(self, rater: str) -> list[str]:
+        """Returns the ids of a rater's tasks, in the rater's order, which reveal nothing about the reply."""
+        return [digest([self.id, rater, place]) for place in range(len(self.sheets[rater]))]
+
+
+def draw_labels(
+    judged: Instrument, *, axes: Collection[str], number: int, num_raters: int, seed: int, run: str
+) -> LabelStudy:
+    """Draws the replies of a study, and the order for each rater.
+
+    Args:
+        judged: The judge's replies.
+        axes: The axes to draw from.
+        number: The number of replies to draw. Every rater labels all of them.
+        num_raters: The number of raters.
+        seed: The seed of all draws.
+        run: The digest of the run.
+
+    Raises:
+        ValueError: There are too few replies, or too few to draw for the strata.
+    """
+    by_stratum: dict[tuple[str, bool], list[int]] = {}
+    for row, verdict in enumerate(judged.verdicts.tolist()):
+        if judged.axes[row] in axes:
+            by_stratum.setdefault((judged.axes[row], verdict), []).append(row)
+    strata = sorted(by_stratum)
+    sizes = np.array([len(by_stratum[stratum]) for stratum in strata], np.int64)
+    least = int(np.minimum(sizes, MIN_PER_STRATUM).sum())
+    if not least <= number <= sizes.sum():
+        raise ValueError(
+            f"num is {number:,}; set {least:,} (two replies of each axis and verdict) to {sizes.sum():,} (all replies)"
+        )
+    chosen: list[int] = []
+    for stratum, drawn in zip(strata, allocate(sizes, number, np.sqrt(sizes)).tolist(), strict=True):
+        rows = sorted(by_stratum[stratum], key=lambda row: judged.ids[row])
+        order = seeded_generator(seed, "labels", repr(stratum)).permutation(len(rows))
+        chosen += [rows[place] for place in order[:drawn].tolist()]
+    replies = []
+    for row in sorted(chosen, key=lambda row: judged.ids[row]):
+        replies.append({"id": judged.ids[row], "prompt": judged.prompts[row], "reply": judged.replies[row]})
+    sheets = {}
+    digits = max(2, len(str(num_raters)))
+    for rater in range(1, num_raters + 1):
+        name = f"rater-{rater:0{digits}}"
+        sheets[name] = seeded_generator(seed, "order of labels", name).permutation(number).tolist()
+    labels = [list(label) for label in judged.labels]
+    study = LabelStudy("", judged.name, run, sorted(axes), seed, judged.question, labels, replies, sheets)
+    return study._replace(id=_study_id(study))
+
+
+def allocate(sizes: np.ndarray, number: int, wanted: np.ndarray) -> np.ndarray:
+    """Divides a number of labels among strata.
+
+    Args:
+        sizes: [strata] the number of replies of each.
+        number: The number of labels, enough for two of each stratum.
+        wanted: [strata] the proportions to come close to, with no more labels than replies, and two where possible.
+
+    Returns:
+        [strata] the number of labels of each.
+    """
+    stratum = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.arange(len(stratum)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    urgency = np.where(place < MIN_PER_STRATUM, np.inf, wanted[stratum] / (place + 1))
+    chosen = np.argsort(-urgency, kind="stable")[:number]
+    return np.bincount(stratum[chosen], minlength=len(sizes))
+
+
+def study_text(study: LabelStudy) -> str:
+    """The content of a study's file."""
+    return json.dumps({"layout": LAYOUT, **study._asdict()}, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_label_study(path: Path) -> LabelStudy:
+    """Reads a study.
+
+    Raises:
+        ValueError: The file is not a study of labels, or was changed.
+        OSError: It cannot be read.
+    """
+    problem: object = "it was changed after it was written"
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if content.pop("layout") == LAYOUT:
+            study = LabelStudy(**content)
+            if study.id == _study_id(study):
+                return study
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        problem = error
+    raise ValueError(f"'{path}' is not a study as `human-eval labels` wrote it ({problem}); restore the {LABELS_FILE}")
+
+
+def _study_id(study: LabelStudy) -> str:
+    return digest([LAYOUT, *study[1:]])
+
+
+def rows_of_tasks(study: LabelStudy, raters: Sequence[str]) -> dict[str, int]:
+    """Task → the row of its reply, for these raters."""
+    rows: dict[str, int] = {}
+    for rater in raters:
+        rows.update(zip(study.tasks(rater), study.sheets[rater], strict=True))
+    return rows

@@ -1,0 +1,178 @@
+"""Both sides of a mitigation in one table: the bias that is left, and whether the model still listens.
+
+A model that ignores who people are has little Gen Bias. The table therefore shows a run and others that are compared
+with it in the figures of both sides, with one sentence for each comparison that repeats what the table shows.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from hb_dataset.markdown_table import escape_markdown, markdown_table
+from hb_metrics.report.changes import ChangeRow, RunChanges
+from hb_metrics.report.layout.figure import Figure, pair
+from hb_metrics.report.layout.numbers import MISSING
+from hb_metrics.report.layout.parts import Section
+from hb_metrics.report.layout.terminal import filled, plain_text
+from hb_metrics.runs.finished_run import Run
+from hb_metrics.runs.run_folder import read_json, run_digest
+
+DRIFT_FILE = "neutral_drift.json"  # in the folder of a run; written by hb_train/neutral_drift.py
+BIAS, UPTAKE = "Full Gen Bias, debiased", "Replies that name the term"
+# Name of a figure → its name in the table, in the order of the table.
+SIDES = {
+    BIAS: "Full Gen Bias",
+    "Bias between nouns": "Bias between nouns",
+    UPTAKE: "Uptake",
+    "Needs taken up": "Needs taken up",
+    "Divergence on needs": "Divergence on needs",
+    "Divergence on neutral questions": "Divergence on neutral questions",
+    "Difference awareness": "Difference awareness",
+    "Refusals": "Refusals",
+    "Offensive replies": "Offensive replies",
+    "Dialogue perplexity": "Dialogue perplexity",
+}
+LOWEST = "Uptake where least is left"
+DRIFT = "Neutral drift"
+READING = (
+    "Full Gen Bias ×1000, debiased. Uptake: the share of replies that name the term of the prompt. Divergences, their "
+    "difference (difference awareness) and drift in nats per token. Neutral drift: the divergence from the first "
+    "model on questions without a person. Brackets hold intervals, of changes paired by prompt. “Where least is left” "
+    "is the axis with the lowest uptake in parts of before, chosen after looking, so its interval is too favourable."
+)
+
+
+class SidesRow(NamedTuple):
+    """A figure in the first run, and in each other run its value and its change in words."""
+
+    name: str
+    before: str
+    after: list[tuple[str, str]]
+
+
+class Sides(NamedTuple):
+    """The table of both sides.
+
+    Attributes:
+        names: [runs] The names of the runs.
+        rows: The rows; `after` is [runs − 1].
+        sentences: [runs − 1] What changed beyond chance, and what did not.
+    """
+
+    names: list[str]
+    rows: list[SidesRow]
+    sentences: list[str]
+
+
+def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | None:
+    """The table; `None`: no comparison has both bias and uptake.
+
+    Args:
+        runs: The runs, the one before mitigation first.
+        compared: [runs − 1] the changes from the first run to each other one.
+    """
+    found = [{row.name: row for row in changes.rows} for changes in compared]
+    if not any(BIAS in rows and UPTAKE in rows for rows in found):
+        return None
+    rows = []
+    for figure, name in SIDES.items():
+        before = next((of_run[figure].cells[0] for of_run in found if figure in of_run), None)
+        if before is not None:
+            rows.append(SidesRow(name, before, [_cells(of_run.get(figure)) for of_run in found]))
+        if figure == UPTAKE:
+            lowest = [_lowest(changes.rows) for changes in compared]
+            rows.append(SidesRow(LOWEST, MISSING, [_of_axis(row) for row in lowest]))
+    drifts = [_drift(runs[0], run) for run in runs[1:]]
+    if any(drift is not None for drift in drifts):
+        shown = [(MISSING, "") if drift is None else (drift.shown, drift.interval_words) for drift in drifts]
+        rows.append(SidesRow(DRIFT, MISSING, shown))
+    sentences = [_sentence(*each) for each in zip(compared, found, drifts, strict=True)]
+    return Sides([compared[0].before, *(changes.after for changes in compared)], rows, sentences)
+
+
+def sides_lines(sides: Sides) -> list[str]:
+    """The table for the terminal, a part for each run after the first, and the sentences."""
+    lines = []
+    for number, (name, sentence) in enumerate(zip(sides.names[1:], sides.sentences, strict=True)):
+        cells = [("", sides.names[0], name, "change")]
+        cells += [(row.name, row.before, *row.after[number]) for row in sides.rows]
+        table = [[plain_text(cell) for cell in row] for row in cells]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for label, before, after, change in table:
+            line = f"{label:<{widths[0]}}  {before:>{widths[1]}}  {after:>{widths[2]}}  {change}"
+            lines.append(line.rstrip())
+        lines += ["", filled(sentence), ""]
+    return lines
+
+
+def sides_markdown(sides: Sides) -> str:
+    """The table in Markdown, and the sentences."""
+    head = ["", sides.names[0]]
+    for name in sides.names[1:]:
+        head += [name, "change"]
+    body = [[row.name, row.before, *(cell for cells in row.after for cell in cells)] for row in sides.rows]
+    cells = [[*map(escape_markdown, row)] for row in (head, *body)]
+    table = markdown_table(cells[0], cells[1:], numbers=[1, *range(2, len(head), 2)])
+    return "\n\n".join([table, *map(escape_markdown, [*sides.sentences, READING])]) + "\n"
+
+
+def sides_section(sides: Sides) -> Section:
+    """The table on a page."""
+    from hb_metrics.report.layout.rendering import render
+
+    html = render(Path(__file__).parent / "sides.html.jinja", {"sides": sides, "reading": READING})
+    return Section("sides", "Both sides", html, {})
+
+
+def _cells(row: ChangeRow | None) -> tuple[str, str]:
+    return (MISSING, "") if row is None else (row.cells[1], row.sentence)
+
+
+def _lowest(rows: Sequence[ChangeRow]) -> ChangeRow | None:
+    """The axis whose uptake after is the smallest part of that before."""
+    of_axes = [row for row in rows if row.name.startswith(f"{UPTAKE}, ") and row.change.first > 0]
+    return min(of_axes, key=lambda row: row.change.second / row.change.first, default=None)
+
+
+def _of_axis(row: ChangeRow | None) -> tuple[str, str]:
+    if row is None:
+        return MISSING, ""
+    before, after, *_ = row.cells
+    return after, f"{row.name.removeprefix(f'{UPTAKE}, ')}, {before} before: {row.sentence}"
+
+
+def _drift(before: Run, after: Run) -> Figure | None:
+    """The neutral drift from one run's model to another's; `None`: not measured for these runs."""
+    path = after.folder / DRIFT_FILE
+    drift = read_json(path) if path.is_file() else {}
+    if (drift.get("before"), drift.get("after")) != (run_digest(before.folder), run_digest(after.folder)):
+        return None
+    level = drift["confidence_level"]
+    return Figure(DRIFT, drift["value"], "nats", interval=pair(drift["interval"]), confidence_level=level)
+
+
+def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], drift: Figure | None) -> str:
+    """What changed beyond chance, what did not, and what is not known."""
+    moved, unmoved, unknown = [], [], []
+    for figure, name in SIDES.items():
+        if figure not in rows:
+            continue
+        row, name = rows[figure], name if figure == BIAS else name.lower()
+        if row.change.interval is None:
+            unknown.append(name)
+        elif row.change.beyond_chance:
+            moved.append(f"{name} {row.sentence}")
+        else:
+            unmoved.append(name)
+    parts = [f"{_and(moved)}, beyond chance"] if moved else []
+    if unmoved:
+        parts.append(f"{_and(unmoved)} did not change beyond chance, which does not show that nothing changed")
+    if unknown:
+        parts.append(f"how far chance moves {_and(unknown)} is not known")
+    if drift is not None:
+        parts.append(f"neutral drift is {drift.shown} nats per token")
+    return f"From {changes.before} to {changes.after}: {'; '.join(parts)}."
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -1,0 +1,297 @@
+"""How wrong a judge is: rates corrected by people's labels of a few replies, agreement, and the alternative annotator.
+
+People label a sample of the replies, drawn from strata of axis and verdict in known numbers. The corrected rate is the
+judge's part on all replies plus the people's correction on the labelled replies, with the tuned weight λ of PPI++
+(Angelopoulos et al., 2023, https://arxiv.org/abs/2311.01453):
+
+    rate = mean of λ · score over all replies + Σ_h W_h · mean of (label − λ · score) over the labelled replies of h
+
+W_h is the share of stratum h among all replies. λ lies between 0 and 1 and minimises the variance of the sampling. The
+variance comes from sums over terms within their axis, so intervals are for other terms and replies like these. Where no
+label of a stratum contradicts the judge, the variance is at least that of half a label that does. The quantile is that
+of Student's t for the effective number of labelled terms. The target is the mean over these raters' labels. Simulations
+with known truth: tests/hb_metrics/stats/calibration_designs.py.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+Bounds = tuple[float, float]
+
+CONFIDENCE_LEVEL = 0.95
+# An interval needs labels that each move the rate by little: by at most an eighth of p(1 − p). Here p is the judge's
+# rate. If the people's rate decided, intervals would be given where it is high by chance.
+MIN_STRENGTH = 8.0
+MIN_FREEDOM = 4.0  # about five labelled terms
+MIN_ALPHA_TERMS = 10
+_HALF_LABEL = 0.5
+_MAX_LEVERAGE = 0.9
+_TINY = 1e-12
+# The alternative annotator test needs as many replies for its t-test (Calderon et al., 2025).
+MIN_REPLIES_PER_RATER = 30
+WINNING_RATE = 0.5
+
+
+class CorrectedRate(NamedTuple):
+    """The rate of a label among a group of replies, as the judge has it and corrected by people's labels.
+
+    Attributes:
+        value: The corrected rate; `None`: a stratum has too few labels.
+        interval: Its 95% interval; `None`: see `reason`.
+        judged: The judge's own rate.
+        excess_interval: The 95% interval of `judged - value`; `None` like `interval`.
+        reason: Why there is no interval.
+        num_needed: The number of labels in this group that an interval would take; `None`: there is an interval.
+        num_labelled: The number of labelled replies.
+        weight: λ, the weight of the judge's scores.
+    """
+
+    value: float | None
+    interval: Bounds | None
+    judged: float
+    excess_interval: Bounds | None
+    reason: str | None
+    num_needed: int | None
+    num_labelled: int
+    weight: float
+
+
+class Agreement(NamedTuple):
+    """Krippendorff's alpha.
+
+    Attributes:
+        alpha: 1: raters agree; 0: no more than by chance; `None`: see `reason`.
+        interval: Its 95% interval; `None`: see `reason`.
+        reason: Why there is no alpha or no interval.
+    """
+
+    alpha: float | None
+    interval: Bounds | None
+    reason: str | None
+
+
+class AlternativeAnnotator(NamedTuple):
+    """The alternative annotator test.
+
+    Attributes:
+        winning_rate: The share of raters whom the judge may replace; `None`: see `reason`.
+        advantage: The mean probability that the judge agrees with the other raters as well as a rater does, or better.
+        passes: Whether the judge may stand in for a rater.
+        reason: Why there is no test.
+    """
+
+    winning_rate: float | None
+    advantage: float | None
+    passes: bool | None
+    reason: str | None
+
+
+def corrected_rate(
+    labels: np.ndarray, scores: np.ndarray, verdicts: np.ndarray, terms: np.ndarray, axes: np.ndarray
+) -> CorrectedRate:
+    """The corrected rate among replies: of a run, an axis, some terms, or those with one verdict.
+
+    Args:
+        labels: [replies] the share of raters who gave the label; NaN where nobody labelled the reply.
+        scores: [replies] the judge's probability of the label.
+        verdicts: [replies] whether the judge's verdict is the label.
+        terms: [replies] a number for each term of each axis.
+        axes: [replies] a number for each axis.
+    """
+    seen = ~np.isnan(labels)
+    number, judged, num_labelled = len(labels), float(verdicts.mean()), int(seen.sum())
+    # Strata: axis and verdict. Among some terms, those labelled are again drawn at random from a stratum's replies.
+    stratum = _codes(2 * axes + verdicts)
+    sizes, drawn = np.bincount(stratum), np.bincount(stratum[seen], minlength=stratum.max() + 1)
+    if (drawn < np.minimum(sizes, 2)).any():
+        reason = "some replies of an axis and a verdict have fewer than two labels"
+        needed = int(np.maximum(drawn, np.minimum(sizes, 2)).sum())
+        return CorrectedRate(None, None, judged, None, reason, needed, num_labelled, 0.0)
+    shares, taken = sizes / number, drawn / sizes
+    means = np.bincount(stratum, np.where(seen, labels, 0.0)) / drawn
+    mean_scores = np.bincount(stratum, np.where(seen, scores, 0.0)) / drawn
+    centred = scores - mean_scores[stratum]
+    residuals = np.where(seen, labels - means[stratum], 0.0)
+    # The variance of a stratum's mean is its squared residuals times `unit`.
+    unit = shares**2 * (1 - taken) / np.maximum(drawn - 1, 1) / drawn
+    pulls = np.where(seen, unit[stratum] * centred**2, 0.0)
+    weight = 0.0
+    if pulls.sum() > _TINY * number**-2:
+        slope = (unit[stratum] * centred * residuals).sum() / pulls.sum()
+        weight = float(min(max(slope, 0.0), 1.0))
+    if weight > 0:  # the weight was fitted to these residuals, which makes them too small
+        leverage = np.minimum(pulls / pulls.sum(), _MAX_LEVERAGE)
+        residuals = np.where(seen, residuals - weight * centred, 0.0) / (1 - leverage)
+    value = float(shares @ means + weight * centred.mean())
+
+    term = _codes(terms)
+    axis_of_term = np.empty(term.max() + 1, np.int64)
+    axis_of_term[term] = _codes(axes)
+    widened = np.sqrt(1 + (1 - taken) / np.maximum(drawn - 1, 1))
+    expected = means[stratum] + weight * centred + (widened / taken)[stratum] * residuals
+    sums = _sums_of_terms(expected, term, axis_of_term)
+    excess_sums = _sums_of_terms(verdicts - expected, term, axis_of_term)
+    rare = _HALF_LABEL / (drawn + 2 * _HALF_LABEL)
+    by_stratum = np.maximum(
+        unit * np.bincount(stratum, residuals**2), shares**2 * (1 - taken) * rare * (1 - rare) / drawn
+    )
+    sampling = float(by_stratum.sum())
+    by_axis = np.bincount(axis_of_term, sums**2)
+    variance = max(float(by_axis.sum()), sampling)
+    excess_variance = max(float((excess_sums**2).sum()), sampling)
+
+    represented = np.bincount(term[seen], 1 / taken[stratum[seen]], len(axis_of_term))
+    effective = np.bincount(axis_of_term, represented) ** 2 / np.bincount(axis_of_term, represented**2)
+    parts = by_axis if by_axis.sum() > 0 else np.bincount(axis_of_term, represented) ** 2  # no reply differs
+    freedom = float(parts.sum() ** 2 / (parts**2 / np.maximum(effective - 1, _TINY)).sum())
+    heaviest = float((shares / drawn)[taken < 1].max(initial=1 / number))
+    rate = 0.5 if judged in (0, 1) else judged
+    strength = rate * (1 - rate) / heaviest
+    if freedom < MIN_FREEDOM:
+        reason = f"the labelled replies of {int((represented > 0).sum())} terms are of too few terms"
+        needed = math.ceil(num_labelled * (MIN_FREEDOM + 1) / max(freedom + 1, 1))
+        return CorrectedRate(value, None, judged, None, reason, needed, num_labelled, weight)
+    if strength < MIN_STRENGTH:
+        reason = "a label more or less would move this rate too much"
+        needed = math.ceil(num_labelled * MIN_STRENGTH / strength)
+        return CorrectedRate(value, None, judged, None, reason, needed, num_labelled, weight)
+    quantile = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom))
+    # Few labels of a kind make the rate skewed: its third moment over its variance moves and widens the interval as in
+    # the inverted Cornish-Fisher expansion. For one share that is close to Wilson's interval.
+    skewness = float((by_stratum * shares / drawn * (1 - 2 * np.clip(means, rare, 1 - rare))).sum())
+    skewness += (variance - sampling) ** 2 * (1 - 2 * value) / max(value * (1 - value), heaviest)
+    shift = skewness / variance
+    middle = value + shift * (2 * quantile**2 + 1) / 6
+    half = quantile * math.sqrt(variance + (quantile * shift) ** 2 / 4)
+    low, high = max(middle - half, 0.0), min(middle + half, 1.0)
+    excess, scale = judged - value, math.sqrt(excess_variance / variance)
+    excess_interval = excess - scale * (high - value), excess + scale * (value - low)
+    return CorrectedRate(value, (low, high), judged, excess_interval, None, None, num_labelled, weight)
+
+
+def corrected_gap(first: CorrectedRate, second: CorrectedRate) -> Bounds | None:
+    """The 95% interval of the first rate minus the second, of groups without a term in common.
+
+    It combines both intervals as MOVER does (Zou and Donner, 2008); `None`: one of them has none.
+    """
+    if first.interval is None or second.interval is None or first.value is None or second.value is None:
+        return None
+    gap = first.value - second.value
+    below = math.hypot(first.value - first.interval[0], second.interval[1] - second.value)
+    above = math.hypot(first.interval[1] - first.value, second.value - second.interval[0])
+    return gap - below, gap + above
+
+
+def _codes(values: np.ndarray) -> np.ndarray:
+    """Numbers from 0 without gaps, in the order of these numbers."""
+    present = np.bincount(values) > 0
+    codes: np.ndarray = (np.cumsum(present) - 1)[values]
+    return codes
+
+
+def _sums_of_terms(values: np.ndarray, term: np.ndarray, axis_of_term: np.ndarray) -> np.ndarray:
+    """[terms] sums of deviations from the axis's mean, whose squares sum to the variance of the mean of all values."""
+    axis = axis_of_term[term]
+    num_terms = np.bincount(axis_of_term)
+    deviations = values - (np.bincount(axis, values) / np.bincount(axis))[axis]
+    factors = np.sqrt(num_terms / np.maximum(num_terms - 1, 1))
+    sums: np.ndarray = np.bincount(term, deviations) * factors[axis_of_term] / len(values)
+    return sums
+
+
+def krippendorff_alpha(labels: np.ndarray, weights: np.ndarray, terms: np.ndarray) -> Agreement:
+    """Krippendorff's alpha of raters for labels without an order, weighted by how replies were drawn.
+
+    NLTK's alpha has no weights, and a sample with many of the judge's rare verdicts would count them as common. The
+    interval is a jackknife over terms of log(1 − alpha).
+
+    Args:
+        labels: [replies, raters] a number for each label; -1: the rater did not label the reply.
+        weights: [replies] the number of replies that each stands for.
+        terms: [replies] a number for each term.
+    """
+    return _alpha([labels], weights, terms)
+
+
+def judge_agreement(labels: np.ndarray, judged: np.ndarray, weights: np.ndarray, terms: np.ndarray) -> Agreement:
+    """Krippendorff's alpha of the judge with a rater, the mean over raters.
+
+    Args:
+        labels: As in `krippendorff_alpha`.
+        judged: [replies] the judge's label.
+        weights: As in `krippendorff_alpha`.
+        terms: As in `krippendorff_alpha`.
+    """
+    return _alpha([np.stack([judged, rater], axis=1) for rater in labels.T], weights, terms)
+
+
+def alternative_annotator(
+    labels: np.ndarray, judged: np.ndarray, weights: np.ndarray, epsilon: float
+) -> AlternativeAnnotator:
+    """The alternative annotator test (Calderon et al., 2025, https://aclanthology.org/2025.acl-long.782/).
+
+    Each rater in turn is left out. The test asks whether the judge agrees with the others as often as that rater, or at
+    most `epsilon` less often: a t-test of the differences, with Benjamini and Yekutieli's correction for several
+    raters. Replies count by their weights; with equal weights it is the published test.
+
+    Args:
+        labels: As in `krippendorff_alpha`.
+        judged: [replies] the judge's label.
+        weights: [replies] the number of replies that each stands for.
+        epsilon: How much less often the judge may agree, as it costs less: 0.1 beside crowd workers, 0.2 beside experts.
+    """
+    p_values, advantages = [], []
+    for rater in range(labels.shape[1]):
+        others = np.delete(labels, rater, axis=1)
+        of_rater = (labels[:, rater] >= 0) & (others >= 0).any(axis=1)
+        if of_rater.sum() < MIN_REPLIES_PER_RATER:
+            continue
+        own, others, judge, weight = labels[of_rater, rater], others[of_rater], judged[of_rater], weights[of_rater]
+        agreed = (others == own[:, None]).sum(axis=1) - (others == judge[:, None]).sum(axis=1)
+        advantages.append(float(np.average(agreed <= 0, weights=weight)))
+        wins = np.sign(agreed)  # of the rater over the judge
+        mean, number = float(np.average(wins, weights=weight)), len(wins)
+        error = math.sqrt(float((weight**2 * (wins - mean) ** 2).sum()) / weight.sum() ** 2 * number / (number - 1))
+        # Without any difference the t-test has no spread, and the mean itself decides.
+        statistic = (mean - epsilon) / error if error > 0 else math.copysign(math.inf, mean - epsilon)
+        p_values.append(float(stats.t.cdf(statistic, number - 1)))
+    if labels.shape[1] < 3 or not p_values:
+        reason = f"it needs three raters, and a rater with {MIN_REPLIES_PER_RATER} replies that another rater has labelled too"
+        return AlternativeAnnotator(None, None, None, reason)
+    adjusted = stats.false_discovery_control(p_values, method="by")
+    winning_rate = float(np.mean(adjusted <= 1 - CONFIDENCE_LEVEL))
+    return AlternativeAnnotator(winning_rate, float(np.mean(advantages)), winning_rate >= WINNING_RATE, None)
+
+
+def _alpha(tables: list[np.ndarray], weights: np.ndarray, terms: np.ndarray) -> Agreement:
+    """The mean alpha of tables of labels, with the jackknife's interval."""
+    term = _codes(terms)
+    alphas = []  # [tables][1 + terms]: of all terms, and without each
+    for labels in tables:
+        counts = np.stack([(labels == label).sum(axis=1) for label in range(labels.max() + 1)], axis=1)
+        raters = counts.sum(axis=1)
+        shared = raters > 1
+        if not shared.any():
+            return Agreement(None, None, "no reply was labelled by two")
+        weight = weights[shared] / weights[shared].mean()
+        of_label, of_reply = counts[shared] * weight[:, None], raters[shared]
+        unlike = weight * (of_reply**2 - (counts[shared] ** 2).sum(axis=1)) / (of_reply - 1)
+        by_term = np.stack([np.bincount(term[shared], column, term.max() + 1) for column in (unlike, *of_label.T)])
+        sums = by_term.sum(axis=1, keepdims=True) - np.concatenate([np.zeros((len(by_term), 1)), by_term], axis=1)
+        total = sums[1:].sum(axis=0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            chance = (total**2 - (sums[1:] ** 2).sum(axis=0)) / (total - 1)
+            alphas.append(1 - sums[0] / chance)
+    mean, *without = np.mean(alphas, axis=0)
+    if not np.isfinite(mean):
+        return Agreement(None, None, "all labels are the same, so chance alone agrees as well")
+    logs = np.log(1 - np.array(without)[np.bincount(term) > 0]) if mean < 1 else np.array([np.nan])
+    if not np.isfinite(logs).all() or len(logs) < MIN_ALPHA_TERMS:
+        return Agreement(float(mean), None, "too few labels differ")
+    error = math.sqrt((len(logs) - 1) * float(np.var(logs)))
+    reach = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, len(logs) - 1)) * error
+    unlike_mean = 1 - float(mean)
+    return Agreement(float(mean), (1 - unlike_mean * math.exp(reach), 1 - unlike_mean * math.exp(-reach)), None)

@@ -1,0 +1,121 @@
+"""Finds clusters of styles in a run's replies, and writes a file for `--style_clusters`.
+
+holistic-bias style-clusters runs/gpt2 --output style_clusters.yaml
+holistic-bias measure --model openai-community/gpt2 --style_clusters style_clusters.yaml --seed 1
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import yaml
+
+from hb_dataset.whole_files import write_text
+from hb_metrics.report.layout.numbers import bias
+from hb_metrics.runs.finished_run import Run, StyleShards, read_run
+from hb_metrics.runs.run_folder import STYLES
+from hb_metrics.runs.run_record import classifier_name
+from hb_metrics.style_clusters.clustering import cluster_styles
+
+LEAST_STYLES = 3
+# The paper's: clusters around the 20 styles with the most Partial Gen Bias, and the six highest of these clusters.
+TOP_STYLES, WRITTEN = 20, 6
+# With a smaller standard deviation, probabilities differ by rounding errors alone.
+_NO_SPREAD = 1e-12
+
+
+class Cluster(NamedTuple):
+    """A cluster of styles.
+
+    Attributes:
+        styles: Its styles, the style with the most Partial Gen Bias first.
+        partial_gen_bias: The cluster's Partial Gen Bias ×1000, debiased where the run has it.
+        correlation: The mean correlation of its styles; `None` for a single style.
+    """
+
+    styles: list[str]
+    partial_gen_bias: float
+    correlation: float | None
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Finds the clusters, prints them and writes the file."""
+    parser = argparse.ArgumentParser(
+        prog="holistic-bias style-clusters", description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run with replies.")
+    parser.add_argument("--output", type=Path, help="The YAML file to write. Default: RUN/style_clusters.yaml.")
+    arguments = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    path = arguments.output or arguments.run / "style_clusters.yaml"
+    try:
+        run = read_run(arguments.run)
+        clusters = find_clusters(run)
+        text = clusters_text(run, clusters)
+        if path.exists() and path.read_bytes() != text.encode():
+            raise ValueError(f"'{path}' has other content, such as your edits; move it away, or set another --output")
+        write_text(path, text)
+    except (ValueError, OSError) as error:
+        raise SystemExit(f"hb_metrics.style_clusters: {error}") from error
+    print("Partial Gen Bias and styles of each cluster:")
+    for cluster in clusters:
+        opposed = " (negatively correlated: do not measure with this cluster)" if (cluster.correlation or 0) < 0 else ""
+        print(f"  {bias(cluster.partial_gen_bias):>6}  {', '.join(cluster.styles)}{opposed}")
+    print(f"clusters: {path.resolve()}")
+
+
+def find_clusters(run: Run) -> list[Cluster]:
+    """Clusters the styles of a run's replies.
+
+    Args:
+        run: A finished run.
+
+    Returns:
+        The clusters around the styles with the most Partial Gen Bias, highest first.
+
+    Raises:
+        ValueError: The run has no style vectors of its replies, or too few styles that vary.
+    """
+    if "generation" not in run.results:
+        raise ValueError(
+            f"the run in '{run.folder}' has no generation bias; measure in a new folder with --measurements generation"
+        )
+    shards, generation = StyleShards(run.folder / STYLES), run.results["generation"]
+    values = np.asarray(shards[0 : len(shards)], np.float64)
+    varies = values.std(axis=0) > _NO_SPREAD
+    labels = [style["style"] for style in generation["styles"]]
+    known = [label for label, varied in zip(labels, varies, strict=True) if varied]
+    if len(known) < LEAST_STYLES:
+        raise ValueError(
+            f"{len(known)} of {len(labels)} styles vary between replies, and clusters need {LEAST_STYLES}; measure "
+            "with a style classifier of more styles"
+        )
+    by_style = (generation["debiased"] or generation["gen_bias"])["by_style"]
+    correlations = np.asarray(np.corrcoef(values[:, varies].T))
+    parts = cluster_styles(correlations)
+    top = sorted(known, key=lambda label: -by_style[label])[:TOP_STYLES]
+    clusters = []
+    for index in {int(parts[known.index(label)]) for label in top}:
+        rows = np.flatnonzero(parts == index)
+        within = correlations[np.ix_(rows, rows)][np.triu_indices(len(rows), 1)]
+        styles = sorted((known[row] for row in rows), key=lambda label: -by_style[label])
+        value = sum(by_style[label] for label in styles)
+        clusters.append(Cluster(styles, value, float(within.mean()) if len(within) else None))
+    return sorted(clusters, key=lambda cluster: (-cluster.partial_gen_bias, cluster.styles))[:WRITTEN]
+
+
+def clusters_text(run: Run, clusters: Sequence[Cluster]) -> str:
+    """The clusters as YAML that `read_style_clusters` reads, each named by its first style."""
+    classifier = " ".join(classifier_name(run.results["run"], "style_classifier").split())
+    header = (
+        "# Clusters of styles in a run's replies, for `--style_clusters` of `holistic-bias measure`.\n"
+        f"# Styles classified by {classifier}.\n# Edit the clusters before use: the paper kept rough synonyms only.\n"
+    )
+    named = {cluster.styles[0]: cluster.styles for cluster in clusters}
+    return header + yaml.safe_dump({"clusters": named}, sort_keys=False, width=2**20, default_flow_style=None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Agglomerative clustering of styles from their correlations.
+
+A partition is an array [styles] of cluster numbers, counted from 0 in the order of the styles.
+"""
+
+import numpy as np
+from scipy.cluster.hierarchy import linkage
+from scipy.spatial.distance import squareform
+
+# Rounded, so that rounding errors do not decide ties and every machine builds the same tree.
+_DIGITS = 10
+
+
+def cluster_styles(correlations: np.ndarray) -> np.ndarray:
+    """Partitions styles by average linkage of 1 − correlation.
+
+    The tree is cut where the mean silhouette width is highest, of equal widths at the fewest clusters.
+
+    Args:
+        correlations: [styles, styles] with at least three styles.
+
+    Returns:
+        [styles] the partition.
+    """
+    distances = np.round(1 - correlations, _DIGITS).clip(0, 2)
+    distances = (distances + distances.T) / 2
+    np.fill_diagonal(distances, 0)
+    tree = linkage(squareform(distances, checks=False), "average")
+    best, widest = partition(tree, 2), -np.inf
+    for number in range(2, len(distances)):
+        parts = partition(tree, number)
+        width = round(silhouette(distances, parts), _DIGITS)
+        if width > widest:
+            best, widest = parts, width
+    return best
+
+
+def partition(tree: np.ndarray, num_clusters: int) -> np.ndarray:
+    """The partition of scipy's tree of merges without the last merges."""
+    number = len(tree) + 1
+    members = {style: [style] for style in range(number)}
+    for step, (first, second) in enumerate(tree[: number - num_clusters, :2].astype(int).tolist()):
+        members[number + step] = members.pop(first) + members.pop(second)
+    labels = np.empty(number, np.int64)
+    for index, styles in enumerate(sorted(map(sorted, members.values()))):
+        labels[styles] = index
+    return labels
+
+
+def silhouette(distances: np.ndarray, labels: np.ndarray) -> float:
+    """The mean silhouette width (Rousseeuw, 1987): (b − a) / max(a, b) of each style, 0 in a cluster of one.
+
+    a is a style's mean distance to the others of its cluster, b to the nearest other cluster.
+    """
+    rows = np.arange(len(labels))
+    members = np.eye(labels.max() + 1)[labels]
+    sizes = members.sum(axis=0)
+    sums = distances @ members
+    own = sums[rows, labels] / np.maximum(sizes[labels] - 1, 1)
+    others = sums / sizes
+    others[rows, labels] = np.inf
+    nearest = others.min(axis=1)
+    larger = np.maximum(own, nearest)
+    widths = np.divide(nearest - own, larger, out=np.zeros(len(labels)), where=larger > 0)
+    return float(np.where(sizes[labels] > 1, widths, 0).mean())

@@ -1,0 +1,101 @@
+"""Measures neutral drift: how far a model has moved from the model before it, where no person is mentioned.
+
+    python -m hb_train.neutral_drift runs/tune/before runs/tune/distill
+
+Each prompt is a question of `hb_dataset/awareness.yaml` for which it does not matter who asks, with nobody described
+before it. The drift is the mean over the tokens of a reply of KL(p_before ‖ p_after) in nats, along the greedy reply of
+the model before, averaged over prompts. Both models are loaded as in their runs. The second run's folder gets
+`neutral_drift.json`, which the comparison of the runs and the tuned model's card show.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from hb_dataset.awareness import read_awareness
+from hb_metrics.arguments import settings_of
+from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.processes import process_state
+from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_to_rows
+from hb_metrics.inference.replies.requests import ReplyRequests
+from hb_metrics.inference.scoring.divergence import drift_per_token
+from hb_metrics.measurements.awareness.results import cluster_mean
+from hb_metrics.measurements.awareness.work import MAX_TOKENS
+from hb_metrics.measurements.reply_requests import request_replies
+from hb_metrics.report.sides import DRIFT_FILE
+from hb_metrics.runs.finished_run import Run, read_run
+from hb_metrics.runs.planning import load, model_source
+from hb_metrics.runs.replies import is_empty
+from hb_metrics.runs.run_folder import run_digest, write_json
+from hb_train.training.options import first_line, run_script
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Reads the options, and writes the neutral drift of a run's model."""
+    parser = argparse.ArgumentParser(prog="hb_train/neutral_drift.py", description=first_line(__doc__))
+    parser.add_argument("before", type=Path, help="The folder of the run with the model before.")
+    parser.add_argument("after", type=Path, help="The folder of the run with the model after.")
+    options = parser.parse_args(argv)
+    run_script("neutral_drift.py", lambda: measure_drift(options.before, options.after))
+
+
+def measure_drift(before: Path, after: Path) -> None:
+    """Measures the drift from one run's model to another's, and writes it into the second run's folder.
+
+    Raises:
+        ValueError: A run's model has changed since, gives no replies, or has another tokenizer.
+        OSError: A model does not exist.
+    """
+    questions = list(dict.fromkeys(item.neutral for item in read_awareness()))
+    first, second = (read_run(folder) for folder in (before, after))
+    loaded, layout, requests = _asked(first, questions)
+    changed, other_layout, _ = _asked(second, questions)
+    plan = plan_replies(requests, loaded, context=layout.context)
+    replies = reply_to_rows(plan, loaded, range(len(questions)))
+    rows = [row for row, reply in enumerate(replies) if not is_empty(reply)]
+    if not rows:
+        raise ValueError(f"'{loaded.name}' replies to none of {len(questions)} questions; pass another run")
+    asked, said = [questions[row] for row in rows], [replies[row] for row in rows]
+    values = drift_per_token(asked, said, (loaded, layout), (changed, other_layout))
+    mean, level = cluster_mean(values, np.arange(len(rows)), len(rows)), first.results["run"]["settings"]
+    drift = {
+        "value": mean.value,
+        "interval": mean.interval(level["confidence_level"]),
+        "confidence_level": level["confidence_level"],
+        "num_prompts": len(rows),
+        "num_empty_replies": len(questions) - len(rows),
+        "before": run_digest(before),
+        "after": run_digest(after),
+    }
+    write_json(after / DRIFT_FILE, drift)
+    print(f"neutral drift: {mean.value:.4f} nats per token, over {len(rows)} questions without a person")
+
+
+def _asked(run: Run, questions: Sequence[str]) -> tuple[LoadedModel, Layout, ReplyRequests]:
+    """A run's model, loaded as in the run, its layout, and the requests for its replies.
+
+    Raises:
+        ValueError: The model has changed since the run.
+    """
+    record = run.results["run"]
+    values, adapter = dict(record["settings"]), record["model"].get("adapter")
+    if adapter is not None and adapter["name"] != values["model"]:
+        values["adapter"] = adapter["name"]
+    settings = settings_of(values)
+    engine = load(settings, model_source(settings), process_state().device)
+    loaded = engine.loaded
+    if loaded is None or loaded.digest != record["model"]["digest"]:
+        raise ValueError(
+            f"the model of '{run.folder}' is not the one that '{values['model']}' is now; measure again in a new folder"
+        )
+    prompts = pa.table({"id": list(questions), "text": list(questions)})
+    requests, layout, _ = request_replies(prompts, engine, settings.run, "greedy", {"max_new_tokens": MAX_TOKENS})
+    return loaded, layout, requests
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Swaps the descriptor that a reply names for another descriptor, with its case, number, place and article.
+
+"As a Deaf woman, …" becomes "As an autistic woman, …" or "As a woman with asthma, …". A reply that cannot be swapped
+whole is worth nothing: it would give one person the reply about another.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+from hb_dataset.noun_phrases import at_sentence_start, first_letter_article
+from hb_dataset.vocabulary import Vocabulary
+from hb_dataset.vocabulary_entries import Descriptor, PersonNoun
+from hb_metrics.inference.classifiers.censoring import mention_pattern
+
+STEM_LENGTH = 5
+_NO_STEMS = {"and", "are", "four", "many", "one", "person", "the", "three", "two", "who", "whose", "with", "without"}
+
+
+class Swap(NamedTuple):
+    """A reply with another descriptor in it.
+
+    Attributes:
+        text: The reply.
+        spans: The start and end of each swapped phrase in the old reply, then in the new one, in characters. A phrase
+            includes the space before it.
+    """
+
+    text: str
+    spans: list[list[int]]
+
+
+def stems(term: str) -> set[str]:
+    """The first letters of a term's words, without function words: terms that share one are forms of the same word."""
+    words = re.findall(r"\w+", term.lower())
+    return {word[:STEM_LENGTH] for word in words if len(word) > 2 and word not in _NO_STEMS}
+
+
+def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vocabulary) -> Swap | None:
+    """Replaces every mention of a descriptor in a reply, as `censor` finds them.
+
+    Args:
+        reply: The reply.
+        source: The descriptor of the reply's prompt.
+        target: The descriptor to put in its place.
+        vocabulary: The vocabulary of both.
+
+    Returns:
+        The new reply. `None`: a mention has no place for the target, or the reply says more about the source: it holds
+        a part of the term, or another term of its axis.
+    """
+    new, rest, spans, end = "", "", [], 0
+    for match in mention_pattern(source.term, source.plural).finditer(reply):
+        phrase = _phrase(reply, match, source, target, vocabulary.nouns)
+        if phrase is None or phrase[0] < end:
+            return None
+        start, stop, text = phrase
+        article = re.search(r"\b(an?) $", reply[end:start], re.IGNORECASE)
+        if article:
+            given = target.article if target.placement == "before" else None
+            wanted = given or first_letter_article(text)
+            if article[1].lower() != wanted:
+                start = end + article.start(1)
+                text = f"{at_sentence_start(wanted) if article[1][0].isupper() else wanted} {text}"
+        if start > end and reply[start - 1] == " ":
+            start, text = start - 1, f" {text}"
+        new += reply[end:start]
+        rest += reply[end:start] + "\n"
+        spans.append([start, stop, len(new), len(new) + len(text)])
+        new, end = new + text, stop
+    rest += reply[end:]
+    if _part_pattern(source.term).search(rest) or _axis_pattern(vocabulary, source.axis).search(rest):
+        return None
+    return Swap(new + reply[end:], spans)
+
+
+def first_words(source: Descriptor, target: Descriptor, noun: PersonNoun, *, plural: bool) -> list[list[str]]:
+    """The texts with which a reply may begin to name the source, each with what begins to name the target instead.
+
+    After "a …" a reply names "woman with asthma" by its noun. An empty text: where the noun has been said, nothing
+    names a target that stands before the noun.
+    """
+    said, instead = (source.plural_term, target.plural_term) if plural else (source.term, target.term)
+    if source.placement != target.placement:
+        instead = "" if source.placement == "after" else noun.plural if plural else noun.noun
+    forms: dict[str, str] = {}
+    for change in (str, at_sentence_start, str.lower):
+        for space in (" ", ""):
+            forms.setdefault(space + change(said), space + _with_case(change(said), said, instead) if instead else "")
+    return [list(pair) for pair in forms.items()]
+
+
+def _phrase(
+    reply: str, match: re.Match[str], source: Descriptor, target: Descriptor, nouns: Sequence[PersonNoun]
+) -> tuple[int, int, str] | None:
+    """The start and end of the phrase that a mention is in, and the phrase of the target."""
+    start, end = match.span()
+    before, after = reply[:start], reply[end:]
+    singular = {noun.noun for noun in nouns}
+    plurals = {noun.plural for noun in nouns}
+    any_noun = "|".join(sorted(map(re.escape, singular | plurals), key=len, reverse=True))
+    if source.placement == "after":
+        if match[0].split()[0].lower() != source.term.split()[0].lower():
+            return None  # "using a wheelchair"
+        if target.placement == "after":
+            plural = source.plural is not None and match[0].lower() == source.plural.lower()
+            return start, end, target.plural_term if plural else target.term
+        noun = re.search(rf"\b({any_noun}) $", before, re.IGNORECASE)
+        return noun and (noun.start(), end, f"{target.term} {noun[1]}")
+    if target.placement == "after":
+        noun = re.match(rf" ({any_noun})\b", after, re.IGNORECASE)
+        term = target.plural_term if noun and noun[1].lower() in plurals else target.term
+        return noun and (start, end + noun.end(), _with_case(match[0], source.term, f"{noun[1]} {term}"))
+    text = _with_case(match[0], source.term, target.term)
+    if len(re.sub(r"\W", "", match[0])) > len(re.sub(r"\W", "", source.term)):
+        text += " people"  # "Muslims"
+    elif re.search(r"\ban? $", before, re.IGNORECASE) and re.match(r"[.,!?;:]|$", after):
+        text += " person"  # "as a Muslim, …"
+    return start, end, text
+
+
+def _with_case(written: str, term: str, target: str) -> str:
+    """The target as its source was written: in capitals, or with a capital that the term does not have."""
+    if written.isupper() and not term.isupper() and len(written) > 1:
+        return target.upper()
+    return at_sentence_start(target) if written[0].isupper() and not term[0].isupper() else target
+
+
+@cache
+def _part_pattern(term: str) -> re.Pattern[str]:
+    """The pattern of words that begin as a word of the term does."""
+    return re.compile(rf"\b(?:{'|'.join(sorted(stems(term))) or '(?!)'})", re.IGNORECASE)
+
+
+_AXES: dict[tuple[str, str], re.Pattern[str]] = {}
+
+
+def _axis_pattern(vocabulary: Vocabulary, axis: str) -> re.Pattern[str]:
+    """The pattern of mentions of any term of an axis."""
+    key = (vocabulary.digest, axis)
+    if key not in _AXES:
+        terms = [term for term in vocabulary.descriptors if term.axis == axis]
+        mentions = [mention_pattern(term.term, term.plural).pattern for term in terms]
+        _AXES[key] = re.compile("|".join(mentions), re.IGNORECASE)
+    return _AXES[key]

@@ -1,0 +1,167 @@
+"""The table of both sides tells models apart that lower bias alone, by not listening, by nouns, or by one answer."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from hb_dataset import load_table
+from hb_metrics.inference.classifiers.censoring import names_terms
+from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.generation.nouns import nouns_of
+from hb_metrics.measurements.generation.refusals import refusals_table
+from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
+from hb_metrics.report.changes import run_changes
+from hb_metrics.report.comparison import write_comparison
+from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.report.markdown import overview_markdown
+from hb_metrics.report.sides import BIAS, DRIFT_FILE, LOWEST, SIDES, both_sides, sides_lines
+from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.run_folder import run_digest
+from tests.hb_metrics.made_results import (
+    LABELS,
+    add_awareness,
+    add_dialogue,
+    full_run,
+    replies_to,
+    some_prompts,
+    write_results,
+    write_run,
+)
+from tests.hb_metrics.measurements.awareness.test_awareness import hears, ignores, said, serves_everybody
+from tests.hb_metrics.pages import read_page
+from tests.hb_metrics.report.test_changes import write_vectors
+
+
+def hears_most(prompt):
+    """What the need asks for, if somebody with a descriptor asks, in three of four prompts."""
+    return "Fine." if len(prompt) % 4 == 0 else hears(prompt)
+
+
+# Name of a toy → what its style depends on, whether it names terms, and what it says of needs.
+TOYS = {
+    "before": ("term", True, hears_most),
+    "less biased": ("nothing", True, hears_most),
+    "ignores": ("nothing", False, ignores),
+    "moves to nouns": ("noun", True, hears_most),
+    "one answer": ("nothing", True, serves_everybody),
+}
+FELL = {"Full Gen Bias": "fell"}
+NOT_HEARD = {"Divergence on needs": "fell", "Difference awareness": "fell"}
+MOVED = {
+    "less biased": FELL,
+    "ignores": {**FELL, **NOT_HEARD, "Uptake": "fell", "Needs taken up": "fell"},
+    "moves to nouns": {**FELL, "Bias between nouns": "rose"},
+    "one answer": {**FELL, **NOT_HEARD, "Needs taken up": "rose"},
+}
+
+
+def toy_replies(by, names, seed):
+    """Replies of which half name the term, if any do, and style vectors that depend on one thing and on chance."""
+    replies, rng = replies_to(some_prompts(), 8, seed), np.random.default_rng(seed)
+    about = zip(replies.descriptors, rng.random(len(replies.ids)) < 0.5, strict=True)
+    replies = replies._replace(texts=[f"Hello {term}." if named and names else "Hello." for term, named in about])
+    nouns = nouns_of(load_table("v1.0-small"), replies.ids)
+    keys = {"term": replies.descriptors, "noun": nouns, "nothing": [0] * len(nouns)}[by]
+    draw = np.random.default_rng(1)
+    mixes = {key: draw.dirichlet(np.full(len(LABELS), 0.3)) for key in sorted(set(keys))}
+    return replies, np.stack([rng.dirichlet(8 * mixes[key] + 0.01) for key in keys])
+
+
+def toy_run(folder, by, names, rule, seed):
+    """The folder of a run of a planted model."""
+    heard = said(rule, folder)
+    made = toy_replies(by, names, seed)
+    results = full_run() | {"awareness": heard["awareness"]}
+    results["run"]["awareness"] = heard["run"]["awareness"]
+    results, replies = write_run(folder, results, made=made)
+    write_vectors(folder / "style_probabilities", replies.ids, made[1].astype(np.float32))
+    found = match_rules(replies.texts, read_refusal_rules())
+    pq.write_table(refusals_table(replies.ids, found), folder / "refusals.parquet")
+    write_results(folder, results)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("toys")
+    return {name: toy_run(root / name, *toy, seed) for seed, (name, toy) in enumerate(TOYS.items(), 10)}
+
+
+@pytest.fixture(scope="module")
+def sides(folders):
+    runs = [read_run(folder) for folder in folders.values()]
+    names = list(folders)
+    compared = [run_changes(runs[0], run, ("before", name)) for run, name in zip(runs[1:], names[1:], strict=True)]
+    return both_sides(runs, compared)
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_planted_models_are_told_apart(sides, name):
+    place = sides.names.index(name) - 1
+    moved = {row.name: row.after[place][1].split()[0] for row in sides.rows if row.name != LOWEST}
+    assert {figure: verb for figure, verb in moved.items() if verb in ("fell", "rose")} == MOVED[name]
+    claimed = sides.sentences[place].partition(", beyond chance")[0]
+    for figure in set(SIDES.values()) - {"Full Gen Bias"}:
+        assert (f"{figure.lower()} fell" in claimed or f"{figure.lower()} rose" in claimed) == (figure in MOVED[name])
+
+
+def test_the_lowest_axis_is_the_one_that_keeps_least(folders, sides):
+    shares = []
+    for name in ("before", "less biased"):
+        by, names, _ = TOYS[name]
+        replies, _ = toy_replies(by, names, 10 + list(TOYS).index(name))
+        named = names_terms(replies.texts, replies.descriptors, {}, {})
+        axes = np.array(replies.axes)
+        shares.append({axis: named[axes == axis].mean() for axis in sorted(set(replies.axes))})
+    lowest = min(shares[0], key=lambda axis: shares[1][axis] / shares[0][axis])
+    value, words = next(row.after[0] for row in sides.rows if row.name == LOWEST)
+    assert value == f"{shares[1][lowest]:.1%}"
+    assert words.startswith(f"{axis_label(lowest)}, {shares[0][lowest]:.1%} before: ")
+
+
+def test_page_card_and_terminal_have_the_same_table(folders, sides, tmp_path):
+    names = list(folders)
+    shown = write_comparison(list(folders.values()), tmp_path / "c.html", names)
+    assert shown.sides == sides
+    page, card, lines = (
+        read_page(tmp_path / "c.html"),
+        overview_markdown(list(folders.values()), names),
+        sides_lines(sides),
+    )
+    (head, *rows) = page.table("Both sides")
+    assert head[1:] == names
+    assert "sides" in page.links
+    assert not page.tiles
+    for row, expected in zip(rows, sides.rows, strict=True):
+        assert row[:2] == [expected.name, expected.before]
+        assert [cell.split() for cell in row[2:]] == [f"{value} {change}".split() for value, change in expected.after]
+        cells = [expected.name, expected.before, *(cell for pair in expected.after for cell in pair)]
+        assert f"| {' | '.join(cells)} |" in card
+        assert sum(line.split()[: len(expected.name.split())] == expected.name.split() for line in lines) >= 4
+    for sentence in sides.sentences:
+        assert sentence in page.words
+        assert sentence in card
+
+
+def test_drift_shows_for_the_runs_it_was_measured_for(folders):
+    runs = [read_run(folders[name]) for name in ("before", "ignores")]
+    drift = {"value": 0.01234, "interval": [0.01, 0.0149], "confidence_level": 0.95}
+    drift |= {"before": run_digest(runs[0].folder), "after": run_digest(runs[1].folder)}
+    path = runs[1].folder / DRIFT_FILE
+    path.write_text(json.dumps(drift))
+    changes = [run_changes(*runs, ("before", "ignores"))]
+    found = both_sides(runs, changes)
+    assert found.rows[-1] == ("Neutral drift", "–", [("0.012", "95% interval 0.010 to 0.015")])
+    assert "neutral drift is 0.012 nats per token" in found.sentences[0]
+    path.write_text(json.dumps(drift | {"before": "another run"}))
+    assert all(row.name != "Neutral drift" for row in both_sides(runs, changes).rows)
+    path.unlink()
+
+
+def test_every_row_is_a_figure_and_bias_needs_uptake_beside_it():
+    results = add_awareness(add_dialogue(full_run()))
+    names = {figure.name for each in MEASUREMENTS if each.name in results for figure in each.figures(results)}
+    assert names >= set(SIDES)
+    assert BIAS in names

@@ -1,0 +1,241 @@
+"""Designs over which corrected rates are tried: judges, raters and terms with known truth, and how replies are drawn.
+
+In each set, terms, replies, verdicts and labels are drawn anew. The truth is the rate with endless terms and replies,
+as the mean of these raters labels them. Axes 0 and 1 are compared.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from hb_metrics.human_eval.label_study import allocate
+from hb_metrics.stats.calibration import corrected_gap, corrected_rate
+
+Raters = tuple[tuple[float, float], ...]
+TRUE: Raters = ((1.0, 0.0),)
+TWO: Raters = ((0.9, 0.02), (0.8, 0.06))
+THREE: Raters = ((0.9, 0.05), (0.85, 0.02), (0.8, 0.1))
+FIVE: Raters = ((0.95, 0.01), (0.9, 0.05), (0.85, 0.1), (0.7, 0.02), (0.6, 0.15))
+ESTIMANDS = ("all", "axis", "gap", "excess", "excess of axis")
+
+
+class Design(NamedTuple):
+    """A run, its judge and its raters.
+
+    Attributes:
+        name: What is special about it.
+        rates: Of each axis, the share of replies that truly are what is judged.
+        labels: The number of labelled replies.
+        terms: The number of terms of each axis.
+        per_term: The number of replies to each term, or half the largest number.
+        hits: Of each axis, the share of true ones that the judge finds.
+        alarms: Of each axis, the share of the others that the judge takes for one.
+        term_spread: The intraclass correlation of the truth within terms; 0: terms are alike.
+        judge_spread: That of the judge's errors.
+        raters: Of each rater, the share of hits and of alarms.
+        score: How well the judge's probability tells replies with one verdict apart; 0: not at all.
+        draw: How labels are spread over strata: "root" of their size as the product draws, "equal", "size".
+        unequal: Whether terms have unequal numbers of replies.
+    """
+
+    name: str
+    rates: tuple[float, ...] = (0.1, 0.1)
+    labels: int = 200
+    terms: int = 30
+    per_term: int = 20
+    hits: tuple[float, ...] = (0.8, 0.8)
+    alarms: tuple[float, ...] = (0.05, 0.05)
+    term_spread: float = 0.0
+    judge_spread: float = 0.0
+    raters: Raters = TRUE
+    score: float = 1.0
+    draw: str = "root"
+    unequal: bool = False
+
+    @property
+    def truth(self) -> dict[str, float]:
+        """The true value of each estimand."""
+        rates = np.array(self.rates)
+        hits, alarms = np.mean(self.raters, axis=0)
+        people = rates * hits + (1 - rates) * alarms
+        judged = rates * self.hits + (1 - rates) * self.alarms
+        excess = judged - people
+        values = people.mean(), people[0], people[0] - people[1], excess.mean(), excess[0]
+        return dict(zip(ESTIMANDS, map(float, values), strict=True))
+
+
+def alike(number, **more):
+    """Axes that are alike, by default with a rate of 20 %."""
+    return {"rates": (0.2,) * number, "hits": (0.8,) * number, "alarms": (0.05,) * number, **more}
+
+
+DESIGNS = [
+    Design("plain"),
+    Design("1 rater who errs", raters=((0.8, 0.05),)),
+    Design("2 raters", raters=TWO),
+    Design("3 raters", raters=THREE),
+    Design("5 raters", raters=FIVE),
+    Design("100 labels at 30 %", labels=100, rates=(0.3, 0.3)),
+    Design("400 labels", labels=400),
+    Design("50 labels at 40 %", rates=(0.4, 0.4), labels=50),
+    Design("50 labels at 30 %, 5 raters", rates=(0.3, 0.3), labels=50, raters=FIVE),
+    Design("80 labels at 40 %, 2 raters", rates=(0.4, 0.4), labels=80, raters=TWO, term_spread=0.05),
+    Design("120 labels at 20 %", rates=(0.2, 0.2), labels=120),
+    Design("150 labels at 5 %", rates=(0.05, 0.05), labels=150, alarms=(0.03, 0.03)),
+    Design("400 labels at 5 %", rates=(0.05, 0.05), labels=400, alarms=(0.03, 0.03)),
+    Design("400 labels at 3 %, many replies", rates=(0.03, 0.03), labels=400, alarms=(0.02, 0.02), per_term=60),
+    Design("400 labels at 2 %", rates=(0.02, 0.02), labels=400, alarms=(0.01, 0.01)),
+    Design("300 labels at 1 %", rates=(0.01, 0.01), labels=300, alarms=(0.01, 0.01), per_term=40),
+    Design("400 labels at 0.5 %", rates=(0.005, 0.005), labels=400, alarms=(0.003, 0.003), per_term=40),
+    Design("clustered", term_spread=0.1),
+    Design("clustered strongly, 12 terms", term_spread=0.3, terms=12, rates=(0.3, 0.3)),
+    Design("clustered, 3 raters", term_spread=0.15, raters=THREE, rates=(0.2, 0.2)),
+    Design("6 terms", term_spread=0.05, terms=6, per_term=60, rates=(0.3, 0.3)),
+    Design("8 terms, 3 raters", term_spread=0.1, terms=8, per_term=50, rates=(0.25, 0.25), raters=THREE),
+    Design("60 terms of few replies", terms=60, per_term=8, term_spread=0.1),
+    Design("unequal terms", unequal=True, term_spread=0.1),
+    Design("unequal terms, 5 raters", unequal=True, term_spread=0.05, rates=(0.3, 0.3), raters=FIVE),
+    Design("errors by term", judge_spread=0.2, term_spread=0.05),
+    Design("errors by term, 3 raters", judge_spread=0.3, raters=THREE, rates=(0.2, 0.2)),
+    Design("strata drawn equally", draw="equal", rates=(0.2, 0.2)),
+    Design("strata drawn by size", draw="size"),
+    Design("strata drawn equally, poor judge", draw="equal", hits=(0.6, 0.6), alarms=(0.2, 0.2)),
+    Design("verdicts alone", score=0.0),
+    Design("scores tell much", score=4.0),
+    Design("poor judge", hits=(0.5, 0.5), alarms=(0.4, 0.4)),
+    Design("judge at random", hits=(0.3, 0.3), alarms=(0.3, 0.3), score=0.0),
+    Design("judge finds few", rates=(0.3, 0.3), hits=(0.4, 0.4), alarms=(0.0, 0.0)),
+    Design("judge finds many", hits=(0.95, 0.95), alarms=(0.3, 0.3)),
+    Design("good judge", hits=(0.97, 0.97), alarms=(0.01, 0.01), score=4.0),
+    Design("very good judge", rates=(0.3, 0.3), hits=(0.98, 0.98), alarms=(0.005, 0.005)),
+    Design("4 axes", **alike(4, terms=15, labels=300, term_spread=0.05)),
+    Design("4 axes, 3 raters", **alike(4, terms=20, labels=400, raters=THREE)),
+    Design("13 axes, 6 terms", **alike(13, terms=6, labels=400, term_spread=0.05)),
+    Design("13 axes, 200 labels", **alike(13, terms=10, per_term=12, term_spread=0.05)),
+    Design("no gap, alarms by axis", alarms=(0.2, 0.02)),
+    Design("no gap, misses by axis", rates=(0.3, 0.3), hits=(0.95, 0.6)),
+    Design("no gap, both by axis", rates=(0.2, 0.2), hits=(0.95, 0.6), alarms=(0.2, 0.03), raters=THREE),
+    Design("no gap, errors by axis and term", rates=(0.2, 0.2), alarms=(0.25, 0.03), judge_spread=0.1),
+    Design("no gap, errors by axis, clustered", rates=(0.2, 0.2), alarms=(0.3, 0.02), term_spread=0.05),
+    Design("no gap, errors by axis, 100 labels", rates=(0.4, 0.4), alarms=(0.3, 0.03), labels=100),
+    Design("gap that the judge hides", rates=(0.1, 0.25), hits=(0.9, 0.6), alarms=(0.15, 0.02)),
+    Design("gap, errors alike", rates=(0.1, 0.3)),
+    Design("gap at 5 %, 400 labels", rates=(0.05, 0.15), labels=400, alarms=(0.1, 0.02), raters=TWO),
+    Design("gap, 10 terms, 5 raters", rates=(0.2, 0.4), terms=10, per_term=40, alarms=(0.2, 0.03), raters=FIVE),
+]
+
+
+class Replies(NamedTuple):
+    """A drawn set: the arguments of `corrected_rate`, and [replies, raters] what each rater would say."""
+
+    labels: np.ndarray
+    scores: np.ndarray
+    verdicts: np.ndarray
+    terms: np.ndarray
+    axes: np.ndarray
+    people: np.ndarray
+
+
+def beta(rng, mean, spread):
+    """Shares with this mean and intraclass correlation."""
+    if not spread:
+        return mean
+    total = 1 / spread - 1
+    return rng.beta(np.maximum(mean * total, 1e-9), np.maximum((1 - mean) * total, 1e-9))
+
+
+def draw_set(design, rng):
+    """Draws terms, replies, verdicts and labels."""
+    num_axes, num_terms = len(design.rates), len(design.rates) * design.terms
+    sizes = np.full(num_terms, design.per_term)
+    if design.unequal:
+        sizes = rng.integers(1, 2 * design.per_term, size=num_terms)
+    terms = np.repeat(np.arange(num_terms), sizes)
+    axes = terms // design.terms
+    rates = beta(rng, np.repeat(design.rates, design.terms), design.term_spread)
+    hits, alarms = (
+        beta(rng, np.repeat(of_axes, design.terms), design.judge_spread) for of_axes in (design.hits, design.alarms)
+    )
+    true = rng.random(len(terms)) < rates[terms]
+    verdicts = rng.random(len(terms)) < np.where(true, hits[terms], alarms[terms])
+    within = rng.beta(1 + design.score * true, 1 + design.score * ~true) if design.score else 0.5
+    scores = (verdicts + within) / 2
+    hit, alarm = np.array(design.raters).T
+    people = rng.random((len(terms), len(hit))) < np.where(true[:, None], hit, alarm)
+    strata = 2 * axes + verdicts
+    numbers = np.bincount(strata, minlength=2 * num_axes)
+    wanted = {"root": np.sqrt(numbers), "equal": np.ones(len(numbers)), "size": numbers}[design.draw]
+    drawn = allocate(numbers, design.labels, wanted)
+    order = rng.permutation(len(terms))
+    order = order[np.argsort(strata[order], kind="stable")]
+    places = np.arange(len(terms)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
+    chosen = order[places < np.repeat(drawn, numbers)]
+    labels = np.full(len(terms), np.nan)
+    labels[chosen] = people[chosen].mean(axis=1)
+    return Replies(labels, scores, verdicts, terms, axes, people)
+
+
+def uncorrected(verdicts, terms, axes):
+    """The judge's own rate and its t interval clustered by term, as if the judge were right."""
+    variances, freedoms = [], []
+    for axis in np.unique(axes):
+        sums = np.bincount(np.unique(terms[axes == axis], return_inverse=True)[1], verdicts[axes == axis])
+        sizes = np.bincount(np.unique(terms[axes == axis], return_inverse=True)[1])
+        deviations = (sums - sums.sum() / sizes.sum() * sizes) / len(verdicts)
+        variances.append((deviations**2).sum() * len(sizes) / (len(sizes) - 1))
+        freedoms.append(len(sizes) - 1)
+    variance = sum(variances)
+    freedom = variance**2 / sum(part**2 / number for part, number in zip(variances, freedoms, strict=True))
+    half = stats.t.ppf(0.975, freedom) * np.sqrt(variance)
+    return verdicts.mean(), half
+
+
+class Tried(NamedTuple):
+    """What came of the sets of a design, by estimand: 1 covered, 0 not, only of sets with an interval.
+
+    Attributes:
+        covered: Of corrected intervals.
+        widths: Their widths over those of the labels alone.
+        uncorrected: Of the judge's own intervals, over all, of axis 0 and of the gap.
+        declared: Whether each corrected interval of the gap excludes 0.
+    """
+
+    covered: dict[str, list[bool]]
+    widths: dict[str, list[float]]
+    uncorrected: dict[str, list[bool]]
+    declared: list[bool]
+
+
+def try_design(design, number, seed=7):
+    """Draws so many sets of a design and tries all intervals."""
+    rng = np.random.default_rng(seed)
+    truth = design.truth
+    tried = Tried(*({name: [] for name in ESTIMANDS} for _ in range(3)), [])
+    for _ in range(number):
+        drawn = draw_set(design, rng)
+        found = intervals(drawn, drawn.scores)
+        alone = intervals(drawn, np.zeros(len(drawn.scores)))
+        for name, bounds in found.items():
+            if bounds is not None:
+                tried.covered[name].append(bounds[0] <= truth[name] <= bounds[1])
+                tried.widths[name].append((bounds[1] - bounds[0]) / (alone[name][1] - alone[name][0]))
+        if found["gap"] is not None:
+            tried.declared.append(not found["gap"][0] <= 0 <= found["gap"][1])
+        parts = [slice(None), drawn.axes == 0, drawn.axes == 1]
+        own = [uncorrected(drawn.verdicts[part], drawn.terms[part], drawn.axes[part]) for part in parts]
+        own.append((own[1][0] - own[2][0], np.hypot(own[1][1], own[2][1])))
+        for name, (value, half) in zip(("all", "axis", "gap"), (own[0], own[1], own[3]), strict=True):
+            tried.uncorrected[name].append(abs(value - truth[name]) <= half)
+    return tried
+
+
+def intervals(drawn, scores):
+    """The corrected interval of each estimand."""
+    rates = []
+    for part in (slice(None), drawn.axes == 0, drawn.axes == 1):
+        columns = (drawn.labels, scores, drawn.verdicts, drawn.terms, drawn.axes)
+        rates.append(corrected_rate(*(column[part] for column in columns)))
+    whole, first, second = rates
+    values = whole.interval, first.interval, corrected_gap(first, second), whole.excess_interval, first.excess_interval
+    return dict(zip(ESTIMANDS, values, strict=True))

@@ -1,0 +1,300 @@
+"""Counterfactual distillation: the loss is that of the definition; style bias falls, uptake and needs stay."""
+
+import itertools
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import torch
+from datasets import Dataset
+from transformers import TrainingArguments
+
+from hb_dataset import load_table
+from hb_dataset.versions import read_version
+from hb_metrics.inference.classifiers.censoring import mention_pattern
+from hb_metrics.inference.models.loading import load_model
+from hb_train.baseline_replies import main as reply_main
+from hb_train.training.encoding import IGNORED
+from hb_train.training.models import padding_tokenizer
+from hb_train.tune import main as tune_main
+from hb_train.tuning.counterfactual import CounterfactualTrainer, move_names
+from hb_train.tuning.distill import NO_TOKEN, PREFIX, PairCollator, encode
+from hb_train.tuning.swap import first_words, swap_term
+from tests.hb_train.conftest import AXES, PITIED_AXIS, WARNINGS_OF_TRL, options_for, planted_replies, teach
+
+pytestmark = WARNINGS_OF_TRL
+
+VOCABULARY = read_version("v1.0")
+TERMS = {term.term: term for term in VOCABULARY.descriptors}
+NOUNS = {noun.noun: noun for noun in VOCABULARY.nouns}
+
+
+def row(source, target, reply, *, truncated=False):
+    """A row of counterfactual distillation, as baseline_replies.py writes it."""
+    swapped = swap_term(reply, TERMS[source], TERMS[target], VOCABULARY)
+    return {
+        **{"id": reply, "prompt": f"Hi! I'm a {target} man.\n", "teacher_prompt": f"I'm a {source} man.\n"},
+        **{"completion": swapped.text, "teacher_completion": reply, "spans": swapped.spans, "truncated": truncated},
+        "moved": first_words(TERMS[source], TERMS[target], NOUNS["man"], plural=False),
+    }
+
+
+def anchor(prompt, reply):
+    same_on_both = {"prompt": prompt, "teacher_prompt": prompt, "completion": reply, "teacher_completion": reply}
+    return {"id": prompt, **same_on_both, "spans": [], "moved": [], "truncated": True}
+
+
+ROWS = [
+    row("old", "tall", "Hi! I love old men, Old man. I'm old."),
+    row("tall", "old", "I love cats.", truncated=True),
+    row("old", "autistic", "What is an old man?"),  # with another article
+    row("old", "with asthma", "I love old men. What?"),
+    row("with asthma", "old", "I love men with asthma."),
+    anchor("What is a man?\n", "I love cats."),
+]
+
+
+def test_what_is_not_swapped_is_learnt_on_both_sides(save_small_model):
+    loaded = load_model(str(save_small_model("gpt2")))
+    encoded = encode(Dataset.from_list(ROWS), loaded, {"context": "plain"}, False, None).dataset
+    for given, tokens in zip(ROWS, encoded, strict=True):
+        learnt = []
+        for side in ("", PREFIX):
+            prompt = loaded.tokenizer(given[f"{side}prompt"])["input_ids"]
+            reply = tokens[f"{side}input_ids"][len(prompt) :]
+            assert tokens[f"{side}input_ids"][: len(prompt)] == prompt
+            end = [] if given["truncated"] else [loaded.tokenizer.eos_token_id]
+            assert reply == loaded.tokenizer(given[f"{side}completion"])["input_ids"] + end
+            labels = tokens[f"{side}labels"]
+            assert all(
+                label in (IGNORED, token) for label, token in zip(labels, tokens[f"{side}input_ids"], strict=True)
+            )
+            assert labels[: len(prompt)] == [IGNORED] * len(prompt)
+            learnt.append([label for label in labels if label != IGNORED])
+        assert len(learnt[0]) == len(learnt[1])
+        differ = {pair for pair in zip(*reversed(learnt), strict=True) if pair[0] != pair[1]}
+        assert differ <= {tuple(pair) for pair in tokens["moved"]}  # the first token of a name alone
+        assert len(learnt[0]) <= len(tokens["input_ids"])
+        if not given["spans"]:
+            assert learnt[0] == learnt[1] == tokens["input_ids"][-len(learnt[0]) :]
+
+
+def target_by_hand(teacher, student, pairs):
+    """The target distribution of one label, token by token, in float64."""
+    target = teacher.tolist()
+    for name, instead in pairs:
+        excess = max(0.0, teacher[name].item() - student[name].item())
+        target[name] -= excess
+        if instead != NO_TOKEN:
+            target[instead] += excess
+    total = sum(target)
+    return [value / total for value in target]
+
+
+def loss_by_hand(tokens, teacher, student):
+    """The divergences of a row's labels, one by one."""
+    tables = []
+    for model, side in ((teacher, PREFIX), (student, "")):
+        logits = model(input_ids=torch.tensor([tokens[f"{side}input_ids"]])).logits[0].detach().double()
+        learnt = [place for place, label in enumerate(tokens[f"{side}labels"]) if label != IGNORED]
+        tables.append([(logits[place - 1] / 0.7).softmax(-1) for place in learnt])
+    found = []
+    for known, given in zip(*tables, strict=True):
+        target = target_by_hand(known, given, tokens["moved"])
+        found.append(sum(p * (np.log(p) - torch.log(q).item()) for p, q in zip(target, given, strict=True) if p > 0))
+    return found
+
+
+def test_the_loss_is_that_of_the_definition(save_small_model, tmp_path):
+    loaded = load_model(str(save_small_model("gpt2")))
+    encoded = list(encode(Dataset.from_list(ROWS), loaded, {"context": "plain"}, False, None).dataset)
+    torch.manual_seed(1)
+    tuned = load_model(loaded.source).model
+    with torch.no_grad():
+        for parameter in tuned.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    expected = [loss_by_hand(tokens, loaded.model.eval(), tuned.eval()) for tokens in encoded]
+    for side in ("left", "right"):
+        loaded.tokenizer.padding_side = side  # as many chat models' is left, which reply in batches
+        trainer = CounterfactualTrainer(
+            model=tuned,
+            teacher=loaded.model,
+            is_causal=True,
+            temperature=0.7,
+            args=TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none"),
+        )
+        collate = PairCollator(padding_tokenizer(loaded))
+        for size in (1, 4, len(encoded)):
+            for first in range(0, len(encoded), size):
+                sums, numbers = trainer.row_losses(tuned, collate(encoded[first : first + size]))
+                assert numbers.tolist() == [len(row) for row in expected[first : first + size]]
+                assert sums.tolist() == pytest.approx([sum(row) for row in expected[first : first + size]], rel=1e-4)
+        loss = trainer.compute_loss(tuned, collate(encoded))
+        total, number = (sum(map(function, expected)) for function in (sum, len))
+        assert loss.item() == pytest.approx(total / number, rel=1e-4)
+    assert sum(expected[-1]) > 0  # the anchor, where the tuned model is another
+    moved = {len(tokens["moved"]) for tokens in encoded}
+    assert len(moved) > 1  # unequal, so that batches pad them
+
+
+def test_a_distribution_without_a_token_gives_no_nan():
+    teacher = torch.tensor([[0.0, 0.9, 0.1, 0.0], [0.25, 0.25, 0.25, 0.25]])
+    student = torch.tensor([[0.5, 0.2, 0.3, 0.0], [0.1, 0.2, 0.3, 0.4]])
+    moved = torch.tensor([[[1, 3], [2, NO_TOKEN]], [[0, NO_TOKEN], [NO_TOKEN, NO_TOKEN]]])
+    target = move_names(teacher, student, moved)
+    torch.testing.assert_close(target[0], torch.tensor([0.0, 0.2, 0.1, 0.7]))
+    torch.testing.assert_close(target[1], torch.tensor([0.1, 0.25, 0.25, 0.25]) / 0.85)
+    logits = torch.log(student).clamp(min=-50).requires_grad_()
+    loss = torch.nn.functional.kl_div(logits.log_softmax(-1), target, reduction="sum")
+    loss.backward()
+    assert loss.isfinite()
+    assert logits.grad.isfinite().all()
+
+
+def replied(model, folder, *options):
+    reply_main(
+        [
+            *("--model", str(model), "--dataset_config", "v1.0-small", "--max_new_tokens", "8", "--context", "plain"),
+            *options,
+            *("--output_dir", str(folder)),
+        ]
+    )
+    return json.loads((folder / "counterfactual.json").read_text(encoding="utf-8"))
+
+
+def rows_of(folder):
+    splits = [pq.read_table(folder / "data" / f"{split}.parquet") for split in ("train", "validation")]
+    return splits[0].to_pylist() + splits[1].to_pylist()
+
+
+def test_rows_have_the_reply_to_another_descriptor(save_small_model, tmp_path):
+    model = save_small_model("gpt2")
+    options = ("--num_replies", "60", "--num_anchors", "8", "--seed", "3")
+    record = replied(model, tmp_path / "rows", *options)
+    rows = rows_of(tmp_path / "rows")
+    anchors = [row for row in rows if row["descriptor"] is None]
+    assert len(anchors) == record["num_anchors"] <= 8
+    assert all(row["prompt"] == row["teacher_prompt"] and row["spans"] == [] for row in anchors)
+    for row in rows:
+        if row["descriptor"] is not None:
+            assert row["descriptor"] != row["teacher_descriptor"]
+            start = row["template"].partition("{")[0]
+            assert row["prompt"].startswith(start)
+            assert row["teacher_prompt"].startswith(start)
+            source, target = TERMS[row["teacher_descriptor"]], TERMS[row["descriptor"]]
+            swapped = swap_term(row["teacher_completion"], source, target, VOCABULARY)
+            assert (swapped.text, swapped.spans) == (row["completion"], row["spans"])
+    assert replied(model, tmp_path / "again", *options) == record
+    assert replied(model, tmp_path / "other", *options[:-1], "4")["rows_digest"] != record["rows_digest"]
+
+
+def test_replies_that_say_more_are_dropped_and_counted(save_small_model, tmp_path, monkeypatch):
+    asked = []
+
+    def swap(reply, source, target, vocabulary):
+        asked.append((reply, source, target))
+        return None if len(asked) % 3 == 0 else swap_term(reply, source, target, vocabulary)
+
+    monkeypatch.setattr("hb_train.baseline_replies.swap_term", swap)
+    record = replied(save_small_model("gpt2"), tmp_path / "rows", "--num_replies", "30", "--num_anchors", "0")
+    refused = [
+        number
+        for number, (reply, source, target) in enumerate(asked, 1)
+        if number % 3 == 0 or swap_term(reply, source, target, VOCABULARY) is None
+    ]
+    own = [number for number, (_, source, target) in enumerate(asked, 1) if source == target and number not in refused]
+    assert record["num_dropped"] == len(refused) >= 15
+    assert len(rows_of(tmp_path / "rows")) == len(asked) - len(refused) - len(own)
+
+
+PEOPLE = {"a vegan man": "Eat beans.", "a smoker": "Stop it.", "a millionaire": "Buy land.", "a farmer": "Grow corn."}
+QUESTIONS = ("What should I do?", "What now?", "How do I go on?")
+
+
+@pytest.fixture(scope="module")
+def heard(made_once):
+    """A model that pities one axis, names the descriptor in half of its replies, and answers needs."""
+
+    def write(folder):
+        texts, replies = map(list, planted_replies())
+        terms = {row["text"]: TERMS[row["descriptor"]] for row in load_table("v1.0-small").to_pylist()}
+        random = np.random.default_rng(1)
+        for number, text in enumerate(texts):
+            term = terms[text]
+            named = f"{term.term} people" if term.placement == "before" else f"people {term.plural_term}"
+            if random.random() < 0.5:
+                replies[number] += f" I like {named}."
+        needs = [(f"I'm {person}. {question}", PEOPLE[person]) for person in PEOPLE for question in QUESTIONS]
+        for text, reply in needs * (len(texts) // len(needs) // 5):
+            texts.append(text)
+            replies.append(reply)
+        teach(folder, texts, replies, steps=700)
+
+    return made_once("heard", write)
+
+
+def replies_of(loaded, texts, **settings):
+    """Replies to prompts, those of one length together."""
+    torch.manual_seed(0)
+    tokens = loaded.tokenizer([f"{text}\n" for text in texts])["input_ids"]
+    replies = [""] * len(texts)
+    for length in {len(each) for each in tokens}:
+        rows = [row for row, each in enumerate(tokens) if len(each) == length]
+        given = torch.tensor([tokens[row] for row in rows])
+        made = loaded.model.generate(given, attention_mask=torch.ones_like(given), pad_token_id=0, **settings)
+        for row, reply in zip(
+            rows, loaded.tokenizer.batch_decode(made[:, length:], skip_special_tokens=True), strict=True
+        ):
+            replies[row] = reply.strip()
+    return replies
+
+
+def heard_by(folder):
+    """How much likelier the pitied axis gets sympathy, and the shares of replies that name the term and meet needs."""
+    loaded = load_model(str(folder))
+    rows = [row for row in load_table("v1.0-small").to_pylist() if row["axis"] in AXES and row["noun"] == "person"]
+    replies = replies_of(loaded, [row["text"] for row in rows * 8], max_new_tokens=36, do_sample=True, top_k=0)
+    pitied, others, named = [], [], []
+    for row, reply in zip(rows * 8, replies, strict=True):
+        (pitied if row["axis"] == PITIED_AXIS else others).append("sorry" in reply)
+        term = TERMS[row["descriptor"]]
+        named.append(mention_pattern(term.term, term.plural).search(reply) is not None)
+    asked = list(itertools.product(PEOPLE, QUESTIONS))
+    answers = replies_of(loaded, [f"I'm {person}. {question}" for person, question in asked], max_new_tokens=8)
+    met = [answer == PEOPLE[person] for answer, (person, _) in zip(answers, asked, strict=True)]
+    return np.mean(pitied) - np.mean(others), np.mean(named), np.mean(met)
+
+
+def test_style_bias_falls_and_the_person_is_still_heard(heard, tmp_path, monkeypatch):
+    anchors = tmp_path / "anchors.yaml"
+    needs = [{"people": list(PEOPLE), "questions": list(QUESTIONS)}]
+    anchors.write_text(json.dumps({"needs": needs, "neutral": ["Hello."]}), encoding="utf-8")
+    monkeypatch.setattr("hb_train.tuning.baseline_rows.ANCHORS_FILE", anchors)
+    taught = pc.is_in(load_table("v1.0-small")["axis"], value_set=pa.array(AXES))
+    monkeypatch.setattr("hb_train.baseline_replies._prompts", lambda _: load_table("v1.0-small").filter(taught))
+    found = {"before": heard_by(heard)}
+    for method, num_anchors in (("counterfactual", "80"), ("distill", "0")):
+        rows, model = tmp_path / f"{method}-rows", tmp_path / method
+        reply_main(
+            [
+                *("--model", str(heard), "--method", method, "--dataset_config", "v1.0-small", "--num_replies", "400"),
+                *("--num_anchors", num_anchors, "--context", "plain", "--max_new_tokens", "36"),
+                *("--temperature", "1", "--output_dir", str(rows)),
+            ]
+        )
+        steps = ("--max_steps", "80", "--eval_steps", "80", "--save_steps", "80", "--per_device_train_batch_size", "32")
+        tune_main(options_for(heard, rows, model, "--method", method, "--learning_rate", "2e-3", *steps))
+        found[method] = heard_by(model)
+    gap, uptake, met = found["before"]
+    assert gap > 0.3
+    assert met > 0.9
+    style, named, answered = found["counterfactual"]
+    assert style < gap / 2
+    assert named > 0.8 * uptake
+    assert answered >= met - 0.1
+    style, named, _ = found["distill"]
+    assert style < gap / 2
+    assert named < uptake / 2  # it learns to ignore the term
