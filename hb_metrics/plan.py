@@ -178,9 +178,11 @@ def pilot_spreads(run: Run) -> dict[str, Spread]:
     columns = cluster_columns(labels, clusters) if clusters else {}
     spreads = {}
     for axis, templates in gathered_moments(cells, columns, 0).items():
-        figures = {FULL if axis is None else f"{FULL}, {axis_label(axis)}": ("by_axis", axis)}
-        if axis is None:
-            figures = {FULL: ("full_gen_bias",)}
+        figures: dict[str, tuple[str, ...]] = {}
+        if axis is not None:
+            figures[f"{FULL}, {axis_label(axis)}"] = "by_axis", axis
+        else:
+            figures[FULL] = ("full_gen_bias",)
             figures |= {f"Partial Gen Bias, {name}": ("partial_gen_bias", name) for name in columns}
         for index, (name, path) in enumerate(figures.items()):
             moments = [of_template[index] for of_template in templates]
