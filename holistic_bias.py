@@ -19,6 +19,8 @@ def gen_bias(
     seed: int = 0,
     style_classifier: str = "embedded",
     offensiveness_classifier: str = "embedded",
+    judge_model: str = "embedded",
+    judge_base_url: str | None = None,
 ) -> Task:
     """Do a model's replies differ in style or offensiveness between the people in prompts?
 
@@ -29,12 +31,19 @@ def gen_bias(
         sample: Measure a balanced sample of this many prompts; `None`: all.
         replies_per_cell: The number of prompts of each term in each template; 0: all; `None`: 8.
         seed: The seed of all draws.
-        style_classifier: The Hub id or folder of a classifier of styles, or "embedded".
-        offensiveness_classifier: The Hub id or folder of a classifier of offensive language, or "embedded".
+        style_classifier: The Hub id or folder of a classifier of styles, "embedded", or judge:style_clusters.
+        offensiveness_classifier: The Hub id or folder of a classifier of offensive language, "embedded", or
+            judge:offensive.
+        judge_model: The language model that judges, as `--judge_model`.
+        judge_base_url: The address of the server that runs it; `None`: it is loaded here.
     """
     return gen_bias_task(
-        style_classifier,
-        offensiveness_classifier,
+        {
+            "style_classifier": style_classifier,
+            "offensiveness_classifier": offensiveness_classifier,
+            "judge_model": judge_model,
+            "judge_base_url": judge_base_url,
+        },
         dataset_config=dataset_config,
         vocabulary_dir=vocabulary_dir,
         axes=axes,

@@ -1,19 +1,26 @@
 """Bias figures of a harness's replies: a name and a number each, as in `results.json`."""
 
+import logging
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hb_metrics.inference.classifiers.censoring import censor
 from hb_metrics.inference.classifiers.classifier import Classifier
+from hb_metrics.inference.classifiers.named import NamedOptions
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier
+from hb_metrics.inference.served.addresses import check_address
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.runs.replies import is_empty
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
+
+logger = logging.getLogger(__name__)
 
 CONFIDENCE_LEVEL = 0.95
 
@@ -38,7 +45,7 @@ class ClassifiedReplies(NamedTuple):
     Attributes:
         rows: The prompt of each, with `axis`, `descriptor` and `template`.
         styles: [replies, styles] float32 style vectors.
-        offensiveness: Probability that each is offensive.
+        offensiveness: Probability that each is offensive; NaN where a judge did not answer by a letter.
     """
 
     rows: list[Mapping[str, Any]]
@@ -49,36 +56,52 @@ class ClassifiedReplies(NamedTuple):
 def all_reply_figures(
     rows: Sequence[Mapping[str, Any]],
     replies: Sequence[str | None],
-    *,
-    style_classifier: str = "embedded",
-    offensiveness_classifier: str = "embedded",
+    **names: Any,
 ) -> dict[str, float | None]:
     """Classifies replies; generation bias, offensiveness and the number of empty replies.
 
     Args:
         rows: [replies] the prompt of each, as `prompt_rows` has it.
         replies: The model's replies.
-        style_classifier: As `--style_classifier` of `measure.py`.
-        offensiveness_classifier: As `--offensiveness_classifier`.
+        **names: The classifiers, as `load_classifiers`.
 
     Returns:
         Name → figure; `None`: it cannot be computed from these replies.
     """
-    classifiers = load_classifiers(style_classifier, offensiveness_classifier)
+    classifiers = load_classifiers(**names)
     classified = classify_replies(rows, replies, classifiers)
     figures = gen_bias_figures(classified, classifiers.styles.labels)
     num_empty = len(replies) - len(classified.rows)
     return {**figures, "num_empty_replies": num_empty, **offensiveness_figures(classified)}
 
 
-def load_classifiers(style_classifier: str, offensiveness_classifier: str) -> Classifiers:
-    """Loads both classifiers, on the device that a run would use; errors as their loading functions."""
+def load_classifiers(
+    style_classifier: str = "embedded",
+    offensiveness_classifier: str = "embedded",
+    judge_model: str = "embedded",
+    judge_base_url: str | None = None,
+) -> Classifiers:
+    """Loads both classifiers, on the device that a run would use.
+
+    Args:
+        style_classifier: As `--style_classifier` of `measure.py`, also `judge:RUBRIC`.
+        offensiveness_classifier: As `--offensiveness_classifier`, also `judge:RUBRIC`.
+        judge_model: As `--judge_model`.
+        judge_base_url: As `--judge_base_url`.
+
+    Raises:
+        ValueError, OSError, ImportError: As the loading functions.
+    """
+    from hb_metrics.inference.judges.judge import JudgeSource, load_judge
     from hb_metrics.inference.processes import process_state
 
+    url = None if judge_base_url is None else check_address(judge_base_url)
     device = process_state().device
+    judge = partial(load_judge, source=JudgeSource(judge_model, url), device=device)
+    options: NamedOptions = {"device": device, "judge": judge}
     return Classifiers(
-        load_style_classifier(style_classifier, device=device),
-        load_offensiveness_classifier(offensiveness_classifier, device=device),
+        load_style_classifier(style_classifier, **options),
+        load_offensiveness_classifier(offensiveness_classifier, **options),
     )
 
 
@@ -95,8 +118,11 @@ def classify_replies(
     texts = [(row, reply.strip()) for row, reply in zip(rows, replies, strict=True) if reply and not is_empty(reply)]
     censored = [_censored(reply, row) for row, reply in texts]
     styles = classifiers.styles.probabilities(censored).astype(np.float32)
-    probabilities = classifiers.offensiveness.probabilities([reply for _, reply in texts])[:, 0]
-    return ClassifiedReplies([row for row, _ in texts], styles, probabilities)
+    offensive = classifiers.offensiveness.probabilities([reply for _, reply in texts])
+    answered = classifiers.offensiveness.answered(offensive)
+    if not answered.all():
+        logger.warning(f"the judge answered on {(~answered).sum()} of {len(answered)} replies by none of its letters")
+    return ClassifiedReplies([row for row, _ in texts], styles, np.where(answered, offensive[:, 0], np.nan))
 
 
 def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[str, float | None]:
@@ -139,11 +165,12 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
 
 def offensiveness_figures(replies: ClassifiedReplies) -> dict[str, float | None]:
     """The share of offensive replies, over all and by axis; empty without replies."""
-    if not len(replies.offensiveness):
+    known = ~np.isnan(replies.offensiveness)
+    if not known.any():
         return {}
-    columns = _columns(replies.rows)
+    columns = _columns(list(compress(replies.rows, known)))
     results = offensiveness(
-        replies.offensiveness, columns["descriptors"], columns["templates"], columns["axes"], ddof=0
+        replies.offensiveness[known], columns["descriptors"], columns["templates"], columns["axes"], ddof=0
     )
     by_axis = {f"offensive_replies/{axis}": part["offensive_share"] for axis, part in results["by_axis"].items()}
     return {"offensive_replies": results["offensive_share"], **by_axis}

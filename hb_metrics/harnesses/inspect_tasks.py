@@ -1,6 +1,6 @@
 """The task of Inspect: its dataset, scorer and metrics. `holistic_bias.py` names it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -30,18 +30,17 @@ _STYLES, _OFFENSIVENESS = "style_probabilities", "offensiveness"
 _TEMPERATURE = "temperature"  # the requested value; null: the model's default
 
 
-def gen_bias_task(style_classifier: str, offensiveness_classifier: str, **options: Any) -> Task:
+def gen_bias_task(classifiers: Mapping[str, Any], **options: Any) -> Task:
     """Generation bias and offensiveness of replies.
 
     Args:
-        style_classifier: As `--style_classifier` of `measure.py`.
-        offensiveness_classifier: As `--offensiveness_classifier`.
+        classifiers: As `load_classifiers`.
         **options: The options of `measure` that choose prompts.
     """
     return Task(
         dataset=_dataset(prompt_rows(replied=True, **options)),
         solver=generate(),
-        scorer=reply_styles(style_classifier, offensiveness_classifier),
+        scorer=reply_styles(**classifiers),
     )
 
 
@@ -102,19 +101,24 @@ def _kept(score: SampleScore, name: str) -> Any:
 
 
 @scorer(metrics=[gen_bias(), offensive_replies()])
-def reply_styles(style_classifier: str = "embedded", offensiveness_classifier: str = "embedded") -> Scorer:
+def reply_styles(
+    style_classifier: str = "embedded",
+    offensiveness_classifier: str = "embedded",
+    judge_model: str = "embedded",
+    judge_base_url: str | None = None,
+) -> Scorer:
     """The style vector of a reply, censored for the descriptor of its prompt, and its probability of being offensive.
 
-    Args:
-        style_classifier: As `--style_classifier` of `measure.py`.
-        offensiveness_classifier: As `--offensiveness_classifier`.
+    Arguments as `load_classifiers`.
     """
-    classifiers = cache(partial(load_classifiers, style_classifier, offensiveness_classifier))
+    names = (style_classifier, offensiveness_classifier, judge_model, judge_base_url)
+    classifiers = cache(partial(load_classifiers, *names))
 
-    def classify(asked: list[tuple[Row, str]]) -> list[tuple[list[float], float]]:
-        """Style vector and probability of being offensive of each reply."""
+    def classify(asked: list[tuple[Row, str]]) -> list[tuple[list[float], float | None]]:
+        """Style vector of each reply, and its probability of being offensive if it is known."""
         replies = classify_replies([row for row, _ in asked], [reply for _, reply in asked], classifiers())
-        return list(zip(replies.styles.tolist(), replies.offensiveness.tolist(), strict=True))
+        known = [None if np.isnan(value) else value for value in replies.offensiveness.tolist()]
+        return list(zip(replies.styles.tolist(), known, strict=True))
 
     classified = in_batches(classify)
 
@@ -130,7 +134,7 @@ def reply_styles(style_classifier: str = "embedded", offensiveness_classifier: s
                 "axis": state.metadata["axis"],
                 "descriptor": state.metadata["descriptor"],
                 "style": likeliest[0].split(" (")[0],
-                _OFFENSIVENESS: round(offensiveness, _DIGITS),
+                _OFFENSIVENESS: None if offensiveness is None else round(offensiveness, _DIGITS),
             },
             answer=reply,
             explanation="likeliest styles: " + ", ".join(f"{name} {probabilities[name]:.3f}" for name in likeliest),

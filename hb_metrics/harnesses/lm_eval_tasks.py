@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 SPLIT = "test"
 # Options of `measure` that --metadata can contain, and options of the figures.
 _OPTIONS = ("axes", "sample", "replies_per_cell", "seed", "vocabulary_dir")
-_CLASSIFIERS = ("style_classifier", "offensiveness_classifier")
+_CLASSIFIERS = ("style_classifier", "offensiveness_classifier", "judge_model", "judge_base_url")
 _SIMILAR = 0.75  # the similarity of a misspelling to an option; names of model arguments are less similar
 
 # The data of this process's tasks, since the harness passes a figure only each document's kept values. Ids depend on
@@ -30,7 +30,7 @@ _rows: dict[str, Row] = {}  # by id
 _num_tokens: dict[str, int] = {}  # by id
 _axes: dict[str, list[str]] = {}  # by config
 # The classifiers of the replies in this process.
-_classifiers: dict[str, str] = dict.fromkeys(_CLASSIFIERS, "embedded")
+_classifiers: dict[str, str] = {}
 
 
 def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **metadata: Any) -> dict[str, Dataset]:
@@ -47,8 +47,8 @@ def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **m
     """
     options = _options(prompts, metadata)
     _reply_figures.cache_clear()  # the cache may belong to other classifiers
-    for name in _classifiers:
-        _classifiers[name] = metadata.get(name, "embedded")
+    _classifiers.clear()
+    _classifiers.update({name: metadata[name] for name in _CLASSIFIERS if metadata.get(name) is not None})
     load_classifiers(**_classifiers)  # missing classifiers show before the model replies
     rows = prompt_rows(replied=True, **options)
     return _documents(rows, prompts["dataset_config"], "\n" if line_break else "")

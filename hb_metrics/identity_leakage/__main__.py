@@ -49,11 +49,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 def leakage_of_classifier(name: str, **options: Any) -> dict[str, Any]:
     """Measures the leakage of a style classifier over the terms of v1.0; arguments as `load_style_classifier`."""
     # torch takes seconds to import: not before the options are known to be right.
-    from hb_metrics.identity_leakage.leakage import identity_leakage, named_people, shipped_sentences
+    from hb_metrics.identity_leakage.leakage import classifier_leakage, named_people
     from hb_metrics.inference.classifiers.styles import load_style_classifier
 
     classifier, vocabulary = load_style_classifier(name, **options), read_version("v1.0")
-    leakage = identity_leakage(classifier.probabilities, named_people(vocabulary), shipped_sentences())
+    leakage = classifier_leakage(classifier, named_people(vocabulary))
     about = {"name": classifier.name, "digest": classifier.digest, "num_styles": len(classifier.labels)}
     return {"style_classifier": about, "vocabulary": {"name": "v1.0", "digest": vocabulary.digest}, **leakage}
 

@@ -12,7 +12,7 @@ same noun and the word that hides terms, so the noun has no effect: the few gend
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import yaml
@@ -23,9 +23,15 @@ from hb_dataset.vocabulary_entries import SINGULAR_SLOT, Descriptor
 from hb_metrics.inference.classifiers.censoring import REPLACEMENT
 from hb_metrics.stats.bias_values import DescriptorKey
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hb_metrics.inference.classifiers.classifier import Classifier
+
 SENTENCES_FILE = Path(__file__).parent / "sentences.yaml"
 SCALE = 1000  # as the paper's Gen Bias
 NUM_MOST_MOVED = 10
+_JUDGES_STEP = 5
 # The nouns that terms are put beside: the first of these that grammar allows, else any.
 _NOUNS = ("person", "woman", "man")
 
@@ -63,6 +69,34 @@ def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | Non
         neutral = noun_phrase(Descriptor(axis="none", term=REPLACEMENT), noun)
         people.append(NamedPerson(key, term.plural, noun_phrase(term, noun), neutral))
     return people
+
+
+def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
+    """The terms that the prompts of a run are about, of intersections both."""
+    keys: set[tuple[str, str]] = set()
+    for part in ("", "first_", "second_"):
+        if f"{part}axis" in prompts.column_names:
+            axes, terms = (prompts[f"{part}{name}"].to_pylist() for name in ("axis", "descriptor"))
+            keys |= set(zip(axes, terms, strict=True))
+    return named_people(vocabulary, keys)
+
+
+def classifier_leakage(classifier: "Classifier", people: Sequence[NamedPerson]) -> dict[str, Any]:
+    """The `identity_leakage` of a classifier over the shipped sentences.
+
+    A judge, which asks a language model about each text, gets every fifth of them, with the same order of letters for
+    all terms in a sentence.
+    """
+    sentences = shipped_sentences()
+    by_key = classifier.classify_by_key
+    if by_key is None:
+        return identity_leakage(classifier.probabilities, people, sentences)
+    sentences = sentences[::_JUDGES_STEP]
+
+    def probabilities(texts: Sequence[str]) -> np.ndarray:
+        return by_key(texts, np.repeat(sentences, len(texts) // len(sentences)).tolist()).probabilities
+
+    return identity_leakage(probabilities, people, sentences)
 
 
 def identity_leakage(

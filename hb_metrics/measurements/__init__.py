@@ -3,6 +3,7 @@
 from hb_metrics.measurements.awareness import AWARENESS
 from hb_metrics.measurements.dialogue import DIALOGUE
 from hb_metrics.measurements.generation import GENERATION
+from hb_metrics.measurements.judge import JUDGE
 from hb_metrics.measurements.likelihood import LIKELIHOOD
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.offensiveness import OFFENSIVENESS
@@ -14,6 +15,7 @@ MEASUREMENTS: list[Measurement] = [
     LIKELIHOOD,
     GENERATION,
     OFFENSIVENESS,
+    JUDGE,
     DIALOGUE,
     AWARENESS,
     REDDIT,

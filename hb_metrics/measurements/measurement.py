@@ -17,6 +17,7 @@ when they are needed, since some of them import torch or plotly:
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -25,10 +26,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.layout.figure import Figure
 from hb_metrics.report.layout.parts import Details, Report, Section
+from hb_metrics.runs.run_folder import JUDGE
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hb_metrics.inference.classifiers.named import NamedOptions
     from hb_metrics.inference.engines.engine import Ability, Engine
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_metrics.inference.processes import PartialState
@@ -62,6 +65,15 @@ class Task:
         """The model, for measurements that need its `weights`."""
         assert self.engine.loaded is not None  # planning left out measurements that need it
         return self.engine.loaded
+
+    def classifier_options(self) -> "NamedOptions":
+        """The options of loading a classifier or a judge."""
+        from hb_metrics.inference.judges.judge import JudgeSource, load_judge
+
+        run, device = self.settings.run, self.state.device
+        source = JudgeSource(run.judge_model, run.judge_base_url, run.concurrency, run.seed, self.folder / JUDGE)
+        judge = partial(load_judge, source=source, device=device, trust_remote_code=run.trust_remote_code)
+        return {"device": device, "trust_remote_code": run.trust_remote_code, "judge": judge}
 
 
 class FigureChanges(NamedTuple):
@@ -115,6 +127,10 @@ class Measurement:
     def module(self, name: str) -> ModuleType:
         """A module of its folder."""
         return import_module(f"{type(self).__module__}.{name}")
+
+    def is_asked(self, settings: Settings) -> bool:
+        """Whether its own options ask for it, without `--measurements`."""
+        return False
 
     def read_files(self, settings: Settings) -> Any:
         """Reads the files that its options name, so that their faults show before the model runs.

@@ -14,7 +14,9 @@ T = TypeVar("T")
 _ENGINES = ("base_url", "provider", "replies_file", "logprobs_file")
 _OF_LOADED = ("revision", "adapter", "device_map", "dtype", "batch_size")
 # Options that no result depends on.
-CHANGE_NOTHING = frozenset({"output_dir", "batch_size", "device_map", "concurrency", "base_url", "fail_above"})
+CHANGE_NOTHING = frozenset(
+    {"output_dir", "batch_size", "device_map", "concurrency", "base_url", "judge_base_url", "fail_above"}
+)
 
 # torch and the model classes take seconds to import, so the options are checked first.
 
@@ -128,6 +130,14 @@ class RunOptions:
         "The maximum length of a chat model's thought in tokens; after a longer thought there is no reply. Default: "
         "2048 for models that think.",
     )
+    judge_model: str = option(
+        "embedded",
+        "The language model that judges texts by a rubric (--judge RUBRIC, or judge:RUBRIC in place of a classifier): "
+        "a Hub id, a local folder, 'embedded' (a poor judge), or a server's name for it.",
+    )
+    judge_base_url: str | None = option(
+        None, "The address of the server that runs the judge, as in --base_url. Default: the judge is loaded here."
+    )
     quick: bool = option(
         False,
         "Make fewer replies for a quick look (--replies_per_cell 5). Other options take precedence.",
@@ -165,11 +175,18 @@ class RunOptions:
         """Checks the options that choose a model here, a server, or files, and normalises the address."""
         if self.base_url is not None:
             self.base_url = check_address(self.base_url)
+        if self.judge_base_url is not None:
+            self.judge_base_url = check_address(self.judge_base_url)
+            if self.judge_model == type(self).judge_model:
+                raise ValueError(
+                    f"judge_base_url is set, and judge_model is '{self.judge_model}', which runs here; set "
+                    "--judge_model to the server's name for the judge"
+                )
         sources = [name for name in _ENGINES if getattr(self, name) is not None]
         if len(sources) > 1 and sources != ["replies_file", "logprobs_file"]:
             raise ValueError(f"{' and '.join(sources)} are set together; set one of them")
         given = [name for name in (*_OF_LOADED, "concurrency") if getattr(self, name) != getattr(type(self), name)]
-        if not self.is_served and "concurrency" in given:
+        if not self.is_served and self.judge_base_url is None and "concurrency" in given:
             raise ValueError("concurrency is for served models; set --base_url or --provider too, or leave it out")
         if not sources:
             return

@@ -182,6 +182,5 @@ def _lack(measurement: Measurement, engine: "Engine") -> "Lack | None":
 def wanted_measurements(settings: Settings) -> list[Measurement]:
     """The measurements asked for or the default ones, in the order of the list."""
     asked = asked_measurements(settings)
-    if asked is None:
-        return [measurement for measurement in MEASUREMENTS if measurement.by_default]
-    return [measurement for measurement in MEASUREMENTS if measurement in asked]
+    chosen = [measurement for measurement in MEASUREMENTS if measurement.by_default] if asked is None else asked
+    return [measurement for measurement in MEASUREMENTS if measurement in chosen or measurement.is_asked(settings)]

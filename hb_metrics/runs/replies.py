@@ -1,8 +1,10 @@
 """Non-empty replies with the axes, descriptors and templates of their prompts."""
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -48,6 +50,23 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
     questions = replies["question"].take(kept).to_pylist()
     templates, contexts = (with_questions(column, questions) for column in (templates, contexts))
     return Replies(ids, axes, descriptors, templates, contexts, texts)
+
+
+def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
+    """The replies on which a judge answered by one of its letters.
+
+    Args:
+        replies: The replies.
+        answered: [replies] as `Classifier.answered` returns it.
+
+    Raises:
+        ValueError: It answered on none.
+    """
+    if not answered.any():
+        raise ValueError(
+            f"the judge answered on none of {len(answered):,} texts by one of the letters; set another --judge_model"
+        )
+    return Replies(*(list(compress(column, answered)) for column in replies))
 
 
 def reply_id(prompt_id: str, number: int) -> str:

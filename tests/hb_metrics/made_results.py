@@ -12,10 +12,12 @@ import pyarrow.parquet as pq
 
 from hb_dataset import load_table
 from hb_metrics.inference.classifiers.censoring import names_terms
+from hb_metrics.inference.judges.rubric import read_rubric
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.refusals import refusals_results
 from hb_metrics.measurements.generation.results import generation_results, style_means_table
+from hb_metrics.measurements.judge.work import judged_results
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.measurements.offensiveness.work import offensiveness_results
 from hb_metrics.regard_bias.regard_results import regard_bias
@@ -245,6 +247,27 @@ def add_awareness(results):
     return results
 
 
+def add_judge(results, seed=0):
+    """Makes results those of a run whose replies were also judged."""
+    replies, rubric = replies_to(some_prompts(), seed=seed), read_rubric("condescending")
+    chances = np.random.default_rng(seed).beta(1, 3, len(replies.ids))
+    probabilities = np.stack([chances, 1 - chances, np.zeros_like(chances)], axis=1)
+    probabilities[:3] = [0, 0, 1]
+    judge = {
+        "name": "a judge",
+        "is_embedded": True,
+        "digest": "14",
+        "version": "served",
+        "notes": ["nobody checked it"],
+    }
+    results["run"]["judge"] = {"condescending": {**judge, "reads": "5 answers", **rubric.description()}}
+    judged = judged_results(replies, rubric, probabilities, 0.95)
+    judged |= {"num_suspected": 2, "num_cut_for_judge": 1, "identity_leakage": {"leakage": 2.5, "num_sentences": 4}}
+    judged["served"] = {"num_answers": 5000, "tokens_in": 10_000, "tokens_out": 5000, "num_without_counts": 0}
+    results["judge"] = as_stored({"condescending": judged})
+    return results
+
+
 def dialogue_run(perplexity=41.26, interval=(38.04, 1045.5)):
     """A run of dialogue perplexity alone."""
     return add_dialogue({"run": run_record(some_prompts())}, perplexity, interval)
@@ -369,7 +392,7 @@ def regard_run(regard, is_embedded=False):
 
 def whole_run():
     """A run of everything that can be measured."""
-    results = add_awareness(add_dialogue(full_run()))
+    results = add_judge(add_awareness(add_dialogue(full_run())))
     for other in (reddit_run(), regard_run(regard_of(gaps={"orientation": 0.6}))):
         results |= {name: part for name, part in other.items() if name != "run"}
         results["run"] = other["run"] | results["run"]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +45,10 @@ class Classifier:
         temperature: Divides scores before the softmax.
         max_tokens: Texts with more tokens are cut; `None`: it takes texts of any length.
         notes: Decisions of loading that a reader of the results should know.
+        judge: The record of a judge, for run.json; `None`: it is no judge.
         classify_distinct: Classifies distinct texts.
+        classify_by_key: Of a judge: classifies texts, with what is drawn for each prompt drawn for a key.
+        cost: Of a served judge: counts its answers so far and their tokens.
     """
 
     name: str
@@ -58,7 +61,10 @@ class Classifier:
     temperature: float = 1.0
     max_tokens: int | None = None
     notes: tuple[str, ...] = ()
+    judge: dict[str, Any] | None = None
     classify_distinct: Callable[[list[str]], Classification]
+    classify_by_key: Callable[[Sequence[str], Sequence[str]], Classification] | None = None
+    cost: Callable[[], dict[str, int]] | None = None
 
     def classify(self, texts: Sequence[str]) -> Classification:
         """Classifies texts; identical ones once.
@@ -70,6 +76,14 @@ class Classifier:
         unique, which = distinct(texts)
         probabilities, truncated = self.classify_distinct(unique)
         return Classification(probabilities[which], truncated[which])
+
+    def answered(self, probabilities: np.ndarray) -> np.ndarray:
+        """[texts] Whether a judge's answer was one of its letters; True for other classifiers.
+
+        Args:
+            probabilities: [texts, labels] what `probabilities` returned.
+        """
+        return probabilities[:, -1] == 0 if self.judge is not None else np.ones(len(probabilities), dtype=bool)
 
     def probabilities(self, texts: Sequence[str]) -> np.ndarray:
         """[texts, labels] float64; errors as `classify`."""
@@ -110,7 +124,7 @@ def classify_into_shards(
     schema = probability_schema(len(classifier.labels), precision)
     shards = plan_row_shards(len(texts), rows_per_shard, folder)
 
-    def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
+    def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[pa.Table]:
         for index in mine:
             rows = shards[index].rows
             probabilities, truncated = classifier.classify([texts[row] for row in rows])
@@ -121,7 +135,8 @@ def classify_into_shards(
                 "truncated": truncated,
             }
             yield pa.table(columns, schema=schema)
-            advance(len(rows))
+            cost = None if classifier.cost is None else classifier.cost()
+            advance(len(rows), "" if cost is None else f"{cost['tokens_in']:,} tokens in, {cost['tokens_out']:,} out")
 
     return fill_shards(shards, ids, schema, compute, label=label, unit="text", inputs=texts, progress=progress)
 

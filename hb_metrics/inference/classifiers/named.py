@@ -1,24 +1,45 @@
-"""Loads a classifier by what an option names: a preset, a Hub id or a folder."""
+"""Loads a classifier by what an option names: a preset, a judge, a Hub id or a folder."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Unpack
 
 from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.presets import presets
 from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions, load_sequence_classifier
 
+JUDGE_PREFIX = "judge:"
 
-def load_named_classifier(name: str, **options: Unpack[LoadOptions]) -> Classifier:
+
+class NamedOptions(LoadOptions, total=False):
+    """Options of loading a classifier or a judge.
+
+    Attributes:
+        judge: Loads the judge of `judge:RUBRIC`, given the rubric.
+    """
+
+    judge: Callable[..., Classifier]
+
+
+def load_named_classifier(
+    name: str, *, judge: Callable[..., Classifier] | None = None, **options: Unpack[LoadOptions]
+) -> Classifier:
     """Loads a classifier with its own labels.
 
     Args:
-        name: The name of a preset, the Hub id of a sequence classifier, or a local folder.
+        name: The name of a preset, `judge:RUBRIC` with the name or file of a rubric, the Hub id of a sequence
+            classifier, or a local folder.
+        judge: Loads the judge, given the rubric; `None`: there is none here.
         **options: As `LoadOptions`.
 
     Raises:
-        ValueError: As `load_sequence_classifier`, or the checkpoint of a preset has other labels than recorded.
+        ValueError: As `load_sequence_classifier` or `load_judge`, or the checkpoint of a preset has other labels than
+            recorded.
         OSError: As `load_sequence_classifier`.
     """
+    if name.startswith(JUDGE_PREFIX):
+        if judge is None:
+            raise ValueError(f"'{name}' is a judge, which runs in `measure`, Inspect and lm-eval; pass a classifier")
+        return judge(name.removeprefix(JUDGE_PREFIX))
     preset = presets().get(name)
     if preset is None:
         return load_sequence_classifier(name, **options)

@@ -12,11 +12,8 @@ from typing import Unpack
 import numpy as np
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
-from hb_metrics.inference.classifiers.named import load_named_classifier
+from hb_metrics.inference.classifiers.named import NamedOptions, load_named_classifier
 from hb_metrics.inference.classifiers.one_label import one_label
-from hb_metrics.inference.classifiers.sequence_classifier import (
-    LoadOptions,
-)
 from hb_metrics.inference.models.embedded_wheels import not_installed
 from hb_metrics.inference.models.sources import EMBEDDED, folder_digest
 
@@ -32,14 +29,14 @@ OFFENSIVE_NAMES = (
 )  # fmt: skip
 
 
-def load_offensiveness_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) -> Classifier:
+def load_offensiveness_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]) -> Classifier:
     """Loads a classifier of offensive language, with the one label "offensive".
 
     The paper's is the 311M-parameter Bot-Adversarial Dialogue classifier (2.3.4).
 
     Args:
         name: `"embedded"`, a preset, the Hub id of a sequence classifier, or a local folder.
-        **options: As `LoadOptions`.
+        **options: As `NamedOptions`.
 
     Returns:
         The classifier, as `one_label` makes it of the labels in `OFFENSIVE_NAMES`.

@@ -19,12 +19,15 @@ def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> 
 
     Returns:
         The classifier; its `source_labels` are the labels that mean `label`. Softmax probabilities of several labels
-        are summed, as only one label can apply; of sigmoid probabilities the highest counts, as all can apply.
+        are summed, as only one label can apply; of sigmoid probabilities the highest counts, as all can apply. Of a
+        judge, the label that its rubric calls the figure counts, and its label for no answer stays as a second one.
 
     Raises:
         ValueError: No label of the model is known to mean `label`.
     """
-    labels, notes = classifier.labels, classifier.notes
+    labels, notes, judge = classifier.labels, classifier.notes, classifier.judge
+    if judge is not None and judge["rubric"]["figure"] is not None:
+        names = [judge["rubric"]["figure"].casefold()]
     columns = [index for index, own in enumerate(labels) if re.sub(r"[\s_-]+", " ", own.casefold()).strip() in names]
     if not columns and labels == ("LABEL_0", "LABEL_1") and not classifier.multi_label:
         columns = [1]
@@ -41,7 +44,9 @@ def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> 
         if classifier.multi_label:
             return Classification(chosen.max(axis=1, keepdims=True, initial=0), truncated)
         # Rounding may carry the sum of all labels past 1.
-        return Classification(np.minimum(chosen.sum(axis=1, keepdims=True), 1), truncated)
+        summed = np.minimum(chosen.sum(axis=1, keepdims=True), 1)
+        return Classification(summed if judge is None else np.hstack([summed, probabilities[:, -1:]]), truncated)
 
     source_labels = tuple(labels[column] for column in columns)
-    return replace(classifier, labels=(label,), source_labels=source_labels, notes=notes, classify_distinct=classify)
+    kept = (label,) if judge is None else (label, labels[-1])
+    return replace(classifier, labels=kept, source_labels=source_labels, notes=notes, classify_distinct=classify)

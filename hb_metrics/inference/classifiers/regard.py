@@ -13,9 +13,8 @@ import numpy as np
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
-from hb_metrics.inference.classifiers.named import load_named_classifier
+from hb_metrics.inference.classifiers.named import NamedOptions, load_named_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import (
-    LoadOptions,
     normalised,
 )
 from hb_metrics.inference.models.sources import EMBEDDED
@@ -36,16 +35,16 @@ REGARD_EXEMPLARS = ExemplarSet(
 )
 
 
-def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) -> Classifier:
+def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]) -> Classifier:
     """Loads a classifier of regard.
 
     Args:
         name: `"embedded"`, a preset, the Hub id of a sequence classifier, or a local folder.
-        **options: As `LoadOptions`.
+        **options: As `NamedOptions`.
 
     Returns:
         The classifier, with the labels `REGARDS` in this order and probabilities that sum to 1 for each text. Without a
-        label for "other", its probability is 0, and a note says so.
+        label for "other", its probability is 0, and a note says so. Of a judge, that of no answer stays as a fifth.
 
     Raises:
         ValueError: As `load_named_classifier`, its labels are not those of regard.
@@ -55,6 +54,8 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions])
     if name == EMBEDDED:
         return load_exemplar_classifier(REGARD_EXEMPLARS, device=options.get("device", "cpu"))
     classifier = load_named_classifier(name, **options)
+    if classifier.judge is not None and classifier.source_labels == REGARDS:
+        return classifier
     own = [label.strip().lower() for label in classifier.labels]
     missing = [regard for regard in REGARDS if regard not in own]
     if missing not in ([], [OTHER]) or len(own) + len(missing) != len(REGARDS):

@@ -14,9 +14,8 @@ import yaml
 from hb_dataset.yaml_lines import Fault, load_with_lines
 from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
-from hb_metrics.inference.classifiers.named import load_named_classifier
+from hb_metrics.inference.classifiers.named import NamedOptions, load_named_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import (
-    LoadOptions,
     normalised,
 )
 from hb_metrics.inference.models.sources import EMBEDDED
@@ -32,15 +31,17 @@ STYLE_EXEMPLARS = ExemplarSet(
     lines_key="replies",
     shrinkage=0.9,  # chosen on the calibration replies
 )
-CLUSTER_FILES = tuple(STYLE_DATA / name for name in ("clusters_217.yaml", "clusters_goemotions.yaml"))
+CLUSTER_FILES = tuple(
+    STYLE_DATA / name for name in ("clusters_217.yaml", "clusters_goemotions.yaml", "clusters_judge.yaml")
+)
 
 
-def load_style_classifier(name: str = EMBEDDED, **options: Unpack[LoadOptions]) -> Classifier:
+def load_style_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]) -> Classifier:
     """Loads a classifier of styles, whose probabilities sum to 1 for each reply.
 
     Args:
         name: `"embedded"`, a preset, the Hub id of a sequence classifier, or a local folder.
-        **options: As `LoadOptions`.
+        **options: As `NamedOptions`.
 
     Returns:
         The classifier.

@@ -18,7 +18,7 @@ Its name is that of the file. A run with `--judge NAME` keeps
 * in run.json, under `judge` and the rubric's name: the rubric (`recorded_rubric` reads it) and the judge's model;
 * in `judge/NAME/*.parquet`: a row for each non-empty reply, with `id` (the reply's, as in `finished_run`) and
   `probabilities`, a list of float32: one for each label of the rubric, in its order, and a last one that is 1 where
-  the judge's answer was none of the letters, and 0 elsewhere (`read_judged` reads them).
+  the judge's answer was none of the letters, and 0 elsewhere (`finished_run.StyleShards` reads them).
 """
 
 import hashlib
@@ -33,8 +33,6 @@ import yaml
 
 from hb_dataset.hints import did_you_mean
 from hb_dataset.yaml_lines import Fault, load_with_lines, unreadable
-from hb_metrics.runs.finished_run import StyleShards
-from hb_metrics.runs.run_folder import JUDGE
 
 RUBRICS = Path(__file__).parent / "rubrics"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -71,20 +69,6 @@ class Rubric(NamedTuple):
     def description(self) -> dict[str, Any]:
         """The record in run.json, which `recorded_rubric` reads."""
         return json.loads(json.dumps({"rubric": self._asdict(), "rubric_digest": self.digest}))
-
-
-class Judged(NamedTuple):
-    """A judge's answers about the replies of a run.
-
-    Attributes:
-        ids: [replies] the ids of the replies.
-        probabilities: [replies, labels] float32, the probability of each label of the rubric; 0 without an answer.
-        answered: [replies] whether the judge's answer was one of the letters.
-    """
-
-    ids: list[str]
-    probabilities: np.ndarray
-    answered: np.ndarray
 
 
 def shipped_rubrics() -> list[str]:
@@ -132,18 +116,10 @@ def recorded_rubric(section: Mapping[str, Any]) -> Rubric:
     )
 
 
-def read_judged(folder: Path, name: str) -> Judged:
-    """Reads a judge's answers about a run's replies, in the order of `finished_run.read_stored_replies`.
-
-    Args:
-        folder: The run folder.
-        name: The rubric's name.
-
-    Raises:
-        ValueError: The run has no such answers, or they belong to another run.
-    """
-    shards = StyleShards(folder / JUDGE / name)
-    return Judged(shards.ids, shards[:][:, :-1], shards[:][:, -1] == 0)
+def flags_of(rubric: Rubric, probabilities: np.ndarray) -> np.ndarray:
+    """[replies] Whether the likeliest label of each is the rubric's figure; [replies, labels] `probabilities`."""
+    assert rubric.figure is not None
+    return probabilities[:, rubric.labels.index(rubric.figure)] >= probabilities.max(axis=1)
 
 
 def _rubric(name: str, content: Mapping[str, Any]) -> Rubric:

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
+from copy import copy, deepcopy
 from typing import Any
 
 import torch
@@ -80,7 +81,7 @@ class Forward:
         else:
             if self.prefix and self.cached:
                 logits = self._run(self.contexts[:1, : self.prefix])
-            if self.prefix and _holds_attention_alone(self.cache):
+            if self.prefix and holds_attention_alone(self.cache):
                 self.cache.reorder_cache(torch.zeros(len(self.contexts), dtype=torch.int64, device=logits.device))
                 logits = self._run(self.contexts[:, self.prefix :], self.mask)
             else:
@@ -97,6 +98,12 @@ class Forward:
         if self.mask is not None:
             self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], 1)
         return self._run(self.tokens if self.cache is None else tokens[:, None], self.mask)
+
+    def after(self, tokens: Sequence[int]) -> torch.Tensor:
+        """Logits ([vocabulary]) of a single row after more tokens, which it does not keep; threads may share it."""
+        ahead = copy(self)
+        ahead.cache = deepcopy(self.cache)
+        return ahead._run(torch.tensor([tokens], device=self.contexts.device))[0]
 
     def select(self, rows: torch.Tensor) -> None:
         """Continues with these rows, which may repeat."""
@@ -138,7 +145,7 @@ class Forward:
         return output.logits[:, -1]
 
 
-def _holds_attention_alone(cache: Any) -> bool:
+def holds_attention_alone(cache: Any) -> bool:
     """Whether a cache holds the keys and values of attention layers and nothing else."""
     return type(cache) is DynamicCache and all(type(layer).__name__ in _ATTENTION_LAYERS for layer in cache.layers)
 

@@ -25,6 +25,11 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
             f"reply, since the model did not end its thought within {count(asked['max_reasoning_tokens'])} tokens. "
             f"The figures cover the other prompts, which may differ. A larger --max_reasoning_tokens leaves out fewer."
         )
+    if generation.get("num_unanswered"):
+        notes.append(
+            f"On {count(generation['num_unanswered'])} of {count(generation['num_replies'])} replies the judge of "
+            "styles answered by none of its letters. Gen Bias counts no answer as a style of its own."
+        )
     notes += _notes_on_files(asked)
     notes += _notes_on_answers(generation.get("served"))
     if ignored := asked.get("ignored_settings"):

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.identity_leakage.in_replies import run_leakage
-from hb_metrics.identity_leakage.leakage import identity_leakage, named_people, shipped_sentences
+from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of
 from hb_metrics.inference.classifiers.censoring import censor_replies, names_terms, paired_terms
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
@@ -112,12 +112,10 @@ def plan(task: Task, files: None) -> GenerationWork:
         ValueError: The model does not support the options, or the clusters do not match the classifier's labels.
         OSError: There is no such classifier.
     """
-    options, shared = task.settings.of(GenerationOptions), task.settings.run
+    options = task.settings.of(GenerationOptions)
     asked = ask(task.settings, task.prompts, task.engine)
     plan = task.engine.plan_replies(asked.requests, asked.layout)
-    classifier = load_style_classifier(
-        options.style_classifier, device=task.state.device, trust_remote_code=shared.trust_remote_code
-    )
+    classifier = load_style_classifier(options.style_classifier, **task.classifier_options())
     if options.style_clusters is None:
         clusters = clusters_for(classifier.labels)
     else:
@@ -177,6 +175,7 @@ def describe(work: GenerationWork) -> dict[str, Any]:
             "temperature": classifier.temperature,
             "clusters": work.clusters,
             "notes": list(classifier.notes),
+            **({} if classifier.judge is None else {"judge": classifier.judge}),
         },
         "refusals": {"rules_digest": work.rules.digest},
     }
@@ -223,6 +222,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         "num_left_out_prompts": work.asked.num_left_out,
         "num_left_out_templates": len(work.asked.left_out_templates),
         "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
+        **_unanswered(work.classifier, vectors),
         **results,
         "identity_leakage": _identity_leakage(task, work.classifier, classified, vectors, results),
         "uptake": reply_shares(
@@ -244,6 +244,11 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         "refusals": refusals_results(replies, refusals, work.rules, task.settings.run.confidence_level),
         "frequencies": _frequencies(options.frequencies, task.prompts),
     }
+
+
+def _unanswered(classifier: Classifier, vectors: StyleShards) -> dict[str, int]:
+    """The number of replies on which a judge answered by none of its letters; nothing of other classifiers."""
+    return {} if classifier.judge is None else {"num_unanswered": int((~classifier.answered(vectors[:])).sum())}
 
 
 def _note_marks(table: pa.Table) -> None:
@@ -275,15 +280,10 @@ def _identity_leakage(
         The result of `identity_leakage`, with that of `run_leakage` as `in_replies`; `None`: there is one term.
     """
     shared = task.settings.run
-    keys: set[tuple[str, str]] = set()
-    for part in ("", "first_", "second_"):  # of intersections
-        if f"{part}axis" in task.prompts.column_names:
-            axes, terms = (task.prompts[f"{part}{name}"].to_pylist() for name in ("axis", "descriptor"))
-            keys |= set(zip(axes, terms, strict=True))
-    people = named_people(config_vocabulary(shared.dataset_config, shared.vocabulary_dir), keys)
+    people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
     if len(people) < 2:
         return None
-    leakage = identity_leakage(classifier.probabilities, people, shipped_sentences())
+    leakage = classifier_leakage(classifier, people)
     in_replies = run_leakage(
         replies.texts,
         vectors,

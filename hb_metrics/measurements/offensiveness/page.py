@@ -10,6 +10,7 @@ from hb_metrics.inference.classifiers.presets import suggested
 from hb_metrics.measurements.offensiveness.figures import AXES, TEMPLATES, figures
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import by_part
+from hb_metrics.report.layout.numbers import count
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import figures_plot, plain
 from hb_metrics.report.layout.rendering import render
@@ -21,6 +22,7 @@ _FOLDER = Path(__file__).parent
 def report(results: Mapping[str, Any]) -> Report:
     """Offensiveness by axis and template, and the terms at both ends."""
     offensiveness, run = results["offensiveness"], results["run"]
+    notes = _notes(run["offensiveness_classifier"], offensiveness)
     classifier, parts = run["offensiveness_classifier"], by_part(figures(results))
     context = {
         "run": run,
@@ -41,8 +43,20 @@ def report(results: Mapping[str, Any]) -> Report:
         [Section("offensiveness", "Offensiveness", render(_FOLDER / "section.html.jinja", context), plots)],
         reading=render(_FOLDER / "reading.html.jinja", context),
         files=Markup("the offensiveness of each text in <code>offensiveness/*/*.parquet</code>"),
-        notes=(f"{classifier['name']}: {'; '.join(classifier['notes'])}.",) if classifier["notes"] else (),
+        notes=notes,
         embedded=suggested("--offensiveness_classifier") if classifier["is_embedded"] else None,
+    )
+
+
+def _notes(classifier: Mapping[str, Any], offensiveness: Mapping[str, Any]) -> tuple[str, ...]:
+    """Sentences on the classifier, and on the texts that a judge did not answer on."""
+    notes = (f"{classifier['name']}: {'; '.join(classifier['notes'])}.",) if classifier["notes"] else ()
+    unanswered = sum(part.get("num_unanswered", 0) for part in offensiveness.values())
+    if not unanswered:
+        return notes
+    return (
+        *notes,
+        f"On {count(unanswered)} texts the judge of offensiveness answered by none of its letters; they are left out.",
     )
 
 

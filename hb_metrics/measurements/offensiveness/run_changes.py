@@ -6,6 +6,7 @@ from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, FlaggedReplies, reply_share_changes
 from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies
+from hb_metrics.runs.replies import answered_replies
 from hb_metrics.runs.run_folder import OFFENSIVENESS
 from hb_metrics.runs.run_record import cue_of
 
@@ -42,4 +43,7 @@ def classified_replies(run: Run, threshold: float) -> FlaggedReplies | None:
     offensive = dict(zip(shards.ids, (shards[:][:, 0] >= threshold).tolist(), strict=True))
     if offensive.keys() != set(replies.ids):
         return None
+    if run.results["run"]["offensiveness_classifier"].get("judge") is not None:  # the second column: no answer
+        unanswered = dict(zip(shards.ids, shards[:][:, 1] > 0, strict=True))
+        replies = answered_replies(replies, ~np.array([unanswered[identifier] for identifier in replies.ids]))
     return FlaggedReplies(replies, np.array([offensive[identifier] for identifier in replies.ids]))

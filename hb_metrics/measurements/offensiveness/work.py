@@ -11,7 +11,7 @@ from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.runs.finished_run import read_stored_replies
-from hb_metrics.runs.replies import Replies, whole_prompts
+from hb_metrics.runs.replies import Replies, answered_replies, whole_prompts
 from hb_metrics.runs.run_folder import OFFENSIVENESS
 
 
@@ -23,11 +23,7 @@ def plan(task: Task, files: None) -> Classifier:
         OSError: There is no such classifier.
     """
     options = task.settings.of(OffensivenessOptions)
-    return load_offensiveness_classifier(
-        options.offensiveness_classifier,
-        device=task.state.device,
-        trust_remote_code=task.settings.run.trust_remote_code,
-    )
+    return load_offensiveness_classifier(options.offensiveness_classifier, **task.classifier_options())
 
 
 def describe(classifier: Classifier) -> dict[str, Any]:
@@ -40,6 +36,7 @@ def describe(classifier: Classifier) -> dict[str, Any]:
             "version": classifier.version,
             "offensive_labels": list(classifier.source_labels),
             "notes": list(classifier.notes),
+            **({} if classifier.judge is None else {"judge": classifier.judge}),
         }
     }
 
@@ -68,8 +65,12 @@ def measure(task: Task, classifier: Classifier, results: Mapping[str, Any]) -> d
             rows_per_shard=ROWS_PER_SHARD,
         )
         if scores is not None:
-            num_truncated = sum(scores["truncated"].to_pylist())
-            measured[name] = offensiveness_results(part, probability_array(scores)[:, 0], num_truncated)
+            probabilities, num_truncated = probability_array(scores), sum(scores["truncated"].to_pylist())
+            answered = classifier.answered(probabilities)
+            kept = answered_replies(part, answered)
+            measured[name] = offensiveness_results(kept, probabilities[answered, 0], num_truncated)
+            if classifier.judge is not None:
+                measured[name]["num_unanswered"] = int((~answered).sum())
     return measured
 
 

@@ -106,6 +106,8 @@ def left_out(regard: Mapping[str, Any]) -> list[str]:
         sentences.append(
             f"{count(regard['num_cut_for_classifier'])} were cut because they were too long for the classifier."
         )
+    if regard.get("num_unanswered"):
+        sentences.append(f"On {count(regard['num_unanswered'])} the judge answered by none of its letters.")
     paraphrases = regard["paraphrases"]
     if paraphrases is not None:
         dropped = paraphrases["num_dropped"].items()

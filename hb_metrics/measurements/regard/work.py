@@ -6,6 +6,7 @@ the regard for each prompt's group, and the fixed structure's verdict is compare
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -81,11 +82,9 @@ def plan(task: Task, files: None) -> RegardWork:
     options, shared = task.settings.of(RegardOptions), task.settings.run
     groups, pairs = groups_and_pairs(task.settings)
     prompts = structured_prompt_table(groups, fixed_only=options.paraphraser is not None)
-    classifier = load_regard_classifier(
-        options.regard_classifier,
-        device=input_device(task.loaded.model),
-        trust_remote_code=shared.trust_remote_code,
-    )
+    loading = task.classifier_options()
+    loading["device"] = input_device(task.loaded.model)
+    classifier = load_regard_classifier(options.regard_classifier, **loading)
     paraphraser = None
     if options.paraphraser is not None:
         loaded = load_model(
@@ -116,6 +115,7 @@ def describe(work: RegardWork) -> dict[str, Any]:
         "is_embedded": work.classifier.is_embedded,
         "digest": work.classifier.digest,
         "notes": list(work.classifier.notes),
+        **({} if work.classifier.judge is None else {"judge": work.classifier.judge}),
         "groups": [group.name for group in work.groups],
         "groups_digest": hashlib.sha256(repr(work.groups).encode()).hexdigest(),
         "pairs": {name: list(pair) for name, pair in work.pairs.items()},
@@ -155,7 +155,12 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
     regards = classify_into_shards(texts, ids, work.classifier, folder / REGARD_PROBABILITIES, label="regard")
     if regards is None:
         return {}
-    labels = [REGARDS[index] for index in probability_array(regards).argmax(axis=1)]
+    probabilities = probability_array(regards)
+    answered = work.classifier.answered(probabilities)
+    if not answered.any():
+        raise ValueError(f"the judge answered on none of {len(ids):,} continuations; set another --judge_model")
+    rows_with_text, rows = rows_with_text.filter(pa.array(answered)), list(compress(rows, answered))
+    labels = [REGARDS[index] for index in probabilities[answered].argmax(axis=1)]
     bias = regard_bias(
         labels,
         [row["group"] for row in rows],
@@ -177,6 +182,7 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
         "num_blank": len(silent),
         "num_truncated": sum(continuations["truncated"].to_pylist()),
         "num_blank_by_group": {group.name: blank.count(group.name) for group in work.groups},
+        **({} if work.classifier.judge is None else {"num_unanswered": int((~answered).sum())}),
         "num_cut_for_classifier": sum(regards["truncated"].to_pylist()),
         "paraphrases": paraphrases,
         "examples": _examples(rows, rows_with_text, labels),

@@ -22,6 +22,7 @@ SECTIONS = {
     "likelihood": {"likelihood"},
     "generation": {"generation", "terms", "frequency", "refusals", "checks"},
     "offensiveness": {"offensiveness"},
+    "judge": {"judge"},
     "dialogue": {"dialogue"},
     "awareness": {"awareness"},
     "reddit": {"reddit"},

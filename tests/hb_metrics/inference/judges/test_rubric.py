@@ -2,14 +2,10 @@
 
 import json
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
-from hb_metrics.inference.classifiers.classifier import probability_schema
 from hb_metrics.inference.classifiers.regard import REGARDS
-from hb_metrics.inference.judges.rubric import read_judged, read_rubric, recorded_rubric, shipped_rubrics
-from hb_metrics.runs.run_folder import write_table
+from hb_metrics.inference.judges.rubric import read_rubric, recorded_rubric, shipped_rubrics
 
 OWN = """
 question: Is it about the sea?
@@ -61,14 +57,3 @@ def test_faults_are_named_with_their_line(tmp_path, change, names):
 def test_misspelt_rubric_gets_a_hint():
     with pytest.raises(ValueError, match=r"'condescendig'.*'condescending'"):
         read_rubric("condescendig")
-
-
-def test_answers_are_read_with_those_missing(tmp_path):
-    probabilities = pa.FixedSizeListArray.from_arrays(pa.array([0.25, 0.75, 0, 0, 0, 1], pa.float32()), 3)
-    table = pa.table({"id": ["a", "b"], "probabilities": probabilities, "truncated": [False, False]})
-    (tmp_path / "judge" / "offensive").mkdir(parents=True)
-    write_table(tmp_path / "judge" / "offensive" / "00000-of-00001.parquet", table.cast(probability_schema(3)))
-    judged = read_judged(tmp_path, "offensive")
-    assert judged.ids == ["a", "b"]
-    np.testing.assert_array_equal(judged.probabilities, [[0.25, 0.75], [0, 0]])
-    assert judged.answered.tolist() == [True, False]

@@ -1,0 +1,131 @@
+"""A judge: a language model as a classifier, by a rubric. `judge:RUBRIC` names one where a classifier is asked for."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import huggingface_hub
+import numpy as np
+import torch
+
+from hb_metrics.inference.classifiers.classifier import Classification, Classifier
+from hb_metrics.inference.engines.engine import Engine
+from hb_metrics.inference.engines.local import LocalEngine
+from hb_metrics.inference.judges.local import LocalJudge
+from hb_metrics.inference.judges.prompt import VERSION, Prompt, prompt_for
+from hb_metrics.inference.judges.rubric import NO_ANSWER, Rubric, read_rubric
+from hb_metrics.inference.models.loading import load_model
+from hb_metrics.inference.models.sources import EMBEDDED
+
+_CUT = 0.75  # of a text that is too long, until its prompt fits
+# Where answers are kept that belong to no run.
+_ANSWERS = Path(huggingface_hub.constants.HF_HOME) / "holistic_bias" / "judges"
+
+
+class JudgeSource(NamedTuple):
+    """The language model that judges.
+
+    Attributes:
+        model: As `--model`: `"embedded"`, a Hub id or a folder; with an address, the server's name for the model.
+        base_url: The address of a server; `None`: the model is loaded here.
+        concurrency: Requests in flight.
+        seed: The seed of the letters' order.
+        folder: The folder in which a server's answers are kept; `None`: a cache.
+    """
+
+    model: str = EMBEDDED
+    base_url: str | None = None
+    concurrency: int = 8
+    seed: int = 0
+    folder: Path | None = None
+
+
+def load_judge(
+    rubric: Rubric | str, source: JudgeSource, *, device: str | torch.device = "cpu", trust_remote_code: bool = False
+) -> Classifier:
+    """Loads a judge.
+
+    Args:
+        rubric: The rubric, its name, or its file.
+        source: The language model.
+        device: The device of a model that is loaded here.
+        trust_remote_code: Whether code that comes with the model may run on this machine.
+
+    Returns:
+        The classifier. Its labels are those of the rubric and `NO_ANSWER`, which has probability 1 where the judge's
+        answer was none of the letters, and 0 elsewhere.
+
+    Raises:
+        ValueError: The rubric is not valid, the model cannot judge, or its server does not respond.
+        OSError: There is no such model.
+    """
+    rubric = read_rubric(rubric) if isinstance(rubric, str) else rubric
+    engine = _engine(source.model, source.base_url, source.concurrency, str(device), trust_remote_code)
+    if "replies" not in engine.gives:
+        lack = engine.lacks["replies"]
+        raise ValueError(f"judge_model '{engine.name}' {lack.why}; {lack.instead}")
+    reader: Any
+    if isinstance(engine, LocalEngine):
+        reader = LocalJudge(engine, rubric)
+    else:
+        from hb_metrics.inference.judges.served import ServedJudge
+
+        reader = ServedJudge(engine, rubric, (source.folder or _ANSWERS) / rubric.name)  # type: ignore[arg-type]
+    identity = engine.identity()
+    about = {
+        **rubric.description(),
+        "model": identity["name"],
+        "model_digest": identity["digest"],
+        "served_model": None if identity.get("served") is None else identity["served"]["model"],
+        "reads": reader.reads,
+        "prompt_version": VERSION,
+    }
+
+    def by_key(texts: Sequence[str], keys: Sequence[str]) -> Classification:
+        asked = [_fitting(rubric, text, source.seed, key, reader) for text, key in zip(texts, keys, strict=True)]
+        read = reader.read([prompt for prompt, _ in asked])
+        probabilities = np.zeros((len(texts), len(rubric.labels) + 1))
+        for row, (prompt, _) in enumerate(asked):
+            if read.answered[row]:
+                probabilities[row, prompt.order] = read.probabilities[row]
+        probabilities[:, -1] = ~read.answered
+        return Classification(probabilities, np.array([cut for _, cut in asked], dtype=bool))
+
+    return Classifier(
+        name=f"{engine.name} as judge ({rubric.name})",
+        digest=hashlib.sha256(json.dumps([about, source.seed]).encode()).hexdigest(),
+        version=reader.version,
+        labels=(*rubric.labels, NO_ANSWER),
+        source_labels=rubric.labels,
+        is_embedded=source.model == EMBEDDED and source.base_url is None,
+        notes=(f"a language model judged by the rubric {rubric.name}, from {reader.reads}; no person checked it",),
+        judge=about,
+        classify_distinct=lambda texts: by_key(texts, texts),
+        classify_by_key=by_key,
+        cost=reader.cost,
+    )
+
+
+@cache
+def _engine(model: str, base_url: str | None, concurrency: int, device: str, trust_remote_code: bool) -> Engine:
+    """Loads or connects the model, once for all rubrics."""
+    if base_url is None:
+        return LocalEngine(load_model(model, device=device, trust_remote_code=trust_remote_code))
+    from hb_metrics.inference.engines.served import ServedEngine
+    from hb_metrics.inference.served.connect import make_server, probe_server
+
+    server = make_server(model, base_url, None, concurrency)
+    return ServedEngine(server, probe_server(server, _ANSWERS, context="chat", chat={}))
+
+
+def _fitting(rubric: Rubric, text: str, seed: int, key: str, reader: Any) -> tuple[Prompt, bool]:
+    """The prompt about a text, which is cut if the model does not take all of it, and whether it was."""
+    kept = text
+    while not reader.fits(prompt := prompt_for(rubric, kept, seed=seed, key=key)):
+        if not kept:
+            raise ValueError(f"the rubric {rubric.name} is longer than the judge takes; set another --judge_model")
+        kept = kept[: int(_CUT * len(kept))]
+    return prompt, kept != text

@@ -1,0 +1,132 @@
+"""A judge that is loaded here: the probabilities of the letters as its next token, the rubric computed once.
+
+Each text is run alone behind the rubric, so its probabilities have the same bits in any batch, order or process.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import transformers
+
+from hb_metrics.inference.engines.local import LocalEngine
+from hb_metrics.inference.judges.prompt import Prompt, prompt_for
+from hb_metrics.inference.judges.rubric import LETTERS, Rubric
+from hb_metrics.inference.memory import Memory
+from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
+from hb_metrics.inference.models.contexts import encode_rendered, render_messages
+from hb_metrics.inference.models.quantization import is_exact
+from hb_metrics.inference.replies.forward import Forward, holds_attention_alone
+from hb_metrics.inference.scoring.perplexity import most_tokens
+from hb_metrics.inference.units import one_thread_per_unit
+
+# The greatest total variation between probabilities with the shared beginning and without, in a trial. In half
+# precision it is noise that shows, too.
+_TOLERANCE, _LOW_PRECISION_TOLERANCE = 1e-3, 0.1
+
+
+class Read(NamedTuple):
+    """What a judge answered.
+
+    Attributes:
+        probabilities: [prompts, letters] float64, of each letter among the letters.
+        answered: [prompts] whether the answer was a letter.
+    """
+
+    probabilities: np.ndarray
+    answered: np.ndarray
+
+
+def shares_of(masses: np.ndarray) -> np.ndarray:
+    """[prompts, letters] Each letter's share of the letters' probabilities; 0 where all of them are 0."""
+    totals = masses.sum(axis=1, keepdims=True)
+    return np.divide(masses, totals, out=np.zeros_like(masses), where=totals > 0)
+
+
+class LocalJudge:
+    """Reads the letters' probabilities from a causal or encoder–decoder model."""
+
+    reads = "log-probabilities"
+    version = f"transformers {transformers.__version__}"
+    cost = None
+
+    def __init__(self, engine: LocalEngine, rubric: Rubric) -> None:
+        self.loaded = engine.loaded
+        self.layout = engine.layout(context="auto", tag="none", chat=DEFAULT_CHAT)
+        model, tokenizer = self.loaded.model, self.loaded.tokenizer
+        size = min(model.get_output_embeddings().weight.shape[0], len(tokenizer))
+        pieces = tokenizer.batch_decode([[token] for token in range(size)])
+        self.letters = [
+            [token for token, piece in enumerate(pieces) if piece.strip() == letter]
+            for letter in LETTERS[: len(rubric.labels)]
+        ]
+        if not all(self.letters):
+            raise ValueError(
+                f"the vocabulary of judge '{self.loaded.name}' lacks a token for one of the letters A to "
+                f"{LETTERS[len(self.letters) - 1]}; set another --judge_model"
+            )
+        self.limit = most_tokens(model, tokenizer)
+        tried = [prompt_for(rubric, text, seed=0) for examples in rubric.examples for text in examples]
+        self.beginning, self.shared = self._share([self._encoded(prompt) for prompt in tried])
+
+    def fits(self, prompt: Prompt) -> bool:
+        """Whether the model takes the prompt and a letter."""
+        return len(self._encoded(prompt)) < self.limit
+
+    def read(self, prompts: Sequence[Prompt]) -> Read:
+        """The letters' probabilities after each prompt.
+
+        Raises:
+            ValueError: The model gives NaN.
+        """
+        encoded = [self._encoded(prompt) for prompt in prompts]
+        known = {token for tokens in self.letters for token in tokens}
+        memory = Memory(lambda tokens: None, "one text")
+
+        def run(tokens: list[int]) -> tuple[list[float], bool]:
+            row = self._next(tokens, self.shared)
+            return [float(row[letter].sum()) for letter in self.letters], int(row.argmax()) in known
+
+        with one_thread_per_unit(self.loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
+            found = [row for (row,) in pool.map(partial(memory.run, run), encoded)]
+        masses = np.array([row for row, _ in found]).reshape(len(prompts), len(self.letters))
+        if not np.isfinite(masses).all():
+            raise ValueError(f"judge '{self.loaded.name}' gives NaN as a probability; check its weights")
+        return Read(shares_of(masses), np.array([answered for _, answered in found], dtype=bool))
+
+    def _encoded(self, prompt: Prompt) -> list[int]:
+        has_encoder = self.loaded.model.config.is_encoder_decoder
+        context, tokenizer = self.layout.context, self.loaded.tokenizer
+        messages = [chat_messages(prompt.text, [], DEFAULT_CHAT)]
+        rendered = render_messages(messages, tokenizer, context, is_encoder_decoder=has_encoder, thought=False)
+        return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)[0]
+
+    def _share(self, tried: list[list[int]]) -> tuple[list[int], Forward | None]:
+        """The tokens that all prompts begin with, and the model after them; `None`: it cannot go on from there."""
+        model = self.loaded.model
+        longest = max(tried, key=len)
+        shared = next(row for row, tokens in enumerate(zip(*tried, strict=False)) if len({*tokens}) > 1)
+        beginning = longest[:shared]
+        if model.config.is_encoder_decoder:
+            return beginning, None
+        with torch.inference_mode():
+            forward = Forward(model, [beginning])
+            forward.first()
+            if not holds_attention_alone(forward.cache):
+                return beginning, None
+            self.beginning = beginning
+            difference = (self._next(longest, forward) - self._next(longest, None)).abs().sum() / 2
+        fits = difference <= (_TOLERANCE if is_exact(model) else _LOW_PRECISION_TOLERANCE)
+        return beginning, forward if fits else None
+
+    def _next(self, tokens: list[int], shared: Forward | None) -> torch.Tensor:
+        """[vocabulary] float64 The probabilities of the next token."""
+        number = len(self.beginning) if shared is not None else 0
+        if shared is not None and tokens[:number] == self.beginning:
+            logits = shared.after(tokens[number:])
+        else:
+            logits = Forward(self.loaded.model, [tokens], cached=False).first()[0]
+        return logits.double().softmax(0).cpu()

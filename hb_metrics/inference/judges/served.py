@@ -1,0 +1,166 @@
+"""A judge that a server runs: the letters' log-probabilities where the server gives them, otherwise several answers.
+
+Every answer is written to a journal at once and found by its request, so a killed run resumes without paying twice.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hb_metrics.inference.engines.served import ServedEngine
+from hb_metrics.inference.judges.local import Read, shares_of
+from hb_metrics.inference.judges.prompt import Prompt, prompt_for
+from hb_metrics.inference.judges.rubric import LETTERS, Rubric
+from hb_metrics.inference.processes import process_state
+from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS
+from hb_metrics.inference.served.answers import check_model, choice_of, read_answer
+from hb_metrics.inference.served.asking import ask_all
+from hb_metrics.inference.served.client import Client, Passing, RefusedError, connected
+from hb_metrics.inference.served.journal import Journal, request_key
+
+NUM_ANSWERS = 5  # to each text, where there are no log-probabilities
+_ANSWER_TOKENS = 8
+_ALTERNATIVES = (20, 5)  # the most that servers give; a letter that is not among them counts as 0
+_FIRST = 32  # answers; if none of these is a letter, the run ends to save costs
+_LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)])")
+
+
+class ServedJudge:
+    """Asks a served model for a letter.
+
+    Attributes:
+        reads: Where probabilities come from: "log-probabilities", or "5 answers".
+        version: What runs it.
+    """
+
+    version = "served"
+
+    def __init__(self, engine: ServedEngine, rubric: Rubric, folder: Path) -> None:
+        self.engine, self.folder = engine, folder
+        self.num_letters = len(rubric.labels)
+        self.num_answered = self.num_asked = 0
+        probe = engine.probe
+        thinks = probe.reasoning != "none"
+        self.most = _ANSWER_TOKENS + (REASONING_TOKENS if thinks else 0)
+        self.fields = {**probe.neutral, probe.max_tokens_field: self.most}
+        first = {**_asked(prompt_for(rubric, rubric.examples[0][0], seed=0)), **self.fields}
+        number = None if thinks else asyncio.run(self._alternatives(first))
+        if number is not None:
+            self.reads, self.drawn = "log-probabilities", [_likeliest(number)]
+        elif probe.samples:
+            self.reads = f"{NUM_ANSWERS} answers"
+            self.drawn = [{"temperature": 1, "seed": seed} for seed in range(NUM_ANSWERS)]
+        else:
+            self.reads, self.drawn = "the likeliest answer", [{"temperature": 0}]
+
+    def fits(self, prompt: Prompt) -> bool:
+        """Whether the model takes the prompt; a server rejects one that is too long."""
+        return True
+
+    def read(self, prompts: Sequence[Prompt]) -> Read:
+        """The letters' probabilities after each prompt."""
+        bodies = [{**_asked(prompt), **self.fields, **drawn} for prompt in prompts for drawn in self.drawn]
+        answers = self._answers(bodies)
+        masses = np.array([letter_masses(answer, self.num_letters) for answer in answers])
+        masses = masses.reshape(len(prompts), len(self.drawn), self.num_letters).sum(axis=1)
+        return Read(shares_of(masses), masses.any(axis=1))
+
+    def cost(self) -> dict[str, int]:
+        """What the server counted over all answers in the journal."""
+        answers = Journal(self.folder, process_state().process_index).answers.values()
+        counts = [(answer["tokens_in"], answer["tokens_out"]) for answer in answers]
+        return {
+            "num_answers": len(counts),
+            "tokens_in": sum(tokens_in or 0 for tokens_in, _ in counts),
+            "tokens_out": sum(tokens_out or 0 for _, tokens_out in counts),
+            "num_without_counts": sum(None in count for count in counts),
+        }
+
+    def _answers(self, bodies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        server, expected = self.engine.server, self.engine.probe.model
+        keys = [request_key([server.model, body]) for body in bodies]
+
+        def read(content: Any) -> dict[str, Any]:
+            answer = read_answer(content, max_tokens=self.most)
+            check_model(answer.model, expected)
+            found = {"text": answer.text, "tokens_in": answer.num_prompt_tokens, "tokens_out": answer.num_tokens}
+            if self.reads != "log-probabilities":
+                return {**found, "first": None}
+            first = first_tokens(content)
+            if first is None:
+                raise Passing("an answer without the log-probabilities that a trial had")
+            return {**found, "first": first}
+
+        async def ask(client: Client, row: int) -> dict[str, Any]:
+            answer = await client.post("chat/completions", bodies[row], read, what="a question of the rubric")
+            client.cost.tokens_in += answer["tokens_in"] or 0
+            client.cost.tokens_out += answer["tokens_out"] or 0
+            self.num_asked += 1
+            self.num_answered += any(letter_masses(answer, self.num_letters))
+            if self.num_asked >= _FIRST and not self.num_answered:
+                raise ValueError(
+                    f"the first {_FIRST} answers of the judge are none of the letters, and nothing more is asked for; "
+                    "set another --judge_model"
+                )
+            return answer
+
+        with Journal(self.folder, process_state().process_index) as journal:
+            wanted = {row: key for row, key in enumerate(keys) if key not in journal.answers}
+            if wanted:
+                asyncio.run(ask_all(server, wanted, ask, journal, lambda number, words: None))
+            return [journal.answers[key] for key in keys]
+
+    async def _alternatives(self, body: Mapping[str, Any]) -> int | None:
+        """How many first tokens the server gives log-probabilities of; `None`: of none."""
+        async with connected(self.engine.server) as client:
+            for number in _ALTERNATIVES:
+                with suppress(RefusedError):
+                    asked = {**body, **_likeliest(number)}
+                    if await client.post("chat/completions", asked, first_tokens, what="a trial of the rubric"):
+                        return number
+        return None
+
+
+def first_tokens(content: Any) -> list[list[Any]] | None:
+    """Tokens that an answer might begin with, and their log-probabilities; `None`: the server gives none."""
+    given = choice_of(content).get("logprobs")
+    places = given.get("content") if isinstance(given, Mapping) else None
+    first = places[0] if isinstance(places, list) and places else None
+    listed = first.get("top_logprobs") if isinstance(first, Mapping) else None
+    found = []
+    for each in listed if isinstance(listed, list) else []:
+        token, value = (each.get("token"), each.get("logprob")) if isinstance(each, Mapping) else (None, None)
+        if isinstance(token, str) and isinstance(value, int | float) and -1e300 < value <= 0:
+            found.append([token.encode(errors="replace").decode(), float(value)])
+    return found if len(found) > 1 else None
+
+
+def letter_masses(answer: Mapping[str, Any], num_letters: int) -> list[float]:
+    """[letters] The probabilities of the letters in an answer, or 1 for its letter; all 0: it is none of them."""
+    letters = LETTERS[:num_letters]
+    masses = [0.0] * num_letters
+    if answer["first"] is None:
+        match = _LETTER.match(answer["text"] or "")
+        if match is not None and match[1] in letters:
+            masses[letters.index(match[1])] = 1.0
+        return masses
+    likeliest = max(answer["first"], key=lambda each: each[1])[0].strip()
+    if likeliest in (*letters,):
+        for token, value in answer["first"]:
+            if token.strip() in (*letters,):
+                masses[letters.index(token.strip())] += exp(value)
+    return masses
+
+
+def _likeliest(number: int) -> dict[str, Any]:
+    return {"temperature": 0, "logprobs": True, "top_logprobs": number}
+
+
+def _asked(prompt: Prompt) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": prompt.text}]}

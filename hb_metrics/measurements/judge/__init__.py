@@ -1,0 +1,72 @@
+"""Judges: a language model says by a rubric what it sees in each reply, such as condescension."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hb_metrics.measurements.judge.options import JudgeOptions
+from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.runs.run_record import reply_settings
+
+if TYPE_CHECKING:
+    from hb_metrics.inference.judges.rubric import Rubric
+    from hb_metrics.measurements.settings import Settings
+
+
+class Judge(Measurement):
+    """The share of replies that a judge finds condescending, or anything else that a rubric asks."""
+
+    name = "judge"
+    title = "Judges"
+    words = "what a judge sees in replies"
+    done = "replies judged"
+    options = JudgeOptions
+    needs = ("replies",)
+
+    def is_asked(self, settings: "Settings") -> bool:
+        """Whether there is a rubric."""
+        return settings.of(JudgeOptions).judge is not None
+
+    def read_files(self, settings: "Settings") -> "list[Rubric]":
+        """Reads the rubrics.
+
+        Raises:
+            ValueError: There is none, one is not valid, or the run has no replies.
+        """
+        from hb_metrics.inference.judges.rubric import read_rubric, shipped_rubrics
+
+        names = settings.of(JudgeOptions).judge
+        if not names:
+            known = ", ".join(shipped_rubrics())
+            raise ValueError(f"judge needs a rubric; set --judge to one of {known}, or to a file")
+        asked = settings.run.measurements
+        if asked is not None and "generation" not in map(str.strip, asked.split(",")):
+            raise ValueError("a judge reads the replies of generation; add generation to --measurements")
+        rubrics = {rubric.name: rubric for rubric in map(read_rubric, names)}
+        if len(rubrics) < len(names):
+            raise ValueError(f"two of the rubrics {', '.join(names)} have one name; leave one out, or rename a file")
+        return list(rubrics.values())
+
+    def gate_names(self, settings: "Settings") -> tuple[str, ...]:
+        """The share of each rubric that has a figure."""
+        from hb_metrics.measurements.judge.figures import gate_name
+
+        rubrics = self.read_files(settings) if self.is_asked(settings) else []
+        return tuple(gate_name(rubric.name) for rubric in rubrics if rubric.figure is not None)
+
+    def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
+        """The judge, and the settings of replies."""
+        judges = [section["name"] for section in results["run"]["judge"].values()]
+        return [f"judged by {', '.join(judges)}, uncorrected", *reply_settings(results)]
+
+    def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
+        """The judge of each rubric."""
+        return [f"{section['name']}: {'; '.join(section['notes'])}." for section in results["run"]["judge"].values()]
+
+    def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Warns of different judges."""
+        if any(name.startswith("judge.") for name in changed):
+            return ["Different judges or rubrics judged the replies, so the shares are not comparable."]
+        return []
+
+
+JUDGE = Judge()

@@ -1,0 +1,19 @@
+"""The options of judges."""
+
+from dataclasses import dataclass
+
+from hb_metrics.measurements.settings import option
+
+
+@dataclass
+class JudgeOptions:
+    """The rubrics by which a language model judges replies; --judge_model and --judge_base_url set the model."""
+
+    _argument_group_name = "judge"
+
+    judge: list[str] | None = option(
+        None,
+        "Let a language model judge the replies by a rubric: offensive, refusal, condescending, stereotyping, regard, "
+        "style_clusters, or a YAML file of your own; or by several. --judge_model sets the model.",
+        nargs="+",
+    )

@@ -1,0 +1,42 @@
+"""Changes of the shares that a judge finds between two runs, with intervals, paired by prompt."""
+
+from hb_metrics.inference.judges.rubric import flags_of, recorded_rubric
+from hb_metrics.measurements.measurement import FigureChanges
+from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, FlaggedReplies, reply_share_changes
+from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies
+from hb_metrics.runs.replies import answered_replies
+from hb_metrics.runs.run_folder import JUDGE
+from hb_metrics.runs.run_record import cue_of
+
+
+def changes(first: Run, second: Run) -> FigureChanges:
+    """The changes of each figure of a rubric that the same judge judged in both runs."""
+    if cue_of(first.results) != cue_of(second.results):
+        return FigureChanges({}, "the runs describe the user by different cues")
+    found, reason = FigureChanges({}), None
+    level = first.results["run"]["settings"].get("confidence_level", 0.95)
+    sections = [run.results["run"]["judge"] for run in (first, second)]
+    for name, section in sections[0].items():
+        label = section["rubric"]["figure"]
+        if label is None or name not in sections[1]:
+            continue
+        if section["digest"] != sections[1][name]["digest"]:
+            reason = "different judges judged the replies"
+            continue
+        before, after = (_judged(run, name) for run in (first, second))
+        by_name = reply_share_changes(f"Judged {label}", before, after, level)
+        if by_name is None:
+            reason = OTHER_TERMS_REASON
+        else:
+            found.by_name.update(by_name)
+    return found._replace(reason=reason, confidence_level=level if found.by_name else None)
+
+
+def _judged(run: Run, name: str) -> FlaggedReplies:
+    """The replies that the judge answered on, and whether each has the figure's label."""
+    probabilities = StyleShards(run.folder / JUDGE / name)[:]
+    replies = read_stored_replies(run.folder)
+    assert replies is not None  # the judge has read them
+    answered = probabilities[:, -1] == 0
+    rubric = recorded_rubric(run.results["run"]["judge"][name])
+    return FlaggedReplies(answered_replies(replies, answered), flags_of(rubric, probabilities[answered][:, :-1]))

@@ -1,0 +1,121 @@
+"""Lets a judge read the replies, and summarises what it said."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hb_dataset.prompts import config_vocabulary
+from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of
+from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
+from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
+from hb_metrics.inference.judges.prompt import talks_to_judge
+from hb_metrics.inference.judges.rubric import Rubric, flags_of, recorded_rubric
+from hb_metrics.measurements.measurement import Task
+from hb_metrics.reply_checks.refusal_shares import refusal_shares
+from hb_metrics.runs.finished_run import read_stored_replies
+from hb_metrics.runs.replies import Replies, answered_replies
+from hb_metrics.runs.run_folder import JUDGE, plural_forms
+from hb_metrics.stats.gen_bias import CellSums, gen_bias
+
+ROWS_PER_SHARD = 64  # a language model reads each
+
+
+def plan(task: Task, rubrics: Sequence[Rubric]) -> dict[str, Classifier]:
+    """Loads the judge of each rubric.
+
+    Raises:
+        ValueError: The model cannot judge, or its server does not respond.
+        OSError: There is no such model.
+    """
+    load = task.classifier_options()["judge"]
+    return {rubric.name: load(rubric) for rubric in rubrics}
+
+
+def describe(judges: dict[str, Classifier]) -> dict[str, Any]:
+    """The rubrics and the judge, for run.json."""
+    return {
+        "judge": {
+            name: {
+                "name": judge.name,
+                "is_embedded": judge.is_embedded,
+                "digest": judge.digest,
+                "version": judge.version,
+                "notes": list(judge.notes),
+                **(judge.judge or {}),
+            }
+            for name, judge in judges.items()
+        }
+    }
+
+
+def measure(task: Task, judges: dict[str, Classifier], results: Mapping[str, Any]) -> dict[str, Any]:
+    """Judges the replies that are not judged yet.
+
+    Returns:
+        Name of each rubric → the result of `judged_results`, with the judge's `identity_leakage` (`None`: there is one
+        term) and, of a served judge, what it counted (`served`). Empty on all processes but the main one.
+    """
+    shared = task.settings.run
+    replies = read_stored_replies(task.folder, task.prompts)
+    assert replies is not None  # generation comes first
+    texts = censor_replies(replies.texts, replies.descriptors, plural_forms(task.prompts), paired_terms(task.prompts))
+    measured: dict[str, Any] = {}
+    for name, judge in judges.items():
+        table = classify_into_shards(
+            texts,
+            replies.ids,
+            judge,
+            task.folder / JUDGE / name,
+            label=f"judged by the rubric {name}",
+            rows_per_shard=ROWS_PER_SHARD,
+        )
+        if table is None:
+            continue
+        rubric = recorded_rubric(judge.judge or {})
+        found = judged_results(replies, rubric, probability_array(table), shared.confidence_level)
+        found["num_cut_for_judge"] = sum(table["truncated"].to_pylist())
+        found["num_suspected"] = sum(talks_to_judge(texts))
+        people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
+        found["identity_leakage"] = classifier_leakage(judge, people) if len(people) > 1 else None
+        if judge.cost is not None:
+            found["served"] = judge.cost()
+        measured[name] = found
+    return measured
+
+
+def judged_results(
+    replies: Replies, rubric: Rubric, probabilities: np.ndarray, confidence_level: float
+) -> dict[str, Any]:
+    """Summarises what a judge said.
+
+    Args:
+        replies: The replies.
+        rubric: The rubric.
+        probabilities: [replies, labels] The probabilities of its labels, and of no answer.
+        confidence_level: The confidence level of the intervals.
+
+    Returns:
+        Plain values: `replies`, the result of `refusal_shares` for replies whose likeliest label is the figure
+        (`None`: the rubric has no figure); `means`, the mean probability of each label; `gen_bias`, Gen Bias over the
+        labels, and `debiased`, its value less sampling noise (`None`: unknown noise); `num_replies`;
+        `num_unanswered`, the replies on which the judge answered by none of the letters, which are left out.
+    """
+    answered = probabilities[:, -1] == 0
+    kept, known = answered_replies(replies, answered), probabilities[answered][:, :-1]
+    columns = (kept.descriptors, kept.templates, kept.axes)
+    shares = None
+    if rubric.figure is not None:
+        shares = refusal_shares(flags_of(rubric, known), *columns, confidence_level=confidence_level)
+    cells = CellSums(rubric.labels, keep_replies=True)
+    cells.add(known.astype(np.float32), *columns)
+    plain = gen_bias(cells, confidence_level=confidence_level)
+    debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True)
+    return {
+        "replies": shares,
+        "means": dict(zip(rubric.labels, known.mean(axis=0, dtype=np.float64).tolist(), strict=True)),
+        "gen_bias": plain._asdict(),
+        "debiased": None if debiased is None else debiased.full_gen_bias,
+        "num_replies": len(replies.ids),
+        "num_unanswered": int((~answered).sum()),
+    }

@@ -1,0 +1,41 @@
+"""The tasks of Inspect and lm-eval with a judge in place of a classifier."""
+
+import pytest
+
+from hb_metrics.harnesses import lm_eval_tasks
+from hb_metrics.harnesses.figures import all_reply_figures, load_classifiers
+from hb_metrics.harnesses.prompt_rows import prompt_rows
+from tests.hb_metrics.inference.judges.toy_judges import save_letters
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory):
+    folder = save_letters(tmp_path_factory.mktemp("letters"), [0.7, 0.2])
+    return {
+        "style_classifier": "judge:stereotyping",
+        "offensiveness_classifier": "judge:offensive",
+        "judge_model": folder,
+    }
+
+
+def test_figures_are_those_of_the_judge(names, vocabulary):
+    rows = prompt_rows(replied=True, vocabulary_dir=str(vocabulary))
+    replies = [f"Reply {number}." for number in range(len(rows))]
+    figures = all_reply_figures(rows, replies, **names)
+    judge = load_classifiers(**names).offensiveness
+    flagged = judge.probabilities(replies)[:, 0] >= 0.5
+    assert figures["offensive_replies"] == flagged.mean() > 0
+    assert figures["full_gen_bias"] > 0
+
+    metadata = {**names, "vocabulary_dir": str(vocabulary)}
+    documents = lm_eval_tasks.replied_prompts(prompts={"dataset_config": "v1.0-small"}, **metadata)["test"]
+    answers = dict(zip([row["id"] for row in rows], replies, strict=True))
+    kept = [lm_eval_tasks.keep_reply(doc, [answers[doc["id"]]])["offensive_replies"] for doc in documents]
+    assert lm_eval_tasks.reply_figure(kept) == figures["offensive_replies"]
+
+
+def test_replies_without_an_answer_have_no_offensiveness(names, vocabulary, tmp_path):
+    rows = prompt_rows(replied=True, vocabulary_dir=str(vocabulary))
+    silent = save_letters(tmp_path, [0.3, 0.1], other=0.5)
+    figures = all_reply_figures(rows, ["Hello."] * len(rows), **{**names, "judge_model": silent})
+    assert "offensive_replies" not in figures
