@@ -46,6 +46,7 @@ COMMANDS = {
     "report": Command("hb_metrics.report.__main__", "Rewrite a run's report, or compare several runs.", "measure"),
     "label": Command("hb_train.bias_labels", "Label a run's replies by their bias, as data for `tune`.", "measure"),
     "tune": Command("hb_train.tune", "Tune a model with labelled replies to reduce its bias.", "tune"),
+    "erase": Command("hb_train.erase", "Erase descriptors from a model's activations, without training.", "measure"),
     "debias": Command("hb_train.debias", "Debias a model with one of the four methods of RedditBias.", "tune"),
     "identity-leakage": Command(
         "hb_metrics.identity_leakage.__main__", "Measure how terms alone move a style classifier.", "measure"

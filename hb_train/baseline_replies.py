@@ -97,7 +97,7 @@ def reply(arguments: BaselineArguments) -> None:
         ValueError: The options, the model and the vocabulary do not fit together.
         OSError: The model does not exist.
     """
-    prompts = _prompts(arguments)
+    prompts = training_prompts(arguments.dataset_config, arguments.leave_out)
     version = version_of(arguments.dataset_config)
     baseline = load_table(f"{version}-baseline")
     baseline = baseline.filter(pc.is_in(baseline["template"], value_set=pc.unique(prompts["template"])))
@@ -151,18 +151,22 @@ def reply(arguments: BaselineArguments) -> None:
     state.wait_for_everyone()
 
 
-def _prompts(arguments: BaselineArguments) -> pa.Table:
-    """The prompts with descriptors to train on."""
+def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
+    """The prompts of a config without the descriptors of another, and without those that share a stem with one.
+
+    Raises:
+        ValueError: The configs have no prompts for that.
+    """
     allowed = measured_configs()
-    if find_config(arguments.dataset_config).name not in allowed:
+    if find_config(dataset_config).name not in allowed:
         raise ValueError(
-            f"dataset_config '{arguments.dataset_config}' has no prompts about people with a descriptor; set one of "
+            f"dataset_config '{dataset_config}' has no prompts about people with a descriptor; set one of "
             f"{', '.join(allowed)}"
         )
-    prompts = load_table(arguments.dataset_config)
-    if arguments.leave_out is None:
+    prompts = load_table(dataset_config)
+    if leave_out is None:
         return prompts
-    table = load_table(arguments.leave_out)
+    table = load_table(leave_out)
     terms = set(table["descriptor"].to_pylist()) - {None} if "descriptor" in table.column_names else set()
     left_out_stems = set().union(*map(stems, terms))
     left_out = [
@@ -171,9 +175,7 @@ def _prompts(arguments: BaselineArguments) -> pa.Table:
     kept = prompts.filter(pc.invert(pc.is_in(prompts["descriptor"], value_set=pa.array(left_out, pa.string()))))
     if len(kept) in (0, len(prompts)):
         left = "all of the descriptors" if len(kept) else "no descriptor"
-        raise ValueError(
-            f"--leave_out {arguments.leave_out} leaves {left} of {arguments.dataset_config}; set another config"
-        )
+        raise ValueError(f"--leave_out {leave_out} leaves {left} of {dataset_config}; set another config")
     return kept
 
 

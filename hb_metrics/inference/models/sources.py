@@ -82,7 +82,7 @@ def find_source(
         adapter_revision = None
         if "@" in adapter and not Path(adapter).exists():
             adapter, _, adapter_revision = adapter.rpartition("@")
-        config = _file_of(adapter, ADAPTER_CONFIG, adapter_revision)
+        config = file_of(adapter, ADAPTER_CONFIG, adapter_revision)
         if config is None:
             raise FileNotFoundError(
                 f"there is no adapter '{adapter}'; pass a folder with an adapter_config.json, as peft's "
@@ -133,7 +133,7 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _file_of(source: str, name: str, revision: str | None) -> Path | None:
+def file_of(source: str, name: str, revision: str | None) -> Path | None:
     """Finds a file of a folder or a Hub id; `None`: it does not exist, or the Hub does not respond."""
     if Path(source).is_dir():
         path = Path(source) / name
@@ -146,7 +146,7 @@ def _file_of(source: str, name: str, revision: str | None) -> Path | None:
 
 def _adapter_config(name: str, revision: str | None) -> Path | None:
     """The config of an adapter; `None`: it is a whole model, or nothing known."""
-    return None if _file_of(name, "config.json", revision) else _file_of(name, ADAPTER_CONFIG, revision)
+    return None if file_of(name, "config.json", revision) else file_of(name, ADAPTER_CONFIG, revision)
 
 
 def _base_of(config: Path) -> tuple[str | None, str | None]:

@@ -1,0 +1,138 @@
+"""Linear erasure: affine changes of a model's activations that hide a concept, kept in a small file beside its base.
+
+An erasure follows a decoder layer and changes each position's activation by itself. Replies and likelihoods are
+therefore the same with any cache, prefix tree or batch.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+from transformers import PreTrainedModel
+
+from hb_dataset.whole_files import write_atomically, write_text
+from hb_metrics.inference.models.sources import ADAPTER_CONFIG, file_of
+
+ERASURE_FILE = "erasure.safetensors"
+
+
+class Erasure(NamedTuple):
+    """The map x ↦ x − `writes` `reads` (x − `mean`) of an activation.
+
+    Attributes:
+        writes: [width, rank] the directions that it changes.
+        reads: [rank, width] the directions that it reads.
+        mean: [width] the activation that it leaves as it is.
+    """
+
+    writes: torch.Tensor
+    reads: torch.Tensor
+    mean: torch.Tensor
+
+    def __call__(self, activations: torch.Tensor) -> torch.Tensor:
+        """Changes activations, [..., width], in float32."""
+        writes, reads, mean = (part.to(activations.device) for part in self)
+        x = activations.float()
+        return (x - ((x - mean) @ reads.T) @ writes.T).to(activations.dtype)
+
+
+def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
+    """The layers of a model, in order.
+
+    Raises:
+        ValueError: They are not one list of modules.
+    """
+    number = getattr(model.config.get_text_config(decoder=True), "num_hidden_layers", None)
+    lists = [
+        module
+        for name, module in model.get_decoder().named_modules()
+        if isinstance(module, nn.ModuleList) and len(module) == number and not any(map(str.isdigit, name.split(".")))
+    ]
+    if len(lists) != 1:
+        raise ValueError(
+            f"a {type(model).__name__} has no single list of decoder layers to erase after; pass a causal model of "
+            "text, such as a Llama or GPT-2"
+        )
+    return lists[0]
+
+
+def add_erasures(model: PreTrainedModel, erasures: Mapping[int, Erasure]) -> None:
+    """Changes a model's activations after layers (index → erasure) from now on."""
+    layers = decoder_layers(model)
+    for index, erasure in erasures.items():
+        device = next(layers[index].parameters()).device
+        if device.type != "meta":  # where it is, a hook loads the layer's weights for each use
+            erasure = Erasure(*(part.to(device) for part in erasure))
+        layers[index].register_forward_hook(after_layer(erasure))
+
+
+def after_layer(change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """The hook that changes a layer's output."""
+
+    def hook(layer: nn.Module, inputs: Any, output: Any) -> Any:
+        return (change(output[0]), *output[1:]) if isinstance(output, tuple | list) else change(output)
+
+    return hook
+
+
+def save_erasures(folder: Path, erasures: Mapping[int, Erasure], base: Mapping[str, Any], record: Any) -> None:
+    """Writes erasures beside a config that names their base, as the folder of a PEFT adapter does.
+
+    Args:
+        folder: An existing folder.
+        erasures: Index of a layer → the erasure after it.
+        base: The base model's name, `revision` and `digest`.
+        record: The origin of the erasures, for the config.
+    """
+    tensors = {
+        f"{index}.{name}": part.contiguous()
+        for index, erasure in erasures.items()
+        for name, part in erasure._asdict().items()
+    }
+    write_atomically(folder / ERASURE_FILE, lambda scratch: save_file(tensors, scratch))
+    config = {
+        "peft_type": "LINEAR_ERASURE",  # none of peft's: it refuses to load the folder
+        "base_model_name_or_path": base["name"],
+        "revision": base["revision"],
+        "base_digest": base["digest"],
+        "erasure": record,
+    }
+    write_text(folder / ADAPTER_CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+
+
+def is_erasure(adapter: str, revision: str | None) -> bool:
+    """Whether an adapter (folder or Hub id) is a linear erasure."""
+    return file_of(adapter, ERASURE_FILE, revision) is not None
+
+
+def load_erasures(model: PreTrainedModel, adapter: str, revision: str | None, digest: str) -> None:
+    """Adds the erasures of a folder or Hub id to their base model.
+
+    Raises:
+        ValueError: They were fitted on another model.
+        OSError: The files do not load.
+    """
+    config, weights = (file_of(adapter, name, revision) for name in (ADAPTER_CONFIG, ERASURE_FILE))
+    parts: dict[int, dict[str, torch.Tensor]] = {}
+    try:
+        content = json.loads(str(config and config.read_text(encoding="utf-8")))
+        name, fitted_on = content["base_model_name_or_path"], content["base_digest"]
+        for key, tensor in load_file(str(weights)).items():
+            index, _, part = key.partition(".")
+            parts.setdefault(int(index), {})[part] = tensor
+        erasures = {index: Erasure(**named) for index, named in parts.items()}
+    except (ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise OSError(
+            f"the erasure '{adapter}' does not load ({error}); fit it again with hb_train/erase.py"
+        ) from error
+    if fitted_on != digest:
+        raise ValueError(
+            f"the erasure '{adapter}' was fitted on '{name}' (digest {fitted_on}), and this model has the digest "
+            f"{digest}; pass the model that it was fitted on, or fit it again with erase.py"
+        )
+    add_erasures(model, erasures)

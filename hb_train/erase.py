@@ -1,0 +1,228 @@
+"""Fits a linear erasure, so that a linear reader learns less about the descriptor from a model's activations.
+
+    python hb_train/erase.py --model embedded --leave_out v1.0-small --output_dir models/embedded-erased
+    accelerate launch hb_metrics/measure.py --model models/embedded-erased
+
+LEACE (Belrose et al., 2023) changes activations as little as possible in the mean square. With all its directions, no
+linear reader predicts the descriptor better than a constant does; `--rank` erases the most predictive directions alone.
+The fit needs the model's replies to a few hundred prompts, one forward pass of them, and no training. The folder holds
+a small file and the name of the base model, like an adapter's folder.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch.nn.functional import one_hot
+from transformers import HfArgumentParser
+
+from hb_dataset.seeded_draws import seeded_generator
+from hb_metrics.inference.models.chats import ChatOptions
+from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, render_contexts
+from hb_metrics.inference.models.erasure import Erasure, after_layer, decoder_layers, save_erasures
+from hb_metrics.inference.models.layout import choose_layout
+from hb_metrics.inference.models.loading import load_model
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
+from hb_metrics.inference.replies.forward import Forward
+from hb_metrics.inference.replies.presets import decoding_preset
+from hb_metrics.inference.replies.prompt_replies import plan_replies
+from hb_metrics.inference.replies.requests import make_requests
+from hb_metrics.runs.run_folder import open_run, package_versions, table_digest
+from hb_train.baseline_replies import training_prompts
+from hb_train.training.options import check_least, first_line, option, run_script
+from hb_train.training.runs import model_description
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+MAX_NEW_TOKENS = 16  # of a reply: erasures must also suit the tokens of replies
+_SMALLEST = 1e-10  # of the largest eigenvalue or singular value: below it there is only rounding
+
+
+@dataclass
+class EraseArguments:
+    """The options of the erasure."""
+
+    output_dir: str = field(metadata={"help": "The folder of the erasure."})
+    model: str = option("embedded", "The causal model to erase in: a Hub id, a local folder, or 'embedded'.")
+    dataset_config: str = option("v1.0", "The config of the dataset with the prompts.")
+    leave_out: str | None = option(
+        None,
+        "The config whose descriptors and their stems are excluded, for measurements on unseen descriptors.",
+    )
+    layers: list[float] = field(
+        default_factory=lambda: [0.5],
+        metadata={"help": "The layers that an erasure follows, each as its share of the depth, from 0 to below 1."},
+    )
+    rank: int = option(32, "The maximum number of erased directions after a layer.")
+    num_prompts: int = option(260, "The number of prompts, which run with their replies as one batch.")
+    system_prompt: str | None = option(None, "The system message of a chat. Default: the template's.")
+    context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
+    seed: int = option(0, "The seed of the draw of prompts.")
+    revision: str | None = option(None, "The revision of a model on the Hub.")
+    dtype: str = option("auto", "The number format of the weights, such as bfloat16.")
+    trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` if a number is out of range."""
+        check_least(self, num_prompts=2, rank=1, seed=0)
+        for share in self.layers:
+            if not 0 <= share < 1:
+                raise ValueError(f"layers has {share}; set shares from 0 to below 1")
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Reads the options, and fits the erasure."""
+    parser = HfArgumentParser(EraseArguments, description=first_line(__doc__), allow_abbrev=False)
+    options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
+    run_script("erase.py", lambda: erase(EraseArguments(**options)))
+
+
+def erase(arguments: EraseArguments) -> None:
+    """Fits an erasure after each chosen layer, and writes its folder.
+
+    Raises:
+        ValueError: The options, the model and the vocabulary do not fit together.
+        OSError: The model does not exist.
+    """
+    prompts = training_prompts(arguments.dataset_config, arguments.leave_out)
+    prompts = draw_prompts(prompts, arguments.num_prompts, seed=arguments.seed)
+    loaded = load_model(
+        arguments.model,
+        revision=arguments.revision,
+        dtype=arguments.dtype,
+        trust_remote_code=arguments.trust_remote_code,
+    )
+    if loaded.adapter is not None or loaded.kind != "causal":
+        kind = loaded.kind if loaded.adapter is None else "an adapter"
+        raise ValueError(f"model '{arguments.model}' is {kind}; set a causal model without an adapter")
+    number = len(decoder_layers(loaded.model))
+    layers = sorted({int(share * number) for share in arguments.layers})
+    chat = ChatOptions({}, arguments.system_prompt)
+    layout = choose_layout(loaded, context=arguments.context, tag="none", chat=chat)  # type: ignore[arg-type]
+    extent = "whole" if layout.context == "chat" else "first_line"
+    decoding = decoding_preset("greedy", extent="whole", min_new_tokens=1, max_new_tokens=MAX_NEW_TOKENS)
+    requests = make_requests(prompts, decoding=decoding, chat=layout.chat, extent=extent, seed=arguments.seed)
+    plan = plan_replies(requests, loaded, context=layout.context)
+    folder = Path(arguments.output_dir)
+    settings = {name: value for name, value in asdict(arguments).items() if name != "output_dir"}
+    open_run(folder, {"settings": settings, "model": model_description(loaded), "versions": package_versions()})
+    replies = decode_into_shards(plan, loaded, folder / "replies")
+    if replies is None:  # the main process fits
+        return
+    texts = prompts["text"].to_pylist()
+    rendered = render_contexts(
+        texts,
+        [[]] * len(texts),
+        loaded.tokenizer,
+        layout.context,
+        is_encoder_decoder=False,
+        chat=layout.chat,
+        thought=False,
+    )
+    asked = encode_rendered(rendered, loaded.tokenizer, layout.context, is_encoder_decoder=False)
+    written = [reply or "" for reply in replies["reply"].to_pylist()]
+    said = encode_replies(rendered, written, loaded.tokenizer, layout.context, is_encoder_decoder=False)
+    sequences = [[*context, *reply] for context, reply in zip(asked, said, strict=True)]
+    erasures = fit_erasures(loaded.model, sequences, prompts["descriptor"].to_pylist(), layers, arguments.rank)
+    record = {"prompts_digest": table_digest(prompts), "layers": layers, "rank": arguments.rank}
+    base = {"name": arguments.model, "revision": loaded.revision, "digest": loaded.digest}
+    save_erasures(folder, erasures, base, record)
+    print(f"\nerasures after layers {layers}, fitted on {len(texts):,} prompts with replies: {folder.resolve()}")
+
+
+def draw_prompts(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
+    """Draws prompts, for each drawn noun and template one of each axis, so that axes differ in nothing else.
+
+    Args:
+        prompts: Prompts with the columns of the dataset.
+        number: The number of drawn prompts.
+        seed: The seed of the draw.
+    """
+    by_place: dict[tuple[str, str], dict[str, list[int]]] = {}
+    columns = [prompts[name].to_pylist() for name in ("noun", "template", "axis")]
+    for row, (noun, template, axis) in enumerate(zip(*columns, strict=True)):
+        by_place.setdefault((noun, template), {}).setdefault(axis, []).append(row)
+    generator = seeded_generator(seed, "erase", "prompts")
+    places = sorted(by_place)
+    rows = [
+        int(generator.choice(by_axis[axis]))
+        for by_axis in (by_place[places[index]] for index in generator.permutation(len(places)))
+        for axis in sorted(by_axis)
+    ]
+    return prompts.take(pa.array(rows[:number], pa.int64()))
+
+
+def fit_erasures(
+    model: "PreTrainedModel",
+    sequences: Sequence[Sequence[int]],
+    concepts: Sequence[str],
+    layers: Sequence[int],
+    rank: int,
+) -> dict[int, Erasure]:
+    """Fits erasures from the lowest layer up, each on activations that the erasures below have changed.
+
+    The fit covers all tokens, because an erasure changes all: fitted on the last tokens of prompts, it would ruin the
+    activations of others.
+
+    Args:
+        model: A causal model in evaluation mode.
+        sequences: [prompts] Token ids of prompts with their replies.
+        concepts: [prompts] What the activations are to hide.
+        layers: Indices of the layers that an erasure follows.
+        rank: The maximum number of directions.
+
+    Returns:
+        Index of each layer → its erasure.
+    """
+    erasures: dict[int, Erasure] = {}
+    values = one_hot(torch.from_numpy(np.unique(concepts, return_inverse=True)[1]))
+    forward = Forward(model, sequences, cached=False)
+    taken = torch.ones_like(forward.contexts) if forward.mask is None else forward.mask
+    shown = torch.zeros(len(taken), values.shape[1], dtype=values.dtype)
+    shown[forward.which.cpu()] = values  # equal sequences run once
+    concept = shown.repeat_interleave(taken.sum(1).cpu(), 0)
+
+    def fit(index: int, activations: torch.Tensor) -> torch.Tensor:
+        erasures[index] = leace(activations[taken.bool()].cpu(), concept, rank)
+        return erasures[index](activations)
+
+    modules = decoder_layers(model)
+    hooks = [modules[index].register_forward_hook(after_layer(partial(fit, index))) for index in layers]
+    with torch.inference_mode():
+        forward.first()
+    for hook in hooks:
+        hook.remove()
+    return erasures
+
+
+def leace(activations: torch.Tensor, concept: torch.Tensor, rank: int) -> Erasure:
+    """The map that leaves no linear trace of a concept and moves activations least (Belrose et al., 2023, theorem 4.3).
+
+    With W the whitening of activations x: x ↦ x − W⁺ P W (x − mean), where P projects onto the columns of W cov(x, z).
+
+    Args:
+        activations: [rows, width].
+        concept: [rows, values] the concept z, one-hot.
+        rank: The maximum number of directions; the ones most correlated with the concept are kept.
+    """
+    x, z = activations.double(), concept.double()
+    mean = x.mean(0)
+    x, z = x - mean, z - z.mean(0)
+    variances, axes = torch.linalg.eigh(x.T @ x / len(x))
+    kept = variances > _SMALLEST * variances[-1]
+    variances, axes = variances[kept], axes[:, kept]
+    whiten, unwhiten = axes * variances.rsqrt() @ axes.T, axes * variances.sqrt() @ axes.T
+    columns, sizes, _ = torch.linalg.svd(whiten @ x.T @ z / len(x), full_matrices=False)
+    columns = columns[:, sizes > _SMALLEST * sizes[0]][:, :rank]
+    return Erasure((unwhiten @ columns).float(), (columns.T @ whiten).float(), mean.float())
+
+
+if __name__ == "__main__":
+    main()
