@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from hb_metrics.human_eval.section import human_evaluation_section, read_results
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.changes import RunChanges, changes_section, comparable_figures, run_changes
-from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
+from hb_metrics.report.layout.figure import Figure, by_part, joined_names, missing_intervals
 from hb_metrics.report.layout.parts import Section, Tile
 from hb_metrics.report.layout.plots import plain, runs_plot
 from hb_metrics.report.layout.rendering import render, write_page
@@ -136,8 +136,11 @@ def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -
         found = [measurement.figures(run) if measurement.name in run else [] for run in runs]
         if sum(bool(figures) for figures in found) < 2:
             continue
-        by_run = dict(zip(names, comparable_figures(found), strict=True))
-        listed = [figure for figures in by_run.values() for figure in figures]
+        comparable = comparable_figures(found)
+        left_out = _without_interval(comparable)
+        shown = [[figure for figure in figures if figure.name not in left_out] for figures in comparable]
+        by_run = dict(zip(names, shown, strict=True))
+        listed = [figure for figures in shown for figure in figures]
         parts = list(dict.fromkeys(figure.part_of for figure in listed))
         meanings = {figure.name: figure.meaning for figure in listed[::-1] if figure.meaning and figure.is_main}
         tables, plots = [], []
@@ -147,13 +150,16 @@ def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -
             known = any(figure.value is not None for figures in of_part.values() for figure in figures)
             if part and known:
                 plots.append((part, plain(runs_plot(of_part, part))))
+        notes = [f"{name}: {note}" for name, figures in by_run.items() for note in missing_intervals(figures)]
+        if left_out:
+            notes.append(f"Left out, because no run has an interval of them: {joined_names(left_out)}.")
         context = {
             "id": measurement.name,
             "title": measurement.title,
             "names": names,
             "tables": tables,
             "choices": [part for part, _ in plots],
-            "notes": [f"{name}: {note}" for name, figures in by_run.items() for note in missing_intervals(figures)],
+            "notes": notes,
             "meanings": meanings,
         }
         drawn = {f"runs-{measurement.name}": [plot for _, plot in plots]} if plots else {}
@@ -204,6 +210,13 @@ def differing_settings(runs: Sequence[Mapping[str, Any]]) -> list[Difference]:
 
 def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{section}.{name}": value for section, content in run.items() for name, value in content.items()}
+
+
+def _without_interval(runs: Sequence[Sequence[Figure]]) -> list[str]:
+    """Names of parts that have no interval in any run, though such figures can have one."""
+    parts = [figure for figures in runs for figure in figures if figure.part_of]
+    known = {figure.name for figure in parts if figure.interval is not None or not figure.no_interval}
+    return [name for name in dict.fromkeys(figure.name for figure in parts) if name not in known]
 
 
 def _rows(by_run: Mapping[str, Sequence[Figure]]) -> list[tuple[str, list[Figure | None]]]:

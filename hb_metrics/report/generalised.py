@@ -8,7 +8,7 @@ from hb_metrics.report.layout.parts import Section
 from hb_metrics.report.layout.plots import figures_plot, plain
 from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.finished_run import Run
-from hb_metrics.stats.generalising import Over
+from hb_metrics.stats.generalising import Bounds, Over
 
 _WORDS = {
     "terms": "other terms of the same axes",
@@ -23,7 +23,9 @@ def generalised_section(run: Run, over: Over) -> Section:
     Raises:
         ValueError: The folder lacks the files that the intervals are computed from.
     """
-    wider, listed, reasons = {}, [], {}
+    listed: list[Figure] = []
+    wider: dict[str, Bounds] = {}
+    reasons: dict[str, list[str]] = {}
     for measurement in MEASUREMENTS:
         found = measurement.generalise(run, over) if measurement.name in run.results else {}
         for figure in measurement.figures(run.results) if found else []:

@@ -110,9 +110,9 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
         if over == "both":
             variance += max(templates - in_cells, 0.0) * widened(freedom)
         variance = max(variance, templates * widened(freedom))
-    variance = max(variance, in_cells)  # that of other replies, at least
     if influences.noise is None:
-        return Generalised(_share_interval(influences.value, variance, confidence_level))
+        # The variance with other replies alone, at least.
+        return Generalised(_share_interval(influences.value, max(variance, in_cells), confidence_level))
     return Generalised(_variance_interval(influences.value, influences.noise, variance, confidence_level))
 
 

@@ -103,7 +103,21 @@ def intervals(
     Returns:
         Axis → [metrics] intervals, for the axes of `plain`.
     """
-    gathered: dict[str | None, list[list[CellMoments]]] = {axis: [] for axis in plain}
+    by_axis = {}
+    for axis, templates in gathered_moments(cells, columns, ddof).items():
+        by_metric = zip(zip(*templates, strict=True), plain[axis], noise[axis], strict=True)
+        by_axis[axis] = [
+            _interval(moments, plain_value - noise_value, plain_value, scale, confidence_level)
+            for moments, plain_value, noise_value in by_metric
+        ]
+    return by_axis
+
+
+def gathered_moments(
+    cells: CellSums, columns: Mapping[str, Sequence[int]], ddof: int
+) -> dict[str | None, list[list[CellMoments]]]:
+    """Axis (`None`: all descriptors) → [templates][metrics] moments, in the order of `read_metrics`."""
+    gathered: dict[str | None, list[list[CellMoments]]] = {}
     for axes in cells.by_template().values():
         groups = groups_of({axis: len(members) for axis, members in axes.items()})
         if not groups:
@@ -111,15 +125,8 @@ def intervals(
         replies = [_metrics(cells.replies(cell), columns) for members in axes.values() for cell in members]
         for axis, members in groups.items():
             by_metric = zip(*replies[members], strict=True)
-            gathered[axis].append([cell_moments(of_metric, ddof) for of_metric in by_metric])
-    by_axis = {}
-    for axis, templates in gathered.items():
-        by_metric = zip(zip(*templates, strict=True), plain[axis], noise[axis], strict=True)
-        by_axis[axis] = [
-            _interval(moments, plain_value - noise_value, plain_value, scale, confidence_level)
-            for moments, plain_value, noise_value in by_metric
-        ]
-    return by_axis
+            gathered.setdefault(axis, []).append([cell_moments(of_metric, ddof) for of_metric in by_metric])
+    return gathered
 
 
 def _metrics(rows: np.ndarray, columns: Mapping[str, Sequence[int]]) -> list[np.ndarray]:
@@ -151,16 +158,22 @@ def _interval(
         return Interval(None, None, FEW_COMPARISONS_REASON)
     tail = (1 + confidence_level) / 2
     quantile = float(stats.t.ppf(tail, freedom))
-    # Where the variance is at_zero + slope·value; below 0, where true values cannot be, it is at_zero.
-    shift, below = quantile**2 * slope / 2, quantile * math.sqrt(at_zero)
-    half = math.sqrt(max(below**2 + 2 * shift * value + shift**2, 0.0))
-    low = value - below if value <= below else value + shift - half
-    high = value + below if value <= -below else value + shift + half
+    low, high = agreeing_values(value, at_zero, slope, quantile)
     known = 2 * float(stats.norm.ppf(tail)) * math.sqrt(at_zero + slope * max(value, 0.0))
     if (high - low) / known > MAX_WIDENING:
         return Interval(None, None, FEW_COMPARISONS_REASON)
     bounds = [_rounded(scale * bound, scale * (high - low) / 2) for bound in (low, high)]
     return Interval(bounds, (high - low) / known > WIDE, None)
+
+
+def agreeing_values(value: float, at_zero: float, slope: float, quantile: float) -> tuple[float, float]:
+    """The lowest and the highest true value within so many standard errors, which grow with it, of a debiased value."""
+    # Where the variance is at_zero + slope·value; below 0, where true values cannot be, it is at_zero.
+    shift, below = quantile**2 * slope / 2, quantile * math.sqrt(at_zero)
+    half = math.sqrt(max(below**2 + 2 * shift * value + shift**2, 0.0))
+    low = value - below if value <= below else value + shift - half
+    high = value + below if value <= -below else value + shift + half
+    return low, high
 
 
 def _rounded(bound: float, half: float) -> float:

@@ -1,5 +1,6 @@
 """A judge: a language model as a classifier, by a rubric. `judge:RUBRIC` names one where a classifier is asked for."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
@@ -115,10 +116,18 @@ def _engine(model: str, base_url: str | None, concurrency: int, device: str, tru
     if base_url is None:
         return LocalEngine(load_model(model, device=device, trust_remote_code=trust_remote_code))
     from hb_metrics.inference.engines.served import ServedEngine
-    from hb_metrics.inference.served.connect import make_server, probe_server
+    from hb_metrics.inference.served.client import connected
+    from hb_metrics.inference.served.connect import make_server
+    from hb_metrics.inference.served.probe import Probe, probe
 
     server = make_server(model, base_url, None, concurrency)
-    return ServedEngine(server, probe_server(server, _ANSWERS, context="chat", chat={}))
+
+    async def probed() -> Probe:
+        async with connected(server) as client:
+            return await probe(client, chat=True, extra={})
+
+    # By each process for itself: processes load classifiers one after the other, so none may wait for another.
+    return ServedEngine(server, asyncio.run(probed()))
 
 
 def _fitting(rubric: Rubric, text: str, seed: int, key: str, reader: Any) -> tuple[Prompt, bool]:

@@ -148,6 +148,21 @@ def rows_of(markdown):
     return [[cell.strip().replace("\\_", "_") for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table]
 
 
+def test_parts_without_an_interval_in_any_run_are_left_out(copied, tmp_path):
+    def without(results):
+        bias = results["generation"]["gen_bias"]
+        bias["intervals"]["partial_gen_bias"]["Hate"] = None
+        bias["no_intervals"] = {"partial_gen_bias": {"Hate": "too few replies"}}
+
+    change_results(copied[0], without)
+    rows = compared(copied[:2], tmp_path, NAMES[:2]).table("Partial Gen Bias by cluster of the runs")
+    assert "Hate" in [row[0] for row in rows]
+    change_results(copied[1], without)
+    page = compared(copied[:2], tmp_path, NAMES[:2])
+    assert "Hate" not in [row[0] for row in page.table("Partial Gen Bias by cluster of the runs")]
+    assert "Left out, because no run has an interval of them: Partial Gen Bias (Hate)." in page.words
+
+
 def test_markdown_has_the_main_figures_of_each_run(folders):
     runs = [read_results(folder) for folder in folders]
     expected = {}

@@ -1,0 +1,109 @@
+"""Populations of style vectors, and what a plan from one pilot predicts of other runs from the same population."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from hb_metrics.paired_changes.gen_bias_covariance import PairedCell, gen_bias_covariances
+from hb_metrics.paired_changes.paired_change import change_from_covariance
+from hb_metrics.stats.bias_variance import cell_moments
+from hb_metrics.stats.intervals import _interval
+from hb_metrics.stats.planned import Size, at_size, half_width, pilot_spread, power_of_fall
+
+LEVEL = 0.95
+
+
+class Found(NamedTuple):
+    """A run's moments by template, its debiased value and its plain value."""
+
+    moments: list
+    value: float
+    plain: float
+
+
+def interval_of(found):
+    """The bounds that a run's report has; `None`: there are none."""
+    return _interval(found.moments, found.value, found.plain, 1.0, LEVEL).bounds
+
+
+@dataclass(frozen=True)
+class Population:
+    """Terms in templates, with style vectors nearly of one style each; the terms of a run are its first.
+
+    Attributes:
+        size: The pilot.
+        other: The run that is planned.
+        effect: How far terms differ, in logits.
+        concentration: How alike the replies of a cell are.
+        unequal: How unlike the spreads of cells are.
+        styles: Styles.
+    """
+
+    size: Size
+    other: Size
+    effect: float = 0.6
+    concentration: float = 1.5
+    unequal: float = 0.0
+    styles: int = 20
+
+    def means(self, rng, size):
+        """[templates, terms, styles] of new templates and terms."""
+        shape = size.templates, size.terms, self.styles
+        common, own = rng.normal(size=(1, *shape[1:])), rng.normal(size=shape)
+        logits = rng.normal(size=(size.templates, 1, self.styles)) + self.effect * np.sqrt(0.5) * (common + own)
+        values = np.exp(logits)
+        return values / values.sum(axis=-1, keepdims=True)
+
+    def replies(self, rng, means, number):
+        """[templates, terms, replies, styles]."""
+        spread = self.concentration * np.exp(self.unequal * rng.normal(size=(*means.shape[:2], 1)))
+        shape = (*means.shape[:2], number, self.styles)
+        drawn = rng.standard_gamma(np.broadcast_to((means * spread)[:, :, None], shape)) + 1e-300
+        return drawn / drawn.sum(axis=-1, keepdims=True)
+
+    def found(self, replies):
+        """Of a run."""
+        moments, plain, noise = [], [], []
+        for cells in replies:
+            moments.append(cell_moments(list(cells), 0))
+            centred = cells.mean(axis=1)
+            plain.append(centred.var(axis=0).sum())
+            noise.append((1 - 1 / len(cells)) * cells.var(axis=1, ddof=1).sum(axis=1).mean() / cells.shape[1])
+        return Found(moments, float(np.mean(plain) - np.mean(noise)), float(np.mean(plain)))
+
+    def widths(self, sets, seed):
+        """The half-width predicted from one pilot, and the mean of those with an interval in later runs."""
+        rng = np.random.default_rng(seed)
+        large = Size(0, max(self.size.templates, self.other.templates), max(self.size.terms, self.other.terms))
+        means = self.means(rng, large)
+        pilot = self.found(self.replies(rng, means[: self.size.templates, : self.size.terms], self.size.replies))
+        predicted = half_width(at_size(pilot_spread(*pilot), self.other), LEVEL)
+        realised = []
+        for _ in range(sets):
+            run = self.found(self.replies(rng, means[: self.other.templates, : self.other.terms], self.other.replies))
+            bounds = interval_of(run)
+            if bounds is not None:
+                realised.append((bounds[1] - bounds[0]) / 2)
+        return predicted, float(np.mean(realised)) if 2 * len(realised) > sets else None
+
+    def powers(self, sets, seed, fall):
+        """The power predicted from one pilot, and the share of pairs of later runs whose change is beyond chance."""
+        rng = np.random.default_rng(seed)
+        means = self.means(rng, self.size)
+        pilot = self.found(self.replies(rng, means, self.size.replies))
+        predicted = power_of_fall(at_size(pilot_spread(*pilot), self.other), fall, LEVEL)
+        centres = means.mean(axis=1, keepdims=True)
+        after = centres + np.sqrt(1 - fall) * (means - centres)
+        seen = 0
+        for _ in range(sets):
+            runs = [self.replies(rng, each, self.other.replies) for each in (means, after)]
+            none = np.zeros((2, 0), int)
+            templates = [
+                {None: [PairedCell(one, other, none) for one, other in zip(*cells, strict=True)]}
+                for cells in zip(*runs, strict=True)
+            ]
+            covariance = gen_bias_covariances(templates, {})[None][0]
+            values = [self.found(each).value for each in runs]
+            seen += change_from_covariance(*values, covariance.matrix, covariance.freedom, LEVEL).beyond_chance
+        return predicted, seen / sets

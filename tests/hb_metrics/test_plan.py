@@ -1,0 +1,79 @@
+"""The command `plan`: from a made pilot and from assumptions, and what it refuses."""
+
+import pytest
+
+from hb_metrics.plan import main, plan
+from hb_metrics.runs.finished_run import read_run
+from tests.hb_metrics.made_results import change_results
+from tests.hb_metrics.pages import number
+from tests.hb_metrics.report.test_changes import write_files
+
+ASSUMED = ["value=10", "noise=220", "styles=12"]
+
+
+@pytest.fixture(scope="module")
+def pilot(tmp_path_factory):
+    return write_files(tmp_path_factory.mktemp("runs") / "pilot", 0)
+
+
+def rows_of(text):
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")]
+    return {cells[0]: [cell.strip() for cell in cells[1:]] for cells in lines}
+
+
+def test_the_pilots_own_size_has_its_own_intervals(pilot):
+    results = read_run(pilot).results["generation"]["gen_bias"]
+    rows = rows_of(plan(pilot, replies=[8, 32]))
+    expected = {"Full Gen Bias": results["intervals"]["full_gen_bias"]}
+    expected["Full Gen Bias, Ability"] = results["intervals"]["by_axis"]["ability"]
+    expected["Partial Gen Bias, Care"] = results["intervals"]["partial_gen_bias"]["Care"]
+    for name, (low, high) in expected.items():
+        _, now, later = map(number, rows[name])
+        assert now == pytest.approx((high - low) / 2, rel=0.03)
+        assert later < 0.6 * now
+
+
+def test_replies_tokens_minutes_and_money_add_up(pilot):
+    text = plan(pilot, replies=[8, 16], price_in=1000.0, price_out=2000.0, pilot_minutes=3.0)
+    rows = {name: [number(cell) for cell in cells[1:]] for name, cells in rows_of(text).items() if name != "---"}
+    assert rows["replies"] == [18 * 4 * 8, 18 * 4 * 16]
+    assert rows["tokens of replies (about)"] == [12.5 * replies for replies in rows["replies"]]
+    spent = [
+        prompts / 1000 + 2 * replies / 1000
+        for prompts, replies in zip(rows["tokens of prompts (about)"], rows["tokens of replies (about)"], strict=True)
+    ]
+    assert rows["price (about)"] == pytest.approx(spent, rel=1e-3)
+    assert rows["minutes"][1] == pytest.approx(2 * rows["minutes"][0], abs=1)
+
+
+def test_assumptions_need_no_pilot(capsys):
+    main(["--assume", *ASSUMED, "--templates", "4", "--terms", "78", "--half_width", "2", "--replies", "8", "16"])
+    text = capsys.readouterr().out
+    widths = [number(cell) for cell in rows_of(text)["Full Gen Bias"][1:]]
+    needed = int(text.partition("half-width of 2 of Full Gen Bias: ")[2].split(".")[0])
+    assert widths[0] < 2 < 2 * widths[0]
+    assert needed == 7
+    larger = plan(None, ASSUMED, [8, 16], 16, 78)
+    assert number(rows_of(larger)["Full Gen Bias"][1]) == pytest.approx(widths[0] / 2, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ([], "pass the folder of a pilot run, or --assume"),
+        (["--assume", *ASSUMED], "needs --templates and --terms"),
+        (["--assume", "value=1", "noise=a", "styles=3", "--terms", "9", "--templates", "4"], "write value=10"),
+        (["--assume", "value=1", "noise=0", "styles=3", "--terms", "9", "--templates", "4"], "noise above 0"),
+        (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--replies", "1"], "--replies is 1"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(words, error):
+    with pytest.raises(SystemExit, match=error):
+        main(words)
+
+
+def test_a_pilot_without_generation_is_refused(pilot, tmp_path):
+    (tmp_path / "results.json").write_bytes((pilot / "results.json").read_bytes())
+    change_results(tmp_path, lambda results: results.pop("generation"))
+    with pytest.raises(SystemExit, match="did not measure generation"):
+        main([str(tmp_path)])
