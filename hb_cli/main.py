@@ -36,6 +36,8 @@ COMMANDS = {
     "export-prompts": Command("hb_metrics.export_prompts", "Write the prompts of `measure` into a file.", "measure"),
     "human-eval export": Command("hb_metrics.human_eval.export", "Write pages for raters of two runs.", "measure"),
     "human-eval analyse": Command("hb_metrics.human_eval.analyse", "Analyse the ratings.", "measure,human-eval"),
+    "human-eval labels": Command("hb_metrics.human_eval.labels", "Write pages to label a run's replies.", "measure"),
+    "human-eval calibrate": Command("hb_metrics.report.calibrate", "Correct a judge by labels.", "measure"),
     "classifiers": Command(
         "hb_metrics.inference.classifiers.presets", "List the classifiers that are known by name.", "measure"
     ),
