@@ -117,7 +117,9 @@ def calibrate(
     def rate(rows: np.ndarray) -> CorrectedRate:
         return corrected_rate(*(column[rows] for column in columns))
 
-    by_axis, called, not_called = {}, {}, {}
+    by_axis: dict[str, Any] = {}
+    called: dict[str, Any] = {}
+    not_called: dict[str, Any] = {}
     for axis in (None, *study.axes):
         rows = population if axis is None else np.array(judged.axes) == axis
         name = "" if axis is None else axis
