@@ -79,7 +79,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
 
     @abc.abstractmethod
     def _values(self, bias: GenBias) -> dict[str, Any]:
-        """The values of this metric, its own name first."""
+        """Returns the values of this metric; the value that has its name comes first."""
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo:

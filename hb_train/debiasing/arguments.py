@@ -36,7 +36,7 @@ class DebiasArguments:
         "text_t1 (and text_t2, their counterfactual twins), or TXT with a phrase per line.",
     )
     validation_file: str | None = option(
-        None, "A file with your own phrases for measuring the bias, in a format of --train_file."
+        None, "A file with your own phrases for measuring the bias, in any format of --train_file."
     )
     lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss; the paper tries 0.001 and 0.01.")
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss; the paper tries 10, 50 and 100.")

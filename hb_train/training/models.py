@@ -19,7 +19,7 @@ def load_base_model(
     """Loads the model that TRL's options name.
 
     Raises:
-        ValueError: The model cannot be loaded, is an adapter, or is of another kind.
+        ValueError: The model cannot be loaded, is an adapter, or is not of a supported kind.
         OSError: The model does not exist.
     """
     from hb_metrics.inference.models.loading import load_model
