@@ -168,7 +168,7 @@ def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], drift: Figure | N
     if unmoved:
         parts.append(f"{_and(unmoved)} did not change beyond chance, which does not show that nothing changed")
     if unknown:
-        parts.append(f"how far chance moves {_and(unknown)} is not known")
+        parts.append(f"the effect of chance on {_and(unknown)} is unknown")
     if drift is not None:
         parts.append(f"neutral drift is {drift.shown} nats per token")
     return f"From {changes.before} to {changes.after}: {'; '.join(parts)}."

@@ -44,7 +44,7 @@ class DebiasArguments:
         "attributes",
         "The states from which method hd removes the bias directions: the states at the attributes (as in the "
         "paper), the states that predict the target terms, the states that predict the rest of a phrase after its "
-        "first target term, or the last two kinds. The bias measure depends on targets and rest.",
+        "first target term, or both of the latter. The bias measure depends on targets and rest.",
     )
     target_vectors: Literal["detached", "learned"] = option(
         "detached",

@@ -66,7 +66,7 @@ def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | 
         if issuer is not None and not (parts.scheme == "https" and f".{host}".endswith(f".{issuer}")):
             continue
         if not value.isascii() or not value.isprintable() or " " in value:  # the message does not show it
-            raise ValueError(f"the key in {variable} has characters that no key has; set it to ASCII without spaces")
+            raise ValueError(f"the key in {variable} contains invalid characters; set it to ASCII without spaces")
         if parts.scheme == "http" and not is_near(host):
             raise ValueError(
                 f"the key in {variable} would be sent to {host} without encryption; use https://, unset {variable} if "
