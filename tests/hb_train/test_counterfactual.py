@@ -274,7 +274,9 @@ def test_style_bias_falls_and_the_person_is_still_heard(heard, tmp_path, monkeyp
     anchors.write_text(json.dumps({"needs": needs, "neutral": ["Hello."]}), encoding="utf-8")
     monkeypatch.setattr("hb_train.tuning.baseline_rows.ANCHORS_FILE", anchors)
     taught = pc.is_in(load_table("v1.0-small")["axis"], value_set=pa.array(AXES))
-    monkeypatch.setattr("hb_train.baseline_replies._prompts", lambda _: load_table("v1.0-small").filter(taught))
+    monkeypatch.setattr(
+        "hb_train.baseline_replies.training_prompts", lambda *_: load_table("v1.0-small").filter(taught)
+    )
     found = {"before": heard_by(heard)}
     for method, num_anchors in (("counterfactual", "80"), ("distill", "0")):
         rows, model = tmp_path / f"{method}-rows", tmp_path / method
