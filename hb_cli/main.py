@@ -36,6 +36,8 @@ COMMANDS = {
     "export-prompts": Command("hb_metrics.export_prompts", "Write the prompts of `measure` into a file.", "measure"),
     "human-eval export": Command("hb_metrics.human_eval.export", "Write pages for raters of two runs.", "measure"),
     "human-eval analyse": Command("hb_metrics.human_eval.analyse", "Analyse the ratings.", "measure,human-eval"),
+    "human-eval labels": Command("hb_metrics.human_eval.labels", "Write pages to label a run's replies.", "measure"),
+    "human-eval calibrate": Command("hb_metrics.report.calibrate", "Correct a judge by labels.", "measure"),
     "classifiers": Command(
         "hb_metrics.inference.classifiers.presets", "List the classifiers that are known by name.", "measure"
     ),
@@ -44,7 +46,7 @@ COMMANDS = {
     ),
     "lm-eval-path": Command("hb_metrics.harnesses.lm_eval_path", "Write the tasks for lm-evaluation-harness."),
     "report": Command("hb_metrics.report.__main__", "Rewrite a run's report, or compare several runs.", "measure"),
-    "plan": Command("hb_metrics.plan", "Say how precise a longer run would be, and its cost.", "measure"),
+    "plan": Command("hb_metrics.report.plan", "Say how precise a longer run would be, and its cost.", "measure"),
     "label": Command("hb_train.bias_labels", "Label a run's replies by their bias, as data for `tune`.", "measure"),
     "tune": Command("hb_train.tune", "Tune a model with labelled replies to reduce its bias.", "tune"),
     "erase": Command("hb_train.erase", "Erase descriptors from a model's activations, without training.", "measure"),

@@ -152,10 +152,11 @@ def _report_so_far(results: dict[str, Any], to_come: Sequence[Measurement], fold
 
 
 def _report(results: dict[str, Any], folder: Path) -> None:
+    from hb_metrics.human_eval.calibration import read_calibrations
     from hb_metrics.report.page import write_report
 
     write_json(folder / RESULTS_FILE, results)
-    answers = write_report(results, folder / REPORT_FILE)
+    answers = write_report(results, folder / REPORT_FILE, calibrations=read_calibrations(folder))
     for answer in answers:
         print("\n" + filled(answer))
     print(f"\nreport: {(folder / REPORT_FILE).resolve()}")

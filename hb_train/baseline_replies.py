@@ -213,7 +213,9 @@ def _rows(
     for number, place, identifier in draw_prompts(drawn, seed=arguments.seed):
         answer, old = answers[number], replied_to[number]
         new = prompts.slice(place, 1).to_pylist()[0]
-        reply, spans, moved = answer["reply"], [], []
+        reply: str = answer["reply"]
+        spans: list[list[int]] = []
+        moved: list[list[str]] = []
         if not reply:
             continue
         if arguments.method == "counterfactual":

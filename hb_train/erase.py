@@ -199,7 +199,7 @@ def fit_erasures(
                 f"{[*taken.shape]} tokens, and not one for each token; set another --model"
             )
         erasures[index] = leace(activations[taken.bool()].cpu(), concept, rank)
-        return erasures[index](activations)
+        return erasures[index].apply(activations)
 
     modules = decoder_layers(model)
     hooks = [modules[index].register_forward_hook(after_layer(partial(fit, index))) for index in layers]

@@ -5,7 +5,7 @@ two, so rare verdicts are labelled more often than common ones. Within a stratum
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -141,9 +141,9 @@ def _study_id(study: LabelStudy) -> str:
     return digest([LAYOUT, *study[1:]])
 
 
-def rows_of_tasks(study: LabelStudy, raters: Sequence[str]) -> dict[str, int]:
-    """Task → the row of its reply, for these raters."""
+def rows_of_tasks(study: LabelStudy) -> dict[str, int]:
+    """Task → the row of its reply."""
     rows: dict[str, int] = {}
-    for rater in raters:
+    for rater in study.sheets:
         rows.update(zip(study.tasks(rater), study.sheets[rater], strict=True))
     return rows

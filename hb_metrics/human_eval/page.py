@@ -1,11 +1,13 @@
-"""A rater's page: one file that loads nothing and sends nothing."""
+"""The pages of raters: each one file that loads nothing and sends nothing."""
 
 import base64
 import hashlib
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
+from hb_metrics.human_eval.label_study import LabelStudy
 from hb_metrics.human_eval.study import Study, speakers
 from hb_metrics.report.layout.rendering import for_script, render
 
@@ -25,9 +27,24 @@ def rater_page(study: Study, rater: str) -> str:
         screens.append({"prompt": prompt, "replies": replies, "tasks": tasks})
     questions = [{"id": question.id, "text": question.text} for question in study.questions]
     data = {"study": study.id, "rater": rater, "questions": questions, "screens": screens}
-    context = {"rater": rater, "num_screens": len(screens), "num_questions": len(questions)}
+    return _page("rater.html.jinja", data, num_questions=len(questions))
+
+
+def label_page(study: LabelStudy, rater: str) -> str:
+    """The HTML of a page on which a rater labels replies, without what the judge said; as `rater_page`."""
+    screens = []
+    for row, task in zip(study.sheets[rater], study.tasks(rater), strict=True):
+        shown = study.replies[row]
+        screens.append({"prompt": shown["prompt"], "replies": [shown["reply"]], "tasks": [task]})
+    questions = [{"id": study.judge, "text": study.question}]
+    data = {"study": study.id, "rater": rater, "questions": questions, "screens": screens}
+    return _page("labels.html.jinja", data, question=study.question, labels=study.labels)
+
+
+def _page(template: str, data: dict[str, Any], **more: Any) -> str:
+    context = {"rater": data["rater"], "num_screens": len(data["screens"]), **more}
     for kind, file in (("style", "rater.css"), ("script", "rater.js")):
         text = (_FOLDER / file).read_text(encoding="utf-8")
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         context |= {kind: Markup(text), f"{kind}_hash": f"sha256-{digest}"}  # for the Content-Security-Policy
-    return render(_FOLDER / "rater.html.jinja", {**context, "data": Markup(for_script(data))})
+    return render(_FOLDER / template, {**context, "data": Markup(for_script(data))})

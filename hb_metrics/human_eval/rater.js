@@ -1,5 +1,5 @@
 "use strict";
-// Shows one question about one pair of replies at a time, and keeps the answers in this browser alone.
+// Shows one question about one or two replies at a time, and keeps the answers in this browser alone.
 const {study, rater, questions, screens} = JSON.parse(document.getElementById("data").textContent);
 const steps = screens.flatMap((screen, at) => questions.map((question, which) => ({
   screen, question, task: screen.tasks[which], screenNumber: at + 1, questionNumber: which + 1,
@@ -7,6 +7,7 @@ const steps = screens.flatMap((screen, at) => questions.map((question, which) =>
 const KEY = `human-eval ${study} ${rater}`;
 const TOO_FAST = 200;  // milliseconds: a second tap or click of the same kind is no answer to the next question
 const byId = (id) => document.getElementById(id);
+const buttons = [...document.querySelectorAll("[id^=choose-]")];  // the first is choice 1
 
 const PATIENCE = 5000;  // milliseconds for the browser's database, which a busy machine delays
 const LESS_PATIENCE = 200;  // once it hung
@@ -31,7 +32,7 @@ function takeOver(kept) {
   for (const {task} of steps) {
     const answer = kept.answers[task];
     const isNewer = answer?.change > (state.answers[task]?.change ?? 0);
-    if (isNewer && [1, 2].includes(answer.choice)) state.answers[task] = answer;
+    if (isNewer && buttons[answer.choice - 1]) state.answers[task] = answer;
   }
 }
 
@@ -105,26 +106,28 @@ function ask(index) {
   byId("count").textContent = `${screenNumber} of ${screens.length}${part}`;
   byId("question").textContent = question.text;
   for (const prompt of document.querySelectorAll(".prompt")) prompt.textContent = screen.prompt;
-  for (const speaker of [1, 2]) {
-    const chosen = state.answers[task]?.choice === speaker;
-    byId(`reply-${speaker}`).textContent = screen.replies[speaker - 1];  // never as HTML: replies are shown as they are
-    byId(`choose-${speaker}`).setAttribute("aria-pressed", String(chosen));
-    byId(`choose-${speaker}`).closest("article").classList.toggle("chosen", chosen);
-  }
+  screen.replies.forEach((reply, at) => {
+    byId(`reply-${at + 1}`).textContent = reply;  // never as HTML: replies are shown as they are
+  });
+  buttons.forEach((button, at) => {
+    const chosen = state.answers[task]?.choice === at + 1;
+    button.setAttribute("aria-pressed", String(chosen));
+    button.closest(".choice").classList.toggle("chosen", chosen);
+  });
   byId("back").disabled = index === 0;
   byId("next").hidden = !(task in state.answers);
   byId("question").focus({preventScroll: true});
   shownAt = performance.now();
 }
 
-async function choose(speaker) {
+async function choose(choice) {
   const milliseconds = performance.now() - shownAt;
   if (milliseconds < TOO_FAST) return;
   shownAt = Infinity;
   const {task} = steps[current];
   const seconds = (state.answers[task]?.seconds ?? 0) + milliseconds / 1000;
   const change = 1 + Math.max(0, ...Object.values(state.answers).map((answer) => answer.change));
-  state.answers[task] = {choice: speaker, seconds: Math.round(10 * seconds) / 10, change};
+  state.answers[task] = {choice, seconds: Math.round(10 * seconds) / 10, change};
   byId("saved").textContent = "";
   await keep();  // the next question shows that this answer is kept
   if (shownAt === Infinity && !byId("rating").hidden) forward();  // else the rater has gone elsewhere meanwhile
@@ -179,8 +182,7 @@ function resume() {
 
 byId("start").addEventListener("click", resume);
 byId("continue").addEventListener("click", resume);
-byId("choose-1").addEventListener("click", () => choose(1));
-byId("choose-2").addEventListener("click", () => choose(2));
+buttons.forEach((button, at) => button.addEventListener("click", () => choose(at + 1)));
 byId("back").addEventListener("click", back);
 byId("next").addEventListener("click", forward);
 byId("pause").addEventListener("click", finish);
@@ -188,8 +190,8 @@ byId("save").addEventListener("click", save);
 document.addEventListener("keydown", (event) => {
   // A key held down, or one of the browser's own, is no answer.
   if (byId("rating").hidden || event.repeat || event.ctrlKey || event.altKey || event.metaKey) return;
-  const action = {"1": () => choose(1), ArrowLeft: () => choose(1), "2": () => choose(2), ArrowRight: () => choose(2),
-    b: back, B: back, Backspace: back}[event.key];
+  const choice = buttons.length === 2 ? {ArrowLeft: 1, ArrowRight: 2}[event.key] ?? event.key : event.key;
+  const action = buttons[choice - 1] ? () => choose(Number(choice)) : {b: back, B: back, Backspace: back}[event.key];
   if (action) {
     event.preventDefault();
     action();

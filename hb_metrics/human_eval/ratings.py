@@ -53,8 +53,8 @@ class Ratings(NamedTuple):
     num_repeated: int
 
 
-class _Line(NamedTuple):
-    """A checked line, and its place."""
+class Line(NamedTuple):
+    """A checked line: the choice, the seconds it took if recorded, and its place."""
 
     choice: int
     seconds: float | None
@@ -79,7 +79,28 @@ def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
     for screens in study.sheets.values():
         for screen in screens:
             questions.update({task: question for question, task in screen.tasks.items()})
-    chosen: dict[tuple[str, str], _Line] = {}
+    return _in_order(*read_lines(paths, study.id, questions, num_choices=2), study)
+
+
+def read_lines(
+    paths: Sequence[Path], study: str, questions: dict[str, str], *, num_choices: int
+) -> tuple[dict[tuple[str, str], Line], int]:
+    """Reads the lines of files of answers.
+
+    Args:
+        paths: The files, in any order.
+        study: The id of the study that the lines belong to.
+        questions: The question of each task of the study.
+        num_choices: The number of choices of a question.
+
+    Returns:
+        Rater and task → the line, and the number of repeated lines with the same choice.
+
+    Raises:
+        ValueError: A line is not of this study, lines contradict each other, or a file has none.
+        OSError: A file cannot be read.
+    """
+    chosen: dict[tuple[str, str], Line] = {}
     people: dict[tuple[str, str], str] = {}
     num_duplicates = 0
     for path in paths:
@@ -92,18 +113,18 @@ def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
                 continue
             place = f"'{path}', line {number}"
             row, problem = _parsed(text)
-            problem = problem or _problem(row, study.id, questions)
+            problem = problem or _problem(row, study, questions, num_choices)
             if problem is None:
-                line = _Line(int(row["choice"]), row.get("seconds"), place)
+                line = Line(int(row["choice"]), row.get("seconds"), place)
                 earlier = chosen.setdefault((row["rater"], row["task"]), line)
                 num_duplicates += earlier is not line
                 problem = _contradiction(row, line, earlier, people)
             if problem is not None:
                 raise ValueError(f"{place}: {problem}")
-    return _in_order(chosen, study, num_duplicates)
+    return chosen, num_duplicates
 
 
-def _in_order(chosen: dict[tuple[str, str], _Line], study: Study, num_duplicates: int) -> Ratings:
+def _in_order(chosen: dict[tuple[str, str], Line], num_duplicates: int, study: Study) -> Ratings:
     """The ratings by rater, in the order of the study's tasks."""
     ratings: dict[tuple[str, str, int], Rating] = {}
     checks = []
@@ -126,7 +147,7 @@ def _in_order(chosen: dict[tuple[str, str], _Line], study: Study, num_duplicates
     return Ratings(list(ratings.values()), checks, num_duplicates, num_repeated)
 
 
-def _problem(row: Any, study: str, questions: dict[str, str]) -> str | None:
+def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) -> str | None:
     """The problem with a line of a file; `None`: there is none."""
     if not isinstance(row, dict) or not set(FIELDS) <= row.keys():
         return f"it lacks fields; each line is a JSON object with {', '.join(FIELDS)}"
@@ -139,8 +160,9 @@ def _problem(row: Any, study: str, questions: dict[str, str]) -> str | None:
     if row["task"] not in questions:
         return f"task {_shown(row['task'])} is not in the study; use the ids as they were exported"
     choice, seconds, asked = row["choice"], row.get("seconds"), questions[row["task"]]
-    if type(choice) not in (int, str) or choice not in (1, 2, "1", "2"):  # crowd platforms return strings
-        return f"choice is {_shown(choice)}; set 1 or 2, the number of the speaker chosen"
+    numbers = [str(number) for number in range(1, num_choices + 1)]
+    if type(choice) not in (int, str) or str(choice) not in numbers:  # crowd platforms return strings
+        return f"choice is {_shown(choice)}; set {' or '.join(numbers)}, the number of the button chosen"
     if row.get("question", asked) != asked:
         return f"question is {_shown(row['question'])}, and the task asks about '{asked}'; use the ids as exported"
     if seconds is not None and not (type(seconds) in (int, float) and 0 <= seconds <= _MOST_SECONDS):
@@ -148,7 +170,7 @@ def _problem(row: Any, study: str, questions: dict[str, str]) -> str | None:
     return None
 
 
-def _contradiction(row: dict[str, Any], line: _Line, earlier: _Line, people: dict[tuple[str, str], str]) -> str | None:
+def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[tuple[str, str], str]) -> str | None:
     """The contradiction between a line and earlier lines; `None`: there is none. `people` keeps browsers and names.
 
     One person who counts as two makes intervals too narrow, and two people with one page are one rater.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from jinja2 import UndefinedError
 
+from hb_metrics.human_eval.calibration import read_calibrations
 from hb_metrics.report.comparison import Compared, write_comparison
 from hb_metrics.report.generalised import generalised_section
 from hb_metrics.report.page import write_report
@@ -112,7 +113,8 @@ def write(
     if len(runs) > 1:
         return path, write_comparison(runs, path, names, labels, human_evaluation, no_worse_than or ())
     run = read_run(runs[0])
-    write_report(run.results, path, more=[] if generalise is None else [generalised_section(run, generalise)])
+    more = [] if generalise is None else [generalised_section(run, generalise)]
+    write_report(run.results, path, more=more, calibrations=read_calibrations(run.folder))
     return path, Compared(None, [])
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hb_metrics.human_eval.calibration_section import calibration_section, figures, sentence
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.report.layout.figure import Figure
@@ -15,7 +16,12 @@ _FOLDER = Path(__file__).parent
 
 
 def write_report(
-    results: Mapping[str, Any], path: Path, *, to_come: Sequence[Measurement] = (), more: Sequence[Section] = ()
+    results: Mapping[str, Any],
+    path: Path,
+    *,
+    to_come: Sequence[Measurement] = (),
+    more: Sequence[Section] = (),
+    calibrations: Sequence[Mapping[str, Any]] = (),
 ) -> list[str]:
     """Writes the report of a run.
 
@@ -24,14 +30,19 @@ def write_report(
         path: The HTML file to write.
         to_come: The measurements still to be made; the report then states that it is incomplete.
         more: Sections after those of the measurements.
+        calibrations: What `human-eval calibrate` found about the run's judges; it comes first.
 
     Returns:
         The sentences below the title on whether the model treats people differently.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
     reports = [measurement.report(results) for measurement in measured]
-    sections = [*(section for report in reports for section in report.sections), *more]
+    sections = [calibration_section(calibration) for calibration in calibrations]
+    sections += [*(section for report in reports for section in report.sections), *more]
     answers = [report.answer for report in reports if report.answer is not None]
+    main = [figures(calibration)[0] for calibration in calibrations]
+    for measurement in measured:
+        main += measurement.figures(results)
     context = {
         "run": results["run"],
         "served": served_sentences(results["run"]),
@@ -40,17 +51,17 @@ def write_report(
         "to_come": [measurement.title for measurement in to_come],
         "words": [measurement.words for measurement in measured if not measurement.has_own_prompts],
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
-        "answers": answers,
-        "tiles": [tile for measurement in measured for tile in tiles(measurement.figures(results))],
+        "answers": [*map(sentence, calibrations), *answers],
+        "tiles": tiles(main),
         "sections": sections,
         "embedded": [report.embedded for report in reports if report.embedded is not None],
         "readings": [report.reading for report in reports if report.reading is not None],
         "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
         "files": [report.files for report in reports if report.files],
     }
-    figures = {id: plots for section in sections for id, plots in section.figures.items()}
+    plots = {id: plots for section in sections for id, plots in section.figures.items()}
     terms = next((report.terms for report in reports if report.terms is not None), None)
-    write_page(_FOLDER / "report.html.jinja", path, context, figures, terms)
+    write_page(_FOLDER / "report.html.jinja", path, context, plots, terms)
     return answers
 
 

@@ -141,6 +141,8 @@ def corrected_rate(
     sampling = float(by_stratum.sum())
     by_axis = np.bincount(axis_of_term, sums**2)
     variance = max(float(by_axis.sum()), sampling)
+    if variance == 0:  # all replies are labelled, and alike
+        variance = float((shares**2 * rare * (1 - rare) / drawn).sum())
     excess_variance = max(float((excess_sums**2).sum()), sampling)
 
     represented = np.bincount(term[seen], 1 / taken[stratum[seen]], len(axis_of_term))
@@ -241,7 +243,8 @@ def alternative_annotator(
         labels: As in `krippendorff_alpha`.
         judged: [replies] the judge's label.
         weights: [replies] the number of replies that each stands for.
-        epsilon: How much less often the judge may agree, as it costs less: 0.1 beside crowd workers, 0.2 beside experts.
+        epsilon: How much less often the judge may agree, as it costs less: 0.1 beside crowd workers, 0.2 beside
+            experts.
     """
     p_values, advantages = [], []
     for rater in range(labels.shape[1]):
@@ -259,7 +262,7 @@ def alternative_annotator(
         statistic = (mean - epsilon) / error if error > 0 else math.copysign(math.inf, mean - epsilon)
         p_values.append(float(stats.t.cdf(statistic, number - 1)))
     if labels.shape[1] < 3 or not p_values:
-        reason = f"it needs three raters, and a rater with {MIN_REPLIES_PER_RATER} replies that another rater has labelled too"
+        reason = f"it needs three raters, and one with {MIN_REPLIES_PER_RATER} replies that another labelled too"
         return AlternativeAnnotator(None, None, None, reason)
     adjusted = stats.false_discovery_control(p_values, method="by")
     winning_rate = float(np.mean(adjusted <= 1 - CONFIDENCE_LEVEL))

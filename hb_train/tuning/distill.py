@@ -41,8 +41,7 @@ class DistillationTrainer(ReplyTraining, Trainer):
     Args:
         teacher: The model before tuning; `None`: the model without its adapter.
         is_causal: Whether a label is predicted from the tokens before it, and not by a separate decoder.
-        temperature: The temperature of both distributions. A mean of distributions at temperature 1 would say less of
-            what only some of them say, once the model replies at a lower one.
+        temperature: The temperature of both distributions, at which the model replies.
     """
 
     metric = LOSS

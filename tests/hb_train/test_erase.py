@@ -37,7 +37,7 @@ def covariance(x, z):
 
 def test_no_linear_reader_finds_the_concept():
     x, z = planted()
-    erased = leace(x, z, 12)(x).double()
+    erased = leace(x, z, 12).apply(x).double()
     inputs = torch.cat([erased, torch.ones(len(x), 1, dtype=torch.float64)], 1)
     predicted = inputs @ torch.linalg.lstsq(inputs, z, rcond=1e-4, driver="gelsd").solution
     torch.testing.assert_close(predicted, z.mean(0).expand_as(z), atol=1e-5, rtol=0)
@@ -53,12 +53,12 @@ def test_activations_move_least():
     torch.testing.assert_close((erasure.writes @ erasure.reads).double(), least, atol=1e-5, rtol=1e-4)
     directions = torch.linalg.qr(covariance(x, z))[0][:, :3]
     orthogonal = (x - x.mean(0)) @ directions @ directions.T  # hides the concept too
-    assert ((erasure(x) - x) ** 2).sum() < 0.9 * (orthogonal**2).sum()
+    assert ((erasure.apply(x) - x) ** 2).sum() < 0.9 * (orthogonal**2).sum()
 
 
 def test_fewer_activations_than_their_width():
     x, z = planted(rows=9, width=12)
-    erased = leace(x, z, 12)(x).double()
+    erased = leace(x, z, 12).apply(x).double()
     torch.testing.assert_close(covariance(erased, z), torch.zeros(12, 4, dtype=torch.float64), atol=1e-5, rtol=0)
 
 
@@ -66,7 +66,7 @@ def test_a_lower_rank_erases_the_most_predictive_directions():
     x, z = planted()
     readable = []
     for rank in range(4):
-        erased = leace(x, z, rank)(x).double()
+        erased = leace(x, z, rank).apply(x).double()
         inputs = torch.cat([erased, torch.ones(len(x), 1, dtype=torch.float64)], 1)
         rest = z - inputs @ torch.linalg.lstsq(inputs, z, rcond=1e-4, driver="gelsd").solution
         readable.append(float(1 - (rest**2).sum() / ((z - z.mean(0)) ** 2).sum()))

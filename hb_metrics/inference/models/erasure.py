@@ -34,7 +34,7 @@ class Erasure(NamedTuple):
     reads: torch.Tensor
     mean: torch.Tensor
 
-    def __call__(self, activations: torch.Tensor) -> torch.Tensor:
+    def apply(self, activations: torch.Tensor) -> torch.Tensor:
         """Changes activations, [..., width], in float32."""
         writes, reads, mean = (part.to(activations.device) for part in self)
         x = activations.float()
@@ -68,7 +68,7 @@ def add_erasures(model: PreTrainedModel, erasures: Mapping[int, Erasure]) -> Non
         device = next(layers[index].parameters()).device
         if device.type != "meta":  # where it is, a hook loads the layer's weights for each use
             erasure = Erasure(*(part.to(device) for part in erasure))
-        layers[index].register_forward_hook(after_layer(erasure))
+        layers[index].register_forward_hook(after_layer(erasure.apply))
 
 
 def after_layer(change: Callable[[torch.Tensor], torch.Tensor]) -> Any:

@@ -123,6 +123,8 @@ def test_no_label_decides_whether_there_is_an_interval():
         assert found.value == people
         assert 0.01 < found.interval[1] - found.interval[0] < 0.1
         assert found.interval[0] <= people <= found.interval[1]
+        alike = corrected_rate(np.full(len(labels), people), *part(drawn, slice(None))[1:])
+        assert 0 < alike.interval[1] - alike.interval[0] < 0.01
 
 
 def test_a_gap_combines_independent_intervals():
@@ -133,6 +135,29 @@ def test_a_gap_combines_independent_intervals():
     assert first.value - second.value - low == pytest.approx(below**0.5)
     assert corrected_gap(second, first) == pytest.approx((-high, -low))
     assert corrected_gap(first, second._replace(interval=None)) is None
+
+
+@pytest.mark.parametrize("name", ["3 raters", "judge finds many", "no gap, both by axis"])
+def test_error_rates_cover_the_truth(name):
+    """Among replies with one verdict, the share that people label so, which is what a judge gets wrong or misses."""
+    design, rng = BY_NAME[name], np.random.default_rng(5)
+    hit, alarm = np.mean(design.raters, axis=0)
+    for verdict in (True, False):
+        finds, calls = (
+            (np.array(design.hits), np.array(design.alarms))
+            if verdict
+            else (1 - np.array(design.hits), 1 - np.array(design.alarms))
+        )
+        rates = np.array(design.rates)
+        true, others = (rates * finds).mean(), ((1 - rates) * calls).mean()
+        expected = (true * hit + others * alarm) / (true + others)
+        covered = []
+        for _ in range(300):
+            drawn = draw_set(design, rng)
+            found = corrected_rate(*part(drawn, drawn.verdicts == verdict))
+            assert found.interval is not None
+            covered.append(found.interval[0] <= expected <= found.interval[1])
+        assert 0.915 <= np.mean(covered) <= 0.99
 
 
 @pytest.mark.long

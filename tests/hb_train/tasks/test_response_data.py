@@ -4,10 +4,10 @@ import pytest
 import transformers
 
 from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
-from hb_metrics.inference.models.contexts import encode_contexts
 from hb_metrics.inference.models.loading import load_model
 from hb_train.tasks.response_data import encode_responses, split_pairs
 from hb_train.training.encoding import IGNORED
+from tests.hb_metrics.conftest import encode_contexts
 from tests.hb_train.conftest import ANSWER, pitying_tokenizer, planted_replies
 
 

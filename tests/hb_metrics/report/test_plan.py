@@ -2,7 +2,7 @@
 
 import pytest
 
-from hb_metrics.plan import main, plan
+from hb_metrics.report.plan import main, plan
 from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.pages import number

@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         print(plan(**vars(arguments)))
     except (ValueError, OSError) as error:
-        raise SystemExit(f"hb_metrics.plan: {error}") from error
+        raise SystemExit(f"hb_metrics.report.plan: {error}") from error
 
 
 def plan(

@@ -1,0 +1,194 @@
+"""From people's labels of some of a run's replies to the corrected rates of its judge; plain values for a JSON file."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hb_dataset.hints import did_you_mean
+from hb_metrics.human_eval.instruments import Instrument
+from hb_metrics.human_eval.label_study import LabelStudy, rows_of_tasks
+from hb_metrics.human_eval.ratings import read_lines
+from hb_metrics.runs.run_folder import read_json, run_digest
+from hb_metrics.stats.calibration import (
+    CorrectedRate,
+    alternative_annotator,
+    corrected_gap,
+    corrected_rate,
+    judge_agreement,
+    krippendorff_alpha,
+)
+
+CALIBRATIONS = "calibration"  # the subfolder of a run: a file for each judge
+LAYOUT = 1
+
+
+class Labels(NamedTuple):
+    """People's labels of the replies of a study.
+
+    Attributes:
+        raters: The names of the raters.
+        numbers: [replies of the study, raters] the number of the label; -1: none.
+        num_duplicates: Repeated lines with the same choice; each is counted once.
+    """
+
+    raters: list[str]
+    numbers: np.ndarray
+    num_duplicates: int
+
+
+class Group(NamedTuple):
+    """Replies to compare with others: of an axis, or of some terms.
+
+    Attributes:
+        name: The axis, or the terms.
+        rows: [replies of the run] whether a reply belongs to it.
+    """
+
+    name: str
+    rows: np.ndarray
+
+    @classmethod
+    def read(cls, text: str, judged: Instrument) -> "Group":
+        """Reads the name of an axis, or terms separated by commas.
+
+        Raises:
+            ValueError: The run has no such axis or term.
+        """
+        if text in judged.axes:
+            return cls(text, np.array(judged.axes) == text)
+        terms = [term.strip() for term in text.split(",")]
+        for term in terms:
+            if term not in judged.terms:
+                known = sorted({*judged.axes, *judged.terms})
+                raise ValueError(f"'{term}' is no axis and no term of the run; {did_you_mean(term, known)}pass either")
+        return cls(text, np.isin(judged.terms, terms))
+
+
+def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
+    """Reads the files that pages of a study saved.
+
+    Raises:
+        ValueError: A line is not a label of this study, or lines contradict each other.
+        OSError: A file cannot be read.
+    """
+    rows = rows_of_tasks(study)
+    lines, num_duplicates = read_lines(paths, study.id, dict.fromkeys(rows, study.judge), num_choices=len(study.labels))
+    raters = sorted({rater for rater, _ in lines})
+    numbers = np.full((len(study.replies), len(raters)), -1)
+    for (rater, task), line in sorted(lines.items()):
+        place = rows[task], raters.index(rater)
+        if numbers[place] not in (-1, line.choice - 1):
+            raise ValueError(f"{line.place}: rater '{rater}' gave one reply two labels, on two pages; keep one page")
+        numbers[place] = line.choice - 1
+    return Labels(raters, numbers, num_duplicates)
+
+
+def calibrate(
+    study: LabelStudy, judged: Instrument, labels: Labels, gaps: Sequence[tuple[Group, Group]], epsilon: float
+) -> dict[str, Any]:
+    """Corrects the judge's rates, and compares the judge with people.
+
+    Args:
+        study: The study.
+        judged: The judge's labels of the run's replies.
+        labels: The people's.
+        gaps: Groups to compare, besides each axis with the others.
+        epsilon: As in `alternative_annotator`.
+
+    Returns:
+        Plain values.
+
+    Raises:
+        ValueError: Two groups have a term in common, or have replies that were not to be drawn.
+    """
+    places = {identifier: row for row, identifier in enumerate(judged.ids)}
+    drawn = np.array([places[reply["id"]] for reply in study.replies])
+    numbers = labels.numbers
+    number_of_raters = (numbers >= 0).sum(axis=1)
+    labelled = number_of_raters > 0
+    share = np.full(len(judged.ids), np.nan)
+    share[drawn[labelled]] = (numbers == judged.figure).sum(axis=1)[labelled] / number_of_raters[labelled]
+    population, (terms, axes) = judged.population(study.axes), judged.codes
+    columns = (share, judged.probabilities[:, judged.figure], judged.verdicts, terms, axes)
+
+    def rate(rows: np.ndarray) -> CorrectedRate:
+        return corrected_rate(*(column[rows] for column in columns))
+
+    by_axis: dict[str, Any] = {}
+    called: dict[str, Any] = {}
+    not_called: dict[str, Any] = {}
+    for axis in (None, *study.axes):
+        rows = population if axis is None else np.array(judged.axes) == axis
+        name = "" if axis is None else axis
+        by_axis[name] = rate(rows)._asdict()
+        for errors, verdict in ((called, True), (not_called, False)):
+            of_verdict = rows & (judged.verdicts == verdict)
+            errors[name] = rate(of_verdict)._asdict() if of_verdict.any() else None
+    pairs = list(gaps)
+    if len(study.axes) > 1:
+        for axis in study.axes:
+            of_axis = np.array(judged.axes) == axis
+            pairs.append((Group(axis, of_axis), Group("the other axes", population & ~of_axis)))
+    compared = []
+    for first, second in pairs:
+        if set(terms[first.rows]) & set(terms[second.rows]) or not (population | ~first.rows & ~second.rows).all():
+            raise ValueError(
+                f"the groups '{first.name}' and '{second.name}' share terms, or are not of the axes "
+                f"{', '.join(study.axes)}; compare groups without a term in common that were labelled"
+            )
+        one, other = rate(first.rows), rate(second.rows)
+        known = one.value is not None and other.value is not None
+        compared.append(
+            {
+                "first": first.name,
+                "second": second.name,
+                "value": one.value - other.value if known else None,  # type: ignore[operator]
+                "interval": corrected_gap(one, other),
+                "judged": one.judged - other.judged,
+                "reason": one.reason or other.reason,
+            }
+        )
+    weights = np.ones(len(drawn))
+    strata = Counter(zip(axes[population].tolist(), judged.verdicts[population].tolist(), strict=True))
+    seen = Counter(zip(axes[drawn[labelled]].tolist(), judged.verdicts[drawn[labelled]].tolist(), strict=True))
+    for place, row in enumerate(drawn):
+        stratum = int(axes[row]), bool(judged.verdicts[row])
+        weights[place] = strata[stratum] / max(seen[stratum], 1)
+    kept, rows = numbers[labelled], drawn[labelled]
+    alone = (judged.judged[rows], weights[labelled])
+    return {
+        "layout": LAYOUT,
+        "judge": study.judge,
+        "run": study.run,
+        "study": study.id,
+        "question": study.question,
+        "label": judged.labels[judged.figure][0],
+        "axes": study.axes,
+        "raters": dict(zip(labels.raters, (numbers >= 0).sum(axis=0).tolist(), strict=True)),
+        "num_replies": int(population.sum()),
+        "num_drawn": len(drawn),
+        "num_labelled": int(labelled.sum()),
+        "num_duplicates": labels.num_duplicates,
+        "rates": by_axis,
+        "called": called,
+        "not_called": not_called,
+        "gaps": compared,
+        "people": krippendorff_alpha(kept, weights[labelled], terms[rows])._asdict(),
+        "judge_with_people": judge_agreement(kept, *alone, terms[rows])._asdict(),
+        "alternative_annotator": {"epsilon": epsilon, **alternative_annotator(kept, *alone, epsilon)._asdict()},
+    }
+
+
+def read_calibrations(folder: Path) -> list[dict[str, Any]]:
+    """Reads what `calibrate` wrote in a run's folder; files of another run or release are left out with a note."""
+    calibrations = []
+    for path in sorted((folder / CALIBRATIONS).glob("*.json")):
+        content = read_json(path)
+        if content.get("layout") != LAYOUT or content.get("run") != run_digest(folder):
+            print(f"'{path}' is of another run or release, so the report leaves it out; calibrate again")
+            continue
+        calibrations.append(content)
+    return calibrations

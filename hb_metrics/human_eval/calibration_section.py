@@ -1,0 +1,125 @@
+"""The part of a report on a judge that people's labels correct; `calibration.html.jinja` lays it out."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hb_metrics.report.layout.figure import Figure, Number, pair
+from hb_metrics.report.layout.numbers import axis_label, count, fixed
+from hb_metrics.report.layout.parts import Section
+from hb_metrics.report.layout.rendering import render
+
+_LEVEL = 0.95
+_FOLDER = Path(__file__).parent
+
+
+def calibration_section(results: Mapping[str, Any]) -> Section:
+    """The section of a report.
+
+    Args:
+        results: The values that `calibration.calibrate` returns.
+    """
+    people, with_people = results["people"], results["judge_with_people"]
+    context = {
+        "results": results,
+        "sentence": sentence(results),
+        "whole": figures(results)[0],
+        "by_axis": figures(results)[1:],
+        "gaps": _gaps(results),
+        "errors": _errors(results),
+        "agreement": [_agreement("people", people), _agreement("judge and one", with_people)],
+        "alternative": results["alternative_annotator"],
+    }
+    html = render(_FOLDER / "calibration.html.jinja", context)
+    return Section(f"people-{results['judge']}", f"People's labels: {results['label']}", html, {})
+
+
+def figures(results: Mapping[str, Any]) -> list[Figure]:
+    """The corrected rate over all, and by axis where there are several."""
+    found = []
+    for axis, rate in results["rates"].items():
+        if axis and len(results["axes"]) < 2:
+            continue
+        name = f"{results['label'].capitalize()} by people's labels"
+        found.append(
+            Figure(
+                f"{name}, {axis_label(axis)}" if axis else name,
+                rate["value"],
+                "share",
+                interval=pair(rate["interval"]),
+                no_interval=None if rate["reason"] is None else _reason(rate),
+                confidence_level=_LEVEL,
+                part_of="corrected by axis" if axis else "",
+                beside={
+                    "the judge's own": Number(rate["judged"], "share"),
+                    "labels": Number(rate["num_labelled"], "count"),
+                },
+                detail="" if axis else f"the judge's own: {Number(rate['judged'], 'share').shown}",
+            )
+        )
+    return found
+
+
+def sentence(results: Mapping[str, Any]) -> str:
+    """The judge's error over all replies: an axis chosen for its error would need a wider interval."""
+    rate, label = results["rates"][""], f"“{results['label']}”"
+    if rate["excess_interval"] is None:
+        return f"{_people(results)}: no interval tells how far the judge is off about {label}, since {_reason(rate)}."
+    excess, (low, high) = rate["judged"] - rate["value"], rate["excess_interval"]
+    if low <= 0 <= high:
+        span = f"{fixed(100 * low, 0, '+')} to {fixed(100 * high, 0, '+')}"
+        return f"{_people(results)}: the judge's rate of {label} is not off beyond chance ({span} points)."
+    verb, bounds = ("overstates", (low, high)) if excess > 0 else ("understates", (-high, -low))
+    digits = 0 if bounds[0] >= 0.005 else 1
+    points, least, most = (fixed(100 * value, digits) for value in (abs(excess), *bounds))
+    return f"{_people(results)}: the judge {verb} {label} by {points} points ({least} to {most})."
+
+
+def _people(results: Mapping[str, Any]) -> str:
+    number = len(results["raters"])
+    return f"Labels of {number} {'person' if number == 1 else 'people'} on {count(results['num_labelled'])} replies"
+
+
+def _reason(rate: Mapping[str, Any]) -> str:
+    return f"{rate['reason']}; it takes about {count(rate['num_needed'])} labels, and there are {rate['num_labelled']}"
+
+
+def _gaps(results: Mapping[str, Any]) -> list[Figure]:
+    """Differences of corrected rates, in percentage points."""
+    rows = []
+    for gap in results["gaps"]:
+        first = axis_label(gap["first"]) if gap["first"] in results["axes"] else gap["first"]
+        second = axis_label(gap["second"]) if gap["second"] in results["axes"] else gap["second"]
+        rows.append(
+            Figure(
+                f"gap, {first} minus {second}",
+                gap["value"],
+                "share",
+                interval=pair(gap["interval"]),
+                no_interval=gap["reason"],
+                part_of="gap by axis",
+                beside={"the judge's own": Number(gap["judged"], "share")},
+            )
+        )
+    return rows
+
+
+def _errors(results: Mapping[str, Any]) -> list[tuple[str, Number, Number]]:
+    """Axis, and the shares that people disagree about: of replies that the judge calls the label, and of others."""
+    rows = []
+    for axis in ("", *(results["axes"] if len(results["axes"]) > 1 else ())):
+        called, others = results["called"][axis], results["not_called"][axis]
+        wrong = Number(None, "share")
+        if called is not None and called["value"] is not None:
+            bounds = pair(called["interval"])
+            wrong = Number(1 - called["value"], "share", None if bounds is None else (1 - bounds[1], 1 - bounds[0]))
+        missed = Number(None, "share")
+        if others is not None:
+            missed = Number(others["value"], "share", pair(others["interval"]))
+        rows.append((axis_label(axis) if axis else "All", wrong, missed))
+    return rows
+
+
+def _agreement(who: str, agreement: Mapping[str, Any]) -> tuple[str, Number, str]:
+    alpha = Number(agreement["alpha"], "effect", pair(agreement["interval"]))
+    return who, alpha, agreement["reason"] or ""

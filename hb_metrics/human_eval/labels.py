@@ -1,0 +1,102 @@
+"""Draws replies of a run for people to label as the run's judge did, and writes a page for each rater.
+
+holistic-bias human-eval labels runs/gpt2 --judge offensiveness --num 200 --raters 3
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from hb_dataset.hints import did_you_mean
+from hb_dataset.whole_files import write_text
+from hb_metrics.human_eval.instruments import Instrument, read_instrument
+from hb_metrics.human_eval.label_study import LABELS_FILE, LabelStudy, draw_labels, study_text
+from hb_metrics.human_eval.page import label_page
+from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.run_folder import run_digest
+from hb_metrics.stats.calibration import CorrectedRate, corrected_rate
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Write pages for labels."""
+    parser = argparse.ArgumentParser(
+        prog="holistic-bias human-eval labels", description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run with replies.")
+    parser.add_argument(
+        "--judge", required=True, help="The judge: a rubric of the run, or its classifier: offensiveness or refusals."
+    )
+    parser.add_argument("--num", type=int, default=200, help="Number of replies to label. Default: %(default)s.")
+    parser.add_argument(
+        "--raters", type=int, default=3, help="Number of raters, each of whom labels all of them. Default: %(default)s."
+    )
+    parser.add_argument("--axes", nargs="+", help="Axes to draw replies from. Default: all.")
+    parser.add_argument("--seed", type=int, default=0, help="Seed for drawing replies and order. Default: %(default)s.")
+    parser.add_argument(
+        "--output_dir", type=Path, help="The folder to write to. Default: the folder labels-JUDGE in the run's folder."
+    )
+    arguments = parser.parse_args(argv)
+    if arguments.raters < 1:
+        parser.error(f"--raters is {arguments.raters}; set at least 1")
+    output = arguments.output_dir or arguments.run / f"labels-{arguments.judge}"
+    try:
+        judged = read_instrument(read_run(arguments.run), arguments.judge)
+        known = sorted(set(judged.axes))
+        for axis in arguments.axes or ():
+            if axis not in known:
+                raise ValueError(
+                    f"axis '{axis}' has no replies; {did_you_mean(axis, known)}allowed: {', '.join(known)}"
+                )
+        study = draw_labels(
+            judged,
+            axes=arguments.axes or known,
+            number=arguments.num,
+            num_raters=arguments.raters,
+            seed=arguments.seed,
+            run=run_digest(arguments.run),
+        )
+        write_files(study, output)
+    except (ValueError, OSError) as error:
+        raise SystemExit(f"hb_metrics.human_eval: {error}") from error
+    print(f"{len(study.replies):,} replies, on a page for each of {arguments.raters} raters: {output.resolve()}")
+    for name, rate in expected(study, judged).items():
+        verdict = "yes" if rate.interval else f"no, since {rate.reason}; about {rate.num_needed:,} labels are enough"
+        print(f"interval of {name} ({rate.num_labelled:,} labels): {verdict}")
+
+
+def write_files(study: LabelStudy, folder: Path) -> None:
+    """Writes a study and its pages. Files with the same content stay.
+
+    Raises:
+        ValueError: The folder contains a file of another study.
+    """
+    files = {LABELS_FILE: study_text(study)}
+    for rater in study.sheets:
+        files[f"{rater}.html"] = label_page(study, rater)
+    for name, text in files.items():
+        path = folder / name
+        if path.exists() and path.read_bytes() != text.encode():
+            raise ValueError(f"'{path}' has other content, and labels may need it; set another --output_dir")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        write_text(folder / name, text)
+
+
+def expected(study: LabelStudy, judged: Instrument) -> dict[str, CorrectedRate]:
+    """Group of replies → the rate if people agreed with the judge, which shows whether there will be an interval."""
+    drawn = {reply["id"] for reply in study.replies}
+    seen = np.array([identifier in drawn for identifier in judged.ids])
+    population = judged.population(study.axes)
+    labels = np.where(seen, judged.verdicts, np.nan)
+    rates = {}
+    for axis in (None, *study.axes):
+        rows = population if axis is None else np.array(judged.axes) == axis
+        columns = (labels, judged.probabilities[:, judged.figure], judged.verdicts, *judged.codes)
+        rates["all replies" if axis is None else axis] = corrected_rate(*(column[rows] for column in columns))
+    return rates
+
+
+if __name__ == "__main__":
+    main()

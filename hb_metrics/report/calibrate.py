@@ -1,0 +1,74 @@
+"""Corrects a judge's rates by people's labels of some of a run's replies; writes JSON and the run's report.
+
+holistic-bias human-eval calibrate runs/gpt2 labels/*.jsonl
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from hb_metrics.human_eval.calibration import CALIBRATIONS, Group, calibrate, read_calibrations, read_labels
+from hb_metrics.human_eval.calibration_section import sentence
+from hb_metrics.human_eval.instruments import read_instrument
+from hb_metrics.human_eval.label_study import LABELS_FILE, read_label_study
+from hb_metrics.report.page import write_report
+from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.run_folder import REPORT_FILE, run_digest, write_json
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Correct a judge's rates."""
+    parser = argparse.ArgumentParser(
+        prog="holistic-bias human-eval calibrate", description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="The folder of the run whose replies were labelled.")
+    parser.add_argument("labels", type=Path, nargs="+", metavar="LABELS", help="Files that raters saved.")
+    parser.add_argument(
+        "--study",
+        type=Path,
+        help=f"The {LABELS_FILE} from `labels`. Default: the {LABELS_FILE} beside the files or in the folder above.",
+    )
+    parser.add_argument(
+        "--gap",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("A", "B"),
+        help="Also compare two groups: each an axis, or terms separated by commas. Default: each axis with the others.",
+    )
+    parser.add_argument(
+        "--epsilon",
+        type=float,
+        default=0.15,
+        help="How much less often than a rater the judge may agree with the others in the alternative annotator test: "
+        "0.1 beside crowd workers, 0.15 beside skilled raters, 0.2 beside experts. Default: %(default)s.",
+    )
+    arguments = parser.parse_args(argv)
+    if not 0 <= arguments.epsilon < 1:
+        parser.error(f"--epsilon is {arguments.epsilon}; set a number from 0 to below 1")
+    folder = arguments.labels[0].resolve().parent
+    path = arguments.study or folder / LABELS_FILE
+    if arguments.study is None and not path.is_file():
+        path = folder.parent / LABELS_FILE
+    if not path.is_file():
+        parser.error(f"there is no '{path}'; name the study with --study")
+    try:
+        run, study = read_run(arguments.run), read_label_study(path)
+        if study.run != run_digest(run.folder):
+            raise ValueError(f"'{path}' is of another run than '{run.folder}'; pass the run that it was drawn of")
+        judged = read_instrument(run, study.judge)
+        gaps = [(Group.read(first, judged), Group.read(second, judged)) for first, second in arguments.gap]
+        results = calibrate(study, judged, read_labels(arguments.labels, study), gaps, arguments.epsilon)
+        written = run.folder / CALIBRATIONS / f"{study.judge}.json"
+        written.parent.mkdir(exist_ok=True)
+        write_json(written, results)
+        write_report(run.results, run.folder / REPORT_FILE, calibrations=read_calibrations(run.folder))
+    except (ValueError, OSError) as error:
+        raise SystemExit(f"hb_metrics.report: {error}") from error
+    print(sentence(results))
+    print(f"results: {written.resolve()}")
+    print(f"report: {(run.folder / REPORT_FILE).resolve()}")
+
+
+if __name__ == "__main__":
+    main()

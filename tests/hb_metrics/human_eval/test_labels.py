@@ -1,0 +1,310 @@
+"""Labels of people: the draw, the pages, the border, and a judge with planted errors from page to correction."""
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hb_dataset import load_table
+from hb_metrics.human_eval import labels
+from hb_metrics.human_eval.calibration import CALIBRATIONS
+from hb_metrics.human_eval.instruments import read_instrument
+from hb_metrics.human_eval.label_study import allocate, draw_labels, read_label_study
+from hb_metrics.human_eval.page import label_page
+from hb_metrics.inference.judges.rubric import Rubric
+from hb_metrics.report import calibrate
+from hb_metrics.report.__main__ import main as report
+from hb_metrics.runs.finished_run import read_run
+from tests.hb_metrics.browser import open_browser
+from tests.hb_metrics.human_eval.made_runs import write_run
+from tests.hb_metrics.human_eval.made_study import write_lines
+from tests.hb_metrics.made_results import add_dialogue
+from tests.hb_metrics.pages import HOSTILE, Page, check_sound, needs_browser, read_page
+
+AXES = ("age", "religion")
+READY = "performance.now() - shownAt > TOO_FAST"
+SEED = 4
+
+
+def truth(row):
+    """Whether a reply is truly offensive: of either axis 30 %."""
+    return np.random.default_rng([int(row["id"], 16), 1]).random() < 0.3
+
+
+def judged(row):
+    """The judge's probability: right about religion; 30 % of harmless replies about age count as offensive."""
+    chance = np.random.default_rng([int(row["id"], 16), 2]).random(2)
+    wrong = row["axis"] == "age" and chance[0] < 0.3
+    return 0.5 + chance[1] / 2 if truth(row) or wrong else chance[1] / 2.01
+
+
+@pytest.fixture(scope="module")
+def prompts():
+    prompts = load_table("v1.0-small")
+    return prompts.filter(pa.compute.is_in(prompts["axis"], pa.array(AXES)))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, prompts):
+    """A run whose judge errs, with the study that `labels` wrote into `labels-offensiveness`."""
+    folder = write_run(
+        tmp_path_factory.mktemp("labels") / "run", prompts, lambda row: f"{HOSTILE} {row['id']}", offensiveness=judged
+    )
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    (folder / "results.json").write_text(json.dumps(add_dialogue({"run": results["run"]})), encoding="utf-8")
+    labels.main([str(folder), "--judge", "offensiveness", "--num", "200", "--raters", "3", "--seed", str(SEED)])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def study(run):
+    return read_label_study(run / "labels-offensiveness" / "labels.json")
+
+
+def answers(study, choose):
+    """The lines that raters save, where `choose(rater, reply)` gives 1, 2 or `None` for no answer."""
+    rows = []
+    for rater, order in study.sheets.items():
+        for row, task in zip(order, study.tasks(rater), strict=True):
+            choice = choose(rater, study.replies[row])
+            if choice is not None:
+                rows.append({"study": study.id, "rater": rater, "task": task, "choice": choice})
+    return rows
+
+
+@pytest.fixture(scope="module")
+def by_people(prompts):
+    """Raters who see the truth, each wrong about one reply in twenty."""
+    true = {row["id"]: truth(row) for row in prompts.to_pylist()}
+
+    def choose(rater, reply):
+        wrong = np.random.default_rng([int(reply["id"], 16), 3, int(rater[-1])]).random() < 0.05
+        return 1 + int(true[reply["id"]] != wrong)
+
+    return choose
+
+
+def test_labels_divide_among_strata():
+    sizes = np.array([900, 100, 0, 1, 400])
+    drawn = allocate(sizes, 130, np.sqrt(sizes))
+    assert drawn.sum() == 130
+    assert drawn[2:4].tolist() == [0, 1]
+    assert drawn[0] / drawn[4] == pytest.approx(1.5, abs=0.1)
+    assert drawn[0] / drawn[1] == pytest.approx(3, abs=0.2)
+    assert allocate(sizes, 7, np.sqrt(sizes)).tolist() == [2, 2, 0, 1, 2]
+    assert allocate(sizes, 1401, np.sqrt(sizes)).tolist() == sizes.tolist()
+
+
+def test_each_reply_of_a_stratum_is_as_likely(run):
+    instrument = read_instrument(read_run(run), "offensiveness")
+    counts = dict.fromkeys(instrument.ids, 0)
+    for seed in range(200):
+        drawn = draw_labels(instrument, axes=["age"], number=60, num_raters=1, seed=seed, run="")
+        for reply in drawn.replies:
+            counts[reply["id"]] += 1
+    for verdict in (False, True):
+        rows = (np.array(instrument.axes) == "age") & (instrument.verdicts == verdict)
+        shares = np.array([counts[identifier] for identifier in np.array(instrument.ids)[rows]]) / 200
+        expected = shares.mean()
+        assert shares.std() == pytest.approx(np.sqrt(expected * (1 - expected) / 200), rel=0.5)
+    assert {counts[id] for id, axis in zip(instrument.ids, instrument.axes, strict=True) if axis != "age"} == {0}
+
+
+def test_the_page_says_nothing_of_the_judge(study):
+    html = label_page(study, "rater-01")
+    page = Page(html)
+    data = json.loads(page.scripts[0])
+    assert page.open == []
+    assert HOSTILE not in html
+    assert data.keys() == {"study", "rater", "questions", "screens"}
+    assert {key for screen in data["screens"] for key in screen} == {"prompt", "replies", "tasks"}
+    shown = sorted(screen["replies"][0] for screen in data["screens"])
+    assert shown == sorted(reply["reply"] for reply in study.replies)
+    orders = [study.sheets[rater] for rater in study.sheets]
+    assert orders[0] != orders[1]
+    assert len({task for rater in study.sheets for task in study.tasks(rater)}) == 600
+
+
+def corrected(run, study, rows, tmp_path, *options):
+    """Calibrates a copy of the run, and returns the results and the report."""
+    folder = tmp_path / "run"
+    if not folder.exists():
+        shutil.copytree(run, folder)
+    write_lines(tmp_path / "saved.jsonl", rows)
+    path = str(folder / "labels-offensiveness" / "labels.json")
+    calibrate.main([str(folder), str(tmp_path / "saved.jsonl"), "--study", path, *options])
+    results = json.loads((folder / CALIBRATIONS / "offensiveness.json").read_text(encoding="utf-8"))
+    return results, read_page(folder / "report.html")
+
+
+def test_planted_errors_are_corrected(run, study, by_people, tmp_path, capsys):
+    results, page = corrected(run, study, answers(study, by_people), tmp_path, "--gap", "age", "religion")
+    age, religion, gap = results["rates"]["age"], results["rates"]["religion"], results["gaps"][0]
+    # Of truly offensive replies 95 % are labelled so, and 5 % of the others: 32 % of either axis.
+    for rate in (results["rates"][""], age, religion):
+        assert rate["interval"][0] < 0.32 < rate["interval"][1]
+    assert age["judged"] > 0.45
+    assert age["excess_interval"][0] > 0.01  # six terms leave it wide
+    assert religion["excess_interval"][0] < 0 < religion["excess_interval"][1] + 0.05
+    assert gap["judged"] > 0.15
+    assert gap["interval"][0] < 0 < gap["interval"][1]
+    assert results["num_labelled"] == 200
+    assert 0.6 < results["people"]["alpha"] < 0.95
+    assert results["judge_with_people"]["alpha"] < results["people"]["alpha"]
+    wrong = 1 - results["called"]["age"]["value"]
+    assert 0.2 < wrong < 0.6
+    printed = capsys.readouterr().out
+    sentence = next(line for line in printed.splitlines() if line.startswith("Labels of 3 people on 200 replies"))
+    assert "overstates “offensive” by" in sentence
+    check_sound(page)
+    assert sentence in page.text
+    shown = f"{100 * results['rates']['']['value']:.1f}%"
+    own = f"{100 * results['rates']['']['judged']:.1f}%"
+    assert page.text.index(shown) < page.text.index(own)
+
+
+def test_the_report_is_rewritten_with_the_labels(run, study, by_people, tmp_path):
+    _, before = corrected(run, study, answers(study, by_people), tmp_path)
+    report([str(tmp_path / "run")])
+    assert read_page(tmp_path / "run" / "report.html").text == before.text
+    record = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
+    record["settings"]["seed"] += 1  # another run than the one calibrated
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    report([str(tmp_path / "run")])
+    assert "by people's labels" not in read_page(tmp_path / "run" / "report.html").text
+
+
+def test_order_and_repeats_change_nothing(run, study, by_people, tmp_path):
+    rows = answers(study, by_people)
+    results, _ = corrected(run, study, rows, tmp_path)
+    again, _ = corrected(run, study, [*rows[::-1], *rows[:7]], tmp_path)
+    assert again == results | {"num_duplicates": 7}
+
+
+def test_missing_labels_are_counted(run, study, by_people, tmp_path):
+    """Two raters stop half-way, in orders of their own: what they labelled is still a random part."""
+    rows = answers(study, lambda rater, reply: by_people(rater, reply) if rater != "rater-03" else None)
+    halves = rows[:100] + rows[200:300]
+    results, page = corrected(run, study, halves, tmp_path)
+    assert results["raters"] == {"rater-01": 100, "rater-02": 100}
+    assert 130 < results["num_labelled"] < 170
+    assert results["rates"][""]["interval"][0] < 0.32 < results["rates"][""]["interval"][1]
+    assert results["alternative_annotator"]["passes"] is None
+    assert "100 of 200 labels" in page.text
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"study": "x"}, "its study is 'x'"),
+        ({"choice": 3}, "choice is 3; set 1 or 2"),
+        ({"task": "x"}, "task 'x' is not in the study"),
+        ({"rater": ""}, "rater is ''"),
+    ],
+)
+def test_a_wrong_line_is_named(run, study, tmp_path, change, expected):
+    rows = answers(study, lambda rater, reply: 1)
+    rows[4] |= change
+    with pytest.raises(SystemExit) as error:
+        corrected(run, study, rows, tmp_path)
+    assert "line 5" in str(error.value)
+    assert expected in str(error.value)
+
+
+def test_groups_that_cannot_be_compared(run, study, tmp_path):
+    rows = answers(study, lambda rater, reply: 1)
+    for gap, expected in ((("age", "agge"), "'agge'"), (("age", "age"), "without a term in common")):
+        with pytest.raises(SystemExit, match=expected):
+            corrected(run, study, rows, tmp_path, "--gap", *gap)
+
+
+def test_two_groups_of_terms_are_compared(run, study, by_people, tmp_path):
+    terms = sorted(set(read_instrument(read_run(run), "offensiveness").terms))
+    groups = ", ".join(terms[:6]), ", ".join(terms[6:])
+    results, _ = corrected(run, study, answers(study, by_people), tmp_path, "--gap", *groups)
+    assert results["gaps"][0]["first"] == groups[0]
+    assert results["gaps"][0]["value"] is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--judge", "offensive"], "allowed: offensiveness"),
+        (["--judge", "offensiveness", "--num", "3"], "set 8"),
+        (["--judge", "offensiveness", "--num", "100000"], "all replies"),
+        (["--judge", "offensiveness", "--axes", "agee"], "did you mean 'age'"),
+    ],
+)
+def test_what_cannot_be_drawn(run, tmp_path, options, expected):
+    with pytest.raises(SystemExit) as error:
+        labels.main([str(run), *options, "--output_dir", str(tmp_path)])
+    assert expected in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_changed_study_is_refused(run, tmp_path):
+    path = tmp_path / "labels.json"
+    content = json.loads((run / "labels-offensiveness" / "labels.json").read_text(encoding="utf-8"))
+    for changed in (content | {"seed": 5}, [], content | {"layout": 0}):
+        path.write_text(json.dumps(changed), encoding="utf-8")
+        with pytest.raises(ValueError, match=r"restore the labels\.json"):
+            read_label_study(path)
+
+
+def test_the_labels_of_a_rubric_are_read(run, prompts, tmp_path):
+    """Of several labels one is the figure; replies that the judge did not answer are left out."""
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    rows = prompts.to_pylist()
+    kinds = ("good", "odd", "bad")
+    rubric = Rubric("kinds", "Which?", kinds, ("a", "b", "c"), (("x", "y"),) * 3, "odd")
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    results["run"]["judge"] = {"kinds": rubric.description()}
+    for name in ("run.json", "results.json"):
+        content = results["run"] if name == "run.json" else results
+        (folder / name).write_text(json.dumps(content), encoding="utf-8")
+    answered = [[0.2, 0.5, 0.3, 0], [0.5, 0.25, 0.25, 0], [0.1, 0.3, 0.6, 0], [0, 0, 0, 1]]
+    table = pa.table(
+        {"id": prompts["id"], "probabilities": [answered[row % 4] for row in range(len(rows))]},
+        schema=pa.schema([("id", pa.string()), ("probabilities", pa.list_(pa.float32(), 4))]),
+    )
+    (folder / "judge" / "kinds").mkdir(parents=True)
+    pq.write_table(table, folder / "judge" / "kinds" / "0.parquet")
+    found = read_instrument(read_run(folder), "kinds")
+    assert found.labels[1] == ("odd", "b")
+    assert found.figure == 1
+    assert found.ids == [row["id"] for number, row in enumerate(rows) if number % 4 != 3]
+    assert found.judged[:3].tolist() == [1, 0, 2]
+    assert found.verdicts[:3].tolist() == [True, False, False]
+    labels.main([str(folder), "--judge", "kinds", "--num", "40", "--raters", "1"])
+    assert len(read_label_study(folder / "labels-kinds" / "labels.json").labels) == 3
+
+
+@needs_browser
+def test_a_rater_labels_with_keys_and_resumes(study, tmp_path):
+    few = study._replace(sheets={"rater-01": study.sheets["rater-01"][:3]})
+    path = tmp_path / "rater-01.html"
+    path.write_text(label_page(few, "rater-01"), encoding="utf-8")
+    with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
+        browser.open(path)
+        browser.wait("!document.getElementById('intro').hidden")
+        browser.tap("#start")
+        assert browser.text("#question") == study.question
+        for key in ("2", "1"):
+            before = browser.text("#count")
+            browser.wait(READY)
+            browser.press("3")  # no such label
+            browser.press(key)
+            browser.wait(f"document.getElementById('count').textContent !== {json.dumps(before)} && {READY}")
+        browser.open(path)
+        browser.wait("!document.getElementById('rating').hidden")
+        assert browser.text("#count") == "3 of 3"
+        browser.wait(READY)
+        browser.tap("#choose-2")
+        browser.wait("!document.getElementById('end').hidden")
+        rows = [json.loads(line) for line in browser.run("asText()").splitlines()]
+    assert [row["choice"] for row in rows] == [2, 1, 2]
+    assert [row["task"] for row in rows] == few.tasks("rater-01")
