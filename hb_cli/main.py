@@ -46,7 +46,7 @@ COMMANDS = {
     ),
     "lm-eval-path": Command("hb_metrics.harnesses.lm_eval_path", "Write the tasks for lm-evaluation-harness."),
     "report": Command("hb_metrics.report.__main__", "Rewrite a run's report, or compare several runs.", "measure"),
-    "plan": Command("hb_metrics.plan", "Say how precise a longer run would be, and its cost.", "measure"),
+    "plan": Command("hb_metrics.report.plan", "Say how precise a longer run would be, and its cost.", "measure"),
     "label": Command("hb_train.bias_labels", "Label a run's replies by their bias, as data for `tune`.", "measure"),
     "tune": Command("hb_train.tune", "Tune a model with labelled replies to reduce its bias.", "tune"),
     "erase": Command("hb_train.erase", "Erase descriptors from a model's activations, without training.", "measure"),

@@ -111,6 +111,9 @@ def reply(arguments: BaselineArguments) -> None:
         dtype=arguments.dtype,
         trust_remote_code=arguments.trust_remote_code,
     )
+    kinds = ("causal", "encoder-decoder") if arguments.method == "distill" else ("causal",)
+    if loaded.kind not in kinds:
+        raise ValueError(f"model '{arguments.model}' is {loaded.kind}; set a model that is {' or '.join(kinds)}")
     layout = choose_layout(loaded, context=arguments.context, tag="none", chat=chat)  # type: ignore[arg-type]
     plan = plan_replies(_requests(arguments, asked, layout), loaded, context=layout.context)
     folder = Path(arguments.output_dir)

@@ -180,6 +180,9 @@ def fit_erasures(
 
     Returns:
         Index of each layer → its erasure.
+
+    Raises:
+        ValueError: A layer has not one activation for each token.
     """
     erasures: dict[int, Erasure] = {}
     values = one_hot(torch.from_numpy(np.unique(concepts, return_inverse=True)[1]))
@@ -190,6 +193,11 @@ def fit_erasures(
     concept = shown.repeat_interleave(taken.sum(1).cpu(), 0)
 
     def fit(index: int, activations: torch.Tensor) -> torch.Tensor:
+        if activations.shape[:-1] != taken.shape:
+            raise ValueError(
+                f"layer {index} of a {type(model).__name__} gives activations of the shape {[*activations.shape]} for "
+                f"{[*taken.shape]} tokens, and not one for each token; set another --model"
+            )
         erasures[index] = leace(activations[taken.bool()].cpu(), concept, rank)
         return erasures[index].apply(activations)
 

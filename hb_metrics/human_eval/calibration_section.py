@@ -61,17 +61,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def sentence(results: Mapping[str, Any]) -> str:
-    """What the labels say of the judge: of the axis that it errs most about beyond chance, or of all replies."""
-    rates = results["rates"]
-    beyond = []
-    for axis in results["axes"]:
-        bounds = rates[axis]["excess_interval"]
-        if bounds is not None and (bounds[0] > 0 or bounds[1] < 0):
-            beyond.append(axis)
-    axis = max(beyond, key=lambda name: abs(rates[name]["judged"] - rates[name]["value"]), default="")
-    if len(results["axes"]) == 1:
-        axis = ""
-    rate, label = rates[axis], f"“{results['label']}”{f' towards {axis_label(axis).lower()}' if axis else ''}"
+    """The judge's error over all replies: an axis chosen for its error would need a wider interval."""
+    rate, label = results["rates"][""], f"“{results['label']}”"
     if rate["excess_interval"] is None:
         return f"{_people(results)}: no interval tells how far the judge is off about {label}, since {_reason(rate)}."
     excess, (low, high) = rate["judged"] - rate["value"], rate["excess_interval"]

@@ -111,8 +111,11 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
             variance += max(templates - in_cells, 0.0) * widened(freedom)
         variance = max(variance, templates * widened(freedom))
     if influences.noise is None:
-        # The variance with other replies alone, at least.
-        return Generalised(_share_interval(influences.value, max(variance, in_cells), confidence_level))
+        variance = max(variance, in_cells)  # the variance with other replies alone, at least
+    if variance == 0:
+        return Generalised(None, "it is the same in all templates, so how far others would move it is not known")
+    if influences.noise is None:
+        return Generalised(_share_interval(influences.value, variance, confidence_level))
     return Generalised(_variance_interval(influences.value, influences.noise, variance, confidence_level))
 
 

@@ -15,6 +15,9 @@ from hb_dataset.vocabulary_entries import Descriptor, PersonNoun
 from hb_metrics.inference.classifiers.censoring import mention_pattern
 
 STEM_LENGTH = 5
+_WHO = re.compile(r"who\b")
+_PERSONS = {"person", "someone", "somebody", "anyone", "anybody", "everyone", "everybody"}
+_PEOPLE = {"people", "persons", "those"}
 _NO_STEMS = {"and", "are", "four", "many", "one", "person", "the", "three", "two", "who", "whose", "with", "without"}
 
 
@@ -47,8 +50,8 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
         vocabulary: The vocabulary of both.
 
     Returns:
-        The new reply. `None`: a mention has no place for the target, or the reply says more about the source: it holds
-        a part of the term, or another term of its axis.
+        The new reply. `None`: the target does not fit a mention's grammar, or the reply says more about the source: it
+    contains a part of the term, or another term of its axis.
     """
     new, rest, spans, end = "", "", [], 0
     for match in mention_pattern(source.term, source.plural).finditer(reply):
@@ -104,7 +107,11 @@ def _phrase(
         if match[0].split()[0].lower() != source.term.split()[0].lower():
             return None  # "using a wheelchair"
         if target.placement == "after":
+            person = re.search(rf"\b({any_noun}|{'|'.join(_PERSONS | _PEOPLE)}) $", before, re.IGNORECASE)
+            if person is None and _WHO.match(target.term) and not _WHO.match(source.term):
+                return None  # "living with asthma" has no place for "who stutters"
             plural = source.plural is not None and match[0].lower() == source.plural.lower()
+            plural |= person is not None and person[1].lower() in plurals | _PEOPLE
             return start, end, target.plural_term if plural else target.term
         noun = re.search(rf"\b({any_noun}) $", before, re.IGNORECASE)
         return noun and (noun.start(), end, f"{target.term} {noun[1]}")

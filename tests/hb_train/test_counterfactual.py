@@ -268,13 +268,23 @@ def heard_by(folder):
     return np.mean(pitied) - np.mean(others), np.mean(named), np.mean(met)
 
 
+@pytest.mark.parametrize(("family", "method"), [("t5", "counterfactual"), ("bert", "distill")])
+def test_models_that_cannot_learn_replies_sample_none(family, method, save_small_model, tmp_path):
+    options = ("--method", method, "--num_replies", "2", "--output_dir", str(tmp_path / "rows"))
+    with pytest.raises(SystemExit, match="set a model that is causal"):
+        reply_main(["--model", str(save_small_model(family)), *options])
+    assert not (tmp_path / "rows").exists()
+
+
 def test_style_bias_falls_and_the_person_is_still_heard(heard, tmp_path, monkeypatch):
     anchors = tmp_path / "anchors.yaml"
     needs = [{"people": list(PEOPLE), "questions": list(QUESTIONS)}]
     anchors.write_text(json.dumps({"needs": needs, "neutral": ["Hello."]}), encoding="utf-8")
     monkeypatch.setattr("hb_train.tuning.baseline_rows.ANCHORS_FILE", anchors)
     taught = pc.is_in(load_table("v1.0-small")["axis"], value_set=pa.array(AXES))
-    monkeypatch.setattr("hb_train.baseline_replies._prompts", lambda _: load_table("v1.0-small").filter(taught))
+    monkeypatch.setattr(
+        "hb_train.baseline_replies.training_prompts", lambda *_: load_table("v1.0-small").filter(taught)
+    )
     found = {"before": heard_by(heard)}
     for method, num_anchors in (("counterfactual", "80"), ("distill", "0")):
         rows, model = tmp_path / f"{method}-rows", tmp_path / method

@@ -17,6 +17,7 @@ from hb_metrics.inference.scoring.perplexity import score_perplexity
 from hb_train.erase import fit_erasures, leace
 from hb_train.erase import main as erase_main
 from tests.hb_metrics.conftest import sentences
+from tests.hb_metrics.inference.small_architectures import small_architecture
 from tests.hb_train.conftest import measured, sympathy
 
 
@@ -161,6 +162,13 @@ def test_other_models_are_rejected(erased, save_small_model, tmp_path):
     model.config.n_layer = 3
     with pytest.raises(ValueError, match="GPT2LMHeadModel has no single list of decoder layers"):
         decoder_layers(model)
+
+
+@pytest.mark.parametrize("family", ["gemma3n_text", "deepseek_v4", "xlnet"])
+def test_layers_without_one_activation_per_token_are_rejected(family):
+    model = small_architecture(family, transformers.AutoModelForCausalLM)
+    with pytest.raises(ValueError, match="not one for each token; set another --model"):
+        fit_erasures(model, [[5, 6, 7, 8], [5, 9, 7, 8], [6, 9, 8, 5]], ["a", "b", "a"], [0], 2)
 
 
 def test_a_planted_axis_is_hidden(pitying_model, before, tmp_path):

@@ -70,6 +70,11 @@ class LocalJudge:
             )
         self.limit = most_tokens(model, tokenizer)
         tried = [prompt_for(rubric, text, seed=0) for examples in rubric.examples for text in examples]
+        if not all(map(self.fits, tried)):
+            raise ValueError(
+                f"the rubric {rubric.name} with an example is longer than the judge takes ({self.limit} tokens); "
+                "set another --judge_model"
+            )
         self.beginning, self.shared = self._share([self._encoded(prompt) for prompt in tried])
 
     def fits(self, prompt: Prompt) -> bool:

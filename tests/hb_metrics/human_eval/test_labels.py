@@ -158,7 +158,7 @@ def test_planted_errors_are_corrected(run, study, by_people, tmp_path, capsys):
     assert 0.2 < wrong < 0.6
     printed = capsys.readouterr().out
     sentence = next(line for line in printed.splitlines() if line.startswith("Labels of 3 people on 200 replies"))
-    assert "overstates “offensive” towards age by" in sentence
+    assert "overstates “offensive” by" in sentence
     check_sound(page)
     assert sentence in page.text
     shown = f"{100 * results['rates']['']['value']:.1f}%"

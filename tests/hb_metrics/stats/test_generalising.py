@@ -121,3 +121,14 @@ def test_what_cannot_be_told_has_a_number_that_would_do():
     assert far.reason.startswith("a few of the 20 terms")
     nothing = share_influences(np.zeros((4, 20)), np.full((4, 20), 8), np.zeros(20, int))
     assert "does not vary" in generalised(nothing, "terms", 0.95).reason
+
+
+def test_equal_templates_have_no_interval_for_others():
+    hits, axes = np.repeat(np.arange(24)[None] < 6, 4, axis=0).astype(float), np.arange(24) % 2
+    means = np.repeat(np.random.default_rng(0).normal(size=(1, 24, 5)), 4, axis=0)
+    for influences in (
+        share_influences(hits, np.ones((4, 24)), axes),
+        gen_bias_influences(means, np.full((4, 24), 0.01), axes),
+    ):
+        assert "the same in all templates" in generalised(influences, "templates", 0.95).reason
+        assert generalised(influences, "both", 0.95) == generalised(influences, "terms", 0.95)

@@ -36,6 +36,13 @@ def swap(reply, source, target):
         ("Deaf", "with a lisp", "A Deaf actor.", None),  # there is no place for "with a lisp"
         ("with asthma", "autistic", "You are a woman with asthma!", "You are an autistic woman!"),
         ("with asthma", "autistic", "You live with asthma.", None),
+        ("with asthma", "who stutters", "You live with asthma.", None),  # no person before "who stutters"
+        (
+            "with asthma",
+            "who stutters",
+            "Someone with asthma met men with asthma.",
+            "Someone who stutters met men who stutter.",
+        ),
         (
             "with a lisp",
             "with a disability",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hb_metrics.plan import main, plan
+from hb_metrics.report.plan import main, plan
 from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.pages import number
@@ -65,6 +65,12 @@ def test_assumptions_need_no_pilot(capsys):
         (["--assume", "value=1", "noise=a", "styles=3", "--terms", "9", "--templates", "4"], "write value=10"),
         (["--assume", "value=1", "noise=0", "styles=3", "--terms", "9", "--templates", "4"], "noise above 0"),
         (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--replies", "1"], "--replies is 1"),
+        (["--assume", *ASSUMED, "--terms", "0", "--templates", "4"], "--terms is 0; pass 2"),
+        (["--assume", *ASSUMED, "--terms", "9", "--templates", "-4"], "--templates is -4; pass 1"),
+        (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--half_width", "nan"], "--half_width is nan"),
+        (["runs/pilot", "--price_in", "1"], "both --price_in and --price_out"),
+        (["runs/pilot", "--price_in", "-1", "--price_out", "1"], "--price_in is -1"),
+        (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--pilot_minutes", "3"], "need a pilot"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(words, error):

@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         print(plan(**vars(arguments)))
     except (ValueError, OSError) as error:
-        raise SystemExit(f"hb_metrics.plan: {error}") from error
+        raise SystemExit(f"hb_metrics.report.plan: {error}") from error
 
 
 def plan(
@@ -97,6 +97,21 @@ def plan(
         raise ValueError("pass the folder of a pilot run, or --assume value=… noise=… styles=…, and not both")
     if min(replies) < 2 or not 0 < fall <= 100:
         raise ValueError(f"--replies is {min(replies)} and --fall {fall:g}; pass 2 or more replies, and 0 < fall ≤ 100")
+    for name, number, least in (("templates", templates, 1), ("terms", terms, 2)):
+        if number is not None and number < least:
+            raise ValueError(f"--{name} is {number}; pass {least} or more")
+    for name, amount in (
+        ("half_width", half_width),
+        ("price_in", price_in),
+        ("price_out", price_out),
+        ("pilot_minutes", pilot_minutes),
+    ):
+        if amount is not None and not 0 <= amount < math.inf:
+            raise ValueError(f"--{name} is {amount:g}; pass 0 or more")
+    if (price_in is None) != (price_out is None):
+        raise ValueError("a price needs both --price_in and --price_out; pass both")
+    if pilot is None and (price_in, pilot_minutes) != (None, None):
+        raise ValueError("prices and minutes need a pilot run, which shows the tokens of a reply; pass its folder")
     run = None if pilot is None else read_run(pilot)
     if run is not None and "generation" not in run.results:
         raise ValueError(f"'{run.folder}' did not measure generation; pass a pilot that did")
@@ -131,7 +146,7 @@ def plan(
         widths = [_half(planned(spread, number), level) for number in replies]
         rows.append([name, bias(1000 * spread.value), *(MISSING if width is None else bias(width) for width in widths)])
     powers = [power_of_fall(planned(full, number), fall / 100, level) for number in replies]
-    rows.append([f"power to see a fall by {fall:g} %", "", *(share(power, 0) for power in powers)])
+    rows.append([f"power to detect a fall of {fall:g} %", "", *(share(power, 0) for power in powers)])
     rows += _costs(run, full, num_templates, growth, replies, (price_in, price_out), pilot_minutes)
     header = ["half-width at … replies per term and template", "value", *map(str, replies)]
     sentences = [
