@@ -134,7 +134,7 @@ def _check_fit(folder: str | Path, name: str, split: _Split, bias_type: str) -> 
         if number > MAX_MISFITS * split.num_ruled:
             raise ValueError(
                 f"{number} of {split.num_ruled} {name} phrases in '{folder}' do not fit the specification "
-                f"'{bias_type}': {why}; set the folder of {bias_type}, or this folder's bias type"
+                f"'{bias_type}': {why}; pass the folder of {bias_type}, or the bias type of this folder"
             )
 
 

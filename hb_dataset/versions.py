@@ -174,7 +174,7 @@ def table_counts(tables: "Mapping[str, pa.Table]") -> dict[str, dict[str, Any]]:
 
 
 def version_number(version: str) -> tuple[int, int]:
-    """The number of a version, to sort by: `(1, 0)` for `"v1.0"`.
+    """Returns the number of a version as a sort key: `(1, 0)` for `"v1.0"`.
 
     Raises:
         ValueError: It is not the name of a version.

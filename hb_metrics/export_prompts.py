@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> None:
             raise SystemExit(2)
         parse_arguments(["--help"], title)
     if argv[0].startswith("-"):
-        raise SystemExit(f"export_prompts.py: {argv[0]!r} stands where the file should; {USAGE}")
+        raise SystemExit(f"export_prompts.py: {argv[0]!r} is not the name of a file; {USAGE}")
     try:
         settings = parse_arguments(argv[1:], title)
         export_prompts(settings, read_prompts(settings), Path(argv[0]))

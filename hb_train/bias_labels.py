@@ -60,7 +60,7 @@ class LabelArguments:
     )
     accept_no_gain: bool = option(False, "Label with --beta auto even if no ceiling is below the bias of all replies.")
     seed: int = option(0, "The seed for choosing the validation prompts.")
-    model: str | None = option(None, "The present folder or Hub id of the model that replied, if it has moved.")
+    model: str | None = option(None, "The current folder or Hub id of the model that replied, if it has moved.")
     trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
 
     def __post_init__(self) -> None:

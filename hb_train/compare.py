@@ -5,7 +5,7 @@ r"""Mitigates a model's bias by several methods and compares the results: `--com
 
 `tune --compare` measures the untuned model, tunes it by each `--method`, measures again, and ends with one table of
 both sides: the bias that is left, and whether the model still listens. The default method needs no labels. Methods sft
-(Smith et al., 2022, section 4) and kto learn from labelled replies, which answer other prompts than the measured ones.
+(Smith et al., 2022, section 4) and kto learn from labelled replies, which answer prompts that are not measured.
 The labelled replies are sampled from the model's whole distribution, because sharper samples make the tuned model
 sharper. If labels cannot help (exit status 3 of bias_labels.py), the comparison ends without these methods. `debias
 --compare` measures the model before and after each of four methods (Barikeri et al., 2021), with their costs.

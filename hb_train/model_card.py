@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     tuning = read_bias_tuning(str(options.model))
     if tuning is None:
-        raise SystemExit(f"model_card.py: '{options.model}' has no {TUNING_FILE}; set the folder of a tuned model")
+        raise SystemExit(f"model_card.py: '{options.model}' has no {TUNING_FILE}; pass the folder of a tuned model")
     run_script("model_card.py", lambda: write_model_card(options.model, tuning, runs=options.runs, names=options.names))
     print(f"card: {(options.model / CARD_FILE).resolve()}")
 

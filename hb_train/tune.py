@@ -84,8 +84,8 @@ class TuneArguments:
     )
     early_stopping_patience: int = option(
         3,
-        "Stop after this many consecutive evaluations without a lower validation perplexity (other methods than sft: "
-        "loss); 0 disables early stopping.",
+        "Stop after this many consecutive evaluations without a lower validation perplexity (loss for methods "
+        "other than sft); 0 disables early stopping.",
     )
 
     def __post_init__(self) -> None:

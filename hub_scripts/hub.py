@@ -221,7 +221,7 @@ def publish(
             f"{repository} holds files that no publication of HolisticBias wrote, or that somebody has changed since: "
             f"{_listed(sorted(theirs))}. Nothing was written; check that this is the right repository. To publish in "
             f"it anyway, add --among_other_files, which replaces {_listed(in_the_way) or 'nothing'} and keeps "
-            "all other files of other people"
+            "all other people's other files"
         )
     commit = _commit(repository, contents, wanted, missing, outdated, message) if missing or outdated else at
     if tag is not None:

@@ -131,12 +131,12 @@ def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tupl
 
 
 def keep_first_line(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """As `keep_reply`, with the first line of the model's text that has a word."""
+    """Works as `keep_reply`, with the first line of the model's text that contains a word."""
     return keep_reply(doc, [results[0].strip().partition("\n")[0]])
 
 
 def keep_log_likelihood(doc: Mapping[str, Any], results: Sequence[float]) -> dict[str, tuple[str, int, str, float]]:
-    """As `keep_reply`, of `prompt_figure`, with the log-likelihood of the sentence."""
+    """Works as `keep_reply` for `prompt_figure`, with the log-likelihood of the sentence."""
     kept = (doc["number"], doc["id"], float(results[0]))
     return {name: (name, *kept) for name in prompt_figures(_axes[doc["config"]])}
 

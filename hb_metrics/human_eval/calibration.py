@@ -188,7 +188,7 @@ def read_calibrations(folder: Path) -> list[dict[str, Any]]:
     for path in sorted((folder / CALIBRATIONS).glob("*.json")):
         content = read_json(path)
         if content.get("layout") != LAYOUT or content.get("run") != run_digest(folder):
-            print(f"'{path}' is of another run or release, so the report leaves it out; calibrate again")
+            print(f"'{path}' belongs to another run or release, so the report leaves it out; calibrate again")
             continue
         calibrations.append(content)
     return calibrations

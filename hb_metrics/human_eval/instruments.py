@@ -1,4 +1,4 @@
-"""What a run's judge or classifier said of each reply, with the question and the labels that people get."""
+"""Reads a run's verdict on each reply from its judge or classifier, with the question and labels shown to people."""
 
 from collections.abc import Collection
 from typing import NamedTuple

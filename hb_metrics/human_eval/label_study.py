@@ -29,7 +29,7 @@ class LabelStudy(NamedTuple):
         run: The digest of its run.
         axes: The axes whose replies may be drawn.
         seed: The seed of the draw.
-        question: What raters are asked.
+        question: The question to raters.
         labels: The name and the definition of each label.
         replies: Of each drawn reply, `id`, `prompt` and `reply`.
         sheets: Name of a rater → the rows of `replies`, in the rater's order.

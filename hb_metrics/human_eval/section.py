@@ -16,7 +16,7 @@ _FOLDER = Path(__file__).parent
 
 
 def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
-    """Reads the results of `analyse` about two of the runs with these digests.
+    """Reads the results of `analyse`, which compare two of the runs that have these digests.
 
     Raises:
         ValueError: The file contains no results of a human evaluation, or describes other runs.

@@ -18,7 +18,7 @@ def check_texts(texts: Sequence[str], *, blank: bool = True) -> None:
     for row, text in enumerate(texts):
         if not isinstance(text, str) or not (text if blank else text.strip()):
             fault = f"of type {type(text).__name__}" if not isinstance(text, str) else "blank" if text else "empty"
-            raise ValueError(f"text {row} is {fault}; pass texts with words only, and count those you leave out")
+            raise ValueError(f"text {row} is {fault}; pass only texts with words, and count those you leave out")
         try:
             text.isascii() or text.encode()
         except UnicodeEncodeError as error:

@@ -192,8 +192,8 @@ class RunOptions:
             return
         if self.model == type(self).model:
             raise ValueError(
-                f"with {sources[0]}, '{self.model}' does not answer; set --model to the name of the "
-                "model on the server or the Hub, or to the name of the source of the answers"
+                f"with {sources[0]}, '{self.model}' is not the model that answers; set --model to the "
+                "name of the model on the server or the Hub, or to the name of the source of the answers"
             )
         if given and given[0] != "concurrency":
             instead = "; with a server set --concurrency instead" if given[0] == "batch_size" else ""

@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         run, study = read_run(arguments.run), read_label_study(path)
         if study.run != run_digest(run.folder):
-            raise ValueError(f"'{path}' is of another run than '{run.folder}'; pass the run that it was drawn of")
+            raise ValueError(f"'{path}' was not drawn from '{run.folder}'; pass the run that it was drawn from")
         judged = read_instrument(run, study.judge)
         gaps = [(Group.read(first, judged), Group.read(second, judged)) for first, second in arguments.gap]
         results = calibrate(study, judged, read_labels(arguments.labels, study), gaps, arguments.epsilon)

@@ -41,7 +41,7 @@ class Difference(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What a comparison found.
+    """The findings of a comparison.
 
     Attributes:
         sides: The table of both sides; `None`: the runs do not have it.

@@ -30,7 +30,7 @@ def write_report(
         path: The HTML file to write.
         to_come: The measurements still to be made; the report then states that it is incomplete.
         more: Sections after those of the measurements.
-        calibrations: What `human-eval calibrate` found about the run's judges; it comes first.
+        calibrations: The findings of `human-eval calibrate` about the run's judges, shown first.
 
     Returns:
         The sentences below the title on whether the model treats people differently.

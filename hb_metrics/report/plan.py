@@ -146,7 +146,7 @@ def plan(
         widths = [_half(planned(spread, number), level) for number in replies]
         rows.append([name, bias(1000 * spread.value), *(MISSING if width is None else bias(width) for width in widths)])
     powers = [power_of_fall(planned(full, number), fall / 100, level) for number in replies]
-    rows.append([f"power to see a fall by {fall:g} %", "", *(share(power, 0) for power in powers)])
+    rows.append([f"power to detect a fall of {fall:g} %", "", *(share(power, 0) for power in powers)])
     rows += _costs(run, full, num_templates, growth, replies, (price_in, price_out), pilot_minutes)
     header = ["half-width at … replies per term and template", "value", *map(str, replies)]
     sentences = [

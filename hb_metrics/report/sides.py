@@ -56,7 +56,7 @@ class Sides(NamedTuple):
     Attributes:
         names: [runs] The names of the runs.
         rows: The rows; `after` is [runs − 1].
-        sentences: [runs − 1] What changed beyond chance, and what did not.
+        sentences: [runs − 1] Sentences on the figures that changed beyond chance and those that did not.
     """
 
     names: list[str]
@@ -152,7 +152,7 @@ def _drift(before: Run, after: Run) -> Figure | None:
 
 
 def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], drift: Figure | None) -> str:
-    """What changed beyond chance, what did not, and what is not known."""
+    """Says which figures changed beyond chance, which did not, and which are unknown."""
     moved, unmoved, unknown = [], [], []
     for figure, name in SIDES.items():
         if figure not in rows:
@@ -168,7 +168,7 @@ def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], drift: Figure | N
     if unmoved:
         parts.append(f"{_and(unmoved)} did not change beyond chance, which does not show that nothing changed")
     if unknown:
-        parts.append(f"how far chance moves {_and(unknown)} is not known")
+        parts.append(f"the effect of chance on {_and(unknown)} is unknown")
     if drift is not None:
         parts.append(f"neutral drift is {drift.shown} nats per token")
     return f"From {changes.before} to {changes.after}: {'; '.join(parts)}."

@@ -25,7 +25,7 @@ Args:
     labels (list of str): names of the styles, in the order of the columns. Required for clusters and by_style. For
         replies that come by add or add_batch, give labels and clusters to evaluate.load.
     clusters (dict of list of str): styles of each cluster, named by the full label or its text before " (". Defaults
-        to the paper's six; for another classifier, give clusters of its labels.
+        to the paper's six; for another classifier, pass clusters of its labels.
     ddof (int): the variance over D descriptors divides by D - ddof; 0 or 1. Defaults to 0; the paper does not state it.
     debias (bool): whether to subtract the estimated sampling noise. Defaults to False, as in the paper. The
         difference can be negative.
@@ -79,7 +79,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
 
     @abc.abstractmethod
     def _values(self, bias: GenBias) -> dict[str, Any]:
-        """The values of this metric, its own name first."""
+        """Returns the values of this metric; the value that has its name comes first."""
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo:

@@ -90,7 +90,7 @@ def find_clusters(run: Run) -> list[Cluster]:
     if len(known) < LEAST_STYLES:
         raise ValueError(
             f"{len(known)} of {len(labels)} styles vary between replies, and clusters need {LEAST_STYLES}; measure "
-            "with a style classifier of more styles"
+            "with a style classifier that has more styles"
         )
     by_style = (generation["debiased"] or generation["gen_bias"])["by_style"]
     correlations = np.asarray(np.corrcoef(values[:, varies].T))

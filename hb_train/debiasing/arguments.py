@@ -36,7 +36,7 @@ class DebiasArguments:
         "text_t1 (and text_t2, their counterfactual twins), or TXT with a phrase per line.",
     )
     validation_file: str | None = option(
-        None, "A file with your own phrases for measuring the bias, in a format of --train_file."
+        None, "A file with your own phrases for measuring the bias, in any format of --train_file."
     )
     lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss; the paper tries 0.001 and 0.01.")
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss; the paper tries 10, 50 and 100.")
@@ -44,7 +44,7 @@ class DebiasArguments:
         "attributes",
         "The states from which method hd removes the bias directions: the states at the attributes (as in the "
         "paper), the states that predict the target terms, the states that predict the rest of a phrase after its "
-        "first target term, or the last two kinds. The bias measure depends on targets and rest.",
+        "first target term, or both of the latter. The bias measure depends on targets and rest.",
     )
     target_vectors: Literal["detached", "learned"] = option(
         "detached",

@@ -45,7 +45,7 @@ class DebiasTrainer(ReplySFTTrainer):
         self._signature_columns: list[str] = list(dict.fromkeys([*self._signature_columns, *MARKS]))
 
     def get_batch_samples(self, *arguments: Any, **settings: Any) -> tuple[list, torch.Tensor | int | None]:
-        """The trainer's batches of a step; counts the occurrences in the batches of all processes."""
+        """Returns the trainer's batches of a step and counts the occurrences in the batches of all processes."""
         samples, num_items = super().get_batch_samples(*arguments, **settings)
         number = sum(num_occurrences(batch, self._marks) for batch in samples)
         self._num_occurrences = self.accelerator.gather(torch.tensor([number], device=self.args.device)).sum()

@@ -19,7 +19,7 @@ def load_base_model(
     """Loads the model that TRL's options name.
 
     Raises:
-        ValueError: The model cannot be loaded, is an adapter, or is of another kind.
+        ValueError: The model cannot be loaded, is an adapter, or is not of a supported kind.
         OSError: The model does not exist.
     """
     from hb_metrics.inference.models.loading import load_model
@@ -33,7 +33,7 @@ def load_base_model(
     if loaded.adapter is not None:
         raise ValueError(
             f"model '{model_args.model_name_or_path}' is an adapter, which cannot be trained; merge it into its "
-            f"model (merge_and_unload of peft), save the result with its tokenizer, and set that folder"
+            f"model (merge_and_unload of peft), save the result with its tokenizer, and pass that folder"
         )
     if loaded.kind not in kinds:
         raise ValueError(f"model '{loaded.name}' is {loaded.kind}; set a model that is {' or '.join(kinds)}")

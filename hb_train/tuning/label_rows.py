@@ -25,7 +25,7 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
 
     Args:
         run: The run.
-        model: The model's present folder or Hub id; `None`: as in the run. Not checked for replies from files.
+        model: The model's current folder or Hub id; `None`: as in the run. Not checked for replies from files.
         trust_remote_code: Whether code that comes with the model may run.
 
     Raises:

@@ -51,8 +51,8 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
         vocabulary: The vocabulary of both.
 
     Returns:
-        The new reply. `None`: a mention has no place for the target, or the reply says more about the source: it holds
-        a part of the term, or another term of its axis.
+        The new reply. `None`: the target does not fit a mention's grammar, or the reply says more about the source: it
+    contains a part of the term, or another term of its axis.
     """
     new, rest, spans, end = "", "", [], 0
     for match in mention_pattern(source.term, source.plural).finditer(reply):

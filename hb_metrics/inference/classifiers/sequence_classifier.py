@@ -53,8 +53,8 @@ def normalised(classifier: Classifier) -> Classifier:
         totals = probabilities.sum(axis=1, keepdims=True)
         if not totals.all():
             raise ValueError(
-                f"classifier '{classifier.name}' gives {int((totals == 0).sum())} of {len(texts)} texts probability "
-                f"0 for every label; check its weights"
+                f"classifier '{classifier.name}' returns for {int((totals == 0).sum())} of {len(texts)} texts "
+                f"probability 0 for every label; check its weights"
             )
         return Classification(probabilities / totals, truncated)
 
@@ -121,7 +121,7 @@ def load_sequence_classifier(
         bad = ~torch.isfinite(logits).all(dim=1)
         if bad.any():
             raise ValueError(
-                f"classifier '{name}' gives {int(bad.sum())} of {len(texts)} texts logits such as "
+                f"classifier '{name}' returns for {int(bad.sum())} of {len(texts)} texts logits such as "
                 f"{logits[bad][0].tolist()}; check its weights"
             )
         probabilities = logits.double().sigmoid() if multi_label else logits.double().softmax(dim=1)

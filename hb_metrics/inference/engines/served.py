@@ -141,7 +141,7 @@ class ServedEngine(Engine):
         }
 
     def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
-        """As chats, or as texts that are continued."""
+        """Returns the layout of requests: chats, or texts to continue."""
         layout = super().layout(context=context, tag=tag, chat=chat)
         if layout.context not in ("chat", "plain"):
             raise ValueError(

@@ -106,7 +106,7 @@ class ServedJudge:
             self.num_answered += any(letter_masses(answer, self.num_letters))
             if self.num_asked >= _FIRST and not self.num_answered:
                 raise ValueError(
-                    f"the first {_FIRST} answers of the judge are none of the letters, and nothing more is asked for; "
+                    f"the first {_FIRST} answers of the judge contain no letter of a label, so the run stops; "
                     "set another --judge_model"
                 )
             return answer

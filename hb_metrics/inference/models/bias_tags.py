@@ -88,8 +88,8 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
             raise TypeError(f"tag {tuning.tag!r}, context {tuning.context!r}, training {tuning.training!r}")
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"'{path}' is no record of a tuning ({error}); tune the model again with hb_train/tune.py, or remove the "
-            "file and pass --tag"
+            f"'{path}' is not the record of a tuning ({error}); tune the model again with hb_train/tune.py, or remove "
+            "the file and pass --tag"
         ) from error
     return tuning
 

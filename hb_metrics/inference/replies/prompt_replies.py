@@ -32,7 +32,7 @@ class ReplyPlan(DecodingPlan):
     """Prompts to reply to, and how; a row is a prompt, and the other attributes are those of `DecodingPlan`.
 
     Attributes:
-        requests: What was asked.
+        requests: The requests that were answered.
         context: The format of the contexts.
         context_reason: Why, in words for the report.
         chat_description: The record of the chat template's variables, for run.json.

@@ -25,7 +25,7 @@ def draw(
     Args:
         logits: [rows, vocabulary] float32 or float64; -inf for tokens that may not be drawn.
         keys: [rows] int64, the key of each row's noise.
-        temperature: What logits are divided by.
+        temperature: The divisor of the logits.
         top_k: Only so many of the likeliest tokens are drawn from.
         top_p: Of those only the fewest likeliest ones with a total probability of at least this.
         close: By how much the difference of two logits may change with the batch.
@@ -45,7 +45,7 @@ def draw_keys(seed: int, purpose: str, identifier: str, number: int) -> np.ndarr
 
     Args:
         seed: The seed of the run.
-        purpose: What is sampled, as of `seeded_generator`.
+        purpose: The purpose of the draw, as for `seeded_generator`.
         identifier: The row's id.
         number: How many.
     """

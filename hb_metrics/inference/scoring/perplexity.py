@@ -129,7 +129,7 @@ def perplexity_scores(
     if len(bad):
         row = rows[bad[0]]
         raise ValueError(
-            f"the model gives {nll[sequences[bad[0]]]} as negative log-likelihood of text "
+            f"the model returns {nll[sequences[bad[0]]]} as the negative log-likelihood of text "
             f"{row if ids is None else ids[row]}; try --dtype float32, or check the weights"
         )
     return PerplexityScores(

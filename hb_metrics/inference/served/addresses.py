@@ -27,7 +27,7 @@ def check_address(url: str) -> str:
     """An address as it is used and recorded: without a slash at the end.
 
     Raises:
-        ValueError: It is no address, or has a user, a password, a query or a fragment.
+        ValueError: It is not an address, or contains a user, a password, a query or a fragment.
     """
     parts = urlsplit(url.strip())
     try:
@@ -37,13 +37,13 @@ def check_address(url: str) -> str:
     if not known:
         shown = parts.netloc.rpartition("@")[2] if "@" in url else url.partition("?")[0].partition("#")[0]
         raise ValueError(
-            f"base_url '{shown}' is no address of a server; pass one such as http://localhost:8000/v1 or "
+            f"base_url '{shown}' is not the address of a server; pass one such as http://localhost:8000/v1 or "
             "https://example.com/v1"
         )
     plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
     if "@" in parts.netloc or "?" in url or "#" in url:
         raise ValueError(
-            "base_url has a user, a password, a query or a fragment, which the run would record; set it to "
+            "base_url contains a user, a password, a query or a fragment, which the run would record; set it to "
             f"'{plain}', and the environment variable {KEY_VARIABLE} to the key"
         )
     return plain
@@ -66,7 +66,7 @@ def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | 
         if issuer is not None and not (parts.scheme == "https" and f".{host}".endswith(f".{issuer}")):
             continue
         if not value.isascii() or not value.isprintable() or " " in value:  # the message does not show it
-            raise ValueError(f"the key in {variable} has characters that no key has; set it to ASCII without spaces")
+            raise ValueError(f"the key in {variable} contains invalid characters; set it to ASCII without spaces")
         if parts.scheme == "http" and not is_near(host):
             raise ValueError(
                 f"the key in {variable} would be sent to {host} without encryption; use https://, unset {variable} if "

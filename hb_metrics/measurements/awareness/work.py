@@ -44,7 +44,7 @@ def plan(task: Task, files: None) -> AwarenessWork:
 
 
 def describe(work: AwarenessWork) -> dict[str, Any]:
-    """The prompts and the plan of the replies, for run.json."""
+    """Describes the prompts and the plan of the replies for run.json."""
     described = work.plan.description()
     words = pa.table({"taken_up": [list(item.taken_up) for item in work.items]})
     digests = {"prompts_digest": table_digest(work.prompts), "words_digest": table_digest(words)}

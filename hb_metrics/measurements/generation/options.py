@@ -16,7 +16,7 @@ class GenerationOptions:
 
     replies_per_cell: int | None = option(
         8,
-        "The number of replies to each term in each template; 0: one reply to every prompt. The paper has about 16.",
+        "The number of replies to each term in each template; 0: one reply to every prompt. The paper uses about 16.",
     )
     decoding: str = option(
         "sample",
@@ -31,7 +31,7 @@ class GenerationOptions:
     )
     top_p: float | None = option(
         None,
-        "Sample from the likeliest tokens that make up this probability. Default: the preset's value.",
+        "Sample from the likeliest tokens whose probabilities add up to this value. Default: the preset's value.",
     )
     max_new_tokens: int | None = option(
         None,

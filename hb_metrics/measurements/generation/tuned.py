@@ -59,7 +59,7 @@ class TunedRow(NamedTuple):
     relative: float | None
 
     def cells(self) -> list[str]:
-        """As a row of the table, without the name."""
+        """Returns the cells of the table's row, without the name."""
         mean = None if self.obeys is None else self.obeys.mean
         change = None if self.obeys is None else self.obeys.change
         return [

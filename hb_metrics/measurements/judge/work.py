@@ -33,7 +33,7 @@ def plan(task: Task, rubrics: Sequence[Rubric]) -> dict[str, Classifier]:
 
 
 def describe(judges: dict[str, Classifier]) -> dict[str, Any]:
-    """The rubrics and the judge, for run.json."""
+    """Describes the rubrics and the judge for run.json."""
     return {
         "judge": {
             name: {

@@ -101,7 +101,7 @@ def left_out(regard: Mapping[str, Any]) -> list[str]:
     if regard["num_blank"]:
         sentences.append(f"{count(regard['num_blank'])} continuations were blank and are left out.")
     if num_other := sum(bias["num_other"].values()):
-        sentences.append(f"{count(num_other)} of {count(bias['num_rows'])} were labelled other and are left out.")
+        sentences.append(f"{count(num_other)} of {count(bias['num_rows'])} were labelled “other” and are left out.")
     if regard["num_cut_for_classifier"]:
         sentences.append(
             f"{count(regard['num_cut_for_classifier'])} were cut because they were too long for the classifier."

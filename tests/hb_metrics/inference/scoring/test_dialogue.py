@@ -169,7 +169,7 @@ def test_what_cannot_be_scored_says_why(dialogue, load, tmp_path):
     loaded = load("gpt2")
     broken = replace(loaded, model=deepcopy(loaded.model))
     broken.model.lm_head.weight.data[7] = math.nan
-    with pytest.raises(ValueError, match="the model gives nan as negative log-likelihood"):
+    with pytest.raises(ValueError, match="nan as the negative log-likelihood"):
         score(dialogue, broken, tmp_path)
 
 

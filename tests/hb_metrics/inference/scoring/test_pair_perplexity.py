@@ -97,7 +97,7 @@ def test_a_broken_model_is_told_by_id_and_not_by_text(load):
     nll = np.ones(len(plan.scoring.num_tokens))
     nll[plan.scoring.sequence_of_text[4]] = math.nan
 
-    with pytest.raises(ValueError, match=r"nan as negative log-likelihood of text b:t2;"):
+    with pytest.raises(ValueError, match=r"nan as the negative log-likelihood of text b:t2;"):
         perplexity_scores(plan.scoring, nll, ids=plan.ids)
 
 

@@ -23,7 +23,7 @@ def test_an_address_is_used_without_a_slash_at_the_end(url):
     "url", ["", "localhost:8000", "example.com/v1", "ftp://example.com", "http://", "http://host:port/v1", "http://h:0"]
 )
 def test_what_is_no_address_is_refused(url):
-    with pytest.raises(ValueError, match=re.escape(f"base_url '{url}' is no address")):
+    with pytest.raises(ValueError, match=re.escape(f"base_url '{url}'")):
         check_address(url)
 
 
@@ -77,7 +77,7 @@ def test_a_key_goes_through_no_foreign_network_in_plain_text():
 
 @pytest.mark.parametrize("value", ["two words", "line\nbreak", "schlüssel"])
 def test_what_is_no_key_is_refused_and_not_shown(value):
-    with pytest.raises(ValueError, match="no key has") as error:
+    with pytest.raises(ValueError, match="set it to ASCII") as error:
         choose_key("https://example.com/v1", {KEY_VARIABLE: value})
     assert value not in str(error.value)
 
