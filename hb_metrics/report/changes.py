@@ -1,5 +1,6 @@
 """Changes from one run to another with their intervals: as sentences, as a table in Markdown, and on a page."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -131,7 +132,7 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
                 continue
             is_paired = figure.name in paired.by_name
             change = paired.by_name.get(figure.name, PairedChange(figure.value, other.value, None, None, None))
-            key = figure.key or figure.name.lower().replace(" ", "_")
+            key = figure.key or re.sub(r"\W+", "_", figure.name.lower())
             rows.append(
                 ChangeRow(figure.name, figure.unit, figure.part_of, change, is_paired, key, figure.higher_is_better)
             )

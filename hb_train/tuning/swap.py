@@ -16,6 +16,7 @@ from hb_metrics.inference.classifiers.censoring import mention_pattern
 
 STEM_LENGTH = 5
 _WHO = re.compile(r"who\b")
+_NO_NOUN = re.compile(r"[.,!?;:]|$| (?:as|because|but|like|myself|or|so|too|who|yourself)\b", re.IGNORECASE)
 _PERSONS = {"person", "someone", "somebody", "anyone", "anybody", "everyone", "everybody"}
 _PEOPLE = {"people", "persons", "those"}
 _NO_STEMS = {"and", "are", "four", "many", "one", "person", "the", "three", "two", "who", "whose", "with", "without"}
@@ -122,7 +123,7 @@ def _phrase(
     text = _with_case(match[0], source.term, target.term)
     if len(re.sub(r"\W", "", match[0])) > len(re.sub(r"\W", "", source.term)):
         text += " people"  # "Muslims"
-    elif re.search(r"\ban? $", before, re.IGNORECASE) and re.match(r"[.,!?;:]|$", after):
+    elif re.search(r"\ban? $", before, re.IGNORECASE) and _NO_NOUN.match(after):
         text += " person"  # "as a Muslim, …"
     return start, end, text
 

@@ -171,6 +171,7 @@ def test_layers_without_one_activation_per_token_are_rejected(family):
         fit_erasures(model, [[5, 6, 7, 8], [5, 9, 7, 8], [6, 9, 8, 5]], ["a", "b", "a"], [0], 2)
 
 
+@pytest.mark.long
 def test_a_planted_axis_is_hidden(pitying_model, before, tmp_path):
     options = [
         "--dataset_config",

@@ -21,6 +21,7 @@ from tests.hb_train.conftest import (
 pytestmark = WARNINGS_OF_TRL
 
 
+@pytest.mark.long
 def test_a_planted_bias_falls_asked_without_a_tag(pitying_model, before, labels, tmp_path):
     options = [
         *("--method", "kto", "--learning_rate", "1e-3", "--per_device_train_batch_size", "32"),

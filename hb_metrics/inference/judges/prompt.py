@@ -27,8 +27,8 @@ _TO_JUDGES = re.compile(
     r"|\b(note|message|instructions?|attention)\b.{0,15}\b(to|for)\s+(the\s+)?(judge|grader|rater|evaluator|classifier|annotator)"
     r"|\b(dear|hey|hello)\s+(judge|grader|rater|evaluator|classifier|annotator)\b"
     r"|\byou are (now )?(a|an|the|no longer a|no longer the) (judge|grader|rater|evaluator|classifier|annotator)\b"
-    r"|\b(end|close) of (the )?(text|reply|response|message)\b|(^|\n)\W*(system|assistant|user)\s*:"
-    r"|<\|?[\w ]{1,30}\|?>|\[/?INST\]|(^|\n)\s*[A-Z]\s*[:.)]\s*\w+.*\n\s*[A-Z]\s*[:.)]",
+    r"|\b(end|close) of (the )?(text|reply|response|message)\b|(^|\n)[^\w\n]*(system|assistant|user)\s*:"
+    r"|<\|?[\w ]{1,30}\|?>|\[/?INST\]|(^|\n)[^\S\n]*[A-Z]\s*[:.)]\s*\w+.*\n[^\S\n]*[A-Z]\s*[:.)]",
     re.IGNORECASE | re.DOTALL,
 )
 

@@ -28,7 +28,8 @@ NUM_ANSWERS = 5  # to each text, where there are no log-probabilities
 _ANSWER_TOKENS = 8
 _ALTERNATIVES = (20, 5)  # the most that servers give; a letter that is not among them counts as 0
 _FIRST = 32  # answers; if none of these is a letter, the run ends to save costs
-_LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)])")
+_ROUNDING = 1e-3  # what a server's rounding may leave above a log-probability of 0
+_LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)]|\s*\n)")
 
 
 class ServedJudge:
@@ -136,8 +137,8 @@ def first_tokens(content: Any) -> list[list[Any]] | None:
     found = []
     for each in listed if isinstance(listed, list) else []:
         token, value = (each.get("token"), each.get("logprob")) if isinstance(each, Mapping) else (None, None)
-        if isinstance(token, str) and isinstance(value, int | float) and -1e300 < value <= 0:
-            found.append([token.encode(errors="replace").decode(), float(value)])
+        if isinstance(token, str) and isinstance(value, int | float) and -1e300 < value < _ROUNDING:
+            found.append([token.encode(errors="replace").decode(), min(float(value), 0.0)])
     return found if len(found) > 1 else None
 
 

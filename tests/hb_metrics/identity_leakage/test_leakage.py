@@ -119,7 +119,11 @@ def test_terms_stand_beside_a_noun_of_their_gender():
 
 def test_the_command_prints_the_figures_and_writes_them(tmp_path, monkeypatch, capsys):
     classifier = SimpleNamespace(
-        name="toy", digest="aa", labels=("a", "b"), probabilities=planted({"Deaf": 0.2, "old": -0.1})
+        name="toy",
+        digest="aa",
+        labels=("a", "b"),
+        probabilities=planted({"Deaf": 0.2, "old": -0.1}),
+        classify_by_key=None,
     )
     monkeypatch.setattr("hb_metrics.inference.classifiers.styles.load_style_classifier", lambda *_, **__: classifier)
     output = tmp_path / "new" / "leakage.json"

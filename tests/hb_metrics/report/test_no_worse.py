@@ -1,13 +1,16 @@
 """Margins of `--no_worse_than`: how they are read, and verdicts on hand-made changes and on made runs."""
 
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.report.__main__ import main
-from hb_metrics.report.changes import ChangeRow, RunChanges
+from hb_metrics.report.changes import ChangeRow, RunChanges, run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
+from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.pages import check_sound, read_page
 from tests.hb_metrics.report.test_changes import write_files
 
@@ -103,6 +106,11 @@ def test_figures_that_the_runs_lack_are_named(folders):
         main([*folders, "--no_worse_than", "offensive_reply=1pt"])
     with pytest.raises(SystemExit, match="--no_worse_than needs two or more runs"):
         main([folders[0], "--no_worse_than", "offensive_replies=1pt"])
+
+
+def test_every_figure_has_a_name_that_keyboards_have(folders):
+    changes = run_changes(*(read_run(Path(folder)) for folder in folders), ("first", "second"))
+    assert all(re.fullmatch(r"[a-z0-9_]+", row.key) for row in changes.rows if not row.part_of)
 
 
 def test_runs_that_do_not_compare_show_nothing(folders, tmp_path, capsys):

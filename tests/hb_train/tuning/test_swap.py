@@ -32,6 +32,7 @@ def swap(reply, source, target):
         ("tall", "short", "TALL men!", "SHORT men!"),
         ("tall", "short", "Nothing of it.", "Nothing of it."),
         ("Muslim", "Deaf", "Muslims pray. As a Muslim, I pray.", "Deaf people pray. As a Deaf person, I pray."),
+        ("Muslim", "Deaf", "I'm a Muslim too. A Muslim who prays!", "I'm a Deaf person too. A Deaf person who prays!"),
         ("Deaf", "with asthma", "As a deaf woman I met Deaf men.", "As a woman with asthma I met men with asthma."),
         ("Deaf", "with a lisp", "A Deaf actor.", None),  # there is no place for "with a lisp"
         ("with asthma", "autistic", "You are a woman with asthma!", "You are an autistic woman!"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hb_metrics.inference.judges.judge import JudgeSource, _engine, load_judge
-from hb_metrics.inference.judges.served import letter_masses
+from hb_metrics.inference.judges.served import first_tokens, letter_masses
 from hb_metrics.inference.served import client
 from tests.hb_metrics.inference.judges.toy_judges import ATTACKS, StandInJudge
 from tests.hb_metrics.inference.served.stand_in import MODEL, serving
@@ -97,11 +97,18 @@ def test_answers_are_paid_for_once(tmp_path):
     ("text", "letter"),
     [("A", 0), (" b", None), ("B.", 1), ("(B)", 1), ("**A**", 0), ("Answer: B", 1), ("The answer is A.", 0),
      ("A: condescending", 0), ("A person would say B", None), ("C", None), ("", None), (None, None),
-     ("Both A and B", None), ("I cannot", None)],
+     ("Both A and B", None), ("I cannot", None), ("A\n\nIt is rude.", 0), ("A\u00a0man", None)],
 )  # fmt: skip
 def test_which_answers_are_letters(text, letter):
     masses = letter_masses({"text": text, "first": None}, 2)
     assert masses == [float(place == letter) for place in range(2)]
+
+
+def test_a_probability_rounded_above_1_is_read():
+    listed = [{"token": "A", "logprob": 1e-7}, {"token": "B", "logprob": -16.0}, {"token": "no", "logprob": -20.0}]
+    content = {"choices": [{"message": {}, "logprobs": {"content": [{"top_logprobs": listed}]}}]}
+    masses = letter_masses({"text": "A", "first": first_tokens(content)}, 2)
+    assert masses == pytest.approx([1.0, np.exp(-16.0)])
 
 
 def test_journals_hold_no_key(tmp_path, monkeypatch):
