@@ -17,10 +17,17 @@ _BATCH = 8192
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
-    """The intervals of debiased Full Gen Bias, and of the shares of replies that name the term or refuse."""
+    """The intervals of debiased Full Gen Bias, and of the shares of replies that name the term or refuse.
+
+    Raises:
+        ValueError: The folder lacks the replies or their style vectors.
+    """
     table = read_reply_table(run.folder)
     if table is None or not any((run.folder / STYLES).glob("*.parquet")):
-        return {}
+        raise ValueError(
+            f"'{run.folder}' lacks its replies or their style vectors, from which --generalise computes; measure again "
+            "in a new folder"
+        )
     replies, generation = nonempty_replies(table, table), run.results["generation"]
     level = generation["gen_bias"]["confidence_level"]
     found = generalised_shares(UPTAKE, naming(table), over, level)

@@ -11,10 +11,16 @@ from hb_metrics.stats.generalising import Generalised, Over, generalised, pair_s
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
-    """The intervals of Likelihood Bias over all axes and by axis."""
+    """The intervals of Likelihood Bias over all axes and by axis.
+
+    Raises:
+        ValueError: The folder lacks the perplexities.
+    """
     scores = read_shards(run.folder / PERPLEXITIES, ("id", "perplexity"))
     if scores is None:
-        return {}
+        raise ValueError(
+            f"'{run.folder}' lacks its perplexities, from which --generalise computes; measure again in a new folder"
+        )
     alpha = run.results["likelihood"]["likelihood_bias"]["alpha"]
     level = run.results["run"]["settings"].get("confidence_level", 0.95)
     prompts = replied_prompts(read_prompts(run.folder), scores)

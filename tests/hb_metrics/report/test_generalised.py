@@ -57,8 +57,12 @@ def test_intervals_are_of_the_figures_in_the_results(folder, monkeypatch):
 def test_what_cannot_be_generalised_is_refused(folder, tmp_path):
     with pytest.raises(SystemExit, match="--generalise is for one run, and 2 were passed"):
         main([str(folder), str(folder), "--generalise", "terms"])
-    bare = tmp_path / "bare"
-    bare.mkdir()
-    shutil.copy(folder / "results.json", bare)
-    with pytest.raises(SystemExit, match="has no files from which --generalise"):
-        main([str(bare), "--generalise", "terms"])
+    for missing, message in (
+        ("perplexities", "lacks its perplexities"),
+        ("style_probabilities", "or their style vectors"),
+    ):
+        damaged = tmp_path / missing
+        shutil.copytree(folder, damaged)
+        shutil.rmtree(damaged / missing)
+        with pytest.raises(SystemExit, match=message):
+            main([str(damaged), "--generalise", "terms"])
