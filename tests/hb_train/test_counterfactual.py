@@ -276,6 +276,7 @@ def test_models_that_cannot_learn_replies_sample_none(family, method, save_small
     assert not (tmp_path / "rows").exists()
 
 
+@pytest.mark.long
 def test_style_bias_falls_and_the_person_is_still_heard(heard, tmp_path, monkeypatch):
     anchors = tmp_path / "anchors.yaml"
     needs = [{"people": list(PEOPLE), "questions": list(QUESTIONS)}]
