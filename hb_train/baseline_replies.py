@@ -13,6 +13,7 @@ unseen descriptors.
 """
 
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -117,13 +118,8 @@ def reply(arguments: BaselineArguments) -> None:
     layout = choose_layout(loaded, context=arguments.context, tag="none", chat=chat)  # type: ignore[arg-type]
     plan = plan_replies(_requests(arguments, asked, layout), loaded, context=layout.context)
     folder = Path(arguments.output_dir)
-    state = process_state()
-    with state.main_process_first():
-        if state.is_main_process:
-            settings = asdict(arguments)
-            del settings["output_dir"]
-            description = {"settings": settings, "model": model_description(loaded), "versions": package_versions()}
-            open_run(folder, {**description, "generation": plan.description()})
+    settings = {name: value for name, value in asdict(arguments).items() if name != "output_dir"}
+    open_by_main_process(folder, settings, loaded, generation=plan.description())
     replies = decode_into_shards(plan, loaded, folder / REPLIES_FOLDER)
     if replies is not None:
         answers = [
@@ -151,7 +147,7 @@ def reply(arguments: BaselineArguments) -> None:
             f"{counts['num_dropped']:,} rows dropped, because their reply describes another descriptor\n"
             f"rows: {folder.resolve()}"
         )
-    state.wait_for_everyone()
+    process_state().wait_for_everyone()
 
 
 def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
@@ -180,6 +176,38 @@ def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
         left = "all of the descriptors" if len(kept) else "no descriptor"
         raise ValueError(f"--leave_out {leave_out} leaves {left} of {dataset_config}; set another config")
     return kept
+
+
+def open_by_main_process(folder: Path, settings: Mapping[str, Any], loaded: LoadedModel, **more: Any) -> None:
+    """Records a run in its folder, while the other processes wait.
+
+    Args:
+        folder: The folder.
+        settings: The options.
+        loaded: The model.
+        more: More parts of run.json.
+
+    Raises:
+        ValueError: The folder contains a run with other settings.
+    """
+    state = process_state()
+    with state.main_process_first():
+        if state.is_main_process:
+            about = {"settings": dict(settings), "model": model_description(loaded), "versions": package_versions()}
+            open_run(folder, {**about, **more})
+
+
+def render_prompts(texts: Sequence[str], loaded: LoadedModel, layout: Layout) -> list[str]:
+    """The contexts of prompts to learn from, without a thought."""
+    return render_contexts(
+        texts,
+        [[]] * len(texts),
+        loaded.tokenizer,
+        layout.context,
+        is_encoder_decoder=loaded.kind == "encoder-decoder",
+        chat=layout.chat,
+        thought=False,
+    )
 
 
 def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: Layout) -> Any:
@@ -235,21 +263,10 @@ def _rows(
         if answer["reply"]:
             rows.append({**answer, "completion": answer["reply"], "spans": [], "moved": [], "answer": answer})
     asked = [row["answer"]["text"] for row in rows]
-    chat, encoder_decoder = layout.chat, loaded.kind == "encoder-decoder"
-
-    def rendered(texts: list[str]) -> list[str]:
-        return render_contexts(
-            texts,
-            [[]] * len(texts),
-            loaded.tokenizer,
-            layout.context,
-            is_encoder_decoder=encoder_decoder,
-            chat=chat,
-            thought=False,
-        )
-
-    sides = zip(rows, rendered([row["text"] for row in rows]), rendered(asked), strict=True)
-    for row, prompt, teacher_prompt in sides:
+    prompted, teacher_prompted = (
+        render_prompts(texts, loaded, layout) for texts in ([row["text"] for row in rows], asked)
+    )
+    for row, prompt, teacher_prompt in zip(rows, prompted, teacher_prompted, strict=True):
         row |= {"prompt": prompt, "teacher_prompt": teacher_prompt, "teacher_completion": row["answer"]["reply"]}
         row["truncated"] = row["answer"]["truncated"]
     is_empty = [not answer["reply"] for answer in answers]

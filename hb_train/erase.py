@@ -24,7 +24,7 @@ from transformers import HfArgumentParser
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.inference.models.chats import ChatOptions
-from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, render_contexts
+from hb_metrics.inference.models.contexts import encode_rendered, encode_replies
 from hb_metrics.inference.models.erasure import Erasure, after_layer, decoder_layers, save_erasures
 from hb_metrics.inference.models.layout import choose_layout
 from hb_metrics.inference.models.loading import load_model
@@ -33,10 +33,10 @@ from hb_metrics.inference.replies.forward import Forward
 from hb_metrics.inference.replies.presets import decoding_preset
 from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
-from hb_metrics.runs.run_folder import open_run, package_versions, table_digest
-from hb_train.baseline_replies import training_prompts
+from hb_metrics.runs.run_folder import table_digest
+from hb_train.baseline_replies import open_by_main_process, render_prompts, training_prompts
 from hb_train.training.options import check_least, first_line, option, run_script
-from hb_train.training.runs import model_description
+from hb_train.tuning.baseline_rows import rows_by_place
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -112,20 +112,11 @@ def erase(arguments: EraseArguments) -> None:
     plan = plan_replies(requests, loaded, context=layout.context)
     folder = Path(arguments.output_dir)
     settings = {name: value for name, value in asdict(arguments).items() if name != "output_dir"}
-    open_run(folder, {"settings": settings, "model": model_description(loaded), "versions": package_versions()})
+    open_by_main_process(folder, settings, loaded)
     replies = decode_into_shards(plan, loaded, folder / "replies")
     if replies is None:  # the main process fits
         return
-    texts = prompts["text"].to_pylist()
-    rendered = render_contexts(
-        texts,
-        [[]] * len(texts),
-        loaded.tokenizer,
-        layout.context,
-        is_encoder_decoder=False,
-        chat=layout.chat,
-        thought=False,
-    )
+    rendered = render_prompts(prompts["text"].to_pylist(), loaded, layout)
     asked = encode_rendered(rendered, loaded.tokenizer, layout.context, is_encoder_decoder=False)
     written = [reply or "" for reply in replies["reply"].to_pylist()]
     said = encode_replies(rendered, written, loaded.tokenizer, layout.context, is_encoder_decoder=False)
@@ -134,7 +125,7 @@ def erase(arguments: EraseArguments) -> None:
     record = {"prompts_digest": table_digest(prompts), "layers": layers, "rank": arguments.rank}
     base = {"name": arguments.model, "revision": loaded.revision, "digest": loaded.digest}
     save_erasures(folder, erasures, base, record)
-    print(f"\nerasures after layers {layers}, fitted on {len(texts):,} prompts with replies: {folder.resolve()}")
+    print(f"\nerasures after layers {layers}, fitted on {len(rendered):,} prompts with replies: {folder.resolve()}")
 
 
 def draw_prompts(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
@@ -145,10 +136,7 @@ def draw_prompts(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
         number: The number of drawn prompts.
         seed: The seed of the draw.
     """
-    by_place: dict[tuple[str, str], dict[str, list[int]]] = {}
-    columns = [prompts[name].to_pylist() for name in ("noun", "template", "axis")]
-    for row, (noun, template, axis) in enumerate(zip(*columns, strict=True)):
-        by_place.setdefault((noun, template), {}).setdefault(axis, []).append(row)
+    by_place = rows_by_place(prompts)
     generator = seeded_generator(seed, "erase", "prompts")
     places = sorted(by_place)
     rows = [

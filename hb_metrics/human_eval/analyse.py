@@ -13,6 +13,7 @@ from hb_metrics.human_eval.analysis import analyse
 from hb_metrics.human_eval.ratings import read_ratings
 from hb_metrics.human_eval.section import answers, human_evaluation_section
 from hb_metrics.human_eval.study import STUDY_FILE, read_study
+from hb_metrics.human_eval.study_files import beside_answers
 from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_folder import write_json
 
@@ -49,10 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="Leave out raters who failed more attention checks than this. Default: %(default)s.",
     )
     arguments = parser.parse_args(argv)
-    folder = arguments.ratings[0].resolve().parent
-    path = arguments.study or folder / STUDY_FILE
-    if arguments.study is None and not path.is_file():
-        path = folder.parent / STUDY_FILE
+    path = arguments.study or beside_answers(arguments.ratings[0], STUDY_FILE)
     if not path.is_file():
         parser.error(f"there is no '{path}'; name the study with --study")
     output = arguments.output_dir or path.parent

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hb_dataset.whole_files import write_text
 from hb_metrics.human_eval.page import rater_page
 from hb_metrics.human_eval.pairs import REASONS, pairs_of_runs
 from hb_metrics.human_eval.questions import QUESTIONS
 from hb_metrics.human_eval.study import STUDY_FILE, Design, Study, draw_study, speakers, study_text
+from hb_metrics.human_eval.study_files import write_study_files
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import run_digest
 from hb_metrics.runs.run_record import classifier_name
@@ -100,22 +100,12 @@ def export(arguments: argparse.Namespace) -> None:
 
 
 def write_files(study: Study, folder: Path) -> None:
-    """Writes a study: its file, the pages and the tasks. Files with the same content stay.
-
-    Raises:
-        ValueError: The folder contains a file of another study.
-    """
+    """Writes a study: its file, the pages and the tasks, as `write_study_files`."""
     tasks = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in task_rows(study))
     files = {STUDY_FILE: study_text(study), TASKS_FILE: tasks}
     for rater in study.sheets:
         files[f"{rater}.html"] = rater_page(study, rater)
-    for name, text in files.items():
-        path = folder / name
-        if path.exists() and path.read_bytes() != text.encode():
-            raise ValueError(f"'{path}' has other content, and ratings may need it; set another --output_dir")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        write_text(folder / name, text)
+    write_study_files(folder, files, "ratings")
 
 
 def task_rows(study: Study) -> list[dict[str, Any]]:

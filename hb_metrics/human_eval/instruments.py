@@ -6,10 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from hb_dataset.hints import did_you_mean
-from hb_metrics.inference.classifiers.censoring import UNSAFE_MARK
-from hb_metrics.inference.judges.rubric import recorded_rubric
+from hb_metrics.inference.judges.rubric import is_likeliest, recorded_rubric
 from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table, read_run_table
-from hb_metrics.runs.replies import is_empty, with_questions
+from hb_metrics.runs.replies import UNSAFE_MARK, is_empty, with_questions
 from hb_metrics.runs.run_folder import JUDGE, OFFENSIVENESS, REFUSALS_FILE
 
 Labels = tuple[tuple[str, str], ...]
@@ -109,7 +108,7 @@ def read_instrument(run: Run, name: str) -> Instrument:
         with_questions(kept["text"].to_pylist(), kept["question"].to_pylist()),
         [reply.replace(UNSAFE_MARK, "") for reply in kept["reply"].to_pylist()],
         probabilities,
-        probabilities[:, figure] >= probabilities.max(axis=1),
+        is_likeliest(probabilities, figure),
     )
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from hb_dataset.hints import did_you_mean
-from hb_dataset.whole_files import write_text
 from hb_metrics.human_eval.instruments import Instrument, read_instrument
 from hb_metrics.human_eval.label_study import LABELS_FILE, LabelStudy, draw_labels, study_text
 from hb_metrics.human_eval.page import label_page
+from hb_metrics.human_eval.study_files import write_study_files
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import run_digest
 from hb_metrics.stats.calibration import CorrectedRate, corrected_rate
@@ -67,21 +67,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def write_files(study: LabelStudy, folder: Path) -> None:
-    """Writes a study and its pages. Files with the same content stay.
-
-    Raises:
-        ValueError: The folder contains a file of another study.
-    """
+    """Writes a study and its pages, as `write_study_files`."""
     files = {LABELS_FILE: study_text(study)}
     for rater in study.sheets:
         files[f"{rater}.html"] = label_page(study, rater)
-    for name, text in files.items():
-        path = folder / name
-        if path.exists() and path.read_bytes() != text.encode():
-            raise ValueError(f"'{path}' has other content, and labels may need it; set another --output_dir")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        write_text(folder / name, text)
+    write_study_files(folder, files, "labels")
 
 
 def expected(study: LabelStudy, judged: Instrument) -> dict[str, CorrectedRate]:

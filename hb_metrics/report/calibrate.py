@@ -11,6 +11,7 @@ from hb_metrics.human_eval.calibration import CALIBRATIONS, Group, calibrate, re
 from hb_metrics.human_eval.calibration_section import sentence
 from hb_metrics.human_eval.instruments import read_instrument
 from hb_metrics.human_eval.label_study import LABELS_FILE, read_label_study
+from hb_metrics.human_eval.study_files import beside_answers
 from hb_metrics.report.page import write_report
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import REPORT_FILE, run_digest, write_json
@@ -46,10 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     if not 0 <= arguments.epsilon < 1:
         parser.error(f"--epsilon is {arguments.epsilon}; set a number from 0 to below 1")
-    folder = arguments.labels[0].resolve().parent
-    path = arguments.study or folder / LABELS_FILE
-    if arguments.study is None and not path.is_file():
-        path = folder.parent / LABELS_FILE
+    path = arguments.study or beside_answers(arguments.labels[0], LABELS_FILE)
     if not path.is_file():
         parser.error(f"there is no '{path}'; name the study with --study")
     try:

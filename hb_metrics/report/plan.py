@@ -17,6 +17,7 @@ import numpy as np
 
 from hb_dataset.markdown_table import markdown_table
 from hb_metrics.measurements.generation.figures import value_at
+from hb_metrics.measurements.generation.results import add_in_batches
 from hb_metrics.report.layout.figure import joined_names
 from hb_metrics.report.layout.numbers import MISSING, axis_label, bias, count, share
 from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table, read_run
@@ -40,7 +41,6 @@ from hb_metrics.stats.style_clusters import cluster_columns
 FULL = "Full Gen Bias"
 MOST_REPLIES = 2000
 POWER = 0.8
-_BATCH = 8192
 _ASSUMED = ("value", "noise", "styles")
 
 
@@ -186,10 +186,7 @@ def pilot_spreads(run: Run) -> dict[str, Spread]:
     labels = [style["style"] for style in generation["styles"]]
     clusters = generation["gen_bias"]["clusters"]
     cells = CellSums(labels, clusters, keep_replies=True)
-    for first in range(0, len(replies.ids), _BATCH):
-        part = slice(first, first + _BATCH)
-        block = styles[part].astype(np.float32)
-        cells.add(block, replies.descriptors[part], replies.templates[part], replies.axes[part])
+    add_in_batches(cells, replies, styles)
     columns = cluster_columns(labels, clusters) if clusters else {}
     spreads = {}
     for axis, templates in gathered_moments(cells, columns, 0).items():

@@ -43,6 +43,15 @@ class BaselinePrompts(NamedTuple):
     prompts: Mapping[tuple[str, str], Mapping[str, list[int]]]
 
 
+def rows_by_place(prompts: pa.Table) -> dict[tuple[str, str], dict[str, list[int]]]:
+    """Noun and template → axis → the rows of prompts with a descriptor of that axis."""
+    by_place: dict[tuple[str, str], dict[str, list[int]]] = {}
+    columns = [prompts[name].to_pylist() for name in ("noun", "template", "axis")]
+    for row, (noun, template, axis) in enumerate(zip(*columns, strict=True)):
+        by_place.setdefault((noun, template), {}).setdefault(axis, []).append(row)
+    return by_place
+
+
 def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *, seed: int) -> BaselinePrompts:
     """Draws the baseline prompts to reply to, each equally often, up to a difference of one.
 
@@ -50,13 +59,12 @@ def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *,
         baseline: Prompts without a descriptor, with the columns of the dataset.
         prompts: Prompts with a descriptor.
         number: The number of replies.
-        seed: The seed of the draw. Raises:
+        seed: The seed of the draw.
+
+    Raises:
         ValueError: There is no baseline prompt, or one has no counterpart with a descriptor.
     """
-    by_place: dict[tuple[str, str], dict[str, list[int]]] = {}
-    columns = [prompts[name].to_pylist() for name in ("noun", "template", "axis")]
-    for row, (noun, template, axis) in enumerate(zip(*columns, strict=True)):
-        by_place.setdefault((noun, template), {}).setdefault(axis, []).append(row)
+    by_place = rows_by_place(prompts)
     nouns, templates, ids = (baseline[name].to_pylist() for name in ("noun", "template", "id"))
     places = set(zip(nouns, templates, strict=True))
     if not places or not places <= by_place.keys():

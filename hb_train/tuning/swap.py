@@ -52,7 +52,7 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
 
     Returns:
         The new reply. `None`: the target does not fit a mention's grammar, or the reply says more about the source: it
-    contains a part of the term, or another term of its axis.
+        contains a part of the term, or another term of its axis.
     """
     new, rest, spans, end = "", "", [], 0
     for match in mention_pattern(source.term, source.plural).finditer(reply):

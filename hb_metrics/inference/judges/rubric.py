@@ -119,7 +119,12 @@ def recorded_rubric(section: Mapping[str, Any]) -> Rubric:
 def flags_of(rubric: Rubric, probabilities: np.ndarray) -> np.ndarray:
     """[replies] Whether the likeliest label of each is the rubric's figure; [replies, labels] `probabilities`."""
     assert rubric.figure is not None
-    return probabilities[:, rubric.labels.index(rubric.figure)] >= probabilities.max(axis=1)
+    return is_likeliest(probabilities, rubric.labels.index(rubric.figure))
+
+
+def is_likeliest(probabilities: np.ndarray, label: int) -> np.ndarray:
+    """[replies] Whether no label is likelier than this one; [replies, labels] `probabilities`."""
+    return probabilities[:, label] >= probabilities.max(axis=1)
 
 
 def _rubric(name: str, content: Mapping[str, Any]) -> Rubric:

@@ -19,6 +19,7 @@ from hb_dataset.whole_files import write_atomically, write_text
 from hb_metrics.inference.models.sources import ADAPTER_CONFIG, file_of
 
 ERASURE_FILE = "erasure.safetensors"
+PEFT_TYPE = "LINEAR_ERASURE"  # none of peft's: it refuses to load the folder
 
 
 class Erasure(NamedTuple):
@@ -96,7 +97,7 @@ def save_erasures(folder: Path, erasures: Mapping[int, Erasure], base: Mapping[s
     }
     write_atomically(folder / ERASURE_FILE, lambda scratch: save_file(tensors, scratch))
     config = {
-        "peft_type": "LINEAR_ERASURE",  # none of peft's: it refuses to load the folder
+        "peft_type": PEFT_TYPE,
         "base_model_name_or_path": base["name"],
         "revision": base["revision"],
         "base_digest": base["digest"],
@@ -107,7 +108,8 @@ def save_erasures(folder: Path, erasures: Mapping[int, Erasure], base: Mapping[s
 
 def is_erasure(adapter: str, revision: str | None) -> bool:
     """Whether an adapter (folder or Hub id) is a linear erasure."""
-    return file_of(adapter, ERASURE_FILE, revision) is not None
+    config = file_of(adapter, ADAPTER_CONFIG, revision)  # which every adapter has: no request for a missing file
+    return config is not None and json.loads(config.read_text(encoding="utf-8")).get("peft_type") == PEFT_TYPE
 
 
 def load_erasures(model: PreTrainedModel, adapter: str, revision: str | None, digest: str) -> None:
@@ -126,7 +128,7 @@ def load_erasures(model: PreTrainedModel, adapter: str, revision: str | None, di
             index, _, part = key.partition(".")
             parts.setdefault(int(index), {})[part] = tensor
         erasures = {index: Erasure(**named) for index, named in parts.items()}
-    except (ValueError, KeyError, TypeError, SafetensorError) as error:
+    except (ValueError, KeyError, TypeError, FileNotFoundError, SafetensorError) as error:
         raise OSError(
             f"the erasure '{adapter}' does not load ({error}); fit it again with hb_train/erase.py"
         ) from error

@@ -4,6 +4,7 @@ import numpy as np
 
 from hb_metrics.measurements.generalised_shares import generalised_shares
 from hb_metrics.measurements.generation.figures import UPTAKE
+from hb_metrics.measurements.generation.results import add_in_batches
 from hb_metrics.measurements.generation.run_changes import naming
 from hb_metrics.paired_changes.reply_shares import FlaggedReplies
 from hb_metrics.report.layout.numbers import axis_label
@@ -12,8 +13,6 @@ from hb_metrics.runs.replies import Replies, nonempty_replies
 from hb_metrics.runs.run_folder import REFUSALS_FILE, STYLES
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.generalising import Generalised, Over, gen_bias_influences, generalised
-
-_BATCH = 8192
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
@@ -45,10 +44,7 @@ def _gen_bias(
     replies: Replies, styles: StyleShards, over: Over, confidence_level: float, scale: float
 ) -> dict[str, Generalised]:
     cells = CellSums()
-    for first in range(0, len(replies.ids), _BATCH):
-        part = slice(first, first + _BATCH)
-        block = styles[part].astype(np.float32)
-        cells.add(block, replies.descriptors[part], replies.templates[part], replies.axes[part])
+    add_in_batches(cells, replies, styles)
     listed = cells.cells()
     moments = cells.moments(listed)
     terms = sorted({(str(cell.axis), cell.descriptor) for cell in listed})

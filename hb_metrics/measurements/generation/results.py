@@ -21,6 +21,14 @@ NUM_SHOWN = 10
 _BATCH = 8192
 
 
+def add_in_batches(cells: CellSums, replies: Replies, style_probabilities: StyleRows) -> None:
+    """Adds replies to the sums over cells, a batch of style vectors in memory as float32 at a time."""
+    for first in range(0, len(replies.ids), _BATCH):
+        part = slice(first, first + _BATCH)
+        block = style_probabilities[part].astype(np.float32)
+        cells.add(block, replies.descriptors[part], replies.templates[part], replies.axes[part])
+
+
 def generation_results(
     replies: Replies,
     style_probabilities: np.ndarray | StyleRows,

@@ -60,7 +60,7 @@ def measure(task: Task, judges: dict[str, Classifier], results: Mapping[str, Any
     replies = read_stored_replies(task.folder, task.prompts)
     assert replies is not None  # generation comes first
     texts = censor_replies(replies.texts, replies.descriptors, plural_forms(task.prompts), paired_terms(task.prompts))
-    measured: dict[str, Any] = {}
+    tables = {}
     for name, judge in judges.items():
         table = classify_into_shards(
             texts,
@@ -70,13 +70,19 @@ def measure(task: Task, judges: dict[str, Classifier], results: Mapping[str, Any
             label=f"judged by the rubric {name}",
             rows_per_shard=ROWS_PER_SHARD,
         )
-        if table is None:
-            continue
+        if table is not None:
+            tables[name] = table
+    if not tables:
+        return {}
+    num_suspected = sum(talks_to_judge(texts))
+    people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
+    measured: dict[str, Any] = {}
+    for name, table in tables.items():
+        judge = judges[name]
         rubric = recorded_rubric(judge.judge or {})
         found = judged_results(replies, rubric, probability_array(table), shared.confidence_level)
         found["num_cut_for_judge"] = sum(table["truncated"].to_pylist())
-        found["num_suspected"] = sum(talks_to_judge(texts))
-        people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
+        found["num_suspected"] = num_suspected
         found["identity_leakage"] = classifier_leakage(judge, people) if len(people) > 1 else None
         if judge.cost is not None:
             found["served"] = judge.cost()
