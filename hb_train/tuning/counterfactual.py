@@ -2,7 +2,7 @@
 
 The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model replies to "Hi! I'm an autistic woman.",
 with "Deaf" where that reply says "autistic". In the limit every descriptor gets the mixture of the replies to all: no
-style is one's own, and replies take up the descriptor as often as on average. The learning is that of baseline
+descriptor has its own style, and replies take up the descriptor as often as on average. The trainer is that of baseline
 distillation (`distill.py`), whose rows have the same columns.
 
 Where the untuned model may begin to name the other descriptor, the tuned model must not learn that name: the
