@@ -1,5 +1,6 @@
 """Small models with random weights, one for each way a model can be built, and tokenizers trained on the prompts."""
 
+import copy
 from collections import Counter
 from functools import cache
 
@@ -14,6 +15,7 @@ from hb_dataset import load_table
 from hb_metrics.inference.models.chats import DEFAULT_CHAT
 from hb_metrics.inference.models.contexts import encode_rendered, render_contexts
 from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.measurements.generation import work
 
 VOCABULARY_SIZE = 400
 KINDS = {"t5": "encoder-decoder", "blenderbot": "encoder-decoder", "bert": "masked", "roberta": "masked"}
@@ -184,3 +186,33 @@ def save_small_model(tmp_path):
         return folder
 
     return save
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_styles():
+    """Loads the embedded style classifier once, and measures its identity leakage once for the same terms.
+
+    Leakage is not of the model that is measured, and takes most of a small run.
+    """
+    load, measure, known = work.load_style_classifier, work.classifier_leakage, {}
+
+    def load_once(name, **options):
+        key = str(options["device"])
+        if name != "embedded":
+            return load(name, **options)
+        if key not in known:
+            known[key] = load(name, **options)
+        return known[key]
+
+    def measure_once(classifier, people):
+        key = (classifier.digest, *people)
+        if not classifier.is_embedded:
+            return measure(classifier, people)
+        if key not in known:
+            known[key] = measure(classifier, people)
+        return copy.deepcopy(known[key])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(work, "load_style_classifier", load_once)
+        patch.setattr(work, "classifier_leakage", measure_once)
+        yield

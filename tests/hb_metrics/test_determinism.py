@@ -15,6 +15,8 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from hb_metrics import measure
+from hb_metrics.identity_leakage.leakage import classifier_leakage
+from hb_metrics.measurements.generation import work
 from hb_metrics.runs.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FILE, STYLE_MEANS_FILE
 from tests.hb_metrics.conftest import write_vocabulary
 
@@ -41,6 +43,11 @@ def inputs(tmp_path):
     personas.write_text("personas: [I like tea., I like maps., I run., I cook.]")
     options = ["--vocabulary_dir", vocabulary, "--dialogue_file", pairs, "--dialogue_replies", 40]
     return [*options, "--personas", 1, "--personas_file", personas, *EVERYTHING]
+
+
+@pytest.fixture(autouse=True)
+def leakage_each_time(monkeypatch):
+    monkeypatch.setattr(work, "classifier_leakage", classifier_leakage)
 
 
 def run(folder, *options):

@@ -14,12 +14,10 @@ from hb_dataset import load_table
 from hb_metrics import measure
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.inference.classifiers import classifier
-from hb_metrics.inference.classifiers.styles import load_style_classifier
 from hb_metrics.inference.engines import served as engine
 from hb_metrics.inference.scoring.perplexity import score_perplexity
 from hb_metrics.inference.served import client
 from hb_metrics.inference.served.probe import QUESTIONS
-from hb_metrics.measurements.generation import work
 from hb_metrics.runs.run_record import measured_model
 from tests.forked_programs import free_port
 from tests.hb_metrics.conftest import small_model, write_vocabulary
@@ -31,14 +29,8 @@ KILLS = 10
 PROBED = 40  # more requests than a probe has
 
 
-@pytest.fixture(scope="module")
-def styles():
-    return load_style_classifier("embedded")
-
-
 @pytest.fixture(autouse=True)
-def quick(monkeypatch, styles):
-    monkeypatch.setattr(work, "load_style_classifier", lambda *_, **__: styles)  # once for all runs
+def quick(monkeypatch):
     monkeypatch.setattr(client, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(client, "LONGEST_PAUSE", 0.02)
     monkeypatch.setattr(engine, "ROWS_PER_SHARD", 8)

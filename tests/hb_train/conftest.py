@@ -23,7 +23,7 @@ from hb_metrics.inference.models.contexts import encode_rendered, render_context
 from hb_metrics.measure import main as measure
 from hb_train.bias_labels import main as label
 from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA
-from tests.hb_metrics.conftest import get_small_model, save_small_model  # noqa: F401 - fixtures of those tests
+from tests.hb_metrics.conftest import get_small_model, quick_styles, save_small_model  # noqa: F401 - fixtures of those tests
 
 # Not ours: what TRL's options are called changes from one release of transformers to the next.
 WARNINGS_OF_TRL = [
