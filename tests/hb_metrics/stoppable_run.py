@@ -17,6 +17,7 @@ import hb_metrics.measurements.generation.work
 import hb_metrics.measurements.likelihood.work
 import hb_metrics.report.page  # noqa: F401
 from hb_metrics import measure
+from hb_metrics.identity_leakage import leakage
 from hb_metrics.inference import machines as shared_files
 from hb_metrics.inference import shards
 from hb_metrics.inference.classifiers import classifier
@@ -37,6 +38,8 @@ def main(options, writes=None, stalled=None, machines=False):
     decoding_shards.ROWS_PER_SHARD = 16
     classifier.ROWS_PER_SHARD = 16
     offensiveness_work.ROWS_PER_SHARD = 64
+    sentences = leakage.shipped_sentences()[:3]
+    leakage.shipped_sentences = lambda: sentences
     continuations.MAX_TOKENS, continuations.NUM_SEEDS = 60, 2
     rank = int(os.environ.get("RANK", "0"))
     if machines:

@@ -13,7 +13,6 @@ import pytest
 from hb_dataset import load_table
 from hb_metrics import measure
 from hb_metrics.arguments import parse_arguments
-from hb_metrics.inference.classifiers import classifier
 from hb_metrics.inference.engines import served as engine
 from hb_metrics.inference.scoring.perplexity import score_perplexity
 from hb_metrics.inference.served import client
@@ -296,7 +295,7 @@ def test_a_key_is_sent_and_written_nowhere(run, monkeypatch, capsys):
 
 
 @pytest.mark.long
-def test_a_run_killed_at_random_ends_in_the_same_results(vocabulary, forked_programs, tmp_path, monkeypatch):
+def test_a_run_killed_at_random_ends_in_the_same_results(vocabulary, forked_programs, tmp_path):
     """By turns in two processes and in one, which goes on with what the two had."""
     stand_in, generator = StandIn(delay=0.02), random.Random(KILLS)
     killed, whole = tmp_path / "killed", tmp_path / "whole"
@@ -304,8 +303,7 @@ def test_a_run_killed_at_random_ends_in_the_same_results(vocabulary, forked_prog
         options = ["--model", MODEL, "--base_url", url, "--vocabulary_dir", vocabulary]
         options += ["--measurements", "generation", "--replies_per_cell", 0, "--concurrency", 2]
         runs = Runs(options, forked_programs)
-        monkeypatch.setattr(classifier, "ROWS_PER_SHARD", 16)  # as there: batches of other replies round otherwise
-        measure.measure(parse_arguments([*runs.options, "--output_dir", str(whole)]))
+        runs.finish(whole, 1)
         expected = asked_prompts(stand_in)
         stand_in.requests.clear()
         seen = 0
