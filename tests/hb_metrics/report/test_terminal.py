@@ -1,16 +1,12 @@
 """What a run prints: every figure with its interval, in lines that fit the terminal."""
 
-import os
-
 import pytest
 
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.changes import comparable_figures
 from hb_metrics.report.layout.terminal import figure_lines, filled
 from hb_metrics.report.page import write_report
-from tests.hb_metrics.made_results import (
-    whole_run,
-)
+from tests.hb_metrics.made_results import whole_run
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +16,7 @@ def results():
 
 @pytest.mark.parametrize("columns", [60, 80, 300])
 def test_lines_fit_and_have_all_figures(results, columns, monkeypatch, tmp_path):
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((columns, 24)))
+    monkeypatch.setenv("COLUMNS", str(columns))
     for measurement in MEASUREMENTS:
         figures = comparable_figures([measurement.figures(results)])[0]
         lines = figure_lines(figures)

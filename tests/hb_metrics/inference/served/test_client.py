@@ -14,6 +14,8 @@ from hb_metrics.inference.served.addresses import Key
 from hb_metrics.inference.served.answers import check_model, read_answer
 from hb_metrics.inference.served.client import (
     TRIES,
+    Client,
+    Passing,
     RefusedError,
     Server,
     connected,
@@ -115,15 +117,25 @@ def test_a_server_is_not_asked_before_it_wants_to_be():
     assert len(stand_in.requests) == 4
 
 
-def test_a_server_that_slows_down_but_answers_is_not_given_up():
-    stand_in = StandIn(
-        faults=lambda number, body: {"status": 429, "retry_after": "0.01"} if number % 4 else None, delay=0.04
-    )
-    with serving(stand_in) as url:
-        answers, cost = ask(url, 15, concurrency=8)
+def test_a_server_that_slows_down_but_answers_is_not_given_up(monkeypatch):
+    """The first request is rejected fourteen times, each time while the server answers another."""
+    others, sent = 14, 0
 
-    assert [answer.text for answer in answers] == expected(stand_in, 15)
-    assert cost.retries == len(stand_in.requests) - 15 > 40
+    async def send(client, path, body, what):
+        nonlocal sent
+        row = int(body["messages"][0]["content"].removeprefix("Hi "))
+        if row == 0:
+            sent += 1
+        while client.answers < min(sent, others) if row == 0 else sent < row:
+            await asyncio.sleep(0)
+        if row == 0 and sent <= others:
+            raise Passing("HTTP status 429", 0.0)
+        return row
+
+    monkeypatch.setattr(Client, "_send", send)
+    answers, cost = ask("http://localhost/v1", others + 1, concurrency=others + 1, reader=int)
+    assert answers == list(range(others + 1))
+    assert cost.retries == others > TRIES
 
 
 def test_a_wait_that_is_too_long_ends_the_run():
