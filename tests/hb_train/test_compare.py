@@ -8,6 +8,7 @@ import pytest
 import torch
 import transformers
 
+from hb_metrics import measure
 from hb_train import compare
 from hb_train.debias import main as debias
 from hb_train.neutral_drift import measure_drift
@@ -30,7 +31,10 @@ SHORT = ["--context", "plain", "--axes", *AXES[:2], "--replies_per_cell", "2", "
 
 @pytest.fixture
 def steps(monkeypatch):
-    """Runs each step in this process, because starting Python takes longer; one step of a module is interrupted."""
+    """Runs each step in this process, because starting Python takes longer; one step of a module is interrupted.
+
+    A run writes its report once, at its end.
+    """
     interrupted_at = {}
 
     def run_step(module, *words, launch=True, allowed=()):
@@ -46,6 +50,7 @@ def steps(monkeypatch):
         assert code in (0, *allowed)
 
     monkeypatch.setattr(compare, "run_step", run_step)
+    monkeypatch.setattr(measure, "_report_so_far", lambda *_: None)
     return interrupted_at
 
 
@@ -61,13 +66,13 @@ def longer_model(pitying_model, tmp_path):
     return tmp_path / "longer"
 
 
-def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, steps, tmp_path, capsys):
+def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, pairs_file, steps, tmp_path, capsys):
     (tmp_path / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
     folder = tmp_path / "tune"
     options = [
         *("--compare", "--model", str(longer_model), "--recipe", str(tmp_path / "recipe.yaml"), "--dtype", "float32"),
         *("--method", "distill", "sft", "--beta", "0.0003", "--output_dir", str(folder)),
-        f"--measure_args={' '.join(SHORT)} --dialogue_replies 10 --awareness_prompts 5",
+        f"--measure_args={' '.join(SHORT)} --dialogue_file {pairs_file} --dialogue_replies 10 --awareness_prompts 5",
         f"--labelled_args={' '.join(SHORT)}",
         "--replies_args=--num_replies 8 --max_new_tokens 6 --context plain",
     ]
