@@ -200,8 +200,8 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
     if len(names) < num_templates or not 1 <= each <= most or not 2 <= number // of_term <= there:
         raise ValueError(
             f"{number} replies, with {each} per term in each of {num_templates} templates, cannot be drawn from "
-            f"{there} terms in {len(names)} templates with up to {most} prompts each; set num_replies between {2 * of_term} "
-            f"and {there * of_term}, replies_per_cell up to {most}, num_templates up to {len(names)}"
+            f"{there} terms in {len(names)} templates with up to {most} prompts each; set num_replies between "
+            f"{2 * of_term} and {there * of_term}, replies_per_cell up to {most}, num_templates up to {len(names)}"
         )
     drawn = balanced_sample(prompts, number // of_term, seed=seed)
     chosen = set(zip(drawn["axis"].to_pylist(), drawn["descriptor"].to_pylist(), strict=True))
