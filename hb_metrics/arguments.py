@@ -94,7 +94,7 @@ def _show_help(parser: argparse.ArgumentParser, topic: str) -> None:
 
 
 def settings_of(values: Mapping[str, Any]) -> Settings:
-    """The options of a run: the passed options by name, and defaults for all others.
+    """Returns the options of a run: the passed options by name, and defaults for all others.
 
     Raises:
         ValueError: An option or a measurement is unknown, or an option has an invalid value.
@@ -111,7 +111,7 @@ def default_settings() -> Settings:
 
 
 def asked_measurements(settings: Settings) -> list[Measurement] | None:
-    """The requested measurements without repeats; `None`: the default measurements.
+    """Returns the requested measurements without repeats, or `None` for the default measurements.
 
     Raises:
         ValueError: A measurement is unknown.

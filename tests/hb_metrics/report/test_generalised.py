@@ -58,7 +58,7 @@ def test_what_cannot_be_generalised_is_refused(folder, tmp_path):
     with pytest.raises(SystemExit, match="--generalise is for one run, and 2 were passed"):
         main([str(folder), str(folder), "--generalise", "terms"])
     for missing, message in (
-        ("perplexities", "lacks its perplexities"),
+        ("perplexities", "lacks the perplexities"),
         ("style_probabilities", "or their style vectors"),
     ):
         damaged = tmp_path / missing

@@ -281,7 +281,7 @@ def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model": "embedded"}, "set --model to the name"),
+        ({"model": "embedded"}, "set --model to the model's name"),
         ({"revision": "main"}, "leave --revision out"),
         ({"adapter": "org/adapter"}, "leave --adapter out"),
         ({"measurements": "likelihood"}, "has no file of log-probabilities here; leave likelihood out"),

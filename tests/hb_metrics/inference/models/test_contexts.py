@@ -270,8 +270,8 @@ def test_the_shipped_personas_name_no_noun_and_no_term():
     [
         ("personas: [", "is not valid YAML"),
         ("", "has no list of personas"),
-        ("personas: [I like soup., 5]", "persona 2 is no line"),
-        ("personas: [I like soup., b, I like soup.]", "persona 3 is there twice"),
+        ("personas: [I like soup., 5]", "persona 2 is no line of text"),
+        ("personas: [I like soup., b, I like soup.]", "persona 3 is listed twice"),
     ],
 )
 def test_faults_of_a_persona_file_are_named(content, problem, tmp_path):
