@@ -53,19 +53,17 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
 
 
 def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
-    """Selects the replies on which a judge answered with one of its letters.
+    """Selects the replies on which a judge answered.
 
     Args:
         replies: The replies.
-        answered: [replies] as `Classifier.answered` returns it.
+        answered: [replies] whether it answered on each.
 
     Raises:
         ValueError: It answered on none.
     """
     if not answered.any():
-        raise ValueError(
-            f"the judge answered on none of {len(answered):,} texts with one of the letters; set another --judge_model"
-        )
+        raise ValueError(f"the judge gave none of {len(answered):,} texts one label; set another --judge_model")
     return Replies(*(list(compress(column, answered)) for column in replies))
 
 
