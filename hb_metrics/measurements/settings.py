@@ -46,7 +46,7 @@ class RunOptions:
     measurements: str | None = option(
         None,
         "The measurements to run, separated by commas. The last line of this help lists them and the default. Masked "
-        "models write no replies.",
+        "models cannot write replies.",
     )
     dataset_config: str = option(
         "v1.0-small",
@@ -65,7 +65,7 @@ class RunOptions:
     )
     sample: int | None = option(
         None,
-        "Measure a random sample of this many prompts, balanced over terms, axes and templates. A larger sample "
+        "Measure a random sample of this size, balanced over terms, axes and templates. A larger sample "
         "contains every smaller one. Default: all.",
     )
     replies_file: str | None = option(
@@ -134,7 +134,7 @@ class RunOptions:
     judge_model: str = option(
         "embedded",
         "The language model that judges texts by a rubric (--judge RUBRIC, or judge:RUBRIC in place of a classifier): "
-        "a Hub id, a local folder, 'embedded' (a poor judge), or a server's name for it.",
+        "a Hub id, a local folder, 'embedded' (a poor judge), or the server's name for the judge.",
     )
     judge_base_url: str | None = option(
         None, "The address of the server that runs the judge, as in --base_url. Default: the judge is loaded here."

@@ -196,7 +196,9 @@ def main(argv: list[str] | None = None) -> None:
     """Converts the checkpoint that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="The file `model` of the checkpoint.")
-    parser.add_argument("--labels", type=Path, metavar="FILE", required=True, help="ParlAI's personality_list.txt.")
+    parser.add_argument(
+        "--labels", type=Path, metavar="FILE", required=True, help="The labels: ParlAI's personality_list.txt."
+    )
     parser.add_argument("--output_dir", type=Path, metavar="DIR", required=True, help="The folder to write.")
     options = parser.parse_args(argv)
     try:

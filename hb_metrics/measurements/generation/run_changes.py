@@ -121,7 +121,7 @@ def _unlike(first: Run, second: Run) -> str | None:
     if any(generation["debiased"] is None for generation in generations):
         return "in a run no term has two replies to a template, so sampling noise cannot be subtracted"
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "name", "temperature")):
-        return "the runs have different style classifiers"
+        return "different classifiers classified the styles"
     if generations[0]["gen_bias"]["confidence_level"] != generations[1]["gen_bias"]["confidence_level"]:
         return "the runs have intervals of different confidence levels"
     return None

@@ -18,7 +18,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
         return FigureChanges({})  # prompts alone say nothing about the model
     classifiers = [run.results["run"]["offensiveness_classifier"] for run in (first, second)]
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "version")):
-        return FigureChanges({}, "the runs have different classifiers of offensiveness")
+        return FigureChanges({}, "different classifiers classified the replies")
     if results[0]["threshold"] != results[1]["threshold"]:
         return FigureChanges({}, "the runs have different thresholds of offensiveness")
     if cue_of(first.results) != cue_of(second.results):

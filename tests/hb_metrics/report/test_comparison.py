@@ -136,10 +136,10 @@ def test_warnings_come_first(copied, tmp_path):
     page = compared(copied, tmp_path)
     for words in ("different prompts", "different style classifiers", "Different classifiers classified the texts"):
         assert words in page.text
-    assert page.words.index("Read the comparison with care") < page.words.index("Below a value, its interval")
+    assert page.words.index("Read the comparison with care") < page.words.index("Each interval is below its value")
 
     page = compared([copied[0], copied[0]], tmp_path, ["a", "b"])
-    assert "Nothing: both runs have the same model" in page.words
+    assert "There are none: both runs have the same model" in page.words
     assert "Read the comparison with care" not in page.words
 
 

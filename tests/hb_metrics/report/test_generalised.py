@@ -24,7 +24,7 @@ def test_the_report_has_both_intervals(folder, tmp_path, capsys):
     check_sound(page)
     text = path.read_text(encoding="utf-8")
     section = text[text.index('id="generalised"') :]
-    assert "holds for other templates" in section
+    assert "is for other templates" in section
     plot = page.figures()["generalised-plot"]
     assert [trace["name"] for trace in plot[1]["data"]][:2] == ["for other templates", "for other replies"]
 
