@@ -122,10 +122,10 @@ def test_a_template_without_system_messages_takes_no_persona_lines(template, rea
     chat_tokenizer.chat_template = template
     _, text = encode("llama", "chat", get_small_model, [], tokenizer=chat_tokenizer)
     assert PROMPT in text
-    with pytest.raises(ValueError, match=f"takes no system message.*{reason}.*--personas 0"):
+    with pytest.raises(ValueError, match=f"accepts no system message.*{reason}.*--personas 0"):
         encode("llama", "chat", get_small_model, tokenizer=chat_tokenizer)
     model, _ = get_small_model("llama")
-    with pytest.raises(ValueError, match="takes no system message"):  # though the first prompt has none
+    with pytest.raises(ValueError, match="accepts no system message"):  # though the first prompt has none
         encode_contexts([PROMPT, PROMPT], [[], LINES], model, chat_tokenizer, "chat")
 
 

@@ -160,7 +160,7 @@ def test_pairs_too_long_are_counted_and_never_cut(name, context, load, tmp_path)
 
 
 def test_what_cannot_be_scored_says_why(dialogue, load, tmp_path):
-    with pytest.raises(ValueError, match="a masked language model gives no likelihood of a reply"):
+    with pytest.raises(ValueError, match="a masked language model computes no likelihood of a reply"):
         plan_dialogue(dialogue, load("bert"), context="plain")
     loaded = load("llama")
     with pytest.raises(ValueError, match="no token of the prompt or reply of pair id1;"):

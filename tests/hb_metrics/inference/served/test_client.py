@@ -187,7 +187,7 @@ def test_what_will_not_pass_is_asked_once(fault, match):
         (lambda: "endless", "an answer of more than 64 kB"),
         (lambda: "a bomb", "an answer of more than 64 kB"),
         (lambda: "a brotli bomb", "an answer compressed as br"),
-        (lambda: "nested", "an answer that is no JSON"),
+        (lambda: "nested", "an answer that is not JSON"),
     ],
 )
 def test_a_server_that_does_not_answer_is_given_up_by_name(fault, named, monkeypatch):
