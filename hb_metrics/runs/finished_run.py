@@ -50,8 +50,8 @@ class StyleShards:
             is_valid = size and not column.null_count and ((values >= 0) & (values <= 1)).all()
             if not is_valid or (blocks and size != blocks[0].shape[1]):
                 raise ValueError(
-                    f"column '{_STYLES_COLUMN}' of '{file}' lacks probabilities from 0 to 1, as many in each row and "
-                    "file, so the file was changed or damaged; measure again in a new folder"
+                    f"'{file}' lacks probabilities from 0 to 1, as many in each row and file, in column "
+                    f"'{_STYLES_COLUMN}', so it was changed or damaged; measure again in a new folder"
                 )
             blocks.append(values.reshape(-1, size))
             self.ids += table["id"].to_pylist()

@@ -230,7 +230,7 @@ def check_lengths(
         if limit is not None and max(len(context) + beside, max_new_tokens) > limit:
             raise ValueError(
                 f"the context of prompt {identifier} has {len(context)} tokens, its reply up to {max_new_tokens} and "
-                f"its thought up to {max_reasoning_tokens}, and the model takes {limit} in all. Pass fewer "
+                f"its thought up to {max_reasoning_tokens}, and the model takes {limit}. Pass fewer "
                 "persona lines, a smaller --max_new_tokens or --max_reasoning_tokens, or another model"
             )
 
