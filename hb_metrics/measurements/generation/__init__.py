@@ -93,7 +93,7 @@ class Generation(Measurement):
             )
         elif "style_classifier.clusters" in changed:
             sentences.append("The style clusters differ: clusters of the same name need not contain the same styles.")
-        if changed & {"settings.replies_per_cell", "generation.num_prompts"}:
+        if len({run[self.name]["num_prompts"] for run in runs if self.name in run}) > 1:
             sentences.append(
                 "The runs have different numbers of replies. Plain Gen Bias is not comparable, because fewer replies "
                 "add noise; debiased Gen Bias is comparable."
