@@ -182,7 +182,7 @@ def describe(work: GenerationWork) -> dict[str, Any]:
 
 
 def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Replies and classifies what is not on disk yet, and computes generation bias.
+    """Generates and classifies the replies that are not on disk yet, and computes generation bias.
 
     Returns:
         The result of `generation_results`, with counts of replies and the frequencies of terms; empty on all processes
@@ -247,7 +247,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
 
 
 def _unanswered(classifier: Classifier, vectors: StyleShards) -> dict[str, int]:
-    """The number of replies on which a judge answered by none of its letters; nothing of other classifiers."""
+    """Counts the replies on which a judge answered with none of its letters; empty for other classifiers."""
     return {} if classifier.judge is None else {"num_unanswered": int((~classifier.answered(vectors[:])).sum())}
 
 
@@ -267,7 +267,7 @@ def _note_marks(table: pa.Table) -> None:
 def _identity_leakage(
     task: Task, classifier: Classifier, replies: Replies, vectors: StyleShards, results: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """The identity leakage of the classifier over the terms of the run, and its effect on Full Gen Bias.
+    """Computes the classifier's identity leakage over the terms of the run, and its effect on Full Gen Bias.
 
     Args:
         task: The run.
@@ -277,7 +277,7 @@ def _identity_leakage(
         results: The result of `generation_results`.
 
     Returns:
-        The result of `identity_leakage`, with that of `run_leakage` as `in_replies`; `None`: there is one term.
+        The result of `identity_leakage`, with that of `run_leakage` as `in_replies`; `None` if there is only one term.
     """
     shared = task.settings.run
     people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
