@@ -7,7 +7,7 @@ persona lines, variations and a request's seed. The template determines the ques
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -88,6 +88,18 @@ class ReplyRequests:
     def request_seed(self, row: int) -> int:
         """The seed of one reply, below 2³¹, for engines that accept a seed."""
         return int(seeded_generator(self.seed, "request", self.ids[row]).integers(2**31))
+
+    def take(self, rows: Sequence[int]) -> "ReplyRequests":
+        """The requests of some prompts."""
+        return replace(
+            self,
+            ids=[self.ids[row] for row in rows],
+            texts=[self.texts[row] for row in rows],
+            messages=[self.messages[row] for row in rows],
+            flags={name: flags[rows] for name, flags in self.flags.items()},
+            personas=[self.personas[row] for row in rows],
+            questions=None if self.questions is None else [self.questions[row] for row in rows],
+        )
 
     def description(self) -> dict[str, Any]:
         """The record of the requests, for run.json."""
