@@ -10,8 +10,8 @@ import transformers
 from hb_dataset import load_table
 from hb_metrics import measure
 from hb_metrics.arguments import parse_arguments
-from hb_metrics.inference.judges.judge import _engine
 from hb_metrics.inference.judges.rubric import NO_ANSWER, read_rubric, recorded_rubric
+from hb_metrics.inference.judges.served import _tried
 from hb_metrics.inference.served import client
 from hb_metrics.measurements.judge import work
 from hb_metrics.report.changes import run_changes
@@ -28,7 +28,7 @@ from tests.hb_metrics.test_killed_runs import Runs
 def quick(monkeypatch):
     monkeypatch.setattr(client, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(work, "ROWS_PER_SHARD", 8)
-    _engine.cache_clear()
+    _tried.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_planted_condescension_is_found_where_it_is(run):
     # The stand-in never looks at the term.
     assert judged["identity_leakage"]["leakage"] == pytest.approx(0, abs=1e-9)
     served = judged["served"]
-    assert served["num_answers"] == stand_in.num_judged - 1  # without the trial
+    assert served["num_answers"] == stand_in.num_judged
     assert all("friend of mine" not in body["messages"][-1]["content"] or "left-handed friend" in
                body["messages"][-1]["content"] for _, body, _ in stand_in.requests if "messages" in body)  # fmt: skip
     page = (folder / "report.html").read_text()
