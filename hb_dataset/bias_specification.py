@@ -148,9 +148,7 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
         raise SpecificationError(path, sorted(faults)) from None
     faults += _content_faults(path.name, specification, lines)
     if specification.bias_type != path.stem:
-        message = (
-            f"`bias_type` is {specification.bias_type!r}; write `bias_type: {path.stem}`, as in the file's name"
-        )
+        message = f"`bias_type` is {specification.bias_type!r}; write `bias_type: {path.stem}`, as in the file's name"
         faults.append(Fault(path.name, lines[("bias_type",)], message))
     if faults:
         raise SpecificationError(path, sorted(faults))

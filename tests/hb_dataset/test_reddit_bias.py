@@ -282,7 +282,10 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
     [
         ({}, "has no split of RedditBias for gender; put train, validation or test"),
         ({"train.txt": "a", "train.csv": "text\na"}, r"has several files for train \(train.csv, train.txt\)"),
-        ({"test.csv": "secret words here\nb"}, r"has no column text or phrase or comments_processed; its columns are: …$"),
+        (
+            {"test.csv": "secret words here\nb"},
+            r"has no column text or phrase or comments_processed; its columns are: …$",
+        ),
         (
             {"test.csv": "text,perplexity_t1\na,much\n"},
             r"row 0 \(counted from 0\): perplexity_t1 is not a finite number",
