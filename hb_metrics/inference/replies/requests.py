@@ -55,6 +55,9 @@ class ReplyRequests:
         cue: The place where the model learns who the user is (see `cues.py`).
         questions: [prompts] the user's question after a cue; `None`: the prompts are the cues.
         all_questions: The questions that these were drawn from.
+        turns: The number of the model's turns in each conversation.
+        follow_ups: [prompts] the user's turns after the first, all but one of `turns`; empty: there is one turn.
+        all_follow_ups: The follow-ups that these were drawn from.
         flags: [prompts] by name of a variation, whether it was applied.
         personas: [prompts] the persona lines of each.
         decoding: The settings of decoding.
@@ -77,6 +80,9 @@ class ReplyRequests:
     cue: Cue = "prompt"
     questions: list[str] | None = None
     all_questions: list[str] = field(default_factory=list)
+    turns: int = 1
+    follow_ups: list[list[str]] = field(default_factory=list)
+    all_follow_ups: list[str] = field(default_factory=list)
     chat: ChatOptions = DEFAULT_CHAT
     tag: str | None = None
     tag_reason: str = ""
@@ -85,9 +91,14 @@ class ReplyRequests:
     max_reasoning_tokens: int | None = None
     seed: int = 0
 
+    @property
+    def turn_seed(self) -> int:
+        """The seed of this turn's replies: the run's in the first turn, and an independent one in each later turn."""
+        return self.seed if self.turn == 1 else int(seeded_generator(self.seed, "turn", str(self.turn)).integers(2**31))
+
     def request_seed(self, row: int) -> int:
         """The seed of one reply, for engines that take one: below 2³¹."""
-        return int(seeded_generator(self.seed, "request", self.ids[row]).integers(2**31))
+        return int(seeded_generator(self.turn_seed, "request", self.ids[row]).integers(2**31))
 
     def description(self) -> dict[str, Any]:
         """The record of the requests, for run.json."""
@@ -96,6 +107,7 @@ class ReplyRequests:
             "tag_reason": self.tag_reason,
             "cue": self.cue,
             **({} if self.cue == "prompt" else {"questions": self.all_questions}),
+            **({} if self.turns == 1 else {"turns": self.turns, "follow_ups": self.all_follow_ups}),
             "reply": self.extent,
             "reply_reason": self.extent_reason,
             "num_prompts": len(self.ids),
