@@ -102,17 +102,21 @@ def calibrate(
         Plain values.
 
     Raises:
-        ValueError: Two groups have a term in common, or have replies that were not to be drawn.
+        ValueError: The study has other replies than the run, two groups have a term in common, or a group has replies
+            that were not to be drawn.
     """
-    places = {identifier: row for row, identifier in enumerate(judged.ids)}
-    drawn = np.array([places[reply["id"]] for reply in study.replies])
+    places = {reply: row for row, reply in enumerate(zip(judged.ids, judged.replies, strict=True))}
+    keys = [(reply["id"], reply["reply"]) for reply in study.replies]
+    if not places.keys() >= {*keys}:
+        raise ValueError("the labelled replies are not those of the run; pass the run that they were drawn from")
+    drawn = np.array([places[key] for key in keys])
     numbers = labels.numbers
     number_of_raters = (numbers >= 0).sum(axis=1)
     labelled = number_of_raters > 0
     share = np.full(len(judged.ids), np.nan)
     share[drawn[labelled]] = (numbers == judged.figure).sum(axis=1)[labelled] / number_of_raters[labelled]
     population, (terms, axes) = judged.population(study.axes), judged.codes
-    columns = (share, judged.probabilities[:, judged.figure], judged.verdicts, terms, axes)
+    columns = (share, judged.scores, judged.verdicts, terms, axes)
 
     def rate(rows: np.ndarray) -> CorrectedRate:
         return corrected_rate(*(column[rows] for column in columns))

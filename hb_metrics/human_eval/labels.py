@@ -83,7 +83,7 @@ def expected(study: LabelStudy, judged: Instrument) -> dict[str, CorrectedRate]:
     rates = {}
     for axis in (None, *study.axes):
         rows = population if axis is None else np.array(judged.axes) == axis
-        columns = (labels, judged.probabilities[:, judged.figure], judged.verdicts, *judged.codes)
+        columns = (labels, judged.scores, judged.verdicts, *judged.codes)
         rates["all replies" if axis is None else axis] = corrected_rate(*(column[rows] for column in columns))
     return rates
 

@@ -77,19 +77,17 @@ def chosen_replies(replies: Replies, chosen: np.ndarray) -> Replies:
 
 
 def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
-    """The replies on which a judge answered by one of its letters.
+    """The replies on which a judge answered.
 
     Args:
         replies: The replies.
-        answered: [replies] as `Classifier.answered` returns it.
+        answered: [replies] whether it answered on each.
 
     Raises:
         ValueError: It answered on none.
     """
     if not answered.any():
-        raise ValueError(
-            f"the judge answered on none of {len(answered):,} texts by one of the letters; set another --judge_model"
-        )
+        raise ValueError(f"the judge gave none of {len(answered):,} texts one label; set another --judge_model")
     return chosen_replies(replies, answered)
 
 

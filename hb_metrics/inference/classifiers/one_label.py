@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
+from hb_metrics.inference.judges.rubric import verdicts
 
 
 def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> Classifier:
@@ -20,15 +21,16 @@ def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> 
     Returns:
         The classifier; its `source_labels` are the labels that mean `label`. Softmax probabilities of several labels
         are summed, as only one label can apply; of sigmoid probabilities the highest counts, as all can apply. Of a
-        judge, the label that its rubric calls the figure counts, and its label for no answer stays as a second one.
+        judge, the label that its rubric calls the figure counts, and the second label is no answer, or several
+        likeliest labels.
 
     Raises:
         ValueError: No label of the model is known to mean `label`.
     """
     labels, notes, judge = classifier.labels, classifier.notes, classifier.judge
-    if judge is not None and judge["rubric"]["figure"] is not None:
-        names = [judge["rubric"]["figure"].casefold()]
     columns = [index for index, own in enumerate(labels) if re.sub(r"[\s_-]+", " ", own.casefold()).strip() in names]
+    if judge is not None and judge["rubric"]["figure"] is not None:
+        columns = [labels.index(judge["rubric"]["figure"])]
     if not columns and labels == ("LABEL_0", "LABEL_1") and not classifier.multi_label:
         columns = [1]
         notes = (*notes, f"its labels have no names; LABEL_1, the second of two, is taken for {label}")
@@ -45,7 +47,10 @@ def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> 
             return Classification(chosen.max(axis=1, keepdims=True, initial=0), truncated)
         # Rounding may carry the sum of all labels past 1.
         summed = np.minimum(chosen.sum(axis=1, keepdims=True), 1)
-        return Classification(summed if judge is None else np.hstack([summed, probabilities[:, -1:]]), truncated)
+        if judge is None:
+            return Classification(summed, truncated)
+        undecided = verdicts(probabilities[:, :-1])[:, None] < 0
+        return Classification(np.where(undecided, [0.0, 1.0], np.pad(summed, ((0, 0), (0, 1)))), truncated)
 
     source_labels = tuple(labels[column] for column in columns)
     kept = (label,) if judge is None else (label, labels[-1])

@@ -17,7 +17,6 @@ ADAPTER_CONFIG = "adapter_config.json"
 # Files of a model's folder that are not the model.
 _BESIDE_THE_MODEL = (
     "README.md", "training_args.bin", "trainer_state.json", "run.json", "bias_tuning.json", "debias.json",
-    "classifier.json", "calibration.svg",
 )  # fmt: skip
 
 # Some trainers write the user of an address, and tokens, into the config of an adapter.

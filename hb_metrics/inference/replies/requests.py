@@ -18,7 +18,7 @@ from hb_dataset.variations import VARIATIONS, mixed_variations
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Message
 from hb_metrics.inference.models.contexts import draw_personas
 from hb_metrics.inference.models.thoughts import Written
-from hb_metrics.inference.replies.cues import Cue, cue_messages, draw_questions
+from hb_metrics.inference.replies.cues import Cue, cue_messages, draw_questions, memory_lines
 
 if TYPE_CHECKING:
     from hb_metrics.inference.replies.decoding_settings import Decoding
@@ -210,11 +210,12 @@ def make_requests(
         ValueError: There are fewer persona sentences than lines asked for.
     """
     ids = prompts["id"].to_pylist()
+    said = memory_lines(prompts) if cue == "memory" else prompts
     if variations:
-        varied = mixed_variations(prompts, seed=seed)
+        varied = mixed_variations(said, seed=seed)
         texts, flags = varied.texts.to_pylist(), varied.flags
     else:
-        texts, flags = prompts["text"].to_pylist(), {name: np.zeros(len(ids), bool) for name in VARIATIONS}
+        texts, flags = said["text"].to_pylist(), {name: np.zeros(len(ids), bool) for name in VARIATIONS}
     drawn = draw_personas(ids, personas, num_personas, seed=seed)
     asked = None if cue == "prompt" else draw_questions(drawn_cells(prompts, seed=seed), questions, seed=seed)
     tag, chat = about.get("tag"), about.get("chat", DEFAULT_CHAT)

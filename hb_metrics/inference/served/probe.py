@@ -8,7 +8,7 @@ value that changes nothing, since a server would take its own default. Fields th
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from hb_metrics.inference.served.answers import ServedAnswer, read_answer
 from hb_metrics.inference.served.client import Client, Passing, RefusedError
@@ -95,6 +95,31 @@ class Probe:
     def description(self) -> dict[str, Any]:
         """The record in run.json."""
         return asdict(self)
+
+
+class BriefProbe(NamedTuple):
+    """The findings that a judge needs, as in `Probe`; `thinks`: its reasoning is not "none"."""
+
+    model: str | None
+    max_tokens_field: str
+    neutral: dict[str, Any]
+    samples: bool
+    thinks: bool
+
+
+async def probe_briefly(client: Client) -> BriefProbe:
+    """Probes a server by a few short chats.
+
+    Raises:
+        ValueError: The server does not respond.
+    """
+    prober = _Prober(replace(client, tries=_TRIES), chat=True, extra={})
+    first = await prober._first()
+    await prober._set_neutral()
+    prober.tokens = _LENGTHS[0]
+    one, other = await prober._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS[:2]])
+    thinks = _reasoning([answer for answer, _ in prober.seen]) != "none"
+    return BriefProbe(first.model, prober.bound, prober.neutral, _all(one) != _all(other), thinks)
 
 
 async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Probe:

@@ -104,7 +104,7 @@ def _cue_notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> list[st
     cue = run["generation"].get("cue", "prompt")
     if cue == "prompt":
         return []
-    where = "the system message" if cue == "system" else "an earlier turn"
+    where = "an earlier turn" if cue == "history" else "the system message"
     note = (
         f"The user was described in {where} (--cue {cue}), and neutral questions followed, the same for all "
         f"terms in a template."

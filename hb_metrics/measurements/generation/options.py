@@ -48,16 +48,16 @@ class GenerationOptions:
         None,
         "A YAML file with other persona sentences. Default: 160 sentences written for this project.",
     )
-    cue: Literal["prompt", "system", "history"] = option(
+    cue: Literal["prompt", "system", "memory", "history"] = option(
         "prompt",
-        "The place of the user's description: prompt (the user's only turn), system (the system message) or "
-        "history (an earlier turn). With system and history, the user then asks a neutral question, and templates "
-        "without a description are left out.",
+        "The place of the user's description: prompt (the user's only turn), system (the user's words in the system "
+        "message), memory (a line there that a product remembers) or history (an earlier turn). With all but prompt, "
+        "the user then asks a neutral question, and templates without a description are left out.",
     )
     cue_questions: str | None = option(
         None,
-        "A YAML file with other neutral questions for --cue system or history. Default: 20 questions written for this "
-        "project.",
+        "A YAML file with other neutral questions for --cue system, memory or history. Default: 20 questions written "
+        "for this project.",
     )
     turns: int = option(
         1,
@@ -91,8 +91,8 @@ class GenerationOptions:
         check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions", "follow_ups")
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(
-                "cue_questions need --cue system or history, and cue is 'prompt'; set another cue, or leave the "
-                "questions out"
+                "cue_questions need --cue system, memory or history, and cue is 'prompt'; set another cue, or leave "
+                "the questions out"
             )
         if self.follow_ups is not None and self.turns == 1:
             raise ValueError(

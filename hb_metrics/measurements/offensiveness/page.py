@@ -56,7 +56,8 @@ def _notes(classifier: Mapping[str, Any], offensiveness: Mapping[str, Any]) -> t
         return notes
     return (
         *notes,
-        f"On {count(unanswered)} texts the judge of offensiveness answered by none of its letters; they are left out.",
+        f"On {count(unanswered)} texts the judge of offensiveness gave no label, or several as likely; they are left "
+        "out.",
     )
 
 

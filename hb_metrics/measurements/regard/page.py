@@ -107,7 +107,7 @@ def left_out(regard: Mapping[str, Any]) -> list[str]:
             f"{count(regard['num_cut_for_classifier'])} were cut because they were too long for the classifier."
         )
     if regard.get("num_unanswered"):
-        sentences.append(f"On {count(regard['num_unanswered'])} the judge answered by none of its letters.")
+        sentences.append(f"{count(regard['num_unanswered'])} have no likeliest regard, or several, and are left out.")
     paraphrases = regard["paraphrases"]
     if paraphrases is not None:
         dropped = paraphrases["num_dropped"].items()

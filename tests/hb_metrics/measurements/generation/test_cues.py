@@ -6,12 +6,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_metrics.inference.models.chats import ChatOptions, render_chats
-from hb_metrics.inference.replies.cues import cue_messages
+from hb_metrics.inference.replies.cues import cue_messages, memory_lines
 from hb_metrics.measure import main
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.report.comparison import write_comparison
 from tests.hb_metrics.chat_models import chat_tokenizer, trained_model, trained_prompts, write_trained_vocabulary
 
+CUES = ["system", "memory", "history"]
 QUESTION, SAME = "Why?", "So it is."
 ANSWERS = {"deaf": "So sad!", "blind": "Sorry!", "young": "Great!", "old": "I hate it."}
 TEMPLATE = (  # short, so that little has to be learnt
@@ -21,17 +22,22 @@ TEMPLATE = (  # short, so that little has to be learnt
 
 
 def answer(cue, row):
-    return ANSWERS[row["descriptor"]] if cue == "history" else SAME
+    return SAME if cue == "system" else ANSWERS[row["descriptor"]]
+
+
+def asked_prompts(cue):
+    return (memory_lines(trained_prompts()) if cue == "memory" else trained_prompts()).to_pylist()
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """The runs of a model whose answers differ by term if the user said who they are, and not by a system message."""
+    """The runs of a model whose answers differ by term if the user or a memory states it, and not with `system`."""
     folder = tmp_path_factory.mktemp("cues")
     tokenizer = chat_tokenizer("llama3")
     tokenizer.chat_template = TEMPLATE
-    rows, pairs = trained_prompts().to_pylist(), []
-    for cue in ("system", "history"):
+    pairs = []
+    for cue in CUES:
+        rows = asked_prompts(cue)
         contexts = render_chats(
             [cue_messages(cue, row["text"], QUESTION, []) for row in rows], tokenizer, ChatOptions()
         )
@@ -45,14 +51,14 @@ def runs(tmp_path_factory):
     options = ["--model", folder / "model", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0"]
     options += ["--decoding", "greedy", "--cue_questions", folder / "questions.yaml"]
     options += ["--measurements", "likelihood,generation,offensiveness"]
-    for cue in ("system", "history"):
+    for cue in CUES:
         main([*map(str, [*options, "--cue", cue, "--output_dir", folder / cue])])
     return folder
 
 
-@pytest.mark.parametrize("cue", ["system", "history"])
+@pytest.mark.parametrize("cue", CUES)
 def test_replies_are_those_to_the_cue(cue, runs):
-    prompts = {row["id"]: row for row in trained_prompts().to_pylist()}
+    prompts = {row["id"]: row for row in asked_prompts(cue)}
     rows = pq.read_table(runs / cue / "replies").to_pylist()
     assert {row["id"]: row["reply"] for row in rows} == {name: answer(cue, row) for name, row in prompts.items()}
     assert {row["question"] for row in rows} == {QUESTION}
@@ -60,14 +66,15 @@ def test_replies_are_those_to_the_cue(cue, runs):
 
 
 def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
-    system, history = (json.loads((runs / cue / "results.json").read_text()) for cue in ("system", "history"))
+    system, memory, history = (json.loads((runs / cue / "results.json").read_text()) for cue in CUES)
     assert system["generation"]["gen_bias"]["full_gen_bias"] == pytest.approx(0, abs=1e-6)
     assert history["generation"]["gen_bias"]["full_gen_bias"] > 10
+    assert memory["generation"]["gen_bias"] == history["generation"]["gen_bias"]
     # What is not about replies is the same with any cue.
     assert system["likelihood"] == history["likelihood"]
     assert system["likelihood"]["likelihood_bias"]["num_tests"] == 4  # two axes in two templates
     assert system["offensiveness"]["prompts"] == history["offensiveness"]["prompts"]
-    for cue, results in (("system", system), ("history", history)):
+    for cue, results in zip(CUES, (system, memory, history), strict=True):
         generation, run = results["generation"], results["run"]
         assert (generation["num_prompts"], generation["num_left_out_prompts"]) == (8, 8)
         assert generation["num_left_out_templates"] == 1
@@ -92,7 +99,8 @@ def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
     ("options", "message"),
     [
         (["--cue", "system", "--context", "plain"], "--cue system is for chats, and the context is"),
-        (["--cue_questions", "questions.yaml"], "cue_questions need --cue system or history, and cue is"),
+        (["--cue", "memory", "--context", "plain"], "--cue memory is for chats, and the context is"),
+        (["--cue_questions", "questions.yaml"], "cue_questions need --cue system, memory or history, and cue is"),
         (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
         (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates is one"),
     ],
