@@ -62,10 +62,12 @@ def _weighted_change(
 ) -> dict[str | None, PairedChange]:
     """Axis → the change from the turns of negative weight to the turns of positive weight."""
     sides = np.maximum(-weights, 0), np.maximum(weights, 0)
-    early, late = (
-        np.concatenate([np.sqrt(side[turn]) * vectors[turn] for turn in np.flatnonzero(side)], axis=1, dtype=float)
-        for side in sides
-    )
+    scaled: list[list[np.ndarray]] = [[], []]
+    for of_side, weights_of_side in zip(scaled, sides, strict=True):
+        for weight, of_turn in zip(weights_of_side, vectors, strict=True):
+            if weight > 0:
+                of_side.append(np.sqrt(weight) * of_turn.astype(float))
+    early, late = (np.concatenate(of_side, axis=1) for of_side in scaled)
     rows: dict[tuple[str, str | None, str], list[int]] = {}
     for row, key in enumerate(cells):
         rows.setdefault(key, []).append(row)

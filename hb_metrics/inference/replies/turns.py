@@ -42,8 +42,9 @@ def with_follow_ups(
             f"turns is {turns}, which needs {turns - 1} different follow-ups, and there are {len(follow_ups)}; set "
             f"--turns {len(follow_ups) + 1} or fewer, or write more in a file of your own (--follow_ups)"
         )
-    questions = requests.questions or [None] * len(templates)
-    asked = list(zip(templates, questions, strict=True))
+    asked: list[tuple[str, str | None]] = [(template, None) for template in templates]
+    if requests.questions is not None:
+        asked = list(zip(templates, requests.questions, strict=True))
     drawn = {}
     for template, question in dict.fromkeys(asked):
         order = seeded_generator(requests.seed, "follow-ups", f"{template}\x1f{question}").permutation(len(follow_ups))
