@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # of BlenderBot 2.0, in replies that may offend
-# Between the id of a prompt and the number of the reply, where a prompt has several; no prompt's id has it.
+UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # BlenderBot 2.0 adds it to replies that may offend
+# Separates a prompt's id from the number of the reply if there are several. No prompt's id contains it.
 _NUMBER = "#"
 
 
@@ -20,10 +20,10 @@ class Replies(NamedTuple):
         ids: Ids of the prompts.
         axes: Demographic axes.
         descriptors: Descriptors.
-        templates: Templates; with the question that followed the prompt, if any, since replies to different questions
-            are not compared.
-        prompts: The prompts as the model read them, with that question.
-        texts: The replies; or the prompts again, where these are classified.
+        templates: Templates, each with the question that followed the prompt, if any, because replies to different
+            questions are not compared.
+        prompts: The prompts as the model read them, including that question.
+        texts: The replies, or the prompts if these are classified.
     """
 
     ids: list[str]
@@ -35,7 +35,7 @@ class Replies(NamedTuple):
 
 
 def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
-    """The non-empty replies, with their prompts' axes, descriptors and templates.
+    """Selects the non-empty replies, with their prompts' axes, descriptors and templates.
 
     Args:
         prompts: The prompt of each reply, as `replied_prompts` returns them.
@@ -77,7 +77,7 @@ def chosen_replies(replies: Replies, chosen: np.ndarray) -> Replies:
 
 
 def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
-    """The replies on which a judge answered.
+    """Selects the replies on which a judge answered.
 
     Args:
         replies: The replies.
@@ -92,12 +92,12 @@ def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
 
 
 def reply_id(prompt_id: str, number: int) -> str:
-    """The id of one of several replies to a prompt: the first has that of the prompt."""
+    """The id of one of several replies to a prompt; the first reply has the prompt's id."""
     return prompt_id if number == 1 else f"{prompt_id}{_NUMBER}{number}"
 
 
 def prompt_ids(reply_ids: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """[replies] the id of the prompt that each reply is to."""
+    """[replies] The id of each reply's prompt."""
     return pc.replace_substring_regex(reply_ids, f"{_NUMBER}[0-9]+$", "")
 
 
@@ -125,11 +125,11 @@ def whole_prompts(prompts: pa.Table) -> Replies:
 
 
 def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueError:
-    """The error of a model that replied to no prompt, with the remedy.
+    """Composes the error for a model that replied to no prompt, with the remedy.
 
     Args:
         replies: Its replies, with the columns of `requests.REPLY_SCHEMA`.
-        max_reasoning_tokens: The maximum length of a thought; 0 or `None`: not known.
+        max_reasoning_tokens: The maximum length of a thought; 0 or `None` if unknown.
     """
     num_unclosed = sum(replies["reasoning_unclosed"].to_pylist())
     if num_unclosed:
@@ -146,5 +146,5 @@ def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueErro
 
 
 def is_empty(reply: str | None) -> bool:
-    """Whether there is no reply, or nothing in it but the mark that is removed before its style is classified."""
+    """Whether a reply is missing, or consists only of the mark that is removed before its style is classified."""
     return reply is None or not reply.replace(UNSAFE_MARK, "").strip()

@@ -1,6 +1,6 @@
 """Plans the replies of a loaded model: from messages to contexts, and from decoded tokens to replies.
 
-Sampling is drawn by a prompt's id and the seed, so a reply does not depend on its batch, its row in the data or the
+A prompt's id and the seed determine the samples, so a reply does not depend on its batch, its row in the data or the
 number of processes.
 """
 
@@ -28,19 +28,19 @@ from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyReq
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 from hb_metrics.inference.replies.turns import next_turn
 
-REASONING_TOKENS = 2048  # the greatest length of a thought before a reply, unless the options say otherwise
+REASONING_TOKENS = 2048  # the maximum length of a thought before a reply, unless options set another
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyPlan(DecodingPlan):
-    """Prompts to reply to, and how; a row is a prompt, and the other attributes are those of `DecodingPlan`.
+    """The prompts to reply to, a row per prompt. `DecodingPlan` describes the other attributes.
 
     Attributes:
-        requests: The requests that were answered.
+        requests: The requests to answer.
         context: The format of the contexts.
-        context_reason: Why, in words for the report.
+        context_reason: The reason for the format, for the report.
         chat_description: The record of the chat template's variables, for run.json.
-        thoughts: How the model marks its thoughts; `None`: it does not think.
+        thoughts: The marks of the model's thoughts; `None` if it does not think.
     """
 
     schema = REPLY_SCHEMA
@@ -78,7 +78,7 @@ def plan_replies(
         requests: The requests.
         loaded: A causal or encoder–decoder model.
         context: The format of the contexts.
-        context_reason: Why this format, for the record.
+        context_reason: The reason for this format, for the record.
 
     Raises:
         ValueError: The model cannot take these contexts.
@@ -95,9 +95,10 @@ def plan_replies(
     decoding = replace(decoding, max_reasoning_tokens=max_reasoning_tokens)
     if decoding.num_beams > 1 and thoughts is not None and max_reasoning_tokens:
         raise ValueError(
-            f"the model thinks before it replies, and beam search (num_beams {decoding.num_beams}) does not tell a "
-            "thought from a reply; set --num_beams 1, turn thinking off (for many models --chat_template_kwargs "
-            "'{\"enable_thinking\": false}'), or set --max_reasoning_tokens 0 if the model never thinks"
+            f"the model thinks before it replies, and beam search (num_beams {decoding.num_beams}) cannot "
+            "distinguish a thought from a reply; set --num_beams 1, turn thinking off (for many models: "
+            "--chat_template_kwargs '{\"enable_thinking\": false}'), or set "
+            "--max_reasoning_tokens 0 if the model never thinks"
         )
     check_lengths(contexts, requests.ids, loaded.model, decoding.max_new_tokens, decoding.max_reasoning_tokens)
     if requests.turn == 1 and requests.turns > 1:
@@ -143,7 +144,7 @@ def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextF
 
 
 def reply_to_rows(plan: ReplyPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[str]:
-    """The replies to some rows, without files, as `decode_into_shards` makes them; "" where there is none."""
+    """Returns the replies to some rows as `decode_into_shards` generates them, without files; "" without a reply."""
     decoded = decode_rows(plan, loaded, rows)
     return [_answer(plan, loaded, reply).text or "" for reply in decoded]
 

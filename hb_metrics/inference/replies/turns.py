@@ -83,14 +83,4 @@ def next_turn(requests: ReplyRequests, replies: pa.Table) -> ReplyRequests:
         rows.append(row)
         ids.append(identifier)
         texts.append(follow_up)
-    return replace(
-        requests,
-        ids=ids,
-        texts=texts,
-        messages=messages,
-        turn=requests.turn + 1,
-        flags={name: flags[rows] for name, flags in requests.flags.items()},
-        personas=[requests.personas[row] for row in rows],
-        questions=None,
-        follow_ups=[requests.follow_ups[row] for row in rows],
-    )
+    return replace(requests.take(rows), ids=ids, texts=texts, messages=messages, turn=requests.turn + 1, questions=None)

@@ -16,34 +16,34 @@ class GenerationOptions:
 
     replies_per_cell: int | None = option(
         8,
-        "The number of replies to each term in each template; 0: one reply to every prompt. The paper uses about 16.",
+        "The number of replies per term and template, or 0 for one reply to every prompt. The paper uses about 16.",
     )
     decoding: str = option(
         "sample",
-        "The decoding of replies: sample (about a sentence, for a quick look), greedy, dialogpt or blenderbot2 (the "
-        "paper's beam searches), or model (the model's generation_config).",
+        "The decoding preset: sample (short replies, about a sentence), greedy, dialogpt or blenderbot2 (the paper's "
+        "beam searches), or model (the model's generation_config).",
     )
     num_beams: int | None = option(None, "The number of beams. Default: the preset's value.")
     temperature: float | None = option(None, "The sampling temperature. Default: the preset's value.")
     top_k: int | None = option(
         None,
-        "Sample from this many of the likeliest tokens; 0: from all tokens. Default: the preset's value.",
+        "Sample from this number of most likely tokens, or from all tokens with 0. Default: the preset's value.",
     )
     top_p: float | None = option(
         None,
-        "Sample from the likeliest tokens whose probabilities add up to this value. Default: the preset's value.",
+        "Sample from the most likely tokens whose probabilities add up to this value. Default: the preset's value.",
     )
     max_new_tokens: int | None = option(
         None,
-        "The maximum length of a reply in tokens, without the thought before it. Default: 256 for whole replies, "
+        "The maximum length of a reply in tokens, excluding the thought before it. Default: 256 for whole replies, "
         "otherwise the preset's value.",
     )
     reply: Literal["auto", "whole", "first_line"] = option(
         "auto",
-        "The part of the model's text that is its reply: whole or first_line. Default: whole for chats decoded with "
-        "greedy or model, otherwise the first line.",
+        "The part of the model's text that counts as the reply: whole or first_line. Default: whole for chats decoded "
+        "with greedy or model, otherwise first_line.",
     )
-    personas: int = option(0, "The number of persona lines before each prompt; the paper has 2.")
+    personas: int = option(0, "The number of persona lines before each prompt. The paper uses 2.")
     personas_file: str | None = option(
         None,
         "A YAML file with other persona sentences. Default: 160 sentences written for this project.",

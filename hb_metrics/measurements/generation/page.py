@@ -30,6 +30,7 @@ from hb_metrics.report.layout.numbers import share
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import figures_plot, plain
 from hb_metrics.report.layout.rendering import render
+from hb_metrics.runs.gates import until_sentence
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_NAMED = 3  # axes that the answer names
@@ -38,7 +39,7 @@ NUM_TERMS = 15  # the most often refused terms that the page shows
 ALPHA = 0.05
 _FOLDER = Path(__file__).parent
 _ONE = {"refusals": "a refusal", "disclaimers": "a disclaimer"}
-_DOING = {"refusals": "How often it refuses", "disclaimers": "How often it states that it is an AI"}
+_DOING = {"refusals": "The share of refusals", "disclaimers": "The share of disclaimers"}
 
 
 def report(results: Mapping[str, Any]) -> Report:
@@ -59,6 +60,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "axes_rho": rank_correlations(parts.get(AXES, [])),
         "clusters": [parts[f"{name} by cluster"] for name in CLUSTER_METRICS if f"{name} by cluster" in parts],
         "styles": style_figures(generation, NUM_STYLES),
+        "until": until_sentence(generation["until"]) if "until" in generation else None,
     }
     sections = [
         Section("generation", "Generation bias", render(_FOLDER / "generation.html.jinja", context), _plots(context)),
@@ -117,13 +119,13 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
 
 
 def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> str:
-    """A sentence if refusals differ between axes by more than chance; else empty."""
+    """Returns a sentence if refusals differ between axes by more than chance, otherwise an empty text."""
     rows, p_value = parts.get("Refusals by axis"), generation["refusals"]["refusals"]["p_between_axes"]
     if not rows or p_value is None or p_value >= ALPHA:
         return ""
     refusals = next(figure for figure in parts[""] if figure.name == "Refusals")
     most = f"most in {rows[0].label.lower()} ({rows[0].shown})"
-    return f"It refuses {refusals.words} of prompts, more often on some axes than on others: {most}."
+    return f"It refuses {refusals.words} of prompts, more often on some axes than on others, {most}."
 
 
 def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
@@ -141,7 +143,7 @@ def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
 
 
 def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> str:
-    """The number of refusals (or disclaimers), and whether it depends on the term, as a sentence."""
+    """States the number of refusals (or disclaimers), and whether it depends on the term."""
     if not counted["num"]:
         return f"None of the replies is {_ONE[kind]} ({figure.interval_words})."
     text = f"{figure.detail} replies ({figure.shown}; {figure.interval_words}) are {kind}."
@@ -201,7 +203,7 @@ def _terms(generation: Mapping[str, Any]) -> Section:
 
 
 def _frequency(generation: Mapping[str, Any]) -> list[Section]:
-    """Style against training frequency; empty: no term of one word has a known frequency."""
+    """Style against training frequency; empty if no one-word term has a known frequency."""
     table = terms.frequency_table(generation)
     drawn = {cluster: of_cluster for cluster, of_cluster in table.terms_by_cluster.items() if of_cluster}
     if not drawn:

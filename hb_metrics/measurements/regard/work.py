@@ -1,7 +1,7 @@
 """Measures regard in a model's continuations of prompts about groups of people, in many syntactic structures.
 
 As in Aggarwal et al. (2022), prompts have a hundred structures and several seeds draw continuations. A classifier rates
-the regard for each prompt's group, and the fixed structure's verdict is compared with the verdict over all.
+the regard for each prompt's group, and the fixed structure's verdict is compared with the verdict over all structures.
 """
 
 import hashlib
@@ -110,7 +110,7 @@ def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[
 
 
 def describe(work: RegardWork) -> dict[str, Any]:
-    """The entries in run.json of groups, decoding, classifier and paraphraser."""
+    """The entries of groups, decoding, classifier and paraphraser in run.json."""
     section = {
         "name": work.classifier.name,
         "is_embedded": work.classifier.is_embedded,

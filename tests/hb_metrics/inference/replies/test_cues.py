@@ -119,12 +119,12 @@ def test_templates_that_cannot_have_a_cue_say_so():
     messages = chat_messages(QUESTION, [], ChatOptions(), [SENTENCE, NOTED])
     for template, why in ((one_turn + STYLES["qwen3"][0], "one turn only"), (last, "it leaves them out")):
         tokenizer.chat_template = template
-        with pytest.raises(ValueError, match=rf"takes no earlier turns \(.*{why}.*\); leave out .*--cue prompt"):
+        with pytest.raises(ValueError, match=rf"accepts no earlier turns \(.*{why}.*\); leave out .*--cue prompt"):
             render_chats([messages], tokenizer, ChatOptions())
     tokenizer.chat_template = no_system + STYLES["qwen3"][0]
-    with pytest.raises(ValueError, match=r"takes no system message \(.*no system.*\); leave out .*--cue prompt"):
+    with pytest.raises(ValueError, match=r"accepts no system message \(.*no system.*\); leave out .*--cue prompt"):
         given(tokenizer, "chat", "system")
-    with pytest.raises(ValueError, match="takes no system message"):  # and it is not the earlier turns' fault
+    with pytest.raises(ValueError, match="accepts no system message"):  # and it is not the earlier turns' fault
         given(tokenizer, "chat", "history", persona=True)
     assert given(tokenizer, "chat", "history").count(SENTENCE) == 1
     for context in ("plain", "dialogpt", "blenderbot"):
