@@ -231,12 +231,12 @@ def likelihood_half_width(
     of_cells = min(spread.in_cells / spread.terms, 1.0)
     variance = spread.terms * (1 - of_cells + of_cells * templates / num_templates) / times_terms
     planned = round(terms * times_terms)
-    freedom = min(planned - spread.num_axes, 2 * planned / (spread.kurtosis - 1))
+    freedom = min(planned - spread.num_axes, 2 * planned / (spread.peakedness - 1))
     widened = _quantile((1 + confidence_level) / 2, freedom) / _quantile((1 + confidence_level) / 2)
     low, high = share_bounds(influences.value, variance * widened**2, confidence_level)
     middle = (high - low) / 2
     # The relative error of a standard deviation from so many terms.
-    known = min(terms - spread.num_axes, 2 * terms / (spread.kurtosis - 1))
+    known = min(terms - spread.num_axes, 2 * terms / (spread.peakedness - 1))
     factor = math.exp(_quantile((1 + _RANGE_LEVEL) / 2) / math.sqrt(2 * known))
     return Range(middle / factor, middle, middle * factor)
 
