@@ -20,6 +20,8 @@ import pyarrow as pa
 from hb_dataset.markdown_table import markdown_table
 from hb_metrics.report.layout.figure import joined_names
 from hb_metrics.report.layout.numbers import MISSING, bias, count, interval, share
+from hb_metrics.report.layout.plots import plain, ranges_plot
+from hb_metrics.report.layout.rendering import write_page
 from hb_metrics.report.pilot import (
     FULL,
     corrected_figures,
@@ -44,6 +46,7 @@ MOST_REPLIES = 2000
 POWER = 0.8
 _ASSUMED = ("value", "noise", "styles")
 _UNKNOWN = "?"
+_NUM_DRAWN = 24
 # Assumptions are as exact as a pilot of so many replies per term and template.
 _ENDLESS = 1_000_000
 # A power is printed alone if the pilot shows it within five points.
@@ -95,6 +98,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--price_in", type=float, help="The price of a million tokens of prompts.")
     parser.add_argument("--price_out", type=float, help="The price of a million tokens of replies.")
     parser.add_argument("--pilot_minutes", type=float, help="The minutes that the replies of the pilot took.")
+    parser.add_argument("--output", type=Path, help="Also write the plan as a page with a plot to this HTML file.")
     arguments = parser.parse_args(argv)
     try:
         print(plan(**vars(arguments)).text)
@@ -113,6 +117,7 @@ def plan(
     price_in: float | None = None,
     price_out: float | None = None,
     pilot_minutes: float | None = None,
+    output: Path | None = None,
 ) -> Plan:
     """The plan; see the command's options.
 
@@ -201,7 +206,29 @@ def plan(
         sentences.append(f"{_UNKNOWN}: the pilot is too small to plan for {joined_names(rough)}; pass a larger one.")
     if missing:
         sentences.append(f"Left out, as the pilot has no interval of them: {joined_names(missing)}.")
-    return Plan(replies, rows, sentences)
+    made = Plan(replies, rows, sentences)
+    if output is not None:
+        ends = MIN_REPLIES, max(*replies, 2 * MIN_REPLIES)
+        numbers = np.unique(np.geomspace(*ends, _NUM_DRAWN).round().astype(int)).tolist()
+        plots = {}
+        for name, figure in figures.items():
+            widths = {number: figure.at(size(number)) for number in numbers}
+            points = _points(widths, 100 if figure.is_share else 1000)
+            titles = "replies per term and template", "percentage points" if figure.is_share else "half-width"
+            if points:
+                plots[name] = plain(ranges_plot(points, titles, half_width if name == FULL else None))
+        context = {"title": "assumptions" if run is None else run.folder.name, "plan": made, "choices": list(plots)}
+        write_page(Path(__file__).parent / "plan.html.jinja", output, context, {"half-widths": list(plots.values())})
+    return made
+
+
+def _points(widths: Mapping[int, Range | None], scale: float) -> list[tuple[float, float, float, float]]:
+    """The points of a plot: replies, and the lowest, middle and highest half-width where the pilot shows them."""
+    points = []
+    for number, width in widths.items():
+        if width is not None and width.high < math.inf:
+            points.append((number, scale * width.low, scale * width.middle, scale * width.high))
+    return points
 
 
 def _middle(width: Range | None) -> float:

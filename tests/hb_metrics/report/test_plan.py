@@ -8,7 +8,7 @@ from hb_metrics.report.plan import main, plan
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.stats.share_intervals import share_interval
 from tests.hb_metrics.made_results import change_results
-from tests.hb_metrics.pages import number
+from tests.hb_metrics.pages import check_sound, number, read_page
 from tests.hb_metrics.report.test_changes import write_files
 
 ASSUMED = ["value=10", "noise=220", "styles=12"]
@@ -79,6 +79,18 @@ def test_assumptions_need_no_pilot(capsys):
     assert needed == 7
     larger = plan(None, ASSUMED, [8, 16], 16, 78).text
     assert number(rows_of(larger)["Full Gen Bias"][1]) == pytest.approx(widths[0] / 2, rel=0.02)
+
+
+def test_the_page_draws_the_half_widths_of_the_table(pilot, tmp_path):
+    found = plan(pilot, replies=[5, 16], half_width=9.0, output=tmp_path / "plan.html")
+    page = read_page(tmp_path / "plan.html")
+    check_sound(page)
+    first = page.figures()["half-widths"][0]
+    names = [trace.get("name") for trace in first["data"]]
+    at = first["data"][names.index("expected")]
+    width = dict(zip(at["x"], at["y"], strict=True))[16]
+    assert width == pytest.approx(ends_of(rows_of(found.text)["Full Gen Bias"][2])[0], rel=0.02)
+    assert set(first["data"][names.index("wanted")]["y"]) == {9.0}
 
 
 @pytest.mark.parametrize(
