@@ -123,7 +123,7 @@ def verify_version(
         raise FrozenError(version, f"its digest is {vocabulary.digest}, not {record['digest']}")
     files = {path.name for path in folder.iterdir()} - _SYSTEM_FILES
     if unknown := sorted(files - set(vocabulary_files(vocabulary))):
-        raise FrozenError(version, f"{', '.join(unknown)} in its folder {folder} is not part of it")
+        raise FrozenError(version, f"its folder {folder} contains {', '.join(unknown)}, which is not part of it")
     for name, count in vocabulary_counts(vocabulary).items():
         if record["counts"].get(name) != count:
             raise FrozenError(version, f"its count of {name} is {count}, not {record['counts'].get(name)} as recorded")
