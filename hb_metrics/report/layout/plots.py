@@ -10,8 +10,7 @@ import plotly.graph_objects as go
 
 from hb_metrics.report.layout.figure import PLAIN, Bounds, Figure
 
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#6b7280"
-_PALE_BLUE = "#a6cfe8"
+BLUE, ORANGE, GREY, PALE_BLUE = "#0072B2", "#D55E00", "#6b7280", "#a6cfe8"
 ORANGE_TEXT = "#9a4200"  # the orange is too light for small letters
 _FONT = {"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"}
 _LOOK = {
@@ -82,7 +81,7 @@ def figures_plot(
     figure = go.Figure()
     if wider is not None:
         pale = [row._replace(interval=wider[1].get(row.name)) for row in rows]
-        _add_intervals(figure, pale, heights, _PALE_BLUE, width=9, name=wider[0])
+        _add_intervals(figure, pale, heights, PALE_BLUE, width=9, name=wider[0])
     if any(row.interval is not None for row in rows):
         _add_intervals(figure, rows, heights, BLUE, name="interval" if wider is None else "for other replies")
     series = [(name, [row.beside[name].value for row in rows]) for name in beside]
@@ -142,6 +141,34 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> go.Figure:
     # The legend is above the plot, which makes room for several lines of names on a narrow page.
     figure.update_layout(margin_t=8, legend={"xref": "paper", "yref": "paper", "y": 1.02, "yanchor": "bottom"})
     return _with_zero(figure)
+
+
+def ranges_plot(
+    points: Sequence[tuple[float, float, float, float]], titles: tuple[str, str], wanted: float | None = None
+) -> go.Figure:
+    """Plots a number with its range against a size on a logarithmic axis.
+
+    Args:
+        points: The size, and the lowest, middle and highest number of each.
+        titles: The titles of both axes.
+        wanted: A number to reach, drawn as a line.
+    """
+    sizes, lows, middles, highs = zip(*points, strict=True)
+    figure = go.Figure()
+    figure.add_scatter(x=sizes, y=lows, mode="lines", line={"width": 0}, hoverinfo="skip", showlegend=False)
+    band = {"fill": "tonexty", "fillcolor": PALE_BLUE, "line": {"width": 0}, "hoverinfo": "skip"}
+    figure.add_scatter(x=sizes, y=highs, mode="lines", name="range", **band)
+    hover = "%{x}: %{y:.3~g}<extra></extra>"
+    line = {"color": BLUE, "width": 2}
+    figure.add_scatter(x=sizes, y=middles, mode="lines", name="expected", line=line, hovertemplate=hover)
+    if wanted is not None:
+        dashed = {"color": ORANGE, "width": 2, "dash": "dash"}
+        ends = [sizes[0], sizes[-1]]
+        figure.add_scatter(x=ends, y=[wanted] * 2, mode="lines", name="wanted", line=dashed, hoverinfo="skip")
+    ticks = [size for size in (4, 5, 8, 16, 32, 64, 128, 256, 512, 1024, 2048) if sizes[0] <= size <= sizes[-1]]
+    figure.update_xaxes(type="log", title=titles[0], tickvals=ticks, ticktext=list(map(str, ticks)))
+    figure.update_yaxes(title=titles[1], rangemode="tozero")
+    return finished(figure, height=360)
 
 
 def _add_intervals(
