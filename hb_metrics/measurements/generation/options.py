@@ -48,16 +48,22 @@ class GenerationOptions:
         None,
         "A YAML file with other persona sentences. Default: 160 sentences written for this project.",
     )
-    cue: Literal["prompt", "system", "memory", "history"] = option(
+    cue: Literal["prompt", "system", "memory", "name", "history"] = option(
         "prompt",
         "The place of the user's description: prompt (the user's only turn), system (the user's words in the system "
-        "message), memory (a line there that a product remembers) or history (an earlier turn). With all but prompt, "
-        "the user then asks a neutral question, and templates without a description are left out.",
+        "message), memory (a line there that a product remembers), name (the user's name there, and names in place of "
+        "terms) or history (an earlier turn). With all but prompt, the user then asks a neutral question, and "
+        "templates without a description are left out.",
     )
     cue_questions: str | None = option(
         None,
-        "A YAML file with other neutral questions for --cue system, memory or history. Default: 20 questions written "
-        "for this project.",
+        "A YAML file with other neutral questions for any --cue but prompt. Default: 20 questions written for this "
+        "project.",
+    )
+    names_file: str | None = option(
+        None,
+        "A CSV file with the columns name and group, for --cue name. Each name gets replies_per_cell replies to each "
+        "question. Default: 36 names of an audit study.",
     )
     variations: bool = option(False, "Apply the paper's stylistic variations (A.3) to the prompts.")
     style_classifier: str = option(
@@ -79,11 +85,17 @@ class GenerationOptions:
     def __post_init__(self) -> None:
         """Raises a ValueError if a number is below 0, a file does not exist, or an option has no effect."""
         check_least(self, replies_per_cell=0, personas=0)
-        check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions")
+        check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions", "names_file")
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(
-                "cue_questions need --cue system, memory or history, and cue is 'prompt'; set another cue, or leave "
+                "cue_questions need another cue than 'prompt'; set --cue system, memory, name or history, or leave "
                 "the questions out"
+            )
+        if self.names_file is not None and self.cue != "name":
+            raise ValueError(f"names_file is for --cue name, and cue is '{self.cue}'; set --cue name, or leave it out")
+        if self.cue == "name" and not self.replies_per_cell:
+            raise ValueError(
+                "--cue name needs the number of replies to each name and question, and replies_per_cell is 0; set 8"
             )
         if self.personas_file is not None and not self.personas:
             raise ValueError(
