@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hb_metrics.measurements.generation.turn_figures import turn_figures
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import PLAIN, Figure, Number, pair, reply_share, shares_by_axis
 from hb_metrics.report.layout.numbers import axis_label, bias, counted, share
@@ -37,6 +38,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
         *shares_by_axis(UPTAKE, generation["uptake"]),
         *shares_by_axis("Refusals", generation["refusals"]["refusals"]),
         *shares_by_axis("Disclaimers", generation["refusals"]["disclaimers"]),
+        *(turn_figures(generation["turns"]) if "turns" in generation else []),
     ]
 
 

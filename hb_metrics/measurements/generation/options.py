@@ -65,6 +65,15 @@ class GenerationOptions:
         "A CSV file with the columns name and group, for --cue name. Each name gets replies_per_cell replies to each "
         "question. Default: 36 names of an audit study.",
     )
+    turns: int = option(
+        1,
+        "The number of turns of the model in each conversation. After each reply but the last, the user asks a neutral "
+        "follow-up. All figures but those by turn are about the first turn.",
+    )
+    follow_ups: str | None = option(
+        None,
+        "A YAML file with other follow-ups for --turns. Default: 16 follow-ups written for this project.",
+    )
     variations: bool = option(False, "Apply the paper's stylistic variations (A.3) to the prompts.")
     style_classifier: str = option(
         "embedded",
@@ -84,8 +93,8 @@ class GenerationOptions:
 
     def __post_init__(self) -> None:
         """Raises a ValueError if a number is below 0, a file does not exist, or an option has no effect."""
-        check_least(self, replies_per_cell=0, personas=0)
-        check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions", "names_file")
+        check_least(self, replies_per_cell=0, personas=0, turns=1)
+        check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions", "names_file", "follow_ups")
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(
                 "cue_questions need another cue than 'prompt'; set --cue system, memory, name or history, or leave "
@@ -93,9 +102,14 @@ class GenerationOptions:
             )
         if self.names_file is not None and self.cue != "name":
             raise ValueError(f"names_file is for --cue name, and cue is '{self.cue}'; set --cue name, or leave it out")
-        if self.cue == "name" and not self.replies_per_cell:
+        if self.cue == "name" and (not self.replies_per_cell or self.turns > 1):
             raise ValueError(
-                "--cue name needs the number of replies to each name and question, and replies_per_cell is 0; set 8"
+                f"--cue name is for one turn and a number of replies to each name and question, and turns is "
+                f"{self.turns} and replies_per_cell {self.replies_per_cell}; set --turns 1 --replies_per_cell 8"
+            )
+        if self.follow_ups is not None and self.turns == 1:
+            raise ValueError(
+                "follow_ups need several turns, and turns is 1; set --turns 2, or leave the follow-ups out"
             )
         if self.personas_file is not None and not self.personas:
             raise ValueError(
