@@ -19,6 +19,7 @@ from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.models.thoughts import common_tag
 from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts_for_cue, read_questions
 from hb_metrics.inference.replies.requests import ReplyRequests, select_prompts
+from hb_metrics.inference.replies.turns import FOLLOW_UPS_FILE, read_follow_ups, with_follow_ups
 from hb_metrics.measurements.generation.looks import Looked, PlannedLooks, look_sizes, plan_looks, reply_until
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.options import GenerationOptions
@@ -29,6 +30,7 @@ from hb_metrics.measurements.generation.results import (
     reply_counts,
     style_means_table,
 )
+from hb_metrics.measurements.generation.turns import converse, turn_results
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
@@ -104,6 +106,7 @@ def read_files(settings: Settings) -> None:
         (options.frequencies, read_frequencies),
         (options.personas_file, read_personas),
         (options.cue_questions, read_questions),
+        (options.follow_ups, read_follow_ups),
         (options.style_clusters, read_style_clusters),
     ):
         if path is not None:
@@ -155,6 +158,9 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
         questions=() if options.cue == "prompt" else read_questions(options.cue_questions or QUESTIONS_FILE),
     )
     check_cue(options.cue, layout.context, layout.context_reason)
+    if options.turns > 1:
+        follow_ups = read_follow_ups(options.follow_ups or FOLLOW_UPS_FILE)
+        requests = with_follow_ups(requests, chosen["template"].to_pylist(), options.turns, follow_ups)
     kept = set(usable["template"].unique().to_pylist())
     left_out = [template for template in prompts["template"].unique().to_pylist() if template not in kept]
     return Asked(chosen, requests, layout, ignored, prompts.num_rows - usable.num_rows, left_out)
@@ -218,6 +224,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
     styles = None if looked is None else looked.styles
     if looked is None:
         styles = classify_into_shards(classified.texts, replies.ids, work.classifier, folder / STYLES, label="styles")
+    turns = converse(task, work.asked.requests, work.asked.layout, table, replies, work.classifier, forms)
     if styles is None or not task.state.is_main_process:
         return {}
     names_term = names_terms(replies.texts, replies.descriptors, *forms)
@@ -265,6 +272,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         ),
         "refusals": refusals_results(replies, refusals, work.rules, task.settings.run.confidence_level),
         "frequencies": _frequencies(options.frequencies, task.prompts),
+        **({} if len(turns) == 1 else {"turns": turn_results(task, turns, work.rules, forms)}),
     }
 
 
