@@ -119,8 +119,9 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     assert ("Who the user is still shows at turn 3" in still) == (planted[2] > 0)
     assert ("of turn 1" in still) == (name in ("every", "grows"))
     if change["interval"] is not None:
-        verb = {"first": "has faded", "grows": "has grown"}.get(name, "has not changed by more than chance")
-        assert f"Since turn 1 it {verb}: " in changed
+        verb = {"first": "fell by", "grows": "grew by"}.get(name, "did not change by more than chance:")
+        assert f"From turn 1 to turn 3 it {verb} " in changed
+        assert "−" not in changed.partition(" slope ")[0] or name == "every"
     page = (runs / name / "report.html").read_text()
     assert still in page
     assert changed in page
@@ -164,6 +165,17 @@ def test_terms_share_follow_ups_and_silent_conversations_end(vocabulary, tmp_pat
     assert (turns["num_conversations"], turns["num_ended"]) == (112 - len(ended), len(ended))
     assert [found["value"] for found in turns["by_turn"]] == pytest.approx(bias_here(tmp_path / "run", 3))
     assert turns["by_turn"][0]["value"] != results["generation"]["debiased"]["full_gen_bias"]
+    offensive = results["offensiveness"]["turns"]
+    probabilities = [
+        {row["id"]: row["probabilities"][0] for row in pq.read_table(folder / "offensiveness" / "replies").to_pylist()}
+        for folder in (turn_folder(tmp_path / "run", turn) for turn in (1, 2, 3))
+    ]
+    assert [found["num"] for found in offensive["by_turn"]] == [
+        sum(of_turn[identifier] >= 0.5 for identifier in replies[2]) for of_turn in probabilities
+    ]
+    assert {found["num_replies"] for found in offensive["by_turn"]} == {len(replies[2])}
+    change = offensive["change"]
+    assert (change["first"], change["second"]) == tuple(offensive["by_turn"][turn]["share"] for turn in (0, 2))
 
 
 @pytest.mark.parametrize(
