@@ -209,8 +209,8 @@ def plan(
         sentences.append(f"Left out, as the pilot has no interval of them: {joined_names(missing)}.")
     made = Plan(replies, rows, sentences)
     if output is not None:
-        numbers = np.geomspace(MIN_REPLIES, max(*replies, 2 * MIN_REPLIES), _NUM_DRAWN).round().astype(int)
-        sizes = [size(number) for number in sorted(set(numbers.tolist()))]
+        drawn = np.geomspace(MIN_REPLIES, max(*replies, 2 * MIN_REPLIES), _NUM_DRAWN).round().astype(int)
+        sizes = [size(number) for number in sorted(set(drawn.tolist()))]
         title = "assumptions" if run is None else run.folder.name
         _write(output, title, made, figures, sizes, half_width)
     return made
