@@ -1,4 +1,4 @@
-"""The base class of all measurements; every folder beside this file contains one.
+"""The base class of all measurements. Every folder beside this file contains a measurement.
 
 `measure.py --measurements NAME` runs a measurement. It is a subclass of `Measurement` in the `__init__.py` of a
 folder, and an entry of `MEASUREMENTS`; nothing else knows it by name. Its folder has these modules, which are imported
@@ -146,7 +146,7 @@ class Measurement:
         """
 
     def plan(self, task: Task, files: Any) -> Any:
-        """Plans the work and loads what it needs beside the model. Called on every process.
+        """Plans the work and loads everything but the model that it needs. Called on every process.
 
         Args:
             task: The state that all measurements share.

@@ -63,7 +63,9 @@ def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
         ValueError: It answered on none.
     """
     if not answered.any():
-        raise ValueError(f"the judge gave none of {len(answered):,} texts one label; set another --judge_model")
+        raise ValueError(
+            f"the judge assigned a single label to none of {len(answered):,} texts; set another --judge_model"
+        )
     return Replies(*(list(compress(column, answered)) for column in replies))
 
 

@@ -100,7 +100,7 @@ def set_aside(path: Path) -> Path:
 
 
 def table_digest(table: pa.Table) -> str:
-    """SHA-256 (hex) of a table's content, whatever its chunks and slices, without plurals."""
+    """SHA-256 (hex) of a table's content without plurals, regardless of its chunks and slices."""
     table = table.select([name for name in table.column_names if not name.endswith(_PLURAL)])
     table = table.take(pa.array(range(table.num_rows), pa.int64())).combine_chunks()
     sink = pa.BufferOutputStream()
@@ -116,7 +116,7 @@ def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
     if version != LAYOUT:
         release = (run.get("versions") or {}).get("holistic-bias") or "not recorded"
         raise ValueError(
-            f"'{folder}' holds a run of a release with another folder layout ({version}, now {LAYOUT}); measure "
+            f"'{folder}' contains a run of a release with another folder layout ({version}, now {LAYOUT}); measure "
             f"again in a new folder, or install the run's release: {release}"
         )
 
@@ -163,7 +163,7 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
         check_layout(folder, recorded)
     if different := "\n".join(run_differences(recorded, run, "there", "here")):
         raise ValueError(
-            f"output_dir '{folder}' holds a run with other settings:\n{different}\n"
+            f"output_dir '{folder}' contains a run with other settings:\n{different}\n"
             "pass another output_dir, or the same settings"
         )
     return True
@@ -191,7 +191,7 @@ def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: 
 def hold_folder(folder: Path) -> Iterator[None]:
     """Locks a run folder for other runs within this context, and removes files that killed runs left half-written.
 
-    The system releases the lock when the process ends, however it ends. Without locks in the system (Lustre without
+    The system releases the lock at any end of the process. Without locks in the system (Lustre without
     `flock`), filelock uses the file itself and detects a dead owner on the same machine only. Where the system rejects
     locks (NFS without its lock service), a note is printed.
 
