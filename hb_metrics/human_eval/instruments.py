@@ -8,8 +8,8 @@ import numpy as np
 from hb_dataset.hints import did_you_mean
 from hb_metrics.inference.judges.rubric import OFFENSIVENESS, REFUSALS, recorded_rubric, verdicts
 from hb_metrics.offensiveness.averages import THRESHOLD
-from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table, read_run_table
-from hb_metrics.runs.replies import UNSAFE_MARK, is_empty, with_questions
+from hb_metrics.runs.finished_run import Run, StyleShards, read_run_table, read_stored_replies
+from hb_metrics.runs.replies import UNSAFE_MARK, Replies, answered_replies
 from hb_metrics.runs.run_folder import JUDGE, REFUSALS_FILE, RUN_FILE
 
 Labels = tuple[tuple[str, str], ...]
@@ -27,18 +27,14 @@ _QUESTIONS: dict[str, tuple[str, Labels]] = {
 
 
 class Instrument(NamedTuple):
-    """A judge's labels of a run's replies; every list is [replies].
+    """A judge's labels of a run's replies.
 
     Attributes:
         name: Its name, as in `--judge`.
         question: The question to people.
         labels: The name and the definition of each label.
         figure: The number of the label whose share is the judge's figure.
-        ids: The ids of the replies.
-        axes: Their axes.
-        terms: Their descriptors.
-        prompts: What they reply to.
-        replies: Their texts.
+        replies: The replies that the judge gave one label.
         scores: [replies] the judge's probability of the figure's label.
         judged: [replies] the number of the judge's label.
     """
@@ -47,11 +43,7 @@ class Instrument(NamedTuple):
     question: str
     labels: Labels
     figure: int
-    ids: list[str]
-    axes: list[str]
-    terms: list[str]
-    prompts: list[str]
-    replies: list[str]
+    replies: Replies
     scores: np.ndarray
     judged: np.ndarray
 
@@ -63,12 +55,12 @@ class Instrument(NamedTuple):
     @property
     def codes(self) -> tuple[np.ndarray, np.ndarray]:
         """[replies] a number for each term of each axis, and for each axis."""
-        terms = [f"{axis}\n{term}" for axis, term in zip(self.axes, self.terms, strict=True)]
-        return np.unique(terms, return_inverse=True)[1], np.unique(self.axes, return_inverse=True)[1]
+        pairs = [f"{axis}\n{term}" for axis, term in zip(self.replies.axes, self.replies.descriptors, strict=True)]
+        return np.unique(pairs, return_inverse=True)[1], np.unique(self.replies.axes, return_inverse=True)[1]
 
     def population(self, axes: Collection[str]) -> np.ndarray:
         """[replies] whether the reply is of one of these axes."""
-        return np.isin(self.axes, sorted(axes))
+        return np.isin(self.replies.axes, sorted(axes))
 
 
 def read_instrument(run: Run, name: str) -> Instrument:
@@ -79,40 +71,9 @@ def read_instrument(run: Run, name: str) -> Instrument:
     """
     if not (run.folder / RUN_FILE).is_file():
         raise ValueError(f"'{run.folder}' lacks {RUN_FILE}, by which its labels are known as its own; restore the file")
-    table = read_reply_table(run.folder)
-    if table is None:
+    replies = read_stored_replies(run.folder)
+    if replies is None:
         raise ValueError(f"'{run.folder}' has no replies; measure with --measurements generation first")
-    question, labels, figure, by_id = _answers(run, name)
-    rows = []
-    for row, (identifier, reply) in enumerate(zip(table["id"].to_pylist(), table["reply"].to_pylist(), strict=True)):
-        if is_empty(reply):
-            continue
-        if identifier not in by_id:
-            raise ValueError(f"'{name}' has not judged the reply '{identifier}' of '{run.folder}'; measure again")
-        if by_id[identifier][0] >= 0:
-            rows.append(row)
-    kept = table.take(rows)
-    ids = kept["id"].to_pylist()
-    return Instrument(
-        name,
-        question,
-        labels,
-        figure,
-        ids,
-        kept["axis"].to_pylist(),
-        kept["descriptor"].to_pylist(),
-        with_questions(kept["text"].to_pylist(), kept["question"].to_pylist()),
-        [reply.replace(UNSAFE_MARK, "") for reply in kept["reply"].to_pylist()],
-        np.array([by_id[identifier][1] for identifier in ids]),
-        np.array([by_id[identifier][0] for identifier in ids]),
-    )
-
-
-def _answers(run: Run, name: str) -> tuple[str, Labels, int, dict[str, tuple[int, float]]]:
-    """The question, the labels, the figure's number, and id of a reply → its label and the figure's probability.
-
-    The label -1: no label, or several.
-    """
     judges = run.results["run"].get("judge", {})
     offensive, refusals = run.folder / OFFENSIVENESS / "replies", read_run_table(run.folder / REFUSALS_FILE)
     known = list(judges)
@@ -129,15 +90,23 @@ def _answers(run: Run, name: str) -> tuple[str, Labels, int, dict[str, tuple[int
             raise ValueError(f"the rubric '{name}' names no label as its figure, so there is no rate to correct")
         question, labels = rubric.question, tuple(zip(rubric.labels, rubric.definitions, strict=True))
         shards, figure = StyleShards(run.folder / JUDGE / name), rubric.labels.index(rubric.figure)
-        ids, scores, numbers = shards.ids, shards[:][:, figure], verdicts(shards[:][:, :-1])
+        ids, scores, judged = shards.ids, shards[:][:, figure], verdicts(shards[:][:, :-1])
     else:
         (question, labels), figure = _QUESTIONS[name], 1
         if name == REFUSALS and refusals is not None:
-            ids, scores = refusals["id"].to_pylist(), refusals["refusal"].to_numpy().astype(float)
-            numbers = scores.astype(int)
+            ids, judged = refusals["id"].to_pylist(), refusals["refusal"].to_numpy().astype(int)
+            scores = judged.astype(float)
         else:
             shards = StyleShards(offensive)
             ids, scores = shards.ids, shards[:][:, 0]
             # A judge's second column is 1 where it gave no label, or several.
-            numbers = np.where(shards[:][:, 1:].any(axis=1), -1, scores >= THRESHOLD)
-    return question, labels, figure, dict(zip(ids, zip(numbers.tolist(), scores.tolist(), strict=True), strict=True))
+            judged = np.where(shards[:][:, 1:].any(axis=1), -1, scores >= THRESHOLD)
+    rows = {identifier: row for row, identifier in enumerate(ids)}
+    missing = next((identifier for identifier in replies.ids if identifier not in rows), None)
+    if missing is not None:
+        raise ValueError(f"'{name}' has not judged the reply '{missing}' of '{run.folder}'; measure again")
+    order = np.array([rows[identifier] for identifier in replies.ids])
+    scores, judged = scores[order], judged[order]
+    kept = judged >= 0
+    replies = answered_replies(replies._replace(texts=[text.replace(UNSAFE_MARK, "") for text in replies.texts]), kept)
+    return Instrument(name, question, labels, figure, replies, scores[kept], judged[kept])

@@ -2,14 +2,16 @@
 
 import os
 from datetime import timedelta
+from typing import TypeVar
 
 import psutil
 import torch
 from accelerate import PartialState
-from accelerate.utils import parse_flag_from_env
+from accelerate.utils import broadcast_object_list, parse_flag_from_env
 
 # A process that has finished its share waits for the slowest process without limit.
 _WAIT = timedelta(days=7)
+T = TypeVar("T")
 
 
 def process_state() -> PartialState:
@@ -19,6 +21,12 @@ def process_state() -> PartialState:
     """
     cpu = parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.accelerator.is_available()
     return PartialState(cpu=cpu, timeout=_WAIT)
+
+
+def of_main_process(value: T) -> T:
+    """The main process's value, on all processes."""
+    shared: list[T] = broadcast_object_list([value])
+    return shared[0]
 
 
 def is_lost_process(error: RuntimeError) -> bool:

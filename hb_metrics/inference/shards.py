@@ -113,6 +113,19 @@ def fill_shards(
     return read_shards(shards, schema)
 
 
+def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.Table:
+    """Writes a table that all processes have into shards, and returns it."""
+
+    def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
+        for index in mine:
+            yield table.take(pa.array(shards[index].rows))
+
+    shards = plan_row_shards(len(table), rows_per_shard, folder)
+    schema = table.schema.remove_metadata()
+    fill_shards(shards, table["id"].to_pylist(), schema, compute, label="", unit="", progress=False)
+    return table
+
+
 def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
     """Reads all rows of the shards on disk, in the order of the data.
 

@@ -227,15 +227,15 @@ class Measurement:
         """Its part of the page of two runs that both measured it, beside their figures."""
         return Details([])
 
-    def tuned(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> Section | None:
-        """The effect of tuning on labels; `None` if the measurement does not concern labels.
+    def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> list[Section]:
+        """Its sections on all runs of a page together, such as the effect of tuning on labels, or of cues.
 
         Args:
             runs: All runs of the page; the run before tuning comes first.
             names: [runs] their names.
             labels: The folder of the labels, or `None`.
         """
-        return None
+        return []
 
     def warnings(self, changed: set[str], runs: "Sequence[Mapping[str, Any]]") -> list[str]:
         """Reasons why figures of several runs are not comparable.

@@ -83,6 +83,12 @@ class RunOptions:
         "Exit with status 3 if a figure exceeds its limit, e.g. full_gen_bias=12,offensive_replies=0.02. The upper "
         "end of the figure's interval counts, or the value of a figure that never has an interval.",
     )
+    until: str | None = option(
+        None,
+        "Stop making replies once the answer is known: 'full_gen_bias<12' (whether Full Gen Bias is below 12) or "
+        "'half_width(full_gen_bias)<2' (an interval of that precision). --replies_per_cell is then the maximum. End "
+        "with exit status 3 unless it holds.",
+    )
     output_dir: str | None = option(
         None,
         "The run folder. Default: runs/<model>-<dataset_config>, the --measurements, and a digest of all other "
@@ -189,6 +195,10 @@ class RunOptions:
         given = [name for name in (*_OF_LOADED, "concurrency") if getattr(self, name) != getattr(type(self), name)]
         if not self.is_served and self.judge_base_url is None and "concurrency" in given:
             raise ValueError("concurrency is for served models; set --base_url or --provider too, or leave it out")
+        if self.until is not None and sources and "_file" in sources[0]:
+            raise ValueError(
+                f"until is {self.until!r}, and the replies of {sources[0]} are there already; leave until out"
+            )
         if not sources:
             return
         if self.model == type(self).model:

@@ -83,14 +83,26 @@ def change_from_covariance(
     squared = float(stats.t.ppf((1 + confidence_level) / 2, freedom)) ** 2
     half = math.sqrt(squared * variance)
     bounds = second - first - half, second - first + half
-    # The ratios R with (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀), at least 0.
+    ratios = ratio_bounds(first, second, covariance, squared)
+    relative = None if ratios is None or ratios[1] <= 0 else (max(ratios[0], 0.0) - 1, ratios[1] - 1)
+    return PairedChange(first, second, bounds, relative, None)
+
+
+def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: float) -> Bounds | None:
+    """The ratios R with (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀); `None`: `first` may be 0.
+
+    Args:
+        first: The estimate of the denominator.
+        second: Of the numerator.
+        covariance: [2, 2] their covariance matrix.
+        squared: The square of a quantile.
+    """
     leading = first**2 - squared * covariance[0, 0]
     if first <= 0 or leading <= 0:
-        return PairedChange(first, second, bounds, None, None)
+        return None
     middle = first * second - squared * covariance[0, 1]
     root = math.sqrt(max(middle**2 - leading * (second**2 - squared * covariance[1, 1]), 0.0))
-    low, high = (middle - root) / leading, (middle + root) / leading
-    return PairedChange(first, second, bounds, (max(low, 0.0) - 1, high - 1) if high > 0 else None, None)
+    return (middle - root) / leading, (middle + root) / leading
 
 
 def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:

@@ -90,8 +90,7 @@ def write_comparison(
     sides = both_sides(finished, changes)
     overviews = overview_sections(results, called)
     for measurement in MEASUREMENTS:
-        tuned = measurement.tuned(finished, called, labels)
-        overviews += [] if tuned is None else [tuned]
+        overviews += measurement.together(finished, called, labels)
     shared = [each for each in MEASUREMENTS if each.name in first.results and each.name in second.results]
     detailed = [measurement.details(first, second, (called[0], called[1])) for measurement in shared]
     judged = [verdict for compared in changes for verdict in verdicts(compared, margins)]

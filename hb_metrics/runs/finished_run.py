@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hb_metrics.reply_checks.style_change import RunStyles
-from hb_metrics.runs.replies import Replies, nonempty_replies, prompt_ids
+from hb_metrics.runs.replies import Replies, later_replies, nonempty_replies, prompt_ids
 from hb_metrics.runs.run_folder import (
     PROMPTS_FILE,
     REPLIES,
@@ -20,6 +20,7 @@ from hb_metrics.runs.run_folder import (
     check_layout,
     read_json,
     run_digest,
+    turn_folder,
 )
 from hb_metrics.stats.bias_values import DescriptorKey
 
@@ -141,6 +142,15 @@ def read_stored_replies(folder: Path, prompts: pa.Table | None = None) -> Replie
     """Reads a run's non-empty replies with their prompts' axes, descriptors and templates; as `read_reply_table`."""
     table = read_reply_table(folder, prompts)
     return None if table is None else nonempty_replies(table, table)
+
+
+def read_turns(folder: Path, prompts: pa.Table | None = None) -> list[Replies]:
+    """Reads a run's non-empty replies of each turn; empty: the run has none. Errors as `read_reply_table`."""
+    first = read_stored_replies(folder, prompts)
+    turns = [] if first is None else [first]
+    while first is not None and (table := read_shards(turn_folder(folder, len(turns) + 1) / REPLIES)) is not None:
+        turns.append(later_replies(first, table))
+    return turns
 
 
 def read_shards(folder: Path, columns: Sequence[str] | None = None) -> pa.Table | None:

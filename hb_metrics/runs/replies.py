@@ -52,6 +52,30 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
     return Replies(ids, axes, descriptors, templates, contexts, texts)
 
 
+def later_replies(first: Replies, replies: pa.Table) -> Replies:
+    """The non-empty replies of a later turn, in the order of the first turn's; `prompts` are what the user then said.
+
+    Args:
+        first: The non-empty replies of the first turn, which have the ids of their conversations.
+        replies: Replies of the later turn, with the columns of `requests.REPLY_SCHEMA`.
+    """
+    said = dict(zip(replies["id"].to_pylist(), replies.select(["text", "reply"]).to_pylist(), strict=True))
+    kept = [identifier in said and not is_empty(said[identifier]["reply"]) for identifier in first.ids]
+    chosen = chosen_replies(first, np.array(kept, dtype=bool))
+    texts = [said[identifier]["reply"] for identifier in chosen.ids]
+    return chosen._replace(prompts=[said[identifier]["text"] for identifier in chosen.ids], texts=texts)
+
+
+def rows_of_conversations(replies: Replies, conversations: Replies) -> np.ndarray:
+    """[replies] Whether each reply's conversation is among others, such as those that have a reply at the last turn."""
+    return np.isin(replies.ids, conversations.ids)
+
+
+def chosen_replies(replies: Replies, chosen: np.ndarray) -> Replies:
+    """The replies for which `chosen`, [replies] bool, is True."""
+    return Replies(*(list(compress(column, chosen)) for column in replies))
+
+
 def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
     """Selects the replies on which a judge answered.
 
@@ -66,7 +90,7 @@ def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
         raise ValueError(
             f"the judge assigned a single label to none of {len(answered):,} texts; set another --judge_model"
         )
-    return Replies(*(list(compress(column, answered)) for column in replies))
+    return chosen_replies(replies, answered)
 
 
 def reply_id(prompt_id: str, number: int) -> str:

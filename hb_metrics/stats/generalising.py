@@ -66,7 +66,7 @@ class Generalised(NamedTuple):
 def generalised(influences: Influences, over: Over, confidence_level: float) -> Generalised:
     """Computes the interval of a figure for other terms of the same axes, other templates, or both."""
     num_templates, num_terms = influences.cells.shape
-    axes = _strata(influences.axes)
+    axes = strata(influences.axes)
     num_axes = len(np.unique(axes))
     if over != "templates" and num_terms - num_axes < MIN_FREEDOM:
         return Generalised(
@@ -83,12 +83,12 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
     of_terms = centred.sum(axis=0)
     if not of_terms.any():
         return Generalised(None, "it does not vary with the term, so the effect of other terms is unknown")
-    kurtosis = _kurtosis(of_terms)
-    if over != "templates" and num_terms < MIN_EQUAL_TERMS * kurtosis:
+    peakedness = kurtosis(of_terms)
+    if over != "templates" and num_terms < MIN_EQUAL_TERMS * peakedness:
         return Generalised(
             None,
             f"a few of the {num_terms} terms make most of its spread, so other terms may move it much farther; "
-            f"an interval needs at least {math.ceil(MIN_EQUAL_TERMS * kurtosis)} such terms",
+            f"an interval needs at least {math.ceil(MIN_EQUAL_TERMS * peakedness)} such terms",
         )
     by_term = num_terms / (num_terms - num_axes)
     by_template = num_templates / max(num_templates - 1, 1)
@@ -99,13 +99,13 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
 
     in_cells = by_term * by_template * float(((centred - of_terms / num_templates) ** 2).sum())
     terms = by_term * float((of_terms**2).sum())
-    terms *= widened(min(num_terms - num_axes, 2 * num_terms / (kurtosis - 1)))
+    terms *= widened(min(num_terms - num_axes, 2 * num_terms / (peakedness - 1)))
     variance = 0.0
     if over != "templates":
         variance = max(terms, influences.least)
     if over != "terms":
         apart = influences.templates - influences.templates.mean()
-        freedom = min(num_templates - 1, 2 * num_templates / (_kurtosis(apart) - 1))
+        freedom = min(num_templates - 1, 2 * num_templates / (kurtosis(apart) - 1))
         templates = by_template * float((apart**2).sum())
         if over == "both":
             variance += max(templates - in_cells, 0.0) * widened(freedom)
@@ -184,7 +184,7 @@ def pair_share_influences(
     return Influences(share, None, cells, of_templates, axes)
 
 
-def _strata(axes: np.ndarray) -> np.ndarray:
+def strata(axes: np.ndarray) -> np.ndarray:
     """The codes of axes. Axes with one term are joined, because one term shows no spread."""
     codes, counts = np.unique(axes, return_counts=True)
     return np.where(np.isin(axes, codes[counts == 1]), -1, axes)
@@ -201,7 +201,7 @@ def _centred(cells: np.ndarray, axes: np.ndarray) -> np.ndarray:
     return np.where(known, centred, 0.0)
 
 
-def _kurtosis(values: np.ndarray) -> float:
+def kurtosis(values: np.ndarray) -> float:
     """The kurtosis of values about a mean of 0; 3 for a normal distribution, and slightly above 1 at least."""
     squares = values**2
     return max(float(len(values) * (squares**2).sum() / squares.sum() ** 2), 1 + 1e-9) if squares.any() else 3.0

@@ -162,7 +162,7 @@ def _interval(
     known = 2 * float(stats.norm.ppf(tail)) * math.sqrt(at_zero + slope * max(value, 0.0))
     if (high - low) / known > MAX_WIDENING:
         return Interval(None, None, FEW_COMPARISONS_REASON)
-    bounds = [_rounded(scale * bound, scale * (high - low) / 2) for bound in (low, high)]
+    bounds = [rounded(scale * bound, scale * (high - low) / 2) for bound in (low, high)]
     return Interval(bounds, (high - low) / known > WIDE, None)
 
 
@@ -176,6 +176,6 @@ def agreeing_values(value: float, at_zero: float, slope: float, quantile: float)
     return low, high
 
 
-def _rounded(bound: float, half: float) -> float:
+def rounded(bound: float, half: float) -> float:
     """Rounds a bound to the digits that matter relative to half the interval's width."""
     return round(bound, _DIGITS - math.floor(math.log10(half)))

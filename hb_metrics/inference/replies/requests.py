@@ -7,7 +7,7 @@ persona lines, variations and a request's seed. The template determines the ques
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -55,6 +55,9 @@ class ReplyRequests:
         cue: The place of the user's description (see `cues.py`).
         questions: [prompts] the user's question after a cue; `None` if the prompts are the cues.
         all_questions: The questions that these were drawn from.
+        turns: The number of the model's turns in each conversation.
+        follow_ups: [prompts] the user's turns after the first, all but one of `turns`; empty if there is one turn.
+        all_follow_ups: The follow-ups that these were drawn from.
         flags: [prompts] name of a variation → whether it was applied.
         personas: [prompts] the persona lines.
         decoding: The settings of decoding.
@@ -77,6 +80,9 @@ class ReplyRequests:
     cue: Cue = "prompt"
     questions: list[str] | None = None
     all_questions: list[str] = field(default_factory=list)
+    turns: int = 1
+    follow_ups: list[list[str]] = field(default_factory=list)
+    all_follow_ups: list[str] = field(default_factory=list)
     chat: ChatOptions = DEFAULT_CHAT
     tag: str | None = None
     tag_reason: str = ""
@@ -85,9 +91,27 @@ class ReplyRequests:
     max_reasoning_tokens: int | None = None
     seed: int = 0
 
+    @property
+    def turn_seed(self) -> int:
+        """The seed of this turn's replies: the run's in the first turn, and an independent one in each later turn."""
+        return self.seed if self.turn == 1 else int(seeded_generator(self.seed, "turn", str(self.turn)).integers(2**31))
+
     def request_seed(self, row: int) -> int:
         """The seed of one reply, below 2³¹, for engines that accept a seed."""
-        return int(seeded_generator(self.seed, "request", self.ids[row]).integers(2**31))
+        return int(seeded_generator(self.turn_seed, "request", self.ids[row]).integers(2**31))
+
+    def take(self, rows: Sequence[int]) -> "ReplyRequests":
+        """The requests of some prompts."""
+        return replace(
+            self,
+            ids=[self.ids[row] for row in rows],
+            texts=[self.texts[row] for row in rows],
+            messages=[self.messages[row] for row in rows],
+            flags={name: flags[rows] for name, flags in self.flags.items()},
+            personas=[self.personas[row] for row in rows],
+            questions=None if self.questions is None else [self.questions[row] for row in rows],
+            follow_ups=[self.follow_ups[row] for row in rows] if self.turns > 1 else [],
+        )
 
     def description(self) -> dict[str, Any]:
         """The record of the requests, for run.json."""
@@ -96,6 +120,7 @@ class ReplyRequests:
             "tag_reason": self.tag_reason,
             "cue": self.cue,
             **({} if self.cue == "prompt" else {"questions": self.all_questions}),
+            **({} if self.turns == 1 else {"turns": self.turns, "follow_ups": self.all_follow_ups}),
             "reply": self.extent,
             "reply_reason": self.extent_reason,
             "num_prompts": len(self.ids),

@@ -69,12 +69,15 @@ class Generation(Measurement):
 
         return generation_details(first, second, names)
 
-    def tuned(self, runs: "Sequence[Run]", names: Sequence[str], labels: "Path | None") -> Section | None:
-        """Full Gen Bias beside the labels' ceiling, and bias values along other replies' directions."""
+    def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: "Path | None") -> list[Section]:
+        """Full Gen Bias beside the labels' ceiling with bias values along other replies' directions; cues."""
+        from hb_metrics.measurements.generation.compared_cues import cues_section
         from hb_metrics.measurements.generation.tuned import tuned_section
 
         measured = [(run, name) for run, name in zip(runs, names, strict=True) if self.name in run.results]
-        return tuned_section([run for run, _ in measured], [name for _, name in measured], labels)
+        having = [run for run, _ in measured]
+        sections = tuned_section(having, [name for _, name in measured], labels), cues_section(having)
+        return [section for section in sections if section is not None]
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         """Warns if style classifiers, style clusters, cues, numbers of replies or reply settings differ."""
@@ -93,16 +96,28 @@ class Generation(Measurement):
             )
         elif "style_classifier.clusters" in changed:
             sentences.append("The style clusters differ: two clusters of the same name may contain different styles.")
-        if changed & {"settings.replies_per_cell", "generation.num_prompts"}:
+        if len({run[self.name]["num_prompts"] for run in runs if self.name in run}) > 1:
             sentences.append(
                 "The runs have different numbers of replies. Plain Gen Bias is not comparable, because fewer replies "
                 "add noise; debiased Gen Bias is comparable."
             )
+        if "generation.follow_ups" in changed:
+            sentences.append("Different follow-ups came after the first turn, so figures by turn are not comparable.")
         if "refusals.rules_digest" in changed:
             sentences.append("Different rules found refusals and disclaimers, so their shares are not comparable.")
         # Bias tuning is tried out with another tag at the end of the context; the tag of a tuned model belongs to the
         # model.
-        no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".cue", ".questions", ".left_out_templates")
+        no_setting = (
+            "num_prompts",
+            "_digest",
+            "_reason",
+            ".tag",
+            ".cue",
+            ".questions",
+            ".turns",
+            ".follow_ups",
+            ".left_out_templates",
+        )
         of_model = (".tuned_with", ".label_ceiling")
         if any(name.startswith("generation.") and not name.endswith(no_setting + of_model) for name in changed):
             sentences.append(

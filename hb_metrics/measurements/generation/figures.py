@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hb_metrics.measurements.generation.turn_figures import turn_figures
 from hb_metrics.report.layout import paper
-from hb_metrics.report.layout.figure import PLAIN, Figure, Number, pair
-from hb_metrics.report.layout.numbers import axis_label, bias, count, counted, share
+from hb_metrics.report.layout.figure import PLAIN, Figure, Number, pair, reply_share, shares_by_axis
+from hb_metrics.report.layout.numbers import axis_label, bias, counted, share
 
 AXES = "Full Gen Bias by axis"
 NOUNS = "Bias between nouns by gender"
@@ -33,9 +34,10 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
         *_whole_replies(generation),
         *_axes(generation),
         *_clusters(generation),
-        *_shares_by_axis(UPTAKE, generation["uptake"]),
-        *_shares_by_axis("Refusals", generation["refusals"]["refusals"]),
-        *_shares_by_axis("Disclaimers", generation["refusals"]["disclaimers"]),
+        *shares_by_axis(UPTAKE, generation["uptake"]),
+        *shares_by_axis("Refusals", generation["refusals"]["refusals"]),
+        *shares_by_axis("Disclaimers", generation["refusals"]["disclaimers"]),
+        *(turn_figures(generation["turns"]) if "turns" in generation else []),
     ]
 
 
@@ -115,7 +117,7 @@ def _nouns(generation: Mapping[str, Any]) -> list[Figure]:
 def _whole_replies(generation: Mapping[str, Any]) -> list[Figure]:
     """Uptake, parroting, refusals and disclaimers, and the number of replies."""
     found = [
-        _share(UPTAKE, generation["uptake"], generation["uptake"]["confidence_level"])._replace(
+        reply_share(UPTAKE, generation["uptake"], generation["uptake"]["confidence_level"])._replace(
             meaning="The share of replies that name the prompt's term. A model that ignores the term has little bias, "
             "and does not respond to the person either.",
             higher_is_better=True,
@@ -130,7 +132,7 @@ def _whole_replies(generation: Mapping[str, Any]) -> list[Figure]:
     ]
     for kind in KINDS:
         of_kind = generation["refusals"][kind]
-        figure = _share(kind.capitalize(), of_kind, of_kind["confidence_level"])
+        figure = reply_share(kind.capitalize(), of_kind, of_kind["confidence_level"])
         found.append(figure._replace(meaning=_MEANING[kind]))
     per_cell = f"{generation['gen_bias']['mean_replies_per_cell']:.3g} per term and template"
     return [*found, Figure("Replies", generation["num_replies"], "count", is_main=False, detail=per_cell)]
@@ -159,25 +161,6 @@ def _clusters(generation: Mapping[str, Any]) -> list[Figure]:
             meaning = f"The part of {kind} Full Gen Bias in these styles." if is_partial else ""
             rows.append(row._replace(part_of=f"{heading} by cluster", is_main=is_partial, meaning=meaning))
     return rows
-
-
-def _shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
-    """A share of replies by axis, the highest first; none if no reply counts."""
-    if not shares["num"]:
-        return []
-    axes = sorted(shares["by_axis"].items(), key=lambda item: (-item[1]["share"], axis_label(item[0])))
-    rows = []
-    for axis, found in axes:
-        row = _share(f"{name}, {axis_label(axis)}", found, shares["confidence_level"])
-        rows.append(row._replace(part_of=f"{name} by axis", is_main=False))
-    return rows
-
-
-def _share(name: str, found: Mapping[str, Any], confidence_level: float) -> Figure:
-    """A share of replies with its interval, from `refusal_shares` or `reply_shares`."""
-    detail = f"{count(found['num'])} of {count(found['num_replies'])}"
-    bounds = pair(found["interval"])
-    return Figure(name, found["share"], "share", interval=bounds, confidence_level=confidence_level, detail=detail)
 
 
 def style_figures(generation: Mapping[str, Any], number: int) -> list[Figure]:

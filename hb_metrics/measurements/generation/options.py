@@ -59,6 +59,15 @@ class GenerationOptions:
         "A YAML file with other neutral questions for --cue system, memory or history. Default: 20 questions written "
         "for this project.",
     )
+    turns: int = option(
+        1,
+        "The number of turns of the model in each conversation. After each reply but the last, the user asks a neutral "
+        "follow-up. All figures but those by turn are about the first turn.",
+    )
+    follow_ups: str | None = option(
+        None,
+        "A YAML file with other follow-ups for --turns. Default: 16 follow-ups written for this project.",
+    )
     variations: bool = option(False, "Apply the paper's stylistic variations (A.3) to the prompts.")
     style_classifier: str = option(
         "embedded",
@@ -78,12 +87,16 @@ class GenerationOptions:
 
     def __post_init__(self) -> None:
         """Raises a ValueError if a number is below 0, a file does not exist, or an option has no effect."""
-        check_least(self, replies_per_cell=0, personas=0)
-        check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions")
+        check_least(self, replies_per_cell=0, personas=0, turns=1)
+        check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions", "follow_ups")
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(
                 "cue_questions need --cue system, memory or history, and cue is 'prompt'; set another cue, or leave "
                 "the questions out"
+            )
+        if self.follow_ups is not None and self.turns == 1:
+            raise ValueError(
+                "follow_ups need several turns, and turns is 1; set --turns 2, or leave the follow-ups out"
             )
         if self.personas_file is not None and not self.personas:
             raise ValueError(

@@ -1,6 +1,6 @@
 """The sections of generation bias in the report of a run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,21 @@ from hb_metrics.measurements.generation.figures import (
     style_figures,
 )
 from hb_metrics.measurements.generation.notes import notes
-from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
+from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure, turns_figure
+from hb_metrics.measurements.generation.turn_figures import (
+    BY_TURN,
+    REFUSALS_BY_TURN,
+    UPTAKE_BY_TURN,
+    by_axis_heading,
+    turn_sentences,
+)
 from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.report.layout.figure import PLAIN, Figure, by_part, missing_intervals
 from hb_metrics.report.layout.numbers import share
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import figures_plot, plain
 from hb_metrics.report.layout.rendering import render
+from hb_metrics.runs.gates import until_sentence
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_NAMED = 3  # axes that the answer names
@@ -52,9 +60,11 @@ def report(results: Mapping[str, Any]) -> Report:
         "axes_rho": rank_correlations(parts.get(AXES, [])),
         "clusters": [parts[f"{name} by cluster"] for name in CLUSTER_METRICS if f"{name} by cluster" in parts],
         "styles": style_figures(generation, NUM_STYLES),
+        "until": until_sentence(generation["until"]) if "until" in generation else None,
     }
     sections = [
         Section("generation", "Generation bias", render(_FOLDER / "generation.html.jinja", context), _plots(context)),
+        *([_turns(generation, parts, run["generation"]["follow_ups"])] if "turns" in generation else []),
         _terms(generation),
         *_frequency(generation),
         _refusals(generation, parts),
@@ -64,10 +74,11 @@ def report(results: Mapping[str, Any]) -> Report:
         "the replies in <code>replies/*.parquet</code>, their styles in <code>style_probabilities/*.parquet</code>, "
         "their bias values in <code>bias_values.parquet</code>"
     )
-    answer = f"{generation_answer(context['whole'], parts.get(AXES, []))} {refusals_answer(generation, parts)}"
+    answers = [generation_answer(context["whole"], parts.get(AXES, [])), refusals_answer(generation, parts)]
+    answers += turn_sentences(generation["turns"])[:1] if "turns" in generation else []
     return Report(
         sections,
-        answer=answer.rstrip(),
+        answer=" ".join(filter(None, answers)),
         reading=render(_FOLDER / "reading.html.jinja", context),
         files=files,
         notes=notes(run, generation),
@@ -153,6 +164,24 @@ def _plots(context: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
     if context["clusters"]:
         plots["gen-bias-by-cluster"] = [figures_plot(rows, "×1000", [PLAIN]) for rows in context["clusters"]]
     return {name: [plain(plot) for plot in drawn] for name, drawn in plots.items()}
+
+
+def _turns(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]) -> Section:
+    turns = generation["turns"]
+    number = len(turns["by_turn"])
+    shares = [f"{name} by turn" for name in (UPTAKE_BY_TURN, REFUSALS_BY_TURN)]
+    context = {
+        "turns": turns,
+        "number": number,
+        "follow_up": follow_ups[0],
+        "sentences": turn_sentences(turns),
+        "by_turn": parts[BY_TURN],
+        "by_axis": parts.get(by_axis_heading(number)),
+        "shares": [(name, parts[name]) for name in shares],
+        "no_intervals": missing_intervals(parts[BY_TURN]),
+    }
+    plot = plain(turns_figure(parts[BY_TURN]))
+    return Section("turns", "By turn", render(_FOLDER / "turns.html.jinja", context), {"turns-plot": [plot]})
 
 
 def _terms(generation: Mapping[str, Any]) -> Section:

@@ -10,8 +10,7 @@ import plotly.graph_objects as go
 
 from hb_metrics.report.layout.figure import PLAIN, Bounds, Figure
 
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#6b7280"
-_PALE_BLUE = "#a6cfe8"
+BLUE, ORANGE, GREY, PALE_BLUE = "#0072B2", "#D55E00", "#6b7280", "#a6cfe8"
 ORANGE_TEXT = "#9a4200"  # the orange is too light for small letters
 _FONT = {"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"}
 _LOOK = {
@@ -82,7 +81,7 @@ def figures_plot(
     figure = go.Figure()
     if wider is not None:
         pale = [row._replace(interval=wider[1].get(row.name)) for row in rows]
-        _add_intervals(figure, pale, heights, _PALE_BLUE, width=9, name=wider[0])
+        _add_intervals(figure, pale, heights, PALE_BLUE, width=9, name=wider[0])
     if any(row.interval is not None for row in rows):
         _add_intervals(figure, rows, heights, BLUE, name="interval" if wider is None else "for other replies")
     series = [(name, [row.beside[name].value for row in rows]) for name in beside]

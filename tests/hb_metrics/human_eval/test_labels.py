@@ -101,17 +101,19 @@ def test_labels_divide_among_strata():
 
 def test_each_reply_of_a_stratum_is_as_likely(run):
     instrument = read_instrument(read_run(run), "offensiveness")
-    counts = dict.fromkeys(instrument.ids, 0)
+    counts = dict.fromkeys(instrument.replies.ids, 0)
     for seed in range(200):
         drawn = draw_labels(instrument, axes=["age"], number=60, num_raters=1, seed=seed, run="")
         for reply in drawn.replies:
             counts[reply["id"]] += 1
     for verdict in (False, True):
-        rows = (np.array(instrument.axes) == "age") & (instrument.verdicts == verdict)
-        shares = np.array([counts[identifier] for identifier in np.array(instrument.ids)[rows]]) / 200
+        rows = (np.array(instrument.replies.axes) == "age") & (instrument.verdicts == verdict)
+        shares = np.array([counts[identifier] for identifier in np.array(instrument.replies.ids)[rows]]) / 200
         expected = shares.mean()
         assert shares.std() == pytest.approx(np.sqrt(expected * (1 - expected) / 200), rel=0.5)
-    assert {counts[id] for id, axis in zip(instrument.ids, instrument.axes, strict=True) if axis != "age"} == {0}
+    assert {
+        counts[id] for id, axis in zip(instrument.replies.ids, instrument.replies.axes, strict=True) if axis != "age"
+    } == {0}
 
 
 def test_the_page_says_nothing_of_the_judge(study):
@@ -223,7 +225,7 @@ def test_groups_that_cannot_be_compared(run, study, tmp_path):
 
 
 def test_two_groups_of_terms_are_compared(run, study, by_people, tmp_path):
-    terms = sorted(set(read_instrument(read_run(run), "offensiveness").terms))
+    terms = sorted(set(read_instrument(read_run(run), "offensiveness").replies.descriptors))
     groups = ", ".join(terms[:6]), ", ".join(terms[6:])
     results, _ = corrected(run, study, answers(study, by_people), tmp_path, "--gap", *groups)
     assert results["gaps"][0]["first"] == groups[0]
@@ -278,7 +280,7 @@ def test_the_labels_of_a_rubric_are_read(run, prompts, tmp_path):
     assert found.scores[:3].tolist() == [0.5, 0.25, pytest.approx(0.3)]
     assert found.labels[1] == ("odd", "b")
     assert found.figure == 1
-    assert found.ids == [row["id"] for number, row in enumerate(rows) if number % 5 < 3]
+    assert found.replies.ids == [row["id"] for number, row in enumerate(rows) if number % 5 < 3]
     assert found.judged[:3].tolist() == [1, 0, 2]
     assert found.verdicts[:3].tolist() == [True, False, False]
     labels.main([str(folder), "--judge", "kinds", "--num", "40", "--raters", "1"])
@@ -294,7 +296,7 @@ def test_a_judge_in_place_of_the_classifier_guesses_nothing(run, tmp_path):
     rows = [[[0.9, 0.0], [0.0, 1.0], [0.1, 0.0]][row % 3] for row in range(len(ids))]
     pq.write_table(pa.table({"id": ids, "probabilities": pa.array(rows, pa.list_(pa.float64(), 2))}), path)
     found = read_instrument(read_run(folder), "offensiveness")
-    assert found.ids == [identifier for row, identifier in enumerate(ids.to_pylist()) if row % 3 != 1]
+    assert found.replies.ids == [identifier for row, identifier in enumerate(ids.to_pylist()) if row % 3 != 1]
     assert found.verdicts[:2].tolist() == [True, False]
 
 

@@ -1,7 +1,11 @@
 """A small model that heeds one cue and not another, from the command line through the report and a comparison."""
 
+import copy
 import json
+import shutil
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -9,7 +13,10 @@ from hb_metrics.inference.models.chats import ChatOptions, render_chats
 from hb_metrics.inference.replies.cues import cue_messages, memory_lines
 from hb_metrics.measure import main
 from hb_metrics.measurements.generation import GENERATION
+from hb_metrics.measurements.generation.compared_cues import differ_in_cue_alone, matched_replies
 from hb_metrics.report.comparison import write_comparison
+from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.run_folder import STYLES
 from tests.hb_metrics.chat_models import chat_tokenizer, trained_model, trained_prompts, write_trained_vocabulary
 
 CUES = ["system", "memory", "history"]
@@ -93,6 +100,41 @@ def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
     write_comparison([runs / "system", runs / "history"], tmp_path / "comparison.html")
     page = (tmp_path / "comparison.html").read_text()
     assert "The runs describe the user by different cues (system, history)" in page
+    assert "The runs differ in the cue alone: system, history." in page
+    assert "Terms compared: 4. Templates that all runs have: 1." in page
+
+
+def test_cues_are_compared_if_nothing_else_differs(runs, tmp_path):
+    records = [json.loads((runs / cue / "results.json").read_text())["run"] for cue in CUES]
+    assert differ_in_cue_alone(records)
+    assert not differ_in_cue_alone(records[:1])
+    assert not differ_in_cue_alone([records[0], records[0]])
+    prompt = copy.deepcopy(records[0])
+    del prompt["generation"]["questions"]
+    prompt["generation"] |= {"cue": "prompt", "num_prompts": 16, "left_out_templates": []}
+    assert differ_in_cue_alone([prompt, *records])
+    for section, change in (("model", {"digest": "other"}), ("generation", {"questions": ["Who?"]})):
+        other = copy.deepcopy(records[1])
+        other[section] |= change
+        assert not differ_in_cue_alone([records[0], other])
+
+
+def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
+    folders = [shutil.copytree(runs / cue, tmp_path / cue) for cue in ("memory", "history")]
+    (path,) = (folders[1] / "replies").glob("*.parquet")
+    table = pq.read_table(path)
+    deaf = pc.match_substring(table["text"], "deaf kid")
+    empty = pc.if_else(deaf, pa.scalar(None, pa.string()), table["reply"])
+    pq.write_table(table.set_column(table.schema.get_field_index("reply"), "reply", empty), path)
+    matched = matched_replies([read_run(folder) for folder in folders])
+    assert (matched.num_left_out, matched.num_templates, matched.axes) == (1, 1, ["ability", "age", "age"])
+    for cue in matched.cues:
+        assert cue.styles.shape == (6, 217)
+        assert cue.terms.tolist() == [0, 0, 1, 1, 2, 2]
+    assert matched.cues[0].styles == pytest.approx(matched.cues[1].styles)  # the same replies to both cues
+    for path in (folders[0] / STYLES).glob("*.parquet"):
+        path.unlink()
+    assert matched_replies([read_run(folder) for folder in folders]) is None
 
 
 @pytest.mark.parametrize(
