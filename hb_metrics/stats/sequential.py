@@ -75,7 +75,7 @@ def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look]
         confidence_level: One less the error of all looks together, on both sides of the limit.
     """
     ends = [at_size(spread, spread.size._replace(replies=replies)) for replies in (whole, spread.size.replies)]
-    last, now = (end.squares + end.crossed + end.slope * limit for end in ends)
+    last, now = (end.at_zero + end.slope * limit for end in ends)
     information = last / now
     if before:
         information = max(information, before[-1].information + _LEAST_GAIN)
@@ -85,7 +85,7 @@ def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look]
         [look.boundary for look in before],
         (1 - confidence_level) / 2,
     )
-    return Look(spread.value, spread.squares + spread.crossed, spread.slope, spread.freedom, information, boundary)
+    return Look(spread.value, spread.at_zero, spread.slope, spread.freedom, information, boundary)
 
 
 def decision(look: Look, limit: float) -> bool | None:
