@@ -228,7 +228,7 @@ class Measurement:
         return Details([])
 
     def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> list[Section]:
-        """Its sections on all runs of a page together, such as the effect of tuning on labels, or of cues.
+        """The measurement's sections on all runs of a page together, such as the effect of cues or tuning.
 
         Args:
             runs: All runs of the page; the run before tuning comes first.

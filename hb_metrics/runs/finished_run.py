@@ -145,7 +145,7 @@ def read_stored_replies(folder: Path, prompts: pa.Table | None = None) -> Replie
 
 
 def read_turns(folder: Path, prompts: pa.Table | None = None) -> list[Replies]:
-    """Reads a run's non-empty replies of each turn; empty: the run has none. Errors as `read_reply_table`."""
+    """Reads a run's non-empty replies of each turn, if any; raises errors as `read_reply_table` does."""
     first = read_stored_replies(folder, prompts)
     turns = [] if first is None else [first]
     while first is not None and (table := read_shards(turn_folder(folder, len(turns) + 1) / REPLIES)) is not None:

@@ -53,7 +53,7 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
 
 
 def later_replies(first: Replies, replies: pa.Table) -> Replies:
-    """The non-empty replies of a later turn, in the order of the first turn's; `prompts` are what the user then said.
+    """The non-empty replies of a later turn, in the order of the first turn's; `prompts` are the user's follow-ups.
 
     Args:
         first: The non-empty replies of the first turn, which have the ids of their conversations.

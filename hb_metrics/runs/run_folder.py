@@ -28,7 +28,7 @@ BIAS_VALUES_FILE = "bias_values.parquet"
 REFUSALS_FILE = "refusals.parquet"
 REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of Parquet shards that several measurements read
 PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # those of one measurement
-TURNS = "turns"  # with a subfolder for each turn of the model after the first, which has those of replies
+TURNS = "turns"  # contains a folder for each later turn, with the same subfolders as the first turn's run folder
 JUDGE = "judge"  # with a subfolder for each rubric
 LAYOUT = 2  # version of the files of a run folder: 2 has the prompts, and results by measurement
 SHARD_RUN = b"holistic_bias.run"  # in the metadata of a Parquet file: the digest of its run
@@ -40,7 +40,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def turn_folder(folder: Path, turn: int) -> Path:
-    """The folder that has the subfolders of a turn's replies: of the first turn, the run folder itself."""
+    """The folder with the subfolders of a turn's replies; for the first turn, the run folder itself."""
     return folder if turn == 1 else folder / TURNS / str(turn)
 
 
