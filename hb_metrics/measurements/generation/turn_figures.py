@@ -52,8 +52,8 @@ def turn_sentences(turns: Mapping[str, Any]) -> list[str]:
     last, level = len(turns["by_turn"]), turns["confidence_level"]
     if turns["change"] is None:
         return [
-            "With one reply per term and template, this run cannot tell whether the identity of the user still shows at "
-            f"turn {last}, because the sampling noise is unknown."
+            "With one reply per term and template, this run cannot tell whether the identity of the user still shows "
+            f"at turn {last}, because the sampling noise is unknown."
         ]
     value = _value("", turns["by_turn"][-1], level)
     change = _change("", turns["change"], level)
