@@ -92,14 +92,20 @@ class DistillationTrainer(ReplyTraining, Trainer):
         logits, _, learnt = reply_logits(model, own, self.is_causal)
         log_given = (logits.float() / self._temperature).log_softmax(-1)
         moved = inputs["moved"][learnt.nonzero()[:, 0]]
-        target = self.targets((wanted.float() / self._temperature).softmax(-1), log_given.detach().exp(), moved)
-        # A target of 0 adds 0 to the sum; its logarithm would add NaN.
-        return kl_div(log_given, target, reduction="none").sum(-1), learnt
+        return self.label_losses((wanted.float() / self._temperature).softmax(-1), log_given, moved), learnt
 
-    def targets(self, wanted: torch.Tensor, given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
-        """The distributions to learn: the untuned model's."""
-        del given, moved
-        return wanted
+    def label_losses(self, wanted: torch.Tensor, log_given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
+        """[labels] the divergence of each label from the distribution to learn: here the untuned model's.
+
+        Args:
+            wanted: [labels, vocabulary] the untuned model's distributions.
+            log_given: [labels, vocabulary] the logarithms of the trained model's.
+            moved: [labels, pairs, 2] the row's pairs of first tokens, see `encode`; `NO_TOKEN`, `NO_TOKEN` where there
+                are fewer pairs.
+        """
+        del moved
+        # A target of 0 adds 0 to the sum; its logarithm would add NaN.
+        return kl_div(log_given, wanted, reduction="none").sum(-1)
 
 
 class PairCollator:
@@ -224,10 +230,10 @@ def encode(
 
 
 def _first_tokens(tokenizer: Any, moved: Sequence[Sequence[str]]) -> list[list[int]]:
-    """The first tokens of pairs of texts, of which an empty one has none; each first token once, no pair of equals."""
+    """The first tokens of pairs of texts; each first token once, no pair of equals."""
     pairs: dict[int, int] = {}
     for texts in moved:
-        first = [tokenizer(text, add_special_tokens=False)["input_ids"][0] if text else NO_TOKEN for text in texts]
+        first = [tokenizer(text, add_special_tokens=False)["input_ids"][0] for text in texts]
         if first[0] != first[1]:
             pairs.setdefault(*first)
     return [list(pair) for pair in pairs.items()]
