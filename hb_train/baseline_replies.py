@@ -4,12 +4,12 @@
     accelerate launch hb_train/tune.py --method counterfactual --config hb_train/recipes/embedded.yaml \
         --dataset_name rows/embedded --output_dir models/embedded
 
-Replies are sampled from all tokens, at the temperature at which the model will reply, and their distributions are
-learnt at this temperature, so learning them changes nothing by itself. Each reply is paired with prompts that have
-another descriptor in the same sentence: with method counterfactual the reply answers a descriptor, and names the new
-one where it named its own; with method distill it answers the sentence without a descriptor. `--leave_out v1.0-small`
-excludes that config's descriptors and those that share a stem with one, so that a measurement on it shows the effect on
-unseen descriptors.
+Replies are sampled from all tokens, at the temperature of measurements, and their distributions are learnt at this
+temperature, so learning them changes nothing by itself. Each reply is paired with prompts that have another descriptor
+in the same sentence: with method counterfactual the reply answers a descriptor, and names the new one where it named
+its own; with method distill it answers the sentence without a descriptor. `--leave_out v1.0-small` excludes that
+config's descriptors and those that share a stem with one, so that a measurement on it shows the effect on unseen
+descriptors.
 """
 
 import sys
@@ -40,6 +40,7 @@ from hb_train.tuning.baseline_rows import (
     COUNTERFACTUAL,
     DISTILL,
     ROW_SCHEMA,
+    TEMPERATURE,
     BaselinePrompts,
     draw_anchors,
     draw_baseline_prompts,
@@ -70,7 +71,6 @@ class BaselineArguments:
     num_anchors: int = option(
         480, "The number of replies to prompts in which it should matter who asks, or about nobody, which should stay."
     )
-    temperature: float = option(0.7, "The temperature at which the model replies, and learns.")
     max_new_tokens: int = option(24, "The maximum length of a reply in tokens.")
     system_prompt: str | None = option(None, "The system message of a chat. Default: the template's.")
     context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
@@ -81,7 +81,7 @@ class BaselineArguments:
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is out of range."""
-        check_least(self, num_replies=2, num_anchors=0, temperature=0.05, max_new_tokens=1, seed=0)
+        check_least(self, num_replies=2, num_anchors=0, max_new_tokens=1, seed=0)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -135,7 +135,6 @@ def reply(arguments: BaselineArguments) -> None:
             "model": model_description(loaded),
             "dataset_config": arguments.dataset_config,
             "leave_out": arguments.leave_out,
-            "temperature": arguments.temperature,
             "rows_digest": table_digest(rows),
             **counts,
             "by_split": dict(zip(SPLITS, (int((~held_out).sum()), int(held_out.sum())), strict=True)),
@@ -211,13 +210,13 @@ def render_prompts(texts: Sequence[str], loaded: LoadedModel, layout: Layout) ->
 
 
 def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: Layout) -> Any:
-    """The requests: replies from the model's whole distribution at the temperature."""
+    """The requests: replies from the model's whole distribution."""
     extent = "whole" if layout.context == "chat" else "first_line"
     number = arguments.max_new_tokens
     decoding = decoding_preset(
         "sample",
         extent="whole",
-        temperature=arguments.temperature,
+        temperature=TEMPERATURE,
         top_k=0,
         top_p=1.0,
         min_new_tokens=1,

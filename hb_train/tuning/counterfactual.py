@@ -22,7 +22,7 @@ from hb_train.tuning.method import CardText, Method, Tuning
 if TYPE_CHECKING:
     from hb_metrics.inference.models.bias_tags import BiasTuning
 
-# One token in a hundred begins to name a descriptor. At weight 0 the model forgets to name it, before it learns when to.
+# One token in a hundred begins a name. Without a weight the model forgets to name the descriptor before it learns when.
 NAMING_WEIGHT = 10.0
 _SMALLEST = 1e-6  # of a probability of naming, so that logarithms are finite
 

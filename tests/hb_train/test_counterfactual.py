@@ -127,7 +127,6 @@ def test_the_loss_is_that_of_the_definition(save_small_model, tmp_path):
             model=tuned,
             teacher=loaded.model,
             is_causal=True,
-            temperature=0.7,
             args=TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none"),
         )
         collate = PairCollator(padding_tokenizer(loaded))
@@ -298,7 +297,7 @@ def test_style_bias_falls_and_the_person_is_still_heard(heard, tmp_path, monkeyp
             [
                 *("--model", str(heard), "--method", method, "--dataset_config", "v1.0-small", "--num_replies", "400"),
                 *("--num_anchors", num_anchors, "--context", "plain", "--max_new_tokens", "36"),
-                *("--temperature", "1", "--output_dir", str(rows)),
+                *("--output_dir", str(rows)),
             ]
         )
         steps = ("--max_steps", "80", "--eval_steps", "80", "--save_steps", "80", "--per_device_train_batch_size", "32")
