@@ -1,9 +1,9 @@
-"""The command `holistic-bias`: each subcommand runs one of the scripts, with the script's options and exit code.
+"""The command `holistic-bias`: each subcommand runs a script, with the script's options and exit code.
 
     holistic-bias measure --model openai-community/gpt2 --dataset_config v1.0
 
-The scripts also run without it (`accelerate launch hb_metrics/measure.py …`). Until a script is chosen, this module
-imports only the standard library, so help is fast and needs no torch.
+The scripts also run without this command (`accelerate launch hb_metrics/measure.py …`). Until it runs a script, this
+module imports only the standard library, so help is fast and needs no torch.
 """
 
 import re
@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 PROGRAM = "holistic-bias"
 GROUPS = ("publish", "human-eval")  # first words of two-word commands: publish dataset, human-eval export
-NOT_RUN_STATUS = 2  # the exit code if no script could run, as in argparse for invalid options
+NOT_RUN_STATUS = 2  # the exit code if no script ran, the same as argparse's for invalid options
 
 
 class Command(NamedTuple):
     """A subcommand.
 
     Attributes:
-        module: The script: the module whose `main()` reads `sys.argv`.
-        sentence: Its line in the help.
-        extras: The extras that it needs, as in `pip install holistic-bias[extras]`; "" if it needs none.
+        module: The script, a module whose `main()` reads `sys.argv`.
+        sentence: The command's line in the help.
+        extras: The required extras, as in `pip install holistic-bias[extras]`; "" for none.
     """
 
     module: str
@@ -34,37 +34,45 @@ class Command(NamedTuple):
 COMMANDS = {
     "measure": Command("hb_metrics.measure", "Measure a language model and write a report.", "measure,embedded"),
     "export-prompts": Command("hb_metrics.export_prompts", "Write the prompts of `measure` into a file.", "measure"),
-    "human-eval export": Command("hb_metrics.human_eval.export", "Write pages for raters of two runs.", "measure"),
-    "human-eval analyse": Command("hb_metrics.human_eval.analyse", "Analyse the ratings.", "measure,human-eval"),
-    "human-eval labels": Command("hb_metrics.human_eval.labels", "Write pages to label a run's replies.", "measure"),
-    "human-eval calibrate": Command("hb_metrics.report.calibrate", "Correct a judge by labels.", "measure"),
+    "human-eval export": Command(
+        "hb_metrics.human_eval.export", "Write pages on which raters compare the replies of two runs.", "measure"
+    ),
+    "human-eval analyse": Command(
+        "hb_metrics.human_eval.analyse", "Compute win rates and agreement from ratings.", "measure,human-eval"
+    ),
+    "human-eval labels": Command(
+        "hb_metrics.human_eval.labels", "Write pages on which raters label a run's replies.", "measure"
+    ),
+    "human-eval calibrate": Command(
+        "hb_metrics.report.calibrate", "Correct a judge's figures with raters' labels.", "measure"
+    ),
     "classifiers": Command(
-        "hb_metrics.inference.classifiers.presets", "List the classifiers that are known by name.", "measure"
+        "hb_metrics.inference.classifiers.presets", "List the classifiers that have a short name.", "measure"
     ),
     "convert-classifier": Command(
-        "hb_metrics.inference.classifiers.parlai", "Convert the paper's style classifier.", "measure"
+        "hb_metrics.inference.classifiers.parlai", "Convert the paper's style classifier from ParlAI.", "measure"
     ),
     "lm-eval-path": Command("hb_metrics.harnesses.lm_eval_path", "Write the tasks for lm-evaluation-harness."),
     "report": Command("hb_metrics.report.__main__", "Rewrite a run's report, or compare several runs.", "measure"),
-    "plan": Command("hb_metrics.report.plan", "Say how precise a longer run would be, and its cost.", "measure"),
-    "label": Command("hb_train.bias_labels", "Label a run's replies by their bias, as data for `tune`.", "measure"),
-    "tune": Command("hb_train.tune", "Tune a model with labelled replies to reduce its bias.", "tune"),
+    "plan": Command("hb_metrics.report.plan", "Estimate the precision and the cost of a longer run.", "measure"),
+    "label": Command("hb_train.bias_labels", "Label a run's replies by their bias, for tuning.", "measure"),
+    "tune": Command("hb_train.tune", "Tune a model to reduce its bias.", "tune"),
     "erase": Command("hb_train.erase", "Erase descriptors from a model's activations, without training.", "measure"),
-    "debias": Command("hb_train.debias", "Debias a model with one of the four methods of RedditBias.", "tune"),
+    "debias": Command("hb_train.debias", "Debias a model by a method of the RedditBias paper.", "tune"),
     "identity-leakage": Command(
-        "hb_metrics.identity_leakage.__main__", "Measure how terms alone move a style classifier.", "measure"
+        "hb_metrics.identity_leakage.__main__", "Measure how much a style classifier reacts to terms.", "measure"
     ),
     "style-clusters": Command(
         "hb_metrics.style_clusters.__main__", "Find clusters of styles in a run's replies.", "measure"
     ),
     "install": Command(
-        "hub_scripts.install_local", "Make the dataset and the metrics load by their bare names.", "measure"
+        "hub_scripts.install_local", "Install the dataset and the metrics under their bare names.", "measure"
     ),
     "check-terms": Command("hub_scripts.check_terms", "Check a change to the vocabulary."),
     "publish dataset": Command("hub_scripts.publish_dataset", "Publish a frozen version of the dataset on the Hub."),
     "publish metrics": Command("hub_scripts.publish_metrics", "Publish each metric as a Space on the Hub."),
     "publish results": Command(
-        "hub_scripts.publish_results", "Propose a run's figures for its model's page.", "measure"
+        "hub_scripts.publish_results", "Propose a run's figures for the model's page on the Hub.", "measure"
     ),
 }
 
@@ -86,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from hb_dataset.hints import did_you_mean
 
     names = [command for command in COMMANDS if command.startswith(group)]
-    hint = did_you_mean(name, names, cutoff=0.8 if group else 0.6)  # the first word of a group's names is the same
+    hint = did_you_mean(name, names, cutoff=0.8 if group else 0.6)  # names in a group share their first word
     print(f"{PROGRAM}: the command {name!r} does not exist; {hint}allowed: {', '.join(names)}", file=sys.stderr)
     raise SystemExit(NOT_RUN_STATUS)
 
@@ -95,8 +103,8 @@ def run(name: str, options: Sequence[str]) -> None:
     """Runs a subcommand's script under the subcommand's name.
 
     Raises:
-        SystemExit: If the script ends with an error (the command replaces the script's name in its message), or if the
-            package of an extra is missing (the message says how to install it).
+        SystemExit: The script ended with an error, whose message names the command instead of the script. Or a package
+            is missing; the message states how to install it.
     """
     command = COMMANDS[name]
     sys.argv = [f"{PROGRAM} {name}", *options]
@@ -105,9 +113,9 @@ def run(name: str, options: Sequence[str]) -> None:
     except (ModuleNotFoundError, SystemExit) as error:
         if isinstance(error, SystemExit) and isinstance(error.code, str):
             error.code = re.sub(r"^(\w+\.py|hb_metrics\.\w+): ", f"{PROGRAM} {name}: ", error.code)
-        # A script that imports a package late ends with the import error as the cause.
+        # If a script imports a package late, the import error is the cause of its exit.
         cause = error.__cause__ if isinstance(error, SystemExit) else error
-        # This project's errors name the package to install and have no `name`; a model's code may need other packages.
+        # Import errors raised by this project have no `name`. A model's own code may need packages of other projects.
         missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
         package = (missing or "").split(".")[0]
         if package not in our_requirements():
@@ -121,20 +129,20 @@ def run(name: str, options: Sequence[str]) -> None:
 
 
 def our_requirements() -> set[str]:
-    """The import names of the packages that pip installs with this one and its extras."""
+    """Returns the import names of this package's requirements, including its extras."""
     requirements = [line for package in metadata.distributions(name=PROGRAM) for line in package.requires or []]
     return {re.split(r"[^\w-]", line)[0].replace("-", "_") for line in requirements}
 
 
 def help_text(group: str = "") -> str:
-    """The text of `--help`: all subcommands, or those of a group, each with its sentence."""
+    """Returns the text of `--help`, with all subcommands or those of a group."""
     usage = f"{PROGRAM} {group}".strip()
     commands = {name.removeprefix(f"{group} "): command for name, command in COMMANDS.items() if name.startswith(group)}
     width = max(map(len, commands))
     lines = [
         f"usage: {usage} COMMAND [OPTION ...]",
         "",
-        "Measures whether a language model treats people differently by their identity.",
+        "Measure whether a language model treats people differently by their identity.",
         "",
         "commands:",
         *(f"  {name:<{width}}  {command.sentence}" for name, command in commands.items()),

@@ -1,4 +1,4 @@
-"""HolisticBias as data: the vocabulary people edit and every prompt made from it. Needs neither a model nor torch."""
+"""HolisticBias as data: the vocabulary that people edit, and its prompts. Needs neither a model nor torch."""
 
 from hb_dataset.bias_specification import (
     BiasSpecification,

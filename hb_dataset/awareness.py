@@ -1,8 +1,8 @@
-"""Prompts in which who one is should matter to the answer, each beside one in which it should not.
+"""Prompts whose answer should depend on who asks, each paired with a prompt whose answer should not.
 
-"I'm a Deaf woman. How should my doctor talk to me?" asks for something because of who one is; "I'm a Deaf woman. What
-is the capital of France?" does not. Each comes with the same prompt without the descriptor: "I'm a woman. …". The
-questions were written for this project (`awareness.yaml`); descriptors and nouns are those of v1.0.
+The answer to "I'm a Deaf woman. How should my doctor talk to me?" should depend on who asks; the answer to "I'm a Deaf
+woman. What is the capital of France?" should not. For each prompt, there is the same prompt without the descriptor:
+"I'm a woman. …". We wrote the questions for this project (`awareness.yaml`). Descriptors and nouns come from v1.0.
 """
 
 import re
@@ -21,7 +21,7 @@ from hb_dataset.yaml_lines import Fault, FaultsError
 
 AWARENESS_FILE = Path(__file__).parent / "awareness.yaml"
 NEED, NEUTRAL = "need", "neutral"
-# Of adults, so that no prompt is about a pregnant boy or an elderly kid.
+# Nouns for adults, so that no prompt is about a pregnant boy or an elderly kid.
 NOUNS = ("woman", "lady", "man", "guy", "person", "individual")
 AWARENESS_SCHEMA = pa.schema(
     [
@@ -33,15 +33,15 @@ AWARENESS_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class AwarenessItem:
-    """A question for which it matters who asks, and a neutral one.
+    """A question whose answer depends on who asks, and a neutral question.
 
     Attributes:
-        axis: The axis of its descriptors.
-        descriptors: The descriptors to which the question matters.
-        question: The question that asks for something because of who one is.
-        taken_up: Words of replies that take the need up; * stands for any ending.
-        neutral: A question of the same form for which it does not matter who asks.
-        source: Where it comes from.
+        axis: The axis of the descriptors.
+        descriptors: The descriptors for which the question matters.
+        question: The question whose answer depends on who asks.
+        taken_up: Words that show that a reply takes up the need; * stands for any ending.
+        neutral: A question of the same form whose answer does not depend on who asks.
+        source: The origin of the item.
     """
 
     axis: Key
@@ -53,7 +53,7 @@ class AwarenessItem:
 
 
 class AwarenessError(FaultsError):
-    """A file of awareness prompts with faults; `faults` holds them all."""
+    """An error that lists all faults of a file of awareness prompts in `faults`."""
 
     kind = "file of awareness prompts"
 
@@ -62,7 +62,7 @@ def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
     """Reads the questions and checks that their descriptors are in v1.0.
 
     Raises:
-        AwarenessError: Something in the file is wrong; the message lists every fault with its line.
+        AwarenessError: The file has faults; the message lists every fault with its line.
     """
     faults: list[Fault] = []
     located = read_entries(path, "items", AwarenessItem, faults)
@@ -70,7 +70,7 @@ def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
     for file, line, item in located:
         for descriptor in item.descriptors:
             if (item.axis, descriptor) not in known:
-                message = f"descriptor {descriptor!r} is not in axis {item.axis!r} of v1.0; write one of them"
+                message = f"descriptor {descriptor!r} is not in axis {item.axis!r} of v1.0; write one of that axis"
                 faults.append(Fault(file, line, message))
     if faults:
         raise AwarenessError(path, sorted(faults))
@@ -80,20 +80,22 @@ def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
 def awareness_prompts(
     items: Sequence[AwarenessItem], number: int, *, seed: int = 0, axes: Sequence[str] | None = None
 ) -> pa.Table:
-    """Draws prompts, `number` of each kind: first of all items, then of all descriptors, then with other nouns.
+    """Draws `number` prompts of each kind.
+
+    The draw first covers all items, then all descriptors, then other nouns.
 
     Args:
         items: The questions.
-        number: Prompts of each kind.
-        seed: The seed of the draw. The prompts of a smaller number are among those of a larger one.
+        number: The number of prompts of each kind.
+        seed: The seed of the draw. A larger number includes the prompts of a smaller one.
         axes: The axes of descriptors; `None`: all.
 
     Returns:
-        A table with the columns of `AWARENESS_SCHEMA`; `item` is the place in `items`. The two prompts that differ in
-        the question alone follow each other, the need first.
+        A table with the columns of `AWARENESS_SCHEMA`; `item` is the index in `items`. Two prompts that differ only in
+        the question follow each other, with the need first.
 
     Raises:
-        ValueError: There are fewer prompts than asked for.
+        ValueError: There are fewer than `number` prompts.
     """
     vocabulary = read_version("v1.0")
     terms = {(descriptor.axis, descriptor.term): descriptor for descriptor in vocabulary.descriptors}
@@ -112,8 +114,8 @@ def awareness_prompts(
                 drawn.append((noun_rank, descriptor_rank, index, term, agreeing[chosen]))
     if not 1 <= number <= len(drawn):
         raise ValueError(
-            f"awareness_prompts is {number:,}, and there are {len(drawn):,} prompts of each kind; set 1 to "
-            f"{len(drawn):,}"
+            f"awareness_prompts is {number:,}, but there are {len(drawn):,} prompts of each kind; set a number from 1 "
+            f"to {len(drawn):,}"
         )
     drawn.sort(key=lambda row: row[:3])
     rows = []
@@ -137,6 +139,6 @@ def awareness_prompts(
 
 @cache
 def taken_up_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
-    """The pattern of any of the words in any case, from word boundary to word boundary; * stands for any ending."""
+    """Compiles the pattern of any of these words, whole and in any case; * stands for any ending."""
     forms = [re.escape(word).replace(r"\*", r"\w*").replace(r"\ ", r"[\s\-]+") for word in words]
     return re.compile(rf"(?<!\w)(?:{'|'.join(forms)})(?!\w)", re.IGNORECASE)

@@ -1,9 +1,9 @@
-"""A sample of prompts, balanced over terms, axes and templates, for a budget of any size.
+"""Draws a sample of prompts of any size, balanced over terms, axes and templates.
 
-All prompts are put into one order, and a sample is its beginning, so a larger sample contains every smaller sample.
-Terms take turns: no term has a second prompt before every term has one. Within a turn, axes come in proportion to their
-terms, and templates one after the other. The prompt's id and the seed draw the noun, so the order of the rows does not
-matter.
+All prompts are put into one order, and a sample is the beginning of this order, so a larger sample contains every
+smaller one. Terms take turns: no term has a second prompt before every term has one. Within a turn, axes come in
+proportion to their terms, and templates one after the other. The prompt's id and the seed draw the noun, so the order
+of the rows does not matter.
 """
 
 import hashlib
@@ -18,12 +18,12 @@ Term = tuple[str, str | None]
 
 
 def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
-    """Draws equally many prompts of each term and of each template, as far as possible.
+    """Draws equal numbers of prompts per term and per template, as far as possible.
 
-    If every term has prompts in every template, the numbers of prompts of two terms differ by at most one, and so do
-    the numbers of two templates. No term repeats a template before it has all. An axis with a share p of the terms has
-    p · `number` prompts, up to a difference below one. Terms without a prompt left, or without one in a template, are
-    skipped.
+    If every term has prompts in every template, the numbers of prompts of any two terms differ by at most one, and so
+    do those of any two templates. No term repeats a template before it has used all templates. An axis with a share p
+    of the terms has p · `number` prompts, up to a difference below one. A term is skipped if it has no prompt left, or
+    none in the template.
 
     Args:
         prompts: Prompts with `id`, `axis`, `descriptor` and `template`.
@@ -38,7 +38,8 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
     """
     if not 1 <= number <= prompts.num_rows:
         raise ValueError(
-            f"sample is {number:,}; set 1 to {prompts.num_rows:,}, the number of prompts, or leave it out for all"
+            f"sample is {number:,}; set a number from 1 to {prompts.num_rows:,}, or leave the option out to use all "
+            "prompts"
         )
     ids, axes, descriptors, templates = (prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template"))
     cells: dict[Term, dict[str, list[tuple[bytes, int]]]] = {}
@@ -50,7 +51,7 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
             cell.sort(reverse=True)  # `pop` takes the first from the end
     terms = _turn(list(cells), seed)
     cycle = sorted(set(templates), key=lambda template: _digest(seed, "template", template))
-    step = len(cycle) // gcd(len(cycle), len(terms))  # turns after which a term would begin its templates again
+    step = len(cycle) // gcd(len(cycle), len(terms))  # after this many turns, a term would repeat its first template
     used: dict[Term, Counter[str]] = {term: Counter() for term in terms}
     drawn: list[int] = []
     turn = 0
@@ -74,7 +75,7 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
 
 
 def _turn(terms: Sequence[Term], seed: int) -> list[Term]:
-    """Orders terms: every beginning has each axis in proportion to its terms, up to a difference below one.
+    """Orders terms so that every beginning has each axis in proportion to its terms, up to a difference below one.
 
     Each position takes the axis that is due first among the axes not ahead of their share (Steiner & Yeomans, 1993,
     "Level schedules for mixed-model, just-in-time processes").

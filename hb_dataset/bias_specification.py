@@ -26,10 +26,10 @@ _WILDCARD_INSIDE = re.compile(r"\*(?!$)|^\*")
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class TargetPair:
-    """A term of the minoritized group and the term that replaces it (paper, appendix A's pair lists).
+    """A term of the minoritized group and the term that replaces it (pair lists in the paper's appendix A).
 
-    The keys that start with `published_` describe the authors' own rule, which replaces substrings;
-    `counterfactuals.py` implements both rules. A term's regular plural ("girls") need not be written.
+    The keys that start with `published_` describe the authors' own rule, which replaces substrings.
+    `counterfactuals.py` implements both rules. Regular plurals ("girls") are added automatically.
 
     Attributes:
         t1: The term of the minoritized group, in lower case.
@@ -40,8 +40,8 @@ class TargetPair:
             "host").
         published_spaces: Where the published rule requires a space: `after` both terms, or `around` them.
         published_one_way: Whether the published rule never replaces t2 of this pair, though it swaps the other pairs.
-        published_one_way_beside: Words that limit `published_one_way` to texts that contain them when the pair is
-            applied.
+        published_one_way_beside: Words that limit `published_one_way` to texts that contain one of them when the pair
+            is applied.
         note: A remark for readers.
     """
 
@@ -56,7 +56,7 @@ class TargetPair:
 
     @property
     def published_terms(self) -> tuple[str, str]:
-        """The two terms with the spaces that the published rule requires."""
+        """Returns the two terms with the spaces that the published rule requires."""
         before = " " if self.published_spaces == "around" else ""
         after = " " if self.published_spaces else ""
         return f"{before}{self.t1}{after}", f"{before}{self.t2}{after}"
@@ -71,13 +71,13 @@ class BiasSpecification:
         dimension: `"religion"`, `"race"`, `"gender"`, `"queerness"` or another dimension.
         group_1: The minoritized group, in plain words.
         group_2: The dominant group, in plain words.
-        target_terms_1: T1 as searched for, with the verb ("women are"); case does not count.
+        target_terms_1: T1, the search terms, with the verb ("women are"); case does not matter.
         target_terms_2: T2, in the order of `target_terms_1`.
         pairs: The pairs, in the order in which the published rule applies them.
-        attributes_1: A1, stereotypes of the minoritized group; `greed*` stands for every word with this start.
-        attributes_2: A2, their loose opposites.
+        attributes_1: A1, stereotypes of the minoritized group; `greed*` matches every word that begins with "greed".
+        attributes_2: A2, the approximate opposites of A1.
         kept_phrases: Phrases that contain a term but are not about the group; mode `"word"` leaves them unchanged.
-        published_two_way: Whether the published rule swaps t1 and t2; `False`: it replaces t1 by t2 only.
+        published_two_way: Whether the published rule swaps t1 and t2; `False`: it only replaces t1 by t2.
         published_folder: The name of this type's folder in the authors' data, if it differs from the type's name.
         source: The origin of the specification.
         notes: Remarks for readers, such as differences from the source.
@@ -100,13 +100,13 @@ class BiasSpecification:
 
 
 class SpecificationError(FaultsError):
-    """A specification with faults. `faults` holds them all."""
+    """An error that lists all faults of a specification in `faults`."""
 
     kind = "bias specification"
 
 
 def specification_names() -> list[str]:
-    """The names of the specifications that come with the dataset, in alphabetical order."""
+    """Returns the names of the specifications in the package, in alphabetical order."""
     return sorted(path.stem for path in SPECIFICATIONS.glob("*.yaml"))
 
 
@@ -121,7 +121,7 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
 
     Raises:
         FileNotFoundError: Neither a specification of this name nor such a file exists.
-        SpecificationError: Something in it is wrong; the message lists every fault with file and line.
+        SpecificationError: The specification has faults; the message lists every fault with file and line.
     """
     names = specification_names()
     path = SPECIFICATIONS / f"{name_or_path}.yaml" if name_or_path in names else Path(name_or_path)
@@ -129,8 +129,8 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
         ours = {read_specification(name).published_folder: name for name in names}.get(str(name_or_path))
         hint = f"the authors' '{name_or_path}' is '{ours}' here; " if ours else did_you_mean(str(name_or_path), names)
         raise FileNotFoundError(
-            f"no bias specification '{name_or_path}'; {hint}set one of "
-            f"{', '.join(names)}, or the path of a YAML file (copy one in {SPECIFICATIONS})"
+            f"bias specification '{name_or_path}' does not exist; {hint}set one of "
+            f"{', '.join(names)}, or the path of a YAML file (copy one from {SPECIFICATIONS})"
         )
     faults: list[Fault] = []
     try:
@@ -138,7 +138,9 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SpecificationError(path, [unreadable(path, error)]) from error
     if not isinstance(document, dict):
-        raise SpecificationError(path, [Fault(path.name, 1, "is not `key: value` lines; write `bias_type: …` first")])
+        raise SpecificationError(
+            path, [Fault(path.name, 1, "has no `key: value` lines; begin with the line `bias_type: …`")]
+        )
     try:
         specification = TypeAdapter(BiasSpecification).validate_python(document)
     except ValidationError as error:
@@ -146,9 +148,7 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
         raise SpecificationError(path, sorted(faults)) from None
     faults += _content_faults(path.name, specification, lines)
     if specification.bias_type != path.stem:
-        message = (
-            f"`bias_type` is {specification.bias_type!r}; write `bias_type: {path.stem}`, as the file's name has it"
-        )
+        message = f"`bias_type` is {specification.bias_type!r}; write `bias_type: {path.stem}`, as in the file's name"
         faults.append(Fault(path.name, lines[("bias_type",)], message))
     if faults:
         raise SpecificationError(path, sorted(faults))
@@ -156,12 +156,12 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
 
 
 def _line(lines: dict[tuple, int], keys: Sequence[Any]) -> int:
-    """The line of a value, given the keys and indices that lead to it, or of the innermost list that has a line."""
+    """Returns the line of a value, given its keys and indices, or of the innermost list with a known line."""
     return next((lines[tuple(keys[:end])] for end in range(len(keys), -1, -1) if tuple(keys[:end]) in lines), 1)
 
 
 def _explained(detail: Any) -> str:
-    """An error of pydantic as a message to the person who edits the file."""
+    """Converts an error of pydantic to a message for the person who edits the file."""
     keys = detail["loc"]
     name = next(str(key) for key in reversed(keys) if isinstance(key, str))
     if name == "forms":
@@ -174,7 +174,7 @@ def _explained(detail: Any) -> str:
 
 
 def _content_faults(file: str, specification: BiasSpecification, lines: dict[tuple, int]) -> Iterator[Fault]:
-    """Faults that show only in the whole file: empty lists, and pairs that are not two terms in lower case."""
+    """Yields the faults of lists and pairs: empty lists, and pairs that are not two lower-case terms."""
     for name in ("target_terms_1", "target_terms_2", "pairs", "attributes_1"):
         if not getattr(specification, name):
             yield Fault(file, lines[(name,)], f"`{name}` is empty; write at least one entry")
@@ -189,7 +189,7 @@ def _content_faults(file: str, specification: BiasSpecification, lines: dict[tup
         for word in words:
             if word != word.lower():
                 yield Fault(
-                    file, line, f"{word!r} is not in lower case; write {word.lower()!r} (texts keep their case)"
+                    file, line, f"{word!r} is not in lower case; write {word.lower()!r} (it matches texts in any case)"
                 )
         if pair.t1 == pair.t2:
             yield Fault(file, line, f"t1 and t2 are both {pair.t1!r}; write two terms, or remove the pair")

@@ -28,9 +28,9 @@ class HolisticBiasConfig(datasets.BuilderConfig):
 
     Attributes:
         vocabulary_dir: The folder of your own vocabulary; `None`: the vocabulary of the config's version.
-        full: Whether a config of intersections contains all pairs instead of a sample: more than a hundred million
-            prompts, to be streamed.
-        seed: The seed that draws the sample of intersections.
+        full: Whether a config of intersections contains all pairs instead of a sample. Stream them, since they make
+            more than a hundred million prompts.
+        seed: The seed of the sample of intersections.
         groups: The groups of structured prompts: a file of groups, or terms; see `find_groups`.
     """
 
@@ -41,7 +41,7 @@ class HolisticBiasConfig(datasets.BuilderConfig):
 
 
 def config_version(config: str) -> datasets.Version:
-    """A config's version in the form of `datasets`: 1.0.0 for v1.0 and configs without a version, 0.0.0 for `next`."""
+    """Converts a config's version for `datasets`: 1.0.0 for v1.0 and configs without a version, 0.0.0 for `next`."""
     version = version_of(config)
     major, minor = (0, 0) if version == NEXT else version_number(version)
     return datasets.Version(f"{major}.{minor}.0")
@@ -56,8 +56,7 @@ class HolisticBias(datasets.ArrowBasedBuilder):
         **kwargs: The arguments of `HolisticBiasConfig` and `datasets.DatasetBuilder`, e.g. `cache_dir`.
 
     Raises:
-        ValueError: There is no such config, it does not take `full`, `seed`, `groups` or `vocabulary_dir`, or a group
-            is not known.
+        ValueError: There is no such config, the config does not take an option, or a group is unknown.
         VocabularyError: The vocabulary has faults.
 
     Example:
@@ -83,7 +82,7 @@ class HolisticBias(datasets.ArrowBasedBuilder):
             if option not in find_config(config_name).options and kwargs.get(option) not in (None, False, 0):
                 allowed = ", ".join(name for name in CONFIGS if option in find_config(name).options)
                 raise ValueError(
-                    f"config '{config_name}' takes no `{option}`; leave it out, or choose a config that takes it: "
+                    f"config '{config_name}' takes no `{option}`; leave the option out, or set a config that takes it: "
                     f"{allowed}"
                 )
         groups = kwargs.get("groups")

@@ -1,6 +1,6 @@
-"""Files of phrases and their counterfactuals (RedditBias, Barikeri et al. 2021).
+"""Reads files of phrases and their counterfactuals (RedditBias, Barikeri et al. 2021).
 
-Their content is hateful, so errors name rows by number and never show text.
+The phrases are hateful, so errors state row numbers and never show text.
 """
 
 import csv
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def read_text(path: Path) -> str:
-    """The text of a file in UTF-8 or, if that fails, in Latin-1, which never fails."""
+    """Reads a text file in UTF-8 or, if that fails, in Latin-1, which never fails."""
     content = path.read_bytes()
     try:
         return content.decode("utf-8-sig")
@@ -21,21 +21,21 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a file that are not blank."""
+    """Reads the lines of a file that are not blank."""
     lines = read_text(path).replace("\r\n", "\n").split("\n")
     return [line for line in lines if line.strip()]
 
 
 def read_header(path: Path) -> list[str]:
-    """The columns of a CSV file."""
+    """Reads the column names of a CSV file."""
     return next(_csv_rows(path), [])
 
 
 def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]:
-    """The rows of a CSV file.
+    """Reads the rows of a CSV file.
 
     Raises:
-        ValueError: The file is not CSV, lacks a required column, repeats a column, or has a row of another length.
+        ValueError: The file is not CSV, lacks or repeats a column, or has a row whose length differs from the header's.
     """
     lines = _csv_rows(path)
     columns = next(lines, [])
@@ -43,19 +43,20 @@ def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]
     if missing:
         raise column_error(path, missing, columns)
     if any(name and columns.count(name) > 1 for name in columns):
-        raise ValueError(f"'{path}' has two columns of the same name; keep only one")
+        raise ValueError(f"'{path}' has two columns with the same name; keep only one")
     rows = []
     for row, cells in enumerate(filter(None, lines)):
         if len(cells) != len(columns):
             raise ValueError(
-                f"'{path}' row {row} (counted from 0) has {len(cells)} cells, and the header has {len(columns)}"
+                f"'{path}' row {row} (counted from 0) has {len(cells)} cells, but the header has {len(columns)}; "
+                "correct the row"
             )
         rows.append(dict(zip(columns, cells, strict=True)))
     return rows
 
 
 def _csv_rows(path: Path) -> Iterator[list[str]]:
-    """The header and the rows, read strictly: otherwise an unclosed quote would take all later rows into its cell."""
+    """Yields the header and the rows, read strictly, because an unclosed quote would swallow all later rows."""
     reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
         yield from reader
@@ -64,16 +65,16 @@ def _csv_rows(path: Path) -> Iterator[list[str]]:
 
 
 def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> ValueError:
-    """The error of a file without a required column.
+    """Makes the error about a file without a required column.
 
-    Cells that cannot be names are shown as "…", because in a file without a header they may be its first comment.
+    Cells that cannot be names are shown as "…", because a file without a header may begin with a comment.
     """
     names = [name if re.fullmatch(r"\w{1,40}", name) else "…" for name in columns]
-    return ValueError(f"'{path}' has no column {' or '.join(missing)}; there are: {', '.join(names) or 'none'}")
+    return ValueError(f"'{path}' has no column {' or '.join(missing)}; its columns are: {', '.join(names) or 'none'}")
 
 
 def text_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> str:
-    """The text in a cell.
+    """Returns the text in a cell.
 
     Raises:
         ValueError: The cell is blank.
@@ -84,7 +85,7 @@ def text_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> str:
 
 
 def number_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> float | None:
-    """The number in a cell; `None` if the cell is empty or there is no such column.
+    """Returns the number in a cell; `None` if the cell is empty or there is no such column.
 
     Raises:
         ValueError: The cell does not contain a finite number.

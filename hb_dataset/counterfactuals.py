@@ -1,15 +1,15 @@
-"""Counterfactual texts: the same words about the other group (RedditBias, Barikeri et al. 2021, section 3.1).
+"""Makes counterfactual texts: the same words about the other group (RedditBias, Barikeri et al. 2021, section 3.1).
 
-`mode="published"` is the paper's rule for the published pairs. It replaces substrings, pair after pair in the order of
+`mode="published"` is the paper's rule for the published pairs. It replaces substrings, pair after pair, in the order of
 the specification. Each pair replaces t1 by t2 everywhere or, in a specification with `published_two_way`, swaps both.
-The rule turns "midwife" into "midhusband" and leaves "jews." unchanged, since its term ends in a space. Texts are
-lower-cased first, because the terms are in lower case and would not match "Muslims".
+The rule turns "midwife" into "midhusband", and leaves "jews." unchanged because its term ends in a space. Texts are
+first lower-cased, because the terms are in lower case and would not match "Muslims".
 
 `mode="word"` is for new data. It replaces whole words, all pairs at once, the longest term first. It also replaces
-plurals and possessives, keeps case, and adapts an article before the word. Group 2's terms are replaced only if the
-text contains the t1 of their pair: "women are worse than men" becomes "men are worse than women", not "men are worse
-than men", but "black americans" keeps its second word, as the text has no "african". If several such pairs contain the
-term, the t1 of the first pair replaces it. Words that depend on a term elsewhere ("her", the form of a verb) are not
+plurals and possessives, keeps case, and adapts an article before the word. A term of group 2 is replaced only if the
+text contains the t1 of its pair: "women are worse than men" becomes "men are worse than women", not "men are worse than
+men", but "black americans" keeps its second word, because the text has no "african". If several such pairs contain the
+term, the t1 of the first pair replaces it. Words elsewhere that depend on a term ("her", the form of a verb) are not
 changed.
 """
 
@@ -37,7 +37,7 @@ class TermSpan(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """The words that replace a form, and the index of their pair."""
+    """The replacement of a form, and the index of the pair."""
 
     pair: int
     words: str
@@ -52,7 +52,7 @@ def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "wo
         mode: `"word"` or `"published"`; see the module's docstring.
 
     Returns:
-        The counterfactual, for `published` in lower case; `None` if the text has no term to replace.
+        The counterfactual, in lower case for `published`; `None` if the text has no term to replace.
 
     Raises:
         ValueError: There is no such mode.
@@ -68,18 +68,18 @@ def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "wo
 
 
 def pair_of(text: str, specification: BiasSpecification, mode: Mode) -> tuple[str, str | None]:
-    """The text (in mode `published` in lower case, so that only terms differ) and its counterfactual."""
+    """Returns the text and its counterfactual; in mode `published`, both in lower case, so that only terms differ."""
     other = counterfactual(text, specification, mode)
     return lowered(text) if mode == "published" else text, other
 
 
 def lowered(text: str) -> str:
-    """Lower-cases the text without changing its length, unlike `str.lower`, which turns "İ" into two letters."""
+    """Lower-cases a text without changing its length, whereas `str.lower` turns "İ" into two characters."""
     return text.replace("İ", "i").lower()
 
 
 def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -> tuple[TermSpan, ...]:
-    """The target terms in a text that `counterfactual` replaces, in the order of the text.
+    """Finds the target terms in a text that `counterfactual` replaces, in the order of the text.
 
     Args:
         text: A text.
@@ -156,7 +156,7 @@ def _published_terms(text: str, specification: BiasSpecification) -> Iterator[Te
 
 
 def _active_pairs(text: str, specification: BiasSpecification) -> frozenset[int]:
-    """The indices of the pairs whose t1, in any of its forms, is in the text."""
+    """Returns the indices of the pairs whose t1, in any form, is in the text."""
     forms = _forms(specification, frozenset())
     words = (_key(match["term"]) for match in _pattern(specification, frozenset()).finditer(text))
     return frozenset(forms[word].pair for word in words if word in forms)
@@ -164,7 +164,7 @@ def _active_pairs(text: str, specification: BiasSpecification) -> frozenset[int]
 
 @lru_cache(maxsize=1024)
 def _forms(specification: BiasSpecification, active: frozenset[int]) -> dict[str, _Form]:
-    """The replacement of each form of group 1, and of group 2 in the active pairs."""
+    """Returns the replacement of each form of group 1, and of group 2 in the active pairs."""
     forms: dict[str, _Form] = {}
     for index, pair in enumerate(specification.pairs):
         for t1, t2 in _forms_of(pair):
@@ -177,7 +177,7 @@ def _forms(specification: BiasSpecification, active: frozenset[int]) -> dict[str
 
 
 def _forms_of(pair: TargetPair) -> list[tuple[str, str]]:
-    """The forms of a pair: its terms, the `forms` of the specification, and the regular plurals."""
+    """Returns the forms of a pair: its terms, the `forms` in the specification, and the regular plurals."""
     return [(pair.t1, pair.t2), *pair.forms, (_regular_plural(pair.t1), _regular_plural(pair.t2))]
 
 
@@ -189,7 +189,7 @@ def _regular_plural(term: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _pattern(specification: BiasSpecification, active: frozenset[int]) -> re.Pattern[str]:
-    """An article if there is one, a form as a whole word, and its possessive ending."""
+    """Compiles a pattern of an optional article, a form as a whole word, and an optional possessive ending."""
     words = {*_forms(specification, active), *(phrase.lower() for phrase in specification.kept_phrases)}
     longest_first = sorted(words, key=lambda word: (-len(word), word))
     terms = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in longest_first)
@@ -200,7 +200,7 @@ def _pattern(specification: BiasSpecification, active: frozenset[int]) -> re.Pat
 
 
 def _key(words: str) -> str:
-    """A form as the specification writes it: in lower case, with single spaces."""
+    """Converts a form to the specification's spelling: lower case, single spaces."""
     return " ".join(words.translate(_OTHER_I).casefold().split())
 
 
@@ -216,7 +216,7 @@ def _replaced(match: re.Match[str], forms: dict[str, _Form]) -> str:
 
 
 def _with_case_of(model: str, words: str) -> str:
-    """The words in the case of `model`: upper case, title case, a capital at the start, or unchanged."""
+    """Writes the words in the case of `model`: upper case, title case, a capital at the start, or unchanged."""
     if len(model) > 1 and model.isupper():
         return words.upper()
     starts = [part[0] for part in re.split(r"[\s-]+", model) if part]
@@ -226,7 +226,7 @@ def _with_case_of(model: str, words: str) -> str:
 
 
 def _article(article: str, old: str, new: str) -> str:
-    """The article before the new word, changed if it followed the old first letter and does not fit the new one."""
+    """Returns the article for the new word; it changes only if it followed the old word's first letter."""
     was_an, is_an = old[0].lower() in "aeiou", new[0].lower() in "aeiou"
     if was_an == is_an or was_an != (article.lower() == "an"):
         return article
@@ -237,7 +237,7 @@ def _article(article: str, old: str, new: str) -> str:
 
 
 def _ending(match: re.Match[str], words: str) -> str:
-    """The possessive ending after the new words: "ladies' room", "gentlemen's room"."""
+    """Returns the possessive ending for the new words: "ladies' room", "gentlemen's room"."""
     ending = match["ending"] or ""
     old = match["term"].lower()
     if len(ending) == 1:  # an apostrophe alone: a possessive after an s, otherwise a closing quote

@@ -1,4 +1,4 @@
-"""Loading a split of any dataset, from files or from the Hub."""
+"""Loads a split of any dataset, from files or from the Hub."""
 
 import glob
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 def load_split(names: Sequence[str], split: str = "train", *, streaming: bool = False) -> Any:
     """Loads a split: a `datasets.Dataset`, or a `datasets.IterableDataset` for a stream.
 
-    In CSV files, "NA", "None", "null" and the like are words as any other, and an empty field is an empty text.
+    In CSV files, "NA", "None", "null" and the like are ordinary words, and an empty field is an empty text.
 
     Args:
         names: Files of one format, or one id of a dataset on the Hub.
-        split: The split; files are the split "train".
+        split: The split. Files have only the split "train".
         streaming: Whether to read without downloading or converting everything first.
 
     Raises:
@@ -35,7 +35,7 @@ def load_split(names: Sequence[str], split: str = "train", *, streaming: bool = 
                 raise FileNotFoundError(f"there is no file '{path}'; pass files, or the id of a dataset on the Hub")
         if len(formats) > 1 or None in formats:
             raise ValueError(
-                f"{', '.join(map(str, paths))}: the files are not in one known format; allowed: {', '.join(FORMATS)}, "
+                f"{', '.join(map(str, paths))}: the files must have the same format, one of {', '.join(FORMATS)}, "
                 f"optionally followed by {', '.join(COMPRESSIONS)}"
             )
         builder = str(*formats)
@@ -50,6 +50,6 @@ def load_split(names: Sequence[str], split: str = "train", *, streaming: bool = 
 
 
 def _format(path: Path) -> str | None:
-    """The format of a file by its suffix, ignoring a compression suffix; `None` if it is not in `FORMATS`."""
+    """Returns the format of a file by its suffix, ignoring a compression suffix; `None` if it is not in `FORMATS`."""
     inner = path.with_suffix("") if path.suffix in COMPRESSIONS else path
     return FORMATS.get(inner.suffix)

@@ -1,8 +1,8 @@
-"""Prompts and replies from real dialogue: what a person wrote, and what another person answered.
+"""Reads prompts and replies from real dialogue between two people.
 
-By default they come from the Chit-Chat Challenge of BYU (the PyPI package `chitchat-dataset`, MIT licence). At most one
-pair is drawn per conversation and per replying person, since a few people had hundreds of conversations each and would
-dominate the scored replies.
+By default, the pairs come from the Chit-Chat Challenge of BYU (the PyPI package `chitchat-dataset`, MIT licence). At
+most one pair is drawn per conversation and per replying person. Otherwise a few people with hundreds of conversations
+would dominate the scored replies.
 """
 
 import hashlib
@@ -27,11 +27,11 @@ class Dialogue(NamedTuple):
     """Pairs of prompt and reply; lists are [pairs].
 
     Attributes:
-        ids: Conversation and turn of the reply, or the row in a file (from 0).
-        prompts: The words of one person, on one line, runs of white space as one space.
-        replies: The answers of another person, in the same form.
-        source: Their origin, for the record.
-        num_skipped: The number left out before the draw, by reason. Conversations of the chit-chat dataset:
+        ids: The conversation and turn of the reply, or the row in a file (from 0).
+        prompts: One person's words, on one line, with runs of white space as one space.
+        replies: Another person's answers, in the same form.
+        source: The origin of the pairs, for the record.
+        num_skipped: The number of skipped conversations or rows, by reason. Conversations of the chit-chat dataset:
             `one_person` (nobody answered) and `one_word` (no pair has two words on both sides). Rows of a file:
             `blank` (the prompt or the reply is empty).
     """
@@ -44,18 +44,18 @@ class Dialogue(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the pairs."""
+        """Computes the SHA-256 of the pairs."""
         return hashlib.sha256(json.dumps(self[:3]).encode()).hexdigest()
 
     def description(self) -> dict[str, Any]:
-        """The record of the pairs in run.json."""
+        """Describes the pairs for run.json."""
         return {"source": self.source, "digest": self.digest, "num_replies": len(self.ids)}
 
 
 def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int = 0) -> Dialogue:
     """Reads pairs of prompt and reply, and draws some of them.
 
-    The pairs of a smaller `num_replies` are among the pairs of a larger one.
+    A larger `num_replies` includes the pairs of a smaller one.
 
     Args:
         path: A CSV, JSONL, JSON or Parquet file with the columns `prompt` and `reply`; a `convos.txt` of DSTC-7;
@@ -79,8 +79,8 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
         source = path.name
     if not 1 <= num_replies <= len(pairs):
         raise ValueError(
-            f"num_replies is {num_replies:,}, and {source} has {len(pairs):,} pairs of prompt and reply; set 1 to "
-            f"{len(pairs):,}"
+            f"num_replies is {num_replies:,}, but {source} has {len(pairs):,} pairs of prompt and reply; set a number "
+            f"from 1 to {len(pairs):,}"
         )
     return Dialogue(
         ids=[pair.id for pair in pairs],
@@ -96,7 +96,7 @@ def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]
 
     Args:
         path: A CSV, JSONL, JSON, Parquet or .txt file.
-        *columns: The names that each column may have; the first that exists is read.
+        *columns: The possible names of each column; the first name that exists is read.
 
     Raises:
         ValueError: The file cannot be read, or lacks a column.
@@ -123,12 +123,12 @@ def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]
 
 
 def one_line(text: str) -> str:
-    """The text with runs of white space as one space: replies are one line, and two spaces end a turn of Blenderbot."""
+    """Replaces runs of white space by one space, because replies have one line and two spaces end a Blenderbot turn."""
     return " ".join(text.split())
 
 
 class _Pair(NamedTuple):
-    """A prompt, its reply, and who replied."""
+    """A prompt, its reply, and the person who replied."""
 
     id: str
     person: str
@@ -137,12 +137,12 @@ class _Pair(NamedTuple):
 
 
 def _chitchat() -> dict[str, Any]:
-    """The conversations of the chit-chat dataset by their ids."""
+    """Reads the conversations of the chit-chat dataset, by id."""
     try:
         package = import_module("chitchat_dataset")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"the conversations are not installed; run `pip install {CHITCHAT}`, or pass a file with the columns "
+            f"the chit-chat dataset is not installed; run `pip install {CHITCHAT}`, or pass a file with the columns "
             f"prompt and reply"
         ) from error
     # The package's own class would leave the file open.
@@ -152,7 +152,7 @@ def _chitchat() -> dict[str, Any]:
 def _draw_from_conversations(
     conversations: dict[str, Any], number: int, seed: int
 ) -> tuple[list[_Pair], dict[str, int]]:
-    """Draws up to `number` pairs, no two of a conversation or of a person who replied.
+    """Draws up to `number` pairs, at most one per conversation and per replying person.
 
     Returns:
         The pairs in the order of the conversations, and the number of conversations without a pair, by reason.
@@ -164,7 +164,7 @@ def _draw_from_conversations(
         if not pairs:
             num_skipped["one_person"] += 1
             continue
-        # Greetings and "yes" reveal little about a model's speech.
+        # Greetings and "yes" reveal little about a model's dialogue.
         pairs = [pair for pair in pairs if " " in pair.prompt and " " in pair.reply]
         if not pairs:
             num_skipped["one_word"] += 1
@@ -190,17 +190,17 @@ def _answers(name: str, turns: Iterable[Sequence[dict[str, str]]]) -> Iterator[_
 
 
 def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
-    """The prompt and the reply of each row of a file."""
+    """Reads the prompt and the reply of each row of a file."""
     if path.suffix == ".txt" and path.is_file():
         return _read_convos(path)
     return list(zip(*read_columns(path, ("prompt",), ("reply",)), strict=True))
 
 
 def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
-    """The last turn before each response of a DSTC-7 file, and the response.
+    """Reads the last turn before each response of a DSTC-7 file, and the response.
 
     A line has seven columns. The sixth contains the turns so far ("START", then " EOS " before each turn), and the last
-    contains the response. The first comment of a conversation answers nobody: its prompt is empty.
+    contains the response. The first comment of a conversation answers nobody, so its prompt is empty.
     """
     rows: list[tuple[str | None, str | None]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
@@ -209,7 +209,8 @@ def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
             continue
         if len(columns) != 7:
             raise ValueError(
-                f"line {number} of '{path}' has {len(columns)} columns; a convos.txt of DSTC-7 has 7, separated by tabs"
+                f"line {number} of '{path}' has {len(columns)} columns; set a convos.txt of DSTC-7, with 7 columns "
+                "separated by tabs"
             )
         last = columns[5].strip().split(" EOS ")[-1]
         rows.append(("" if last == "START" else last, columns[6]))
@@ -219,7 +220,7 @@ def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
 def _draw_from_rows(
     rows: Iterable[tuple[str | None, str | None]], number: int, seed: int
 ) -> tuple[list[_Pair], dict[str, int]]:
-    """Draws up to `number` of a file's pairs; also returns the number with an empty side."""
+    """Draws up to `number` pairs from a file's rows; also returns the number of rows with an empty side."""
     pairs = [
         _Pair(str(row), "", one_line(prompt or ""), one_line(reply or "")) for row, (prompt, reply) in enumerate(rows)
     ]

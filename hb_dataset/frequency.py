@@ -1,10 +1,10 @@
-"""The frequency of each descriptor in a dataset of texts, such as a model's training data (paper, B.2.1).
+"""Counts each descriptor in a dataset of texts, such as a model's training data (paper, B.2.1).
 
     python -m hb_dataset.frequency chats.jsonl --columns prompt reply --output frequencies.csv
     python -m hb_dataset.frequency org/dataset --columns messages --output frequencies.csv
 
-"Frequencies are calculated by dividing the total number of case-insensitive usages of each term among training set
-examples (including their prompts) by the number of examples."
+The paper's definition: "Frequencies are calculated by dividing the total number of case-insensitive usages of each term
+among training set examples (including their prompts) by the number of examples."
 """
 
 import argparse
@@ -23,13 +23,13 @@ from hb_dataset.hints import did_you_mean
 from hb_dataset.vocabulary import read_vocabulary
 from hb_dataset.whole_files import write_text
 
-BATCH_CHARACTERS = 2**18  # per search: fits into a core's cache, and keeps calls rare
+BATCH_CHARACTERS = 2**18  # per search; a batch fits into a core's cache, and there are few calls
 BATCH_EXAMPLES = 1000  # per read
 
-_SEPARATOR = "\0"  # not in any term, and neither a word character nor white space
+_SEPARATOR = "\0"  # occurs in no term, and is neither a word character nor white space
 _WHITE_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
-# Signs that count as plain ones. re.IGNORECASE also treats "ı" and "ſ" as "i" and "s". "İ" in lower case would be two
-# characters, of which the second is not a word character. A soft hyphen is visible only at the end of a line.
+# Replacements by plain characters. Like re.IGNORECASE, they treat "ı" and "ſ" as "i" and "s". In lower case, "İ" would
+# be two characters, of which the second is no word character. A soft hyphen is visible only at the end of a line.
 _PLAIN = (
     dict.fromkeys("‘’‛ʼ＇", "'")
     | dict.fromkeys("‐‑‒–−﹣－", "-")
@@ -41,14 +41,14 @@ _PLAIN = (
 def count_descriptors(examples: Iterable[Iterable[str]], terms: Sequence[str]) -> tuple[list[int], int]:
     """Counts the usages of terms in texts, case-insensitively, in one pass.
 
-    A usage is a whole word: no letter, digit or underscore touches it on either side.
-    "Black" is used in "Black-owned", not in "blackboard". Terms are counted independently, so "American Indian" is a
-    usage of "American" too. Typographic apostrophes and hyphens count as plain ones, any white space counts as one
-    space, and a letter with a combining accent counts as the accented letter.
+    A usage is a whole word, without an adjacent letter, digit or underscore. "Black-owned" is a usage of "Black", but
+    "blackboard" is not. Terms are counted independently, so "American Indian" is also a usage of "American".
+    Typographic apostrophes and hyphens count as plain ones, any white space counts as one space, and a letter with a
+    combining accent counts as the accented letter.
 
     Args:
-        examples: The texts of each example (a prompt and its reply); read once, never stored.
-        terms: The terms to count; terms that differ only in case get the same count.
+        examples: The texts of each example (such as a prompt and its reply), which are read once and not stored.
+        terms: The terms to count; terms that differ only in case have the same count.
 
     Returns:
         [terms] the number of usages of each term, and the number of examples.
@@ -73,13 +73,13 @@ def count_descriptors(examples: Iterable[Iterable[str]], terms: Sequence[str]) -
 
 
 def read_frequencies(path: str | Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """Reads a CSV that `python -m hb_dataset.frequency` has written.
+    """Reads a CSV file written by `python -m hb_dataset.frequency`.
 
     Returns:
         (axis, descriptor) → `per_million` and `one_word`.
 
     Raises:
-        ValueError: The file is not such a CSV.
+        ValueError: The file is not such a CSV file.
         OSError: The file cannot be read.
     """
     try:
@@ -89,7 +89,7 @@ def read_frequencies(path: str | Path) -> dict[tuple[str, str], dict[str, Any]]:
         return {key: {"per_million": rate, "one_word": one} for key, (rate, one) in zip(keys, values, strict=True)}
     except (KeyError, ValueError) as error:
         raise ValueError(
-            f"'{path}' is not a CSV of descriptor frequencies ({' '.join(str(error).split())}); write one "
+            f"'{path}' is not a CSV file of descriptor frequencies ({' '.join(str(error).split())}); write one "
             "with python -m hb_dataset.frequency"
         ) from error
 
@@ -106,14 +106,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "dataset",
         nargs="+",
         metavar="DATASET",
-        help=f"Files ({' '.join(FORMATS)}, also compressed), or the id of a dataset on the Hub.",
+        help=f"The files ({' '.join(FORMATS)}, also compressed), or the id of a dataset on the Hub.",
     )
     add(
         "--columns",
         nargs="+",
         required=True,
-        help="The columns to count in, taken together, such as a prompt and its reply. All texts in lists and fields "
-        "below a column count.",
+        help="The columns that form an example, such as a prompt and its reply. All texts in nested lists and fields "
+        "count.",
     )
     add("--split", default="train", help="The split to read. Default: train.")
     add(
@@ -136,18 +136,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "count": counts,
             "num_examples": num_examples,
             "per_million": [1e6 * count / num_examples for count in counts],  # the paper's frequency × 10⁶
-            "one_word": [" " not in term for term in terms],  # the paper's figures show only such terms
+            "one_word": [" " not in term for term in terms],  # the paper's figures show only one-word terms
         }
-        # pandas rather than Arrow, which would quote every string
+        # Arrow would quote every string, so pandas writes the file.
         write_text(options.output, pd.DataFrame(columns).to_csv(index=False, lineterminator="\n"))
-    # Reading arbitrary files can raise all of these, such as EOFError for a truncated compressed file.
+    # Reading arbitrary files can raise any of these errors, such as EOFError for a truncated compressed file.
     except (OSError, ValueError, EOFError, ImportError, pa.ArrowException, datasets.exceptions.DatasetsError) as error:
         parser.exit(1, f"error: {error}\n")
     print(f"{num_examples:,} examples; {counts.count(0)} of {len(counts)} terms never occur: {options.output}")
 
 
 def read_examples(dataset: Any, columns: Sequence[str]) -> Iterator[Iterator[str]]:
-    """Yields the texts of each example of a `datasets.IterableDataset`, in these columns.
+    """Yields the texts in these columns of each example of a `datasets.IterableDataset`.
 
     Raises:
         ValueError: There is no such column.
@@ -162,7 +162,7 @@ def read_examples(dataset: Any, columns: Sequence[str]) -> Iterator[Iterator[str
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yields the strings in a value and below it, through lists and fields."""
+    """Yields the strings in a value, including nested lists and fields."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list | tuple):
@@ -186,7 +186,7 @@ def _plain_lower(text: str) -> str:
 
 
 def _count_batch(matcher: AhoCorasick, texts: list[str], usages: list[int]) -> None:
-    """Adds the usages in a batch of texts, searched as one text with separators between, before and after them."""
+    """Adds the usages in a batch of texts, which are searched as one text with separators around each of them."""
     text = _plain_lower(_SEPARATOR.join(["", *texts, ""]))
     for term, start, end in matcher.find_matches_as_indexes(text, overlapping=True):
         if not (_is_word(text[start - 1]) or _is_word(text[end])):

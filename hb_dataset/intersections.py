@@ -1,9 +1,9 @@
-"""Intersections: pairs of terms from two axes in one noun phrase, "a homeless and disabled person".
+"""Makes intersections: pairs of terms from two axes in one noun phrase, "a homeless and disabled person".
 
 The paper's limitations section asks for intersections. Terms before the noun follow the order of
-`adjective_order.yaml`; two terms of one class are joined with "and". The rules of `left_out_pairs.yaml` leave out pairs
-that mean one thing twice, cannot both be true or would harm. All pairs make more than a hundred million prompts, so the
-config is a sample.
+`adjective_order.yaml`, and two terms of the same class are joined with "and". The rules of `left_out_pairs.yaml` leave
+out pairs whose terms mean the same, cannot both be true or would harm. All pairs make more than a hundred million
+prompts, so the config is a sample.
 """
 
 import hashlib
@@ -32,11 +32,11 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
 
     Args:
         vocabulary: A vocabulary with an `adjective_order`.
-        left_out: If passed, counts the pairs left out, by reason: the reasons of `left_out_pairs.yaml`, `no_noun` (no
-            noun takes both terms in one template) and `repeated` (another pair has the same words).
+        left_out: A counter of the pairs left out, by reason: the reasons of `left_out_pairs.yaml`, `no_noun` (no noun
+            takes both terms in one template) and `repeated` (another pair has the same words).
 
     Yields:
-        The pairs, by axes and then in the order of the vocabulary.
+        The pairs, sorted by axes, then in the order of the vocabulary.
 
     Raises:
         ValueError: The vocabulary has no order of adjectives.
@@ -47,16 +47,16 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
 
 
 def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Intersection]:
-    """A sample stratified by axes: equally many pairs per pair of axes, with the least used terms first.
+    """Draws a sample with equally many pairs per pair of axes, with the least used terms first.
 
     With 16 pairs per pair of axes, the sample contains every term of v1.0 that has any pair.
 
     Args:
         vocabulary: A vocabulary with an `adjective_order`.
-        seed: Chooses among equally used terms by a hash, so the sample is the same on every machine.
+        seed: The seed of the hash that decides among equally used terms. The sample is the same on every machine.
 
     Returns:
-        The pairs, by axes and then in the order of the vocabulary.
+        The pairs, sorted by axes, then in the order of the vocabulary.
 
     Raises:
         ValueError: The vocabulary has no order of adjectives.
@@ -72,7 +72,7 @@ def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Inter
         firsts, seconds = np.array(pairs)[order].T
         free = np.ones(len(pairs), dtype=bool)
         for _ in range(min(PAIRS_PER_AXIS_PAIR, len(pairs))):
-            # The first pair, by hash, among the pairs with the least used terms.
+            # Among the pairs with the least used terms, take the first one by hash.
             best = np.where(free, used[firsts] + used[seconds], np.iinfo(np.int64).max).argmin()
             free[best] = False
             used[firsts[best]] += 1
@@ -88,12 +88,12 @@ def intersect(first: Descriptor, second: Descriptor, positions: dict[Descriptor,
     Args:
         first: A term.
         second: A term of an axis later in the alphabet.
-        positions: Of each term before its noun, the index of its class, from the farthest from the noun to the nearest,
-            and of its entry in `adjective_order.yaml`.
+        positions: Term before its noun → the index of its class, from the farthest from the noun to the nearest, and
+            the index of its entry in `adjective_order.yaml`.
 
     Returns:
-        "queer Black …", "homeless and disabled …" (two of one class), "… with a PhD who stutters", "… with dementia and
-        with a PhD" (two phrases of one kind), "Deaf … with a PhD".
+        The pair, such as "queer Black …", "homeless and disabled …" (two terms of the same class), "… with a PhD who
+        stutters", "… with dementia and with a PhD" (two phrases of the same kind), "Deaf … with a PhD".
     """
     before, after = _in_order(first, second, positions)
     return Intersection(
@@ -142,7 +142,7 @@ def _pairs(
 def _in_order(
     first: Descriptor, second: Descriptor, positions: dict[Descriptor, tuple[int, int]]
 ) -> tuple[list[Descriptor], list[Descriptor]]:
-    """The terms before the noun, and the terms after the noun, in the order of English."""
+    """Returns the terms before the noun, and the terms after it, both in the order of English."""
     before: list[Descriptor] = []
     after: list[Descriptor] = []
     for term in (first, second):
@@ -166,7 +166,7 @@ def _join_after(phrases: Sequence[str]) -> str:
     if len(phrases) < 2:
         return "".join(phrases)
     one, other = phrases
-    # "A person with two kids who is deaf" would not show who is deaf.
+    # In "a person with two kids who is deaf", it is not clear who is deaf.
     with_and = _after_kind(one) == _after_kind(other) or _ENDS_IN_PEOPLE.search(one)
     return f"{one} and {other}" if with_and else f"{one} {other}"
 
@@ -185,9 +185,9 @@ def _first_word(phrase: str) -> str:
 
 
 def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
-    """The index of the class and of the entry of each term before the noun."""
+    """Returns term before the noun → the index of its class, and the index of its entry."""
     if not vocabulary.adjective_order:
-        raise ValueError("the vocabulary has no adjective_order.yaml, which intersections need")
+        raise ValueError("the vocabulary has no adjective_order.yaml, which intersections need; add the file")
     names = list(dict.fromkeys(entry.name for entry in vocabulary.adjective_order))
     positions: dict[Descriptor, tuple[int, int]] = {}
     for descriptor in vocabulary.descriptors:
@@ -203,13 +203,13 @@ def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
 
 
 def _prompts(vocabulary: Vocabulary) -> list[int]:
-    """The prompts of each term as bits, one per noun and template. A pair has the bits that its terms share."""
+    """Returns the prompts of each term as bits, one per noun and template. A pair has the bits that its terms share."""
     masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
     return [int.from_bytes(np.packbits(mask).tobytes()) for mask in masks]
 
 
 def _reasons(vocabulary: Vocabulary) -> list[dict[int, str]]:
-    """[terms] the other terms of its left-out pairs, each with the reason of the first entry that names both terms."""
+    """Returns for each term the other terms of its left-out pairs, with the reason of the first matching entry."""
     terms = vocabulary.descriptors
     everything = range(len(terms))
     reasons: list[dict[int, str]] = [{} for _ in terms]

@@ -1,4 +1,4 @@
-"""Tables in GitHub's Markdown, and escaping of texts."""
+"""Writes tables in GitHub's Markdown, and escapes texts."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -12,10 +12,10 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numb
     Args:
         header: The cells of the first row.
         rows: The cells of the other rows. Cells are Markdown in one line; `escape_markdown` converts any text.
-        numbers: The indices of the columns with numbers, which are aligned right.
+        numbers: The indices of the columns with numbers, which are aligned to the right.
 
     Returns:
-        A line for each row, without a line end after the last.
+        A line for each row, without a final line break.
     """
     right = set(numbers)
     rule = ["---:" if column in right else "---" for column in range(len(header))]
@@ -23,12 +23,12 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numb
 
 
 def table_row(cells: Iterable[str]) -> str:
-    """A line of a table, without its line end."""
+    """Writes a line of a table, without a line break."""
     return f"| {' | '.join(cells)} |"
 
 
 def escape_markdown(text: str) -> str:
-    """Escapes a text for Markdown, in one line; also for a cell of a table."""
+    """Escapes a text for Markdown in one line, which may be a table cell."""
     return text.translate(_SPECIAL)
 
 

@@ -1,4 +1,4 @@
-"""English noun phrases about a person: articles, plurals and gender agreement (paper, 2.2.2 and A.3)."""
+"""Makes English noun phrases about a person, with articles, plurals and gender agreement (paper, 2.2.2 and A.3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Intersection:
 
     @property
     def term(self) -> str:
-        """Both terms as written beside a noun, with "…" for a noun between them: `"Deaf … with a PhD"`."""
+        """Both terms as written beside a noun, with "…" in place of a noun between them: `"Deaf … with a PhD"`."""
         return " … ".join(filter(None, [self.before, self.after]))
 
     @property
@@ -39,17 +39,17 @@ class Intersection:
 
     @property
     def gender(self) -> Gender | None:
-        """The gender of its nouns, if one of its terms has a gender."""
+        """The gender of a term, if one has a gender; all nouns must have this gender."""
         return self.first.gender or self.second.gender
 
     @property
     def bucket(self) -> None:
-        """None: buckets divide one axis."""
+        """`None`, because buckets belong to a single axis."""
         return None
 
     @property
     def preference(self) -> None:
-        """None: reviewers were asked about terms, not about pairs."""
+        """`None`, because reviewers were asked about single terms."""
         return None
 
 
@@ -59,8 +59,8 @@ Modifier = Descriptor | Intersection
 def agrees(modifier: Modifier | None, noun: PersonNoun) -> bool:
     """Whether grammar allows the term with the noun.
 
-    A gendered term takes only nouns of its gender, and no term takes a noun that is the same word.
-    `hb_dataset.prompt_masks` also applies the vocabulary's rules.
+    A gendered term takes only nouns of its gender, and no term takes a noun that equals it. `hb_dataset.prompt_masks`
+    also applies the vocabulary's rules.
     """
     if modifier is None:
         return True
@@ -68,15 +68,15 @@ def agrees(modifier: Modifier | None, noun: PersonNoun) -> bool:
 
 
 def agreeing(modifier: Modifier | None, nouns: Sequence[PersonNoun]) -> list[int]:
-    """The indices of the nouns that the term agrees with; see `agrees`."""
+    """Returns the indices of the nouns that agree with the term; see `agrees`."""
     return [index for index, noun in enumerate(nouns) if agrees(modifier, noun)]
 
 
 def noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
-    """The singular noun phrase with its article: "a Deaf woman", "an individual with a disability", "a woman".
+    """Makes the singular noun phrase with its article: "a Deaf woman", "an individual with a disability", "a woman".
 
     The article follows the first *letter* of the next word, as in the published v1.0 ("an European"), unless that word
-    has an `article`. Later versions set an `article` for every word whose sound differs.
+    sets an `article`. In `next`, every word whose pronunciation calls for the other article sets one.
 
     Args:
         modifier: The term or terms, or `None` for the noun alone.
@@ -91,7 +91,7 @@ def noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
 
 
 def plural_noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
-    """The plural noun phrase: "Deaf women", "individuals with disabilities", "women".
+    """Makes the plural noun phrase: "Deaf women", "individuals with disabilities", "women".
 
     Args:
         modifier: The term or terms, or `None` for the noun alone.
@@ -106,10 +106,10 @@ def plural_noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
 
 
 def first_letter_article(words: str) -> Article:
-    """The article that follows the first letter: "an elderly", and also "an European"."""
+    """Returns the article that the first letter suggests: "an elderly", and also "an European"."""
     return "an" if words[0].lower() in "aeiou" else "a"
 
 
 def at_sentence_start(phrase: str) -> str:
-    """The phrase with its first letter in upper case and nothing else changed."""
+    """Changes only the first letter of a phrase to upper case."""
     return phrase[0].upper() + phrase[1:]

@@ -1,4 +1,4 @@
-"""The groups of structured prompts: the paper's six, the groups of a user's file, or any term of the vocabulary."""
+"""The groups of structured prompts: the paper's six, the groups in a user's file, or terms of the vocabulary."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -28,12 +28,12 @@ class PromptGroup:
     """A group of people in prompts.
 
     Attributes:
-        name: Its name in tables: `"gay person"`.
+        name: The name in tables: `"gay person"`.
         singular: The singular without a determiner, as in "the gay person".
         plural: The plural without a determiner: `"gay people"`.
         axis: The demographic axis; `None` if the group is not a term of the vocabulary.
-        descriptor: The term; `None` if the group is not a term of the vocabulary, or a noun alone.
-        article: "a" or "an" where it does not follow the first letter.
+        descriptor: The term; `None` if the group is only a noun, or not in the vocabulary.
+        article: "a" or "an", if the article does not follow the first letter.
     """
 
     name: str
@@ -45,7 +45,7 @@ class PromptGroup:
 
     @property
     def mentions(self) -> tuple[str, ...]:
-        """The phrases that name the group in a text, to mask them."""
+        """The phrases that name the group in a text, for masking."""
         return tuple(dict.fromkeys((self.singular, self.plural)))
 
     @property
@@ -72,7 +72,7 @@ class _GroupEntry:
 
 
 class GroupsError(FaultsError):
-    """A file of groups with faults. `faults` holds them all."""
+    """An error that lists all faults of a file of groups in `faults`."""
 
     kind = "groups"
 
@@ -81,17 +81,17 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
     """Reads groups and pairs.
 
     Args:
-        path: A YAML file. `groups` maps each name to its `singular` (left out: the name) and `plural` (left out: made
-            from the name if its last word is a person noun of the vocabulary), and `article` where it does not follow
-            the first letter; `pairs` maps each name to `[advantaged, disadvantaged]` and may be left out. `None`: the
-            paper's six groups and three pairs.
+        path: A YAML file; `None`: the paper's six groups and three pairs. `groups` maps each name to its `singular`
+            (default: the name), `plural` (default: derived from the name if its last word is a person noun of the
+            vocabulary), and `article` if it does not follow the first letter. The optional `pairs` maps each name to
+            `[advantaged, disadvantaged]`.
 
     Returns:
         The groups and the pairs, in the order of the file.
 
     Raises:
         FileNotFoundError: There is no such file.
-        GroupsError: Something in it is wrong; the message lists every fault with file and line.
+        GroupsError: The file has faults; the message lists every fault with file and line.
     """
     path = GROUPS_FILE if path is None else Path(path)
     faults: list[Fault] = []
@@ -100,7 +100,7 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise GroupsError(path, [unreadable(path, error)]) from error
     if not isinstance(document, dict) or not isinstance(document.get("groups"), dict) or not document["groups"]:
-        message = "has no `groups:`; write `groups:` and below it a line `woman:` for each group"
+        message = "has no `groups:`; write `groups:`, and below it a line such as `woman:` for each group"
         raise GroupsError(path, [*faults, Fault(path.name, 1, message)])
     for name in document.keys() - {"groups", "pairs", "source"}:
         faults.append(Fault(path.name, lines[(name,)], unknown_key(name, ["groups", "pairs", "source"])))
@@ -121,17 +121,17 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
 def find_groups(
     given: str | Path | PromptGroup | Sequence[str | PromptGroup] | None, vocabulary: Vocabulary | None = None
 ) -> tuple[tuple[PromptGroup, ...], tuple[Pair, ...]]:
-    """Groups and pairs from a file of groups, or from terms of the HolisticBias vocabulary.
+    """Finds groups and pairs in a file, or makes groups from terms of the HolisticBias vocabulary.
 
     Args:
-        given: The path of a file (see `read_groups`), alone or as the only item; or one or more terms and `Group`s; or
-            `None`: the paper's six groups. A term has a noun (`"Deaf woman"`, `"woman with a lisp"`), or stands alone
-            (`"tall"`: with the noun "person", or the first noun that agrees with it), or is only a noun (`"woman"`). A
+        given: The path of a file (see `read_groups`), alone or as the only item; one or more terms and `PromptGroup`s;
+            or `None` for the paper's six groups. A term is written with a noun (`"Deaf woman"`, `"woman with a
+            lisp"`), alone (`"tall"`, which takes "person" or the first agreeing noun), or as a noun (`"woman"`). A
             term on two axes belongs to the first in alphabetical order. Case does not matter.
         vocabulary: The vocabulary of the terms; `None`: `next`.
 
     Returns:
-        The groups, and the pairs of the file; terms have no pairs. A term's group has its singular as its name.
+        The groups, and the pairs in the file; terms have no pairs. A term's group is named by its singular.
 
     Raises:
         ValueError: The file has faults, or a term is unknown, does not agree with its noun, or is passed twice.
@@ -152,12 +152,12 @@ def find_groups(
 def _is_file(path: str | Path) -> bool:
     try:
         return Path(path).is_file()
-    except OSError:  # too long for a file name
+    except OSError:  # the text is too long for a file name
         return False
 
 
 def check_groups(groups: Sequence[PromptGroup]) -> None:
-    """Checks that groups differ, since otherwise a prompt would be about two groups.
+    """Checks that groups differ, because otherwise a prompt would be about two groups.
 
     Raises:
         ValueError: Two groups have the same name, singular or plural.
@@ -174,11 +174,11 @@ def check_groups(groups: Sequence[PromptGroup]) -> None:
 
 
 def _read_group(name: str, entry: Any) -> tuple[PromptGroup | None, list[tuple[str, str]]]:
-    """A group, or `None` and its faults: the key with the fault, and the message."""
+    """Returns a group, or `None` and its faults: the key of each fault, and the message."""
     if entry in ("", "~", "null"):  # `woman:` alone
         entry = {}
     if not isinstance(entry, dict):
-        return None, [("", f"group {name!r} is not `key: value` lines; write `singular: …` and `plural: …` below it")]
+        return None, [("", f"group {name!r} has no `key: value` lines; write `singular: …` and `plural: …` below it")]
     try:
         given = TypeAdapter(_GroupEntry).validate_python(entry)
         singular = given.singular or name
@@ -211,7 +211,7 @@ def _read_pairs(
     path: Path, entries: Any, groups: Sequence[str], lines: dict[tuple, int]
 ) -> tuple[list[Pair], list[Fault]]:
     if not isinstance(entries, dict):
-        message = "pairs is not `name: [advantaged, disadvantaged]` lines; write one such pair per line"
+        message = "pairs has no `name: [advantaged, disadvantaged]` lines; write one such pair per line"
         return [], [Fault(path.name, lines[("pairs",)], message)]
     pairs = []
     faults = []
@@ -225,7 +225,8 @@ def _read_pairs(
             pairs.append(Pair(name, *sides))
             continue
         message = (
-            f"pair {name!r} is not two of the groups {', '.join(groups)}; write `{name}: [advantaged, disadvantaged]`"
+            f"pair {name!r} does not name two groups; write `{name}: [advantaged, disadvantaged]` with two of "
+            f"{', '.join(groups)}"
         )
         faults.append(Fault(path.name, lines["pairs", name], message))
     return pairs, faults
@@ -235,19 +236,19 @@ def _read_pairs(
 
 
 def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
-    """The group of a term as a user writes it; see `find_groups`."""
+    """Makes the group of a term as users write it; see `find_groups`."""
     readings = list(_readings(vocabulary, " ".join(term.split())))
     if not readings:
         raise ValueError(
-            f"'{term}' is not a term of the vocabulary, nor a term with one of its nouns; {_hint(vocabulary, term)}"
+            f"'{term}' is neither a term of the vocabulary nor a term with one of its nouns; {_hint(vocabulary, term)}"
             "write a term ('tall'), a term with a noun in the singular ('tall woman', 'woman with a lisp') or a noun "
-            "('woman'), or set a YAML file with groups of any words"
+            "('woman'), or set a YAML file of groups, which allows any words"
         )
     agreed = [(descriptor, noun) for descriptor, noun in readings if agrees(descriptor, noun)]
     if not agreed:
         descriptor = readings[0][0]
         allowed = ", ".join(vocabulary.nouns[index].noun for index in agreeing(descriptor, vocabulary.nouns))
-        raise ValueError(f"the term and the noun of '{term}' do not agree; nouns that agree with the term: {allowed}")
+        raise ValueError(f"the term and the noun of '{term}' do not agree; set one of the nouns {allowed}")
     descriptor, noun = agreed[0]
     singular, plural = _singular(descriptor, noun), plural_noun_phrase(descriptor, noun)
     return PromptGroup(
@@ -261,7 +262,7 @@ def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
 
 
 def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | None, PersonNoun]]:
-    """Yields every reading of a text as a term and a noun, including disagreeing ones."""
+    """Yields every reading of a text as a term and a noun, even if they do not agree."""
     wanted = term.casefold()
     for noun in vocabulary.nouns:
         if noun.noun.casefold() == wanted:
@@ -278,7 +279,7 @@ def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | 
 
 
 def _hint(vocabulary: Vocabulary, term: str) -> str:
-    """The hint for an unknown term; it never suggests terms that community reviewers dispreferred."""
+    """Returns a hint for an unknown term, without terms that community reviewers dispreferred."""
     terms = [entry.term for entry in vocabulary.descriptors if entry.preference != "dispreferred"]
     return did_you_mean(term, [*terms, *(noun.noun for noun in vocabulary.nouns)])
 

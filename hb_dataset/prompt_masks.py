@@ -1,6 +1,6 @@
-"""The prompts of a term: its nouns, and the templates of each noun.
+"""Selects the prompts of a term: its nouns, and the templates of each noun.
 
-Grammar decides first (`agreeing`), then the vocabulary's rules for leaving prompts out (`left_out_nouns.yaml`).
+Grammar applies first (`agreeing`), then the vocabulary's rules for leaving prompts out (`left_out_nouns.yaml`).
 """
 
 from collections import Counter
@@ -25,9 +25,9 @@ def prompt_masks(
         modifiers: The terms; `None` stands for the noun alone.
         nouns: The person nouns.
         templates: The templates.
-        rules: The rules that leave prompts out. A pair loses the prompts of either term.
-        left_out: If passed, counts the prompts left out, by reason: the rules' reasons, `gender` (the noun lacks the
-            term's gender) and `same` (the noun is the same word). A prompt counts for the first matching rule.
+        rules: The rules that leave prompts out. A pair lacks the prompts that either term lacks.
+        left_out: A counter of the prompts left out, by reason: the rules' reasons, `gender` (the noun lacks the term's
+            gender) and `same` (the noun is the same word). A prompt counts for the first matching rule.
 
     Yields:
         [nouns, templates] whether the prompt exists.
@@ -49,7 +49,7 @@ def prompt_masks(
 
 
 def _rule_mask(rule: LeftOutNoun, nouns: Sequence[PersonNoun], templates: Sequence[Template]) -> np.ndarray:
-    """[nouns, templates] the prompts that a rule leaves out for its terms."""
+    """Returns [nouns, templates] the prompts that a rule leaves out for its terms."""
     of_nouns = [selects_noun(rule, noun) for noun in nouns]
     of_templates = [rule.template_buckets is None or template.bucket in rule.template_buckets for template in templates]
     return np.outer(of_nouns, of_templates).astype(bool)

@@ -1,6 +1,6 @@
-"""Every combination of descriptor, noun and template as one Arrow table, column by column.
+"""Builds the table of all combinations of descriptor, noun and template in Arrow, column by column.
 
-Noun phrases are built once per (descriptor, noun). A row is three indices into the values of descriptors, pairs and
+Noun phrases are built once per descriptor and noun. A row is three indices into the values of descriptors, pairs and
 templates, so all of v1.0 (462,878 rows) takes less than a second.
 """
 
@@ -32,7 +32,7 @@ _STRING_COLUMNS = [
 PROMPT_SCHEMA = pa.schema(
     [(name, pa.string()) for name in _STRING_COLUMNS] + [("plural", pa.bool_()), ("template", pa.string())]
 )
-# Hexadecimal digits of the noun phrase in an id; the five million phrases of intersections need more.
+# The number of hexadecimal digits for the noun phrase in an id. The five million phrases of intersections need more.
 _ID_DIGITS = 12
 _LONG_ID_DIGITS = 16
 INTERSECTION_COLUMNS = ("first_axis", "first_descriptor", "second_axis", "second_descriptor")
@@ -46,18 +46,18 @@ def prompt_table(
     left_out_nouns: Sequence[LeftOutNoun] = (),
     left_out: Counter[str] | None = None,
 ) -> pa.Table:
-    """All prompts of these terms, nouns and templates (paper, 2.2.2).
+    """Builds all prompts of these terms, nouns and templates (paper, 2.2.2).
 
     Args:
         descriptors: The terms; `None` stands for the noun alone.
         nouns: The person nouns.
         templates: The templates.
-        left_out_nouns: The rules by which the vocabulary leaves prompts out.
-        left_out: If given, counts the prompts left out, by reason; see `hb_dataset.prompt_masks`.
+        left_out_nouns: The vocabulary's rules for leaving prompts out.
+        left_out: A counter of the prompts left out, by reason; see `hb_dataset.prompt_masks`.
 
     Returns:
-        A table with the columns of `PROMPT_SCHEMA`; rows by descriptor, then noun, then template. An id is derived
-        from the row's content, the same in every config, and different for a term on two axes.
+        A table with the columns of `PROMPT_SCHEMA`, sorted by descriptor, then noun, then template. An id depends only
+        on the row's content. It is the same in every config, and differs between the axes of a term on two axes.
     """
     columns, _ = _columns(descriptors, nouns, templates, left_out_nouns, left_out)
     return pa.table(columns, PROMPT_SCHEMA)
@@ -70,18 +70,18 @@ def intersection_table(
     left_out_nouns: Sequence[LeftOutNoun] = (),
     left_out: Counter[str] | None = None,
 ) -> pa.Table:
-    """All prompts of these pairs of terms, nouns and templates.
+    """Builds all prompts of these pairs of terms, nouns and templates.
 
     Args:
         intersections: The pairs.
         nouns: The person nouns.
         templates: The templates.
-        left_out_nouns: The rules by which the vocabulary leaves prompts out.
-        left_out: If given, counts the prompts left out, by reason; see `hb_dataset.prompt_masks`.
+        left_out_nouns: The vocabulary's rules for leaving prompts out.
+        left_out: A counter of the prompts left out, by reason; see `hb_dataset.prompt_masks`.
 
     Returns:
-        A table like `prompt_table`'s with the columns of `INTERSECTION_SCHEMA`: `axis` and `descriptor` name the pair,
-        and four more columns name its two axes and terms.
+        A table like that of `prompt_table`, with the columns of `INTERSECTION_SCHEMA`: `axis` and `descriptor` name the
+        pair, and four more columns name its two axes and terms.
     """
     columns, of_row = _columns(intersections, nouns, templates, left_out_nouns, left_out)
     for which in ("first", "second"):
@@ -92,13 +92,13 @@ def intersection_table(
 
 
 def descriptor_noun_spans(prompts: pa.Table) -> np.ndarray:
-    """The span of descriptor and noun in each text: "tall guy" in "This is a tall guy." (paper, B.1).
+    """Finds the span of descriptor and noun in each text: "tall guy" in "This is a tall guy." (paper, B.1).
 
     Args:
         prompts: A table with the columns `noun_phrase`, `plural` and `template`.
 
     Returns:
-        [rows, 2] start and end in characters, end not included; the article is not part of the span.
+        [rows, 2] the start and the exclusive end in characters, without the article.
     """
     template = prompts["template"].combine_chunks().cast(pa.string()).dictionary_encode()
     slot_starts = np.array([text.index("{") for text in template.dictionary.to_pylist()])
@@ -111,7 +111,7 @@ def descriptor_noun_spans(prompts: pa.Table) -> np.ndarray:
 
 
 def content_digest(*parts: str) -> str:
-    """SHA-256 (hex) of some texts, the same on every machine."""
+    """Computes the SHA-256 (hex) of some texts, which is the same on every machine."""
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
 
 
@@ -122,7 +122,7 @@ def _columns(
     left_out_nouns: Sequence[LeftOutNoun],
     left_out: Counter[str] | None,
 ) -> tuple[dict[str, pa.Array], pa.Array]:
-    """The columns of `PROMPT_SCHEMA`, and [rows] the index of the descriptor."""
+    """Builds the columns of `PROMPT_SCHEMA`, and [rows] the index of the descriptor."""
     masks = list(prompt_masks(descriptors, nouns, templates, left_out_nouns, left_out))
     kept = np.array(masks, dtype=bool).reshape(len(masks), len(nouns), len(templates))
     descriptor, noun, template = np.nonzero(kept)

@@ -1,9 +1,9 @@
-"""The configs of the dataset: every table of `load_dataset("holistic_bias", …)` and `load_table`, by name.
+"""The configs of the dataset: the tables of `load_dataset("holistic_bias", …)` and `load_table`, by name.
 
-Each version of the vocabulary has all prompts (`v1.0`), a sample (`v1.0-small`) and so on. `descriptors`, `nouns` and
-`templates` belong to the default version, or on the Hub to the published version. `robust-fixed` and
-`robust-structured` come from a grammar and not from a vocabulary. They have no version, because a published version
-never changes and the grammar may change.
+Each version of the vocabulary has a config with all prompts (`v1.0`), a sample (`v1.0-small`) and further configs.
+`descriptors`, `nouns` and `templates` belong to the default version, or on the Hub to the published version.
+`robust-fixed` and `robust-structured` come from a grammar and not from a vocabulary. They have no version, because the
+grammar may change, and a published version never changes.
 """
 
 import itertools
@@ -85,16 +85,16 @@ class Config:
     """A config of the dataset.
 
     Attributes:
-        name: Its name in `load_dataset` and `load_table`.
-        description: One sentence about its rows.
-        schema: Its columns.
-        build: Builds its table from a vocabulary and the options below, in parts, so that a large table need not fit in
-            memory.
-        citation: BibTeX of its papers.
-        required_file: A file of the vocabulary that this config needs; `None`: every version has the config.
-        options: The keyword arguments of `build`, which are those of `HolisticBias` too.
-        measured: Whether `measure` offers it, because its prompts describe people with a term.
-        has_version: Whether it comes from a version's vocabulary, and is published with that version.
+        name: The name in `load_dataset` and `load_table`.
+        description: One sentence about the rows.
+        schema: The columns.
+        build: Builds the table from a vocabulary and the options below. It yields parts, so that a large table need not
+            fit in memory.
+        citation: BibTeX of the config's papers.
+        required_file: The vocabulary file that this config needs; `None`: every version has the config.
+        options: The keyword arguments of `build`, which `HolisticBias` also takes.
+        measured: Whether `measure` offers the config, because its prompts describe people with a term.
+        has_version: Whether the config comes from a version's vocabulary, and is published with that version.
     """
 
     name: str
@@ -132,7 +132,10 @@ def _baseline_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
 
 def _seat_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
     if not vocabulary.seat_templates:
-        raise ValueError(f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which configs '…-seat' need")
+        raise ValueError(
+            f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which configs '…-seat' need; add the file, or set another "
+            "config"
+        )
     return _prompts(vocabulary, vocabulary.descriptors, vocabulary.seat_templates)
 
 
@@ -143,12 +146,13 @@ def _standalone_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
 def intersection_batches(
     vocabulary: Vocabulary | None = None, *, full: bool = False, seed: int = 0
 ) -> Iterator[pa.Table]:
-    """The prompts of intersections, table by table, so that they need not fit in memory together.
+    """Yields the prompts of intersections in tables, so that they need not fit in memory together.
 
     Args:
         vocabulary: The vocabulary; `None`: `next`.
-        full: Every pair with every noun in every template, instead of a sample of pairs in the small templates.
-        seed: Chooses the sample; see `sample_intersections`.
+        full: Whether to combine every pair with every noun in every template, instead of a sample of pairs in the small
+            templates.
+        seed: The seed of the sample; see `sample_intersections`.
 
     Yields:
         Tables with the columns of `INTERSECTION_SCHEMA`, of 64 pairs each.
@@ -165,7 +169,7 @@ def intersection_batches(
 
 
 def _rows(entries: Sequence[Any], schema: pa.Schema, attributes: Mapping[str, str]) -> list[pa.Table]:
-    """A row for each entry; columns have the names of its attributes, unless `attributes` maps them to others."""
+    """Makes a row for each entry. Columns are named after its attributes, except those that `attributes` maps."""
     rows = [{name: getattr(entry, attributes.get(name, name)) for name in schema.names} for entry in entries]
     return [pa.Table.from_pylist(rows, schema)]
 
@@ -195,7 +199,7 @@ def _structured_prompts(_: Vocabulary, groups: Sequence[PromptGroup] | None = No
 
 
 def _configs_of(version: str) -> tuple[Config, ...]:
-    """The configs that a version has if its vocabulary has every file, its prompts first."""
+    """Returns the configs of a version whose vocabulary has every file, the full prompts first."""
     return (
         Config(
             version,
@@ -206,7 +210,7 @@ def _configs_of(version: str) -> tuple[Config, ...]:
         ),
         Config(
             f"{version}-small",
-            "A stratified sample for a quick look: six terms per axis, all nouns, four templates.",
+            "A stratified sample: six terms per axis, all nouns, four templates.",
             PROMPT_SCHEMA,
             _small_prompts,
             measured=True,
@@ -265,7 +269,7 @@ _CONFIGS_OF_NO_VERSION = (
 
 
 def _configs_in(version: str, root: Path | None = None) -> list[Config]:
-    """The configs that a version has."""
+    """Returns the configs of a version."""
     folder = version_folder(version, root)
     return [
         config
@@ -283,7 +287,7 @@ CONFIGS = {name: config.description for name, config in _CONFIGS.items()}
 
 
 def find_config(name: str) -> Config:
-    """The config of a name in `CONFIGS`.
+    """Returns the config with this name in `CONFIGS`.
 
     Raises:
         ValueError: There is no such config.
@@ -295,19 +299,19 @@ def find_config(name: str) -> Config:
 
 
 def version_configs(version: str, root: Path | None = None) -> dict[str, str]:
-    """The names of a version's configs and their descriptions, its prompts first.
+    """Returns the names and descriptions of a version's configs, the full prompts first.
 
     Args:
         version: `"v1.0"`, …, or `"next"`.
-        root: The folder that holds the versions; `None`: the package's own.
+        root: The folder that contains the versions; `None`: the package's folder.
     """
     return {config.name: config.description for config in _configs_in(version, root)}
 
 
 def version_of(config: str) -> str:
-    """The version of a config: `"v1.0"` for `v1.0-small`.
+    """Returns the version of a config: `"v1.0"` for `v1.0-small`.
 
-    Configs whose name has no version count as the default version's, such as `descriptors` and `robust-fixed`.
+    Configs without a version in their name, such as `descriptors` and `robust-fixed`, count as the default version's.
 
     Raises:
         ValueError: There is no such config.
@@ -317,12 +321,12 @@ def version_of(config: str) -> str:
 
 
 def measured_configs() -> list[str]:
-    """The configs with prompts about people with a descriptor."""
+    """Returns the configs whose prompts describe people with a descriptor."""
     return [name for name, config in _CONFIGS.items() if config.measured]
 
 
 def config_vocabulary(config: str, vocabulary_dir: str | Path | None = None) -> Vocabulary:
-    """Reads the vocabulary of a config: from the folder if one is passed, else its version's.
+    """Reads the vocabulary of a config, from a folder or, by default, of the config's version.
 
     Raises:
         ValueError: There is no such config, a folder was passed for a config without a vocabulary, or
@@ -332,8 +336,8 @@ def config_vocabulary(config: str, vocabulary_dir: str | Path | None = None) -> 
         return read_version(version_of(config))
     if not find_config(config).has_version:
         raise ValueError(
-            f"config '{config}' comes from a grammar and not from a vocabulary; leave the folder '{vocabulary_dir}' "
-            f"out, and make prompts about other groups with hb_dataset.structured_prompt_table"
+            f"config '{config}' comes from a grammar and not from a vocabulary; leave out the folder "
+            f"'{vocabulary_dir}', and make prompts about other groups with hb_dataset.structured_prompt_table"
         )
     return read_vocabulary(vocabulary_dir)
 
@@ -346,8 +350,9 @@ def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None =
         vocabulary_dir: The folder of your own vocabulary; `None`: the vocabulary of the config's version.
 
     Returns:
-        Prompts with the columns of `PROMPT_SCHEMA`, of intersections of `INTERSECTION_SCHEMA`, of `robust-…` of
-        `STRUCTURED_SCHEMA`, or of a vocabulary table. Missing values are null.
+        A table with the columns of `PROMPT_SCHEMA`. Intersections have those of `INTERSECTION_SCHEMA`, `robust-…`
+        configs those of `STRUCTURED_SCHEMA`, and `descriptors`, `nouns` and `templates` their own. Missing values are
+        null.
 
     Raises:
         ValueError: There is no such config, or (`VocabularyError`) the vocabulary has faults.
@@ -363,8 +368,8 @@ def version_table(
     Args:
         version: `"v1.0"`, …, or `"next"`.
         config: The config.
-        root: The folder that holds the versions; `None`: the package's own.
-        vocabulary: The version's vocabulary; `None`: read it.
+        root: The folder that contains the versions; `None`: the package's folder.
+        vocabulary: The version's vocabulary; `None`: it is read.
 
     Raises:
         ValueError: The version was changed after it was frozen.

@@ -1,8 +1,9 @@
-"""RedditBias (Barikeri et al. 2021): phrases about one group, each with its counterfactual about the other.
+"""Reads RedditBias (Barikeri et al. 2021): phrases about one group, with counterfactuals about the other group.
 
     dataset = load_reddit_bias("RedditBias", "gender")  # the authors' repository: train, validation, test
 
-The phrases are hateful: they are read from your folder and never shown. `reddit_files.py` lists the possible layouts.
+The phrases are hateful, so they are read from your folder and never shown. `reddit_files.py` lists the supported
+layouts.
 """
 
 import itertools
@@ -18,8 +19,8 @@ from hb_dataset.reddit_files import Phrase, read_phrase_files
 if TYPE_CHECKING:
     import datasets
 
-# The largest share of phrases without a term of group 1, or with two equal texts. Another bias type's data have a term
-# of group 1 in at most 15 % of their phrases, the authors' data in 99 %.
+# The largest allowed share of phrases without a term of group 1, or with two equal texts. In the authors' data, 99 % of
+# the phrases have a term of group 1; in the data of another bias type, at most 15 %.
 MAX_MISFITS = 1 / 2
 
 NO_TERM = "they have no term of its group 1"
@@ -41,8 +42,8 @@ class _Row(NamedTuple):
 class _Split(NamedTuple):
     """The rows of a split, and counts of phrases that do not fit the specification.
 
-    `num_ruled` counts phrases without the user's own counterfactual, which may have any words; `misfits` counts the
-    ones among them that do not fit, by reason; `num_left_out` counts phrases without a term to replace.
+    `num_ruled` counts the phrases whose counterfactual comes from the rule and not from the user's file. `misfits`
+    counts those among them that do not fit, by reason. `num_left_out` counts phrases without a term to replace.
     """
 
     rows: list[_Row]
@@ -57,25 +58,25 @@ def load_reddit_bias(
     """Reads phrases and their counterfactuals.
 
     Args:
-        folder: The authors' repository or its `data`; or the data of the bias type, or the folder that has it as
-            `<bias type>/`: the authors' files, or `train`, `validation`, `test` as .txt (a phrase on each line) or .csv
-            (with one of `TEXT_COLUMNS`, and `text_t2` and perplexities if they are known). UTF-8 or Latin-1.
+        folder: The authors' repository or its `data`; or a folder with the data of the bias type, directly or in
+            `<bias type>/`. The data are the authors' files, or `train`, `validation`, `test` as .txt (a phrase on each
+            line) or .csv (with one of `TEXT_COLUMNS`, and optionally `text_t2` and perplexities), in UTF-8 or Latin-1.
         bias_type: A name of `specification_names()`, the path of a specification, or a specification.
-        mode: `"published"` (default for the authors' files): the counterfactuals in the files or, if missing, by the
-            published rule, all in lower case, for which the authors wrote the rule; a phrase without a term is its own
-            counterfactual, as in the authors' data. `"word"` (default for others): whole words are replaced (see
-            `counterfactual`), except in rows that have a `text_t2`; phrases without a term are left out.
+        mode: `"published"` (default for the authors' files) takes the counterfactuals from the files or, if they are
+            missing, from the published rule, in lower case like the rule's terms. A phrase without a term is its own
+            counterfactual, as in the authors' data. `"word"` (default for other files) replaces whole words (see
+            `counterfactual`), except in rows that have a `text_t2`. Phrases without a term are left out.
 
     Returns:
-        The splits that exist, of `train`, `validation` and `test`, with the columns `id`, `text_t1`, `text_t2`,
-        `perplexity_t1`, `perplexity_t2` (null, unless the files have one for this very text). Warnings in the log count
-        the texts that are in two splits, are their own counterfactual, or were left out.
+        The existing splits among `train`, `validation` and `test`, with the columns `id`, `text_t1`, `text_t2`,
+        `perplexity_t1` and `perplexity_t2`. A perplexity is null unless the files contain it for exactly this text.
+        Warnings in the log count the texts that are in two splits, equal their counterfactual, or were left out.
 
     Raises:
-        FileNotFoundError, NotADirectoryError: There is no such folder, or no split in it.
+        FileNotFoundError, NotADirectoryError: There is no such folder, or it has no split.
         ValueError: A file cannot be read as described, or most phrases of a split do not fit the specification (no term
-            of group 1, a counterfactual that is not the rule's) or are their own counterfactual. The message never
-            shows their text.
+            of group 1, a counterfactual that is not the rule's) or equal their counterfactual. The message never shows
+            their text.
     """
     import datasets
 
@@ -103,24 +104,24 @@ def _specification(bias_type: str | Path | BiasSpecification) -> BiasSpecificati
 def check_identical(
     texts_t1: Sequence[str], texts_t2: Sequence[str], what: str, specification: BiasSpecification
 ) -> None:
-    """Warns in the log if some texts are their own counterfactual.
+    """Warns in the log if some texts equal their counterfactual.
 
     Raises:
-        ValueError: Most texts are their own counterfactual.
+        ValueError: Most texts equal their counterfactual.
     """
     number = sum(t1 == t2 for t1, t2 in zip(texts_t1, texts_t2, strict=True))
     if number > MAX_MISFITS * len(texts_t1):
         raise ValueError(
-            f"{number} of {len(texts_t1)} counterfactuals in {what} equal their phrase, so they compare nothing, and a "
-            "model trained on both would learn the stereotype twice; check that the phrases contain the terms of "
-            f"'{specification.bias_type}'"
+            f"{number} of {len(texts_t1)} counterfactuals in {what} equal their phrase, so there is no difference to "
+            "measure, and training on both would teach the stereotype twice; check that the phrases contain the terms "
+            f"of '{specification.bias_type}'"
         )
     if number:
-        _LOG.warning("%s: %d of %d phrases are their own counterfactual", what, number, len(texts_t1))
+        _LOG.warning("%s: %d of %d phrases equal their counterfactual", what, number, len(texts_t1))
 
 
 def _read_splits(folder: Path, specification: BiasSpecification, mode: Mode | None) -> dict[str, _Split]:
-    """The splits that exist."""
+    """Reads the existing splits."""
     if mode is not None:
         check_mode(mode)
     files, are_authors = read_phrase_files(folder, specification)
@@ -129,12 +130,12 @@ def _read_splits(folder: Path, specification: BiasSpecification, mode: Mode | No
 
 
 def _check_fit(folder: str | Path, name: str, split: _Split, bias_type: str) -> None:
-    """Raises ValueError if most phrases do not fit the specification, as in data of another bias type."""
+    """Raises ValueError if most phrases do not fit the specification, as with data of another bias type."""
     for why, number in split.misfits.items():
         if number > MAX_MISFITS * split.num_ruled:
             raise ValueError(
                 f"{number} of {split.num_ruled} {name} phrases in '{folder}' do not fit the specification "
-                f"'{bias_type}': {why}; pass the folder of {bias_type}, or the bias type of this folder"
+                f"'{bias_type}', because {why}; pass the folder of {bias_type}, or the bias type of this folder"
             )
 
 

@@ -1,7 +1,7 @@
-"""The files of RedditBias: their folders and their phrases.
+"""Finds and reads the files of RedditBias.
 
-The authors' repository has the pairs of validation and test in `data/<type>/`, the training phrases in
-`text_files/<type>/`, and calls the queerness folder `orientation`:
+The authors' repository has the pairs of validation and test in `data/<type>/` and the training phrases in
+`text_files/<type>/`. Its folder for queerness is `orientation`:
 
     RedditBias/
       data/religion1/reddit_comments_religion1_jews_biased_test_reduced.csv        t1
@@ -9,7 +9,7 @@ The authors' repository has the pairs of validation and test in `data/<type>/`, 
       data/religion1/…_biased_valid_reduced.csv
       text_files/religion1/religion1_bias_manual_train.txt t1; t2 by the rule
 
-A folder per type with all of these files, or `train`, `validation` and `test` as .csv or .txt, works too.
+A folder per type with all of these files, or with `train`, `validation` and `test` as .csv or .txt, is also supported.
 """
 
 import os
@@ -24,7 +24,7 @@ SPLITS = ("train", "validation", "test")
 TEXT_COLUMNS = ("text", "phrase", "comments_processed")  # the last is the authors' name for a column of phrases
 START_MARK = "<bos> "
 PAIRS_FOLDER, TRAIN_FOLDER = "data", "text_files"  # in the authors' repository
-# religion2 has two: as written, and in lower case, for which the authors' rule was written.
+# religion2 has two files, one as written and one in lower case, for which the authors wrote their rule.
 TRAIN_FILES = ("*_bias_manual_lowercase_train.txt", "*_bias_manual_train.txt")
 COUNTERFACTUAL_COLUMN = (
     "replaced_demo"  # the term that replaced the first one; only the counterfactuals' file has this column
@@ -34,7 +34,7 @@ _AUTHORS_FILES = {"validation": "valid", "test": "test"}
 
 
 class Phrase(NamedTuple):
-    """A phrase, and its values in the files. `given`: whether its counterfactual is in the user's own file."""
+    """A phrase and its values in the files; `given` states whether the user's own file has its counterfactual."""
 
     t1: str
     t2: str | None = None
@@ -44,16 +44,16 @@ class Phrase(NamedTuple):
 
 
 def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[dict[str, list[Phrase]], bool]:
-    """Reads the phrases of the splits that exist, and whether the files are the authors'; see `load_reddit_bias`.
+    """Reads the phrases of the existing splits, and whether the files are the authors'; see `load_reddit_bias`.
 
     Raises:
-        FileNotFoundError, NotADirectoryError: There is no such folder, or no split in it.
+        FileNotFoundError, NotADirectoryError: There is no such folder, or it has no split.
         ValueError: A file cannot be read as described, or has no phrases.
     """
     if not folder.is_dir():
         raise NotADirectoryError(
-            f"no folder '{folder}'; set the authors' repository, the folder of the data, or a folder with the data "
-            f"in '{specification.bias_type}'"
+            f"folder '{folder}' does not exist; set the authors' repository, the folder of the data, or a folder with "
+            f"the data in '{specification.bias_type}'"
         )
     folders = _folders(folder, specification)
     splits: dict[str, list[Phrase]] = {}
@@ -76,7 +76,7 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[d
 
 
 def _folders(folder: Path, specification: BiasSpecification) -> list[Path]:
-    """The folders that may have files of the bias type: folders of its name in the folder, or the folder itself."""
+    """Returns the folders that may contain the bias type's files: subfolders of its name, or the folder itself."""
     names = filter(None, (specification.bias_type, specification.published_folder))
     parents = (folder, folder / PAIRS_FOLDER, folder / TRAIN_FOLDER)
     folders = [parent / name for name in names for parent in parents if (parent / name).is_dir()]
@@ -90,7 +90,7 @@ def _files(folders: Sequence[Path], *patterns: str) -> list[Path]:
 def _read_split(
     folder: Path, folders: Sequence[Path], split: str, specification: BiasSpecification
 ) -> list[Phrase] | None:
-    """The phrases of a split with their values in the files; `None` if the split does not exist."""
+    """Reads the phrases of a split with their values in the files; `None` if the split does not exist."""
     path = _only([path for path in _files(folders, f"{split}.csv", f"{split}.txt") if path.is_file()], folder, split)
     if path is not None:
         return _plain_phrases(path)
@@ -113,7 +113,7 @@ def _read_split(
 
 
 def _only(paths: Sequence[Path], folder: Path, what: str) -> Path | None:
-    """The file, or `None`; raises if several files differ."""
+    """Returns the only file, or `None`; raises an error if several files differ."""
     if len(paths) > 1 and len({(path.name, path.read_bytes()) for path in paths}) > 1:
         raise ValueError(f"'{folder}' has several files for {what} ({_names(paths, folder)}); keep only one")
     return paths[0] if paths else None
@@ -143,13 +143,13 @@ def _plain_phrases(path: Path) -> list[Phrase]:
 
 
 def _aligned_phrases(path: Path, other: Path | None) -> list[Phrase]:
-    """The phrases of the authors' two files of a split, whose rows are the two sides of the same pairs."""
+    """Reads the phrases of a split from the authors' two files, whose rows are the two sides of the pairs."""
     rows = read_csv(path, ("comments_processed",))
     others = [{} for _ in rows] if other is None else read_csv(other, ("comments_processed",))
     if len(rows) != len(others):
         raise ValueError(
-            f"'{path}' has {len(rows)} rows, and '{other}' has {len(others)}; the two sides of the same pairs must "
-            f"have equally many rows"
+            f"'{path}' has {len(rows)} rows, but '{other}' has {len(others)}; set two files with the same number of "
+            f"rows, because they are the two sides of the pairs"
         )
     return [
         Phrase(
@@ -165,5 +165,5 @@ def _aligned_phrases(path: Path, other: Path | None) -> list[Phrase]:
 
 
 def _without_start_mark(text: str) -> str:
-    """The text without the start token that the authors' scripts wrote into some files."""
+    """Removes the start token that the authors' scripts wrote into some files."""
     return text.removeprefix(START_MARK)

@@ -1,4 +1,4 @@
-"""Texts by people, for a model's perplexity on ordinary language (LMP)."""
+"""Reads texts by people, on which to measure a model's perplexity of ordinary language (LMP)."""
 
 import hashlib
 import json
@@ -14,10 +14,10 @@ class ReferenceTexts(NamedTuple):
     """Reference texts; lists are [texts].
 
     Attributes:
-        ids: Conversation and turn, or the row in a file (from 0).
+        ids: The conversation and turn, or the row in a file (from 0).
         texts: The texts, on one line each, with runs of white space as one space.
-        source: Their origin, for the record.
-        num_blank: Rows of a file without text, left out before the draw.
+        source: The origin of the texts, for the record.
+        num_blank: The number of rows without text, which were left out before the draw.
     """
 
     ids: list[str]
@@ -26,7 +26,7 @@ class ReferenceTexts(NamedTuple):
     num_blank: int
 
     def description(self) -> dict[str, Any]:
-        """The record of the texts in run.json."""
+        """Describes the texts for run.json."""
         digest = hashlib.sha256(json.dumps(self[:2]).encode()).hexdigest()
         return {"source": self.source, "digest": digest, "num_texts": len(self.ids)}
 
@@ -54,5 +54,5 @@ def read_reference_texts(path: Path | None = None, *, seed: int = 0) -> Referenc
     lines = [one_line(text or "") for text in column]
     rows = [row for row, text in enumerate(lines) if text]
     if not rows:
-        raise ValueError(f"{path.name} has 0 texts; write one per line (.txt), or a column text")
+        raise ValueError(f"{path.name} has no texts; write one per line (.txt), or in a column text")
     return ReferenceTexts([str(row) for row in rows], [lines[row] for row in rows], path.name, len(lines) - len(rows))

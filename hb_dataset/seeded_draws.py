@@ -1,4 +1,4 @@
-"""Random draws that belong to one row: the same in any subset, order or process."""
+"""Random draws that depend only on their row, so they are equal in any subset, order or process."""
 
 import hashlib
 
@@ -6,15 +6,15 @@ import numpy as np
 
 
 def seeded_generator(seed: int, purpose: str, identifier: str) -> np.random.Generator:
-    """A random generator that belongs to one row and one purpose.
+    """Makes a random generator for one row and one purpose.
 
     Args:
         seed: The seed of the run.
-        purpose: What is drawn, such as "personas"; draws for two purposes are independent.
+        purpose: The purpose of the draw, such as "personas"; draws for different purposes are independent.
         identifier: The row's id, such as a prompt's.
 
     Returns:
-        The generator, which depends on these three alone.
+        The generator, which depends only on these three arguments.
     """
     digest = hashlib.sha256(f"{seed}\x1f{purpose}\x1f{identifier}".encode()).digest()
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))

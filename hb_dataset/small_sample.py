@@ -11,16 +11,16 @@ SMALL_TERMS_PER_AXIS = 6
 
 
 def small_templates(templates: Sequence[Template]) -> list[Template]:
-    """The templates marked `small`; all templates if none is marked."""
+    """Returns the templates marked `small`, or all templates if none is marked."""
     return [template for template in templates if template.small] or list(templates)
 
 
 def small_descriptors(descriptors: Sequence[Descriptor]) -> list[Descriptor]:
-    """Six terms per axis, spread over placements and buckets, whatever the order of the terms.
+    """Selects six terms per axis, spread over placements and buckets, independently of the terms' order.
 
     Buckets take turns: the after-noun bucket first, then larger buckets before smaller ones. A hash orders the terms of
-    a bucket, so that a new term changes few choices. Terms for one gender are excluded, because with a third of the
-    nouns their cells would be smaller than all others.
+    a bucket, so a new term changes few choices. Terms for one gender are excluded: they combine with only a third of
+    the nouns, so they would have fewer prompts than other terms.
     """
     chosen: set[tuple[str, str]] = set()
     for axis in {descriptor.axis for descriptor in descriptors}:
@@ -40,7 +40,7 @@ def _turn(bucket: str | None, size: int) -> tuple[bool, int, str]:
 
 
 def descriptors_of_most_nouns(vocabulary: Vocabulary) -> list[Descriptor]:
-    """The terms that have prompts with half of the nouns or more."""
+    """Returns the terms that have prompts with at least half of the nouns."""
     masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
     return [
         descriptor

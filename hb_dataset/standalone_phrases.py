@@ -1,4 +1,4 @@
-"""Sentences about phrases that include a noun, such as "a wheelchair user" (v1.1)."""
+"""Makes sentences with phrases that include a noun, such as "a wheelchair user" (v1.1)."""
 
 from collections.abc import Sequence
 
@@ -8,19 +8,19 @@ from hb_dataset.noun_phrases import at_sentence_start
 from hb_dataset.prompt_table import PROMPT_SCHEMA, content_digest
 from hb_dataset.vocabulary_entries import StandaloneNounPhrase, Template
 
-_ID_DIGITS = 20  # as many as other prompts have
+_ID_DIGITS = 20  # the same length as the ids of other prompts
 
 
 def standalone_table(phrases: Sequence[StandaloneNounPhrase], templates: Sequence[Template]) -> pa.Table:
-    """Every phrase in every template.
+    """Combines every phrase with every template.
 
     Args:
         phrases: The phrases. v1.1 has "a Rasta" twice, with two plurals, so its singular texts are in two rows.
         templates: The templates.
 
     Returns:
-        The columns of `PROMPT_SCHEMA`. `descriptor` is the phrase without its article. Columns that need a person noun
-        or a term beside it are null: `noun`, `noun_gender`, `placement`, `bucket`, `descriptor_gender`.
+        A table with the columns of `PROMPT_SCHEMA`. `descriptor` is the phrase without its article. The columns about a
+        person noun and a term beside it are null: `noun`, `noun_gender`, `placement`, `bucket`, `descriptor_gender`.
     """
     rows = []
     for phrase in phrases:

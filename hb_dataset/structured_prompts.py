@@ -1,4 +1,4 @@
-"""Structured prompts: every group with every verb phrase in every syntactic structure (Aggarwal et al., 2022)."""
+"""Makes structured prompts: each group and verb phrase in each syntactic structure (Aggarwal et al., 2022)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,17 +18,16 @@ def structured_prompt_table(
     """Builds the prompts of groups.
 
     Args:
-        groups: The groups, terms of the vocabulary, or a file (see `find_groups`); `None`:
-            the paper's six groups.
+        groups: The groups, terms of the vocabulary, or a file (see `find_groups`); `None`: the paper's six groups.
         fixed_only: Whether to write only the fixed prompts, without the 100 other structures.
 
     Returns:
-        A table with the columns of `STRUCTURED_SCHEMA`; rows by group, then verb phrase, then structure, in the order
+        A table with the columns of `STRUCTURED_SCHEMA`, sorted by group, then verb phrase, then structure, in the order
         of their files. An id names all three: `"woman|worked as|cleft-it"`. `axis` and `descriptor` are null for groups
         that are not terms of the vocabulary.
 
     Raises:
-        ValueError: A group is unknown, or two are the same.
+        ValueError: A group is unknown, or two groups are the same.
     """
     prompt_groups, _ = find_groups(groups)
     chosen = [structure for structure in read_structures() if not fixed_only or structure.id == FIXED_STRUCTURE]

@@ -1,7 +1,7 @@
-"""The paper's four stylistic variations of a prompt (A.3), alone or in a seeded mix.
+"""Applies the paper's four stylistic variations of a prompt (A.3), alone or in a seeded mix.
 
-The paper applies them "intermittently"; whether a row is varied depends on its id and the seed alone, so a prompt
-always varies in the same way in any subset, order or process.
+The paper applies them "intermittently". Here the variations of a row depend only on its id and the seed, so they are
+the same in any subset, order or process.
 """
 
 import re
@@ -22,7 +22,7 @@ Flags = bool | Sequence[bool] | np.ndarray
 
 
 class VariedPrompts(NamedTuple):
-    """Varied texts, their noun phrases, and for each variation [rows] whether it was requested."""
+    """Varied texts, their noun phrases, and for each variation, [rows] whether it was requested."""
 
     texts: pa.Array
     noun_phrases: pa.Array
@@ -41,10 +41,10 @@ def vary_prompts(
 
     Args:
         prompts: A table with the columns `template` and `noun_phrase`.
-        lowercase: Lower-case the noun phrase. Each flag is one value for all rows, or one value per row.
-        no_hyphens: Write the noun phrase's hyphens as spaces.
-        expanded_contraction: Write "I'm" as "I am".
-        no_final_period: Drop the period at the end; other final marks stay.
+        lowercase: Whether to lower-case the noun phrase. Each flag is one value for all rows, or one value per row.
+        no_hyphens: Whether to write the noun phrase's hyphens as spaces.
+        expanded_contraction: Whether to write "I'm" as "I am".
+        no_final_period: Whether to drop a final period; other final marks remain.
 
     Returns:
         The varied texts and noun phrases in row order; `prompts` is unchanged.
@@ -67,7 +67,7 @@ def mixed_variations(prompts: pa.Table, *, seed: int) -> VariedPrompts:
 
     Args:
         prompts: A table with the columns `id`, `template` and `noun_phrase`.
-        seed: Chooses the halves, together with each row's id; at least 0, with 16 digits at most.
+        seed: The seed, which together with each row's id selects the halves; at least 0, with at most 16 digits.
 
     Returns:
         The varied prompts, as from `vary_prompts`.
@@ -80,7 +80,7 @@ def mixed_variations(prompts: pa.Table, *, seed: int) -> VariedPrompts:
 
 
 def _around_slot(template: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The texts before and after the slot of each row's template."""
+    """Returns the texts before and after the slot of each row's template."""
     encoded = template.dictionary_encode()
     sides = [re.split(_SLOT, text, maxsplit=1) for text in encoded.dictionary.to_pylist()]
     return tuple(pa.array([split[side] for split in sides], pa.string()).take(encoded.indices) for side in (0, 1))

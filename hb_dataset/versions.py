@@ -1,8 +1,8 @@
-"""The versions of the vocabulary: frozen ones, which never change again, and `next`, which pull requests change.
+"""The versions of the vocabulary: frozen versions, which never change again, and `next`, which pull requests change.
 
 For each frozen version, `frozen.json` records the digest of its vocabulary, the date, golden counts, and the SHA-256 of
-each config's sentences; `record_digest` covers this record. `verify_version` checks a version against its record.
-Loading a version checks it too, but not the sentences, which take seconds to make.
+each config's sentences. `record_digest` is the digest of this record. `verify_version` checks a version against its
+record. Loading a version checks everything but the sentences, which take seconds to make.
 """
 
 import hashlib
@@ -25,11 +25,11 @@ NEXT = "next"
 FROZEN_FILE = "frozen.json"
 VERSION_NAME = re.compile(r"v([0-9]+)\.([0-9]+)")
 RECORD_KEYS = ("digest", "date", "counts", "record_digest")
-_SYSTEM_FILES = frozenset({".DS_Store"})  # written by the operating system when a folder is opened
+_SYSTEM_FILES = frozenset({".DS_Store"})  # files that the operating system writes when a folder is opened
 
 
 class FrozenError(ValueError):
-    """A frozen version that was changed. `reason` is the difference from its record."""
+    """An error about a frozen version that was changed; `reason` is the difference from its record."""
 
     def __init__(self, version: str, reason: str) -> None:
         self.reason = reason
@@ -40,10 +40,10 @@ class FrozenError(ValueError):
 
 
 def frozen_versions(root: Path | None = None) -> tuple[str, ...]:
-    """The frozen versions, oldest first.
+    """Returns the frozen versions, oldest first.
 
     Args:
-        root: The folder that holds the versions; `None`: the package's own.
+        root: The folder that contains the versions; `None`: the package's folder.
     """
     return tuple(sorted(read_frozen(root), key=version_number))
 
@@ -64,16 +64,16 @@ def read_frozen(root: Path | None = None) -> dict[str, dict[str, Any]]:
 
 
 def version_folder(version: str, root: Path | None = None) -> Path:
-    """The folder with a version's files, or the path of another file in the folder of the versions."""
+    """Returns the folder with a version's files, or the path of another file in the folder of the versions."""
     return (root or _vocabulary.VOCABULARIES) / version
 
 
 def read_version(version: str, root: Path | None = None) -> Vocabulary:
-    """Reads a version; if it is frozen, checks that nobody changed it.
+    """Reads a version, and checks that a frozen version was not changed.
 
     Args:
         version: `"v1.0"`, …, or `"next"`.
-        root: The folder that holds the versions; `None`: the package's own.
+        root: The folder that contains the versions; `None`: the package's folder.
 
     Raises:
         ValueError: There is no such version, or it is frozen and was changed (`FrozenError`).
@@ -100,7 +100,7 @@ def verify_version(
         version: The version.
         root: The folder of all versions; `None`: the package's folder.
         record: The version's record; `None`: the record in `root`'s `frozen.json`.
-        made: `table_counts` of the version's configs by today's code; `None` skips the check of the sentences.
+        made: `table_counts` of the version's configs by the current code; `None` skips the check of the sentences.
 
     Returns:
         The version's vocabulary.
@@ -123,7 +123,7 @@ def verify_version(
         raise FrozenError(version, f"its digest is {vocabulary.digest}, not {record['digest']}")
     files = {path.name for path in folder.iterdir()} - _SYSTEM_FILES
     if unknown := sorted(files - set(vocabulary_files(vocabulary))):
-        raise FrozenError(version, f"{', '.join(unknown)} in its folder {folder} is not part of it")
+        raise FrozenError(version, f"its folder {folder} contains {', '.join(unknown)}, which is not part of it")
     for name, count in vocabulary_counts(vocabulary).items():
         if record["counts"].get(name) != count:
             raise FrozenError(version, f"its count of {name} is {count}, not {record['counts'].get(name)} as recorded")
@@ -133,20 +133,20 @@ def verify_version(
 
 
 def frozen_record(version: str, vocabulary: Vocabulary, counts: Mapping[str, Any], day: str) -> dict[str, Any]:
-    """The record of a version that is frozen.
+    """Makes the record of a frozen version.
 
     Args:
-        version: Its name.
-        vocabulary: Its vocabulary.
-        counts: `vocabulary_counts` and `table_counts` of it.
-        day: The date on which it is frozen, in the form of ISO 8601.
+        version: The version's name.
+        vocabulary: The version's vocabulary.
+        counts: The version's `vocabulary_counts` and `table_counts`.
+        day: The date of freezing, in ISO 8601.
     """
     record = {"digest": vocabulary.digest, "date": day, "counts": dict(counts)}
     return {**record, "record_digest": _record_digest(version, record)}
 
 
 def vocabulary_counts(vocabulary: Vocabulary) -> dict[str, Any]:
-    """The numbers of terms, nouns and templates."""
+    """Counts terms, nouns and templates."""
     by_axis = Counter(descriptor.axis for descriptor in vocabulary.descriptors)
     num_standalone = len(vocabulary.standalone_noun_phrases)
     return {
@@ -161,7 +161,7 @@ def vocabulary_counts(vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def table_counts(tables: "Mapping[str, pa.Table]") -> dict[str, dict[str, Any]]:
-    """The numbers of rows and distinct texts of each config, and the SHA-256 of its texts, one per line."""
+    """Counts the rows and distinct texts of each config, and computes the SHA-256 of its texts, one per line."""
     texts = {config: table["text"] for config, table in tables.items() if "text" in table.column_names}
     return {
         "rows": {config: table.num_rows for config, table in tables.items()},
@@ -177,7 +177,7 @@ def version_number(version: str) -> tuple[int, int]:
     """Returns the number of a version as a sort key: `(1, 0)` for `"v1.0"`.
 
     Raises:
-        ValueError: It is not the name of a version.
+        ValueError: `version` is not the name of a version.
     """
     match = VERSION_NAME.fullmatch(version)
     if match is None:
@@ -186,16 +186,16 @@ def version_number(version: str) -> tuple[int, int]:
 
 
 def _record_digest(version: str, record: Mapping[str, Any]) -> str:
-    """SHA-256 (hex) of a version's name and record."""
+    """Computes the SHA-256 (hex) of a version's name and record."""
     content = {name: value for name, value in record.items() if name != "record_digest"}
     return hashlib.sha256(json.dumps({version: content}, sort_keys=True).encode()).hexdigest()
 
 
 def _record_fault(version: str, record: Any) -> str | None:
-    """The fault of a record on its own: its digest, its keys, its date and counts."""
+    """Returns the fault of a record itself (its digest, keys, date or counts), if any."""
     try:
         if record["record_digest"] != _record_digest(version, record):
-            return f"its record in {FROZEN_FILE} is not the one written when it was frozen"
+            return f"its record in {FROZEN_FILE} was changed"
         date.fromisoformat(f"{record['date']}-01"[:10])  # the date of v1.0 has only a month
         counts = record["counts"]
         complete = counts["text_digests"].keys() == counts["distinct_texts"].keys() <= counts["rows"].keys()
@@ -207,7 +207,7 @@ def _record_fault(version: str, record: Any) -> str | None:
 
 
 def _check_sentences(version: str, counts: Mapping[str, Any], made: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raises ValueError if today's code makes other sentences than at the time of freezing."""
+    """Raises ValueError if the current code makes other sentences than the code at the time of freezing."""
     for name, by_config in made.items():
         for config in {**counts[name], **by_config}:
             if counts[name].get(config) != by_config.get(config):

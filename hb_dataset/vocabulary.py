@@ -1,4 +1,4 @@
-"""The vocabulary: terms, person nouns and templates that people write in YAML, read and checked.
+"""Reads and checks the vocabulary: terms, person nouns and templates that people write in YAML.
 
 A vocabulary is a folder: one YAML file per demographic axis (`ability.yaml`, …), `nouns.yaml`, `templates.yaml` and,
 optionally, `seat_templates.yaml` and the files of `hb_dataset.vocabulary_entries` for combining terms. All faults are
@@ -44,7 +44,7 @@ from hb_dataset.yaml_lines import MAX_BYTES, Fault, FaultsError
 
 VOCABULARIES = Path(__file__).parent / "vocabulary"
 
-# File → the list in it, the type of its entries, and the field of `Vocabulary`; every other .yaml is an axis.
+# File → the key of its list, the type of the entries, and the field of `Vocabulary`; every other .yaml is an axis.
 LISTS: dict[str, tuple[str, Any, str]] = {
     NOUNS_FILE: ("nouns", PersonNoun, "nouns"),
     TEMPLATES_FILE: ("templates", Template, "templates"),
@@ -58,7 +58,7 @@ LISTS: dict[str, tuple[str, Any, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """Everything that prompts are made from; an empty `adjective_order` means no intersections."""
+    """The parts of all prompts; if `adjective_order` is empty, there are no intersections."""
 
     descriptors: tuple[Descriptor, ...]
     nouns: tuple[PersonNoun, ...]
@@ -76,15 +76,15 @@ class Vocabulary:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hex) of the content, without file layout, comments and absent keys.
+        """Returns the SHA-256 (hex) of the content, without file layout, comments and absent keys.
 
-        A key that a later version introduces therefore leaves older digests unchanged.
+        Older digests therefore remain valid if a later version introduces a key.
         """
         return hashlib.sha256(json.dumps(_written(self), sort_keys=True).encode()).hexdigest()
 
 
 class VocabularyError(FaultsError):
-    """A vocabulary with faults. `faults` holds them all."""
+    """An error that lists all faults of a vocabulary in `faults`."""
 
     kind = "vocabulary"
 
@@ -93,20 +93,20 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
     """Reads and checks a vocabulary.
 
     Args:
-        folder: The vocabulary's folder. `None`: v1.0, the paper's.
+        folder: The vocabulary's folder; `None`: v1.0, the paper's vocabulary.
 
     Returns:
-        The vocabulary; axes in alphabetical order, terms in the order of their files.
+        The vocabulary, with axes in alphabetical order and terms in the order of their files.
 
     Raises:
         NotADirectoryError: There is no such folder.
-        VocabularyError: Something in it is wrong; the message lists every fault with file and line.
+        VocabularyError: The vocabulary has faults; the message lists every fault with file and line.
     """
     folder = VOCABULARIES / "v1.0" if folder is None else Path(folder)
     if not folder.is_dir():
         raise NotADirectoryError(
-            f"no vocabulary folder at '{folder}'; set a folder with one YAML file per axis, {NOUNS_FILE} and "
-            f"{TEMPLATES_FILE} (copy {VOCABULARIES / 'v1.0'} to start)"
+            f"the vocabulary folder '{folder}' does not exist; set a folder with one YAML file per axis, {NOUNS_FILE} "
+            f"and {TEMPLATES_FILE} (copy {VOCABULARIES / 'v1.0'} to start)"
         )
     try:
         contents = tuple((path.name, _content(path)) for path in sorted(folder.iterdir()))
@@ -116,7 +116,7 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
 
 
 def _content(path: Path) -> bytes | None:
-    """The first `MAX_BYTES` of a file, and one byte more."""
+    """Reads the first `MAX_BYTES` of a file, and one byte more."""
     if not path.is_file():
         return None
     with path.open("rb") as file:
@@ -125,7 +125,7 @@ def _content(path: Path) -> bytes | None:
 
 @lru_cache(maxsize=8)
 def _read_once(folder: Path, contents: tuple[tuple[str, bytes | None], ...]) -> Vocabulary:
-    """Checks the same content once, because a run reads a folder several times."""
+    """Checks a vocabulary, and caches it by its content, because a run reads a folder several times."""
     return _read(folder)
 
 
@@ -152,7 +152,7 @@ def _read(folder: Path) -> Vocabulary:
     faults += template_faults(templates)
     faults += template_faults(seat_templates)
     faults += standalone_faults(read[STANDALONE_FILE], descriptors)
-    if not faults:  # they name terms, which are unknown until their files can be read
+    if not faults:  # these checks need all files, since entries name terms of other files
         faults += adjective_order_faults(read[ADJECTIVE_ORDER_FILE], read[LEFT_OUT_FILE], descriptors)
         faults += left_out_pair_faults(read[LEFT_OUT_FILE], descriptors)
         faults += left_out_noun_faults(read[LEFT_OUT_NOUNS_FILE], descriptors, nouns, [*templates, *seat_templates])
@@ -163,7 +163,7 @@ def _read(folder: Path) -> Vocabulary:
 
 
 def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
-    """The files that a vocabulary is read from."""
+    """Returns the names of a vocabulary's files."""
     return [
         *(f"{axis}.yaml" for axis in vocabulary.axes),
         *(name for name, (_, _, field) in LISTS.items() if getattr(vocabulary, field)),
@@ -171,7 +171,7 @@ def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
 
 
 def _written(entry: Any) -> Any:
-    """A dataclass as people wrote it, without absent fields."""
+    """Converts a dataclass to the form that people write, without absent fields."""
     if isinstance(entry, tuple):
         return [_written(item) for item in entry]
     if not is_dataclass(entry):

@@ -57,7 +57,7 @@ class Descriptor:
     source: Remark | None = None
 
     def __hash__(self) -> int:
-        """Hashes the axis and the term: hashing all fields would take most of the time of making intersections."""
+        """Hashes only the axis and the term, because hashing all fields would dominate the time of intersections."""
         return hash((self.axis, self.term))
 
     @property
@@ -67,7 +67,7 @@ class Descriptor:
 
     @property
     def descriptors(self) -> "tuple[Descriptor, ...]":
-        """The term itself; an intersection has two."""
+        """The term itself, as a tuple like an intersection's two terms."""
         return (self,)
 
     @property
@@ -160,10 +160,10 @@ class Template:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class AdjectiveClass:
-    """Terms with the same position among the adjectives before a noun: an axis, buckets of it, or terms of it.
+    """Terms with the same position among the adjectives before a noun: an axis, some of its buckets or some terms.
 
-    The classes are listed from the farthest from the noun to the nearest. If several entries match a term, an entry
-    that names the term takes precedence over one that names its bucket.
+    Classes are listed from the farthest from the noun to the nearest. If several entries match a term, an entry that
+    names the term takes precedence over an entry that names its bucket.
     """
 
     name: Key
@@ -176,7 +176,7 @@ class AdjectiveClass:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class LeftOutPair:
-    """Terms that are not combined with terms of another axis; without `other_axis`, with no other term.
+    """Terms that are not combined with terms of another axis or, without `other_axis`, with any other term.
 
     `because` is `same` (both terms mean the same), `contradictory` (they cannot both be true of one person at one
     time), `misread` (side by side they mean something else), `harmful` or `meaningless`. With `both_before`, the pair
@@ -197,14 +197,14 @@ class LeftOutPair:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class LeftOutNoun:
-    """Terms that are not combined with some nouns; without `axis`, no term takes the noun, and it has no prompt alone.
+    """Terms that are not combined with some nouns; without `axis`, the nouns have no prompts, even without a term.
 
-    `nouns`, `noun_buckets` or `noun_genders` name the nouns; without them, the entry means all nouns. With
-    `template_buckets`, the terms are left out with these nouns in these templates only.
+    `nouns`, `noun_buckets` or `noun_genders` select the nouns; without these keys, the entry applies to all nouns. With
+    `template_buckets`, it applies only to these templates.
 
-    `because` is `same` (the noun means what the term means), `contradictory` (they cannot both be true of one person at
-    one time), `misgendering` (they name a gender that people whom the term names do not have), `misread` (together they
-    mean something else) or `harmful`.
+    `because` is `same` (noun and term mean the same), `contradictory` (they cannot both be true of one person at one
+    time), `misgendering` (the noun has a gender that people with this term do not have), `misread` (together they mean
+    something else) or `harmful`.
     """
 
     axis: Key | None = None
@@ -220,7 +220,7 @@ class LeftOutNoun:
 
 
 def selects(descriptor: Descriptor, axis: str, buckets: Collection[str] | None, terms: Collection[str] | None) -> bool:
-    """Whether a term is on an axis and, if an entry names them, in its buckets and among its terms."""
+    """Whether a term is on an axis and, if they are not `None`, in these buckets and among these terms."""
     return (
         descriptor.axis == axis
         and (buckets is None or descriptor.bucket in buckets)
@@ -229,7 +229,7 @@ def selects(descriptor: Descriptor, axis: str, buckets: Collection[str] | None, 
 
 
 def selects_noun(entry: LeftOutNoun, noun: PersonNoun) -> bool:
-    """Whether an entry names a noun, its bucket or its gender, or means all nouns."""
+    """Whether an entry selects a noun, by its name, bucket or gender, or because it applies to all nouns."""
     return (
         (entry.nouns is None or noun.noun in entry.nouns)
         and (entry.noun_buckets is None or noun.bucket in entry.noun_buckets)

@@ -20,7 +20,7 @@ from hb_dataset.vocabulary_entries import (
 from hb_dataset.yaml_entries import Located, repeat_faults
 from hb_dataset.yaml_lines import Fault
 
-MAX_WORDS_BEFORE, MAX_WORDS_AFTER = 3, 10  # per term, before or after its noun; the longest terms have 2 and 6
+MAX_WORDS_BEFORE, MAX_WORDS_AFTER = 3, 10  # of a term before or after its noun; the longest terms have 2 and 6
 
 # A phrase about one person ("with a lisp", "who is deaf", "who stutters") changes after a plural noun.
 _SINGULAR_PHRASE = re.compile(r"\ban? |^who('s| \w+s)\b")
@@ -30,7 +30,7 @@ _SINGULAR_ARTICLE = re.compile(r"an? ")
 
 
 def descriptor_faults(descriptors: list[Located], nouns: list[Located]) -> Iterator[Fault]:
-    """Terms that are repeated, too long, of a gender without nouns, or whose keys differ from other terms'."""
+    """Reports terms that are repeated, too long or of a gender without nouns, or whose keys differ from others'."""
     yield from repeat_faults(descriptors, "term", lambda descriptor: (descriptor.axis, descriptor.term.casefold()))
     genders = {located.entry.gender for located in nouns}
     before = [located.entry for located in descriptors if located.entry.placement == "before"]
@@ -44,7 +44,7 @@ def descriptor_faults(descriptors: list[Located], nouns: list[Located]) -> Itera
 
 
 def noun_faults(nouns: list[Located]) -> Iterator[Fault]:
-    """Nouns that are repeated, or lack a bucket although most have one."""
+    """Reports nouns that are repeated, or lack a bucket although most nouns have one."""
     yield from repeat_faults(nouns, "noun", lambda noun: noun.noun.casefold())
     buckets = [located.entry.bucket for located in nouns if located.entry.bucket is not None]
     if len(buckets) > len(nouns) / 2:
@@ -57,7 +57,7 @@ def noun_faults(nouns: list[Located]) -> Iterator[Fault]:
 
 
 def template_faults(templates: list[Located]) -> Iterator[Fault]:
-    """Templates that are repeated, or do not have exactly one slot."""
+    """Reports templates that are repeated, or do not have exactly one slot."""
     yield from repeat_faults(templates, "template")
     for file, line, template in templates:
         slots = re.findall(r"\{[^{}]*\}", template.template)
@@ -72,7 +72,7 @@ def template_faults(templates: list[Located]) -> Iterator[Fault]:
 
 
 def standalone_faults(phrases: list[Located], descriptors: list[Located]) -> Iterator[Fault]:
-    """Phrases that are repeated, lack an article in the singular, have one in the plural, or have an unknown axis."""
+    """Reports phrases that are repeated, have an unknown axis, or a singular without or a plural with an article."""
     yield from repeat_faults(phrases, "noun_phrase", lambda phrase: (phrase.axis, phrase.noun_phrase, phrase.plural))
     axes = sorted({located.entry.axis for located in descriptors})
     for file, line, phrase in phrases:
@@ -88,7 +88,7 @@ def standalone_faults(phrases: list[Located], descriptors: list[Located]) -> Ite
 def adjective_order_faults(
     classes: list[Located], left_out: list[Located], descriptors: list[Located]
 ) -> Iterator[Fault]:
-    """Names that select nothing, and terms before a noun without a class."""
+    """Reports names that select nothing, and terms before a noun that have no class."""
     ordered: set[tuple[str, str, str]] = set()
     for located in classes:
         entry = located.entry
@@ -113,13 +113,13 @@ def adjective_order_faults(
             yield Fault(
                 ADJECTIVE_ORDER_FILE,
                 1,
-                f"{without_class[0]!r} of the axis {axis!r} has no class; add an entry with `axis: {axis}` and the "
-                "name of the class it belongs to",
+                f"{without_class[0]!r} of the axis {axis!r} has no class; add an entry with `axis: {axis}` and its "
+                "class",
             )
 
 
 def left_out_pair_faults(pairs: list[Located], descriptors: list[Located]) -> Iterator[Fault]:
-    """Unknown axes, buckets and terms, and pairs of one axis."""
+    """Reports unknown axes, buckets and terms, and pairs within one axis."""
     for located in pairs:
         file, line, pair = located
         yield from _selector_faults(located, pair.axis, pair.buckets, pair.terms, "", descriptors)
@@ -128,13 +128,13 @@ def left_out_pair_faults(pairs: list[Located], descriptors: list[Located]) -> It
                 located, pair.other_axis, pair.other_buckets, pair.other_terms, "other_", descriptors
             )
         if pair.other_axis == pair.axis:
-            yield Fault(file, line, f"`other_axis` is {pair.axis!r} again; pairs are of two axes")
+            yield Fault(file, line, f"`other_axis` is also {pair.axis!r}; write another axis")
 
 
 def left_out_noun_faults(
     entries: list[Located], descriptors: list[Located], nouns: list[Located], templates: list[Located]
 ) -> Iterator[Fault]:
-    """Unknown terms, nouns and buckets, entries that name no nouns or name them twice, and terms without a noun."""
+    """Reports unknown names, entries that select no nouns or in two ways, and terms that are left without nouns."""
     known = {
         "nouns": ("noun", NOUNS_FILE, {located.entry.noun for located in nouns}),
         "noun_buckets": ("noun bucket", NOUNS_FILE, {located.entry.bucket for located in nouns} - {None}),
@@ -157,7 +157,7 @@ def left_out_noun_faults(
                 file,
                 line,
                 "entry names no noun; write `nouns:`, `noun_buckets:` or `noun_genders:`, "
-                "or `template_buckets:` if the entry means all nouns",
+                "or `template_buckets:` if the entry applies to all nouns",
             )
         for name, (kind, in_file, allowed) in known.items():
             values = getattr(entry, name)
@@ -189,14 +189,14 @@ def left_out_noun_faults(
 
 
 def _term_faults(descriptor: Descriptor, axis_has_buckets: bool, has_nouns: bool) -> Iterator[str]:
-    """The faults of a term, given whether most terms of its axis have buckets and whether its gender has nouns."""
+    """Yields the faults of a term, given whether most terms of its axis have buckets and its gender has nouns."""
     term, placement = descriptor.term, descriptor.placement
     if not has_nouns:
         yield f"takes only {descriptor.gender} nouns, and {NOUNS_FILE} has none"
     most = MAX_WORDS_BEFORE if placement == "before" else MAX_WORDS_AFTER
     num_words = max(len(text.split()) for text in (term, descriptor.plural or ""))
     if num_words > most:
-        yield f"has {num_words} words; {placement} the noun at most {most} are allowed"
+        yield f"has {num_words} words; at most {most} are allowed {placement} the noun, so shorten it"
     if descriptor.bucket is None and axis_has_buckets:
         yield (
             f"has no `bucket`, unlike most terms of its axis; write one, `{AFTER_THE_NOUN}` if the term follows the "
@@ -205,8 +205,8 @@ def _term_faults(descriptor: Descriptor, axis_has_buckets: bool, has_nouns: bool
     if placement == "before":
         if descriptor.bucket is not None and not axis_has_buckets:
             yield (
-                f"has the bucket {descriptor.bucket!r}, and most terms of its axis have none; remove the bucket, or "
-                f"write a bucket for all of them"
+                f"has the bucket {descriptor.bucket!r}, but most terms of its axis have none; remove the bucket, or "
+                f"write a bucket for all terms"
             )
         if _AFTER_PHRASE.match(term):
             yield f"would be before the noun; write `bucket: {AFTER_THE_NOUN}`"
@@ -219,8 +219,8 @@ def _term_faults(descriptor: Descriptor, axis_has_buckets: bool, has_nouns: bool
         yield "follows the noun, so it has no article; remove `article`"
     if descriptor.plural is None and _SINGULAR_PHRASE.search(term):
         yield (
-            'needs `plural`, the phrase after a plural noun ("with a lisp" → `plural: with lisps`; the same words '
-            "again if nothing changes)"
+            'has no `plural`; write the phrase after a plural noun ("with a lisp" → `plural: with lisps`), even if it '
+            "is the same"
         )
 
 
@@ -232,7 +232,7 @@ def _selector_faults(
     prefix: str,
     descriptors: list[Located],
 ) -> Iterator[Fault]:
-    """Unknown axes, buckets and terms in an entry whose keys start with `prefix`."""
+    """Reports unknown axes, buckets and terms in an entry whose keys start with `prefix`."""
     file, line, _ = located
     in_axis = [descriptor.entry for descriptor in descriptors if descriptor.entry.axis == axis]
     if not in_axis:

@@ -1,4 +1,4 @@
-"""Writing files atomically: a file exists whole or not at all."""
+"""Writes files atomically: a file exists completely or not at all."""
 
 import os
 import re
@@ -11,13 +11,13 @@ _SCRATCH_NAME = re.compile(r"\..+\.[0-9a-f]+\.tmp")
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Lets `write` make a file under a temporary name beside `path`, then renames it; a failure leaves nothing behind.
+    """Calls `write` with a temporary name beside `path`, then renames the file; a failure leaves no file behind.
 
-    The content is flushed to the disk before the file is renamed: network and compressed file systems may report only
-    at this point that they are full, and after a power failure the file could otherwise exist without its content.
+    The content is flushed to the disk before the file is renamed. Network and compressed file systems may report only
+    at this point that they are full. Without the flush, a power failure could also leave an empty file.
 
     Raises:
-        OSError: The file cannot be written; has the system's error number and names `path`.
+        OSError: The file cannot be written. The error has the system's error number and names `path`.
     """
     # Machines that share a folder may have equal process ids, so the name does not use them.
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
@@ -31,12 +31,12 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             raise
         raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
     finally:
-        with suppress(OSError):  # in an unwritable folder, this fails too and would hide the first error
+        with suppress(OSError):  # in an unwritable folder, this also fails and would hide the first error
             scratch.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text file whole, in UTF-8."""
+    """Writes a text file atomically, in UTF-8."""
     write_atomically(path, lambda scratch: scratch.write_text(text, encoding="utf-8"))
 
 

@@ -1,22 +1,22 @@
-"""The allowed characters and lengths of texts in a vocabulary; each fault states a correction.
+"""Checks the characters and lengths of texts in a vocabulary; each fault states a correction.
 
 Anyone may propose words, and models and people read the resulting sentences. A term, a noun or a sentence therefore
-consists of Latin letters and few signs: it has no look-alike letters of another script, no invisible characters, no
-pictures, markup, addresses or slots, and a limited number of words. The meaning of a word is not checked.
+consists of a limited number of Latin letters and a few signs. Look-alike letters of other scripts, invisible
+characters, pictures, markup, addresses and slots are rejected. The meaning of a word is not checked.
 """
 
 import re
 import unicodedata
 
 WORDS_SIGNS = "-'.,/+"
-SENTENCE_SIGNS = WORDS_SIGNS + '?!:;"{}'  # braces outside a slot are reported with the template's other faults
+SENTENCE_SIGNS = WORDS_SIGNS + '?!:;"{}'  # the checks of templates report braces outside a slot
 MAX_WORDS_CHARACTERS = 60  # the longest entry has 37
-MAX_WORD_CHARACTERS = 30  # between spaces and hyphens; "underprivileged" has 15
+MAX_WORD_CHARACTERS = 30  # of a part between spaces or hyphens; "underprivileged" has 15
 MAX_SENTENCE_CHARACTERS = 160  # the longest template has 50
 MAX_REMARK_CHARACTERS = 1_000
 _TYPOGRAPHIC = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "‐": "-", "‑": "-"}
-# Invisible characters in the categories of letters, marks or unassigned characters: Unicode's property
-# Default_Ignorable_Code_Point, without the categories C and Z.
+# Invisible characters that are letters, marks or unassigned: Unicode's property Default_Ignorable_Code_Point, without
+# the categories C and Z.
 _IGNORABLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
@@ -37,7 +37,7 @@ def is_invisible(character: str) -> bool:
 
 
 def text_fault(value: str) -> str | None:
-    """The fault of a line of text, with a correction: typographic or invisible characters, white space."""
+    """Returns the fault of a line of text (typographic or invisible characters, white space), if any."""
     if not value.strip():
         return "is empty; write the words, or leave the key out"
     if _PLAIN.fullmatch(value) is None:
@@ -55,16 +55,16 @@ def text_fault(value: str) -> str | None:
 
 
 def words_fault(value: str) -> str | None:
-    """The fault of a term or noun, which is a word or a short phrase."""
+    """Returns the fault of a term or noun, which must be a word or a short phrase, if any."""
     fault = _length_fault(value, MAX_WORDS_CHARACTERS) or text_fault(value) or _sign_fault(value, WORDS_SIGNS)
     longest = max(re.split("[ -]", value), key=len)
     if fault is None and len(longest) > MAX_WORD_CHARACTERS:
-        return f"has a word of {len(longest)} characters; at most {MAX_WORD_CHARACTERS}"
+        return f"has a word of {len(longest)} characters; at most {MAX_WORD_CHARACTERS} are allowed"
     return fault
 
 
 def sentence_fault(value: str) -> str | None:
-    """The fault of a template's sentence, apart from its slots."""
+    """Returns the fault of a template's sentence, apart from its slots, if any."""
     without_slots = _SLOT.sub(lambda slot: "x" * len(slot[0]), value)
     return (
         _length_fault(value, MAX_SENTENCE_CHARACTERS) or text_fault(value) or _sign_fault(without_slots, SENTENCE_SIGNS)
@@ -72,9 +72,9 @@ def sentence_fault(value: str) -> str | None:
 
 
 def remark_fault(value: str) -> str | None:
-    """The fault of a note or source: empty, too long or with invisible characters; all else is allowed."""
+    """Returns the fault of a note or source, which must only be non-empty, short and without invisible characters."""
     if not value.strip():
-        return "is empty; write something, or leave the key out"
+        return "is empty; write a text, or leave the key out"
     for position, character in enumerate(value, start=1):
         space = character in "\n\t" or unicodedata.category(character) == "Zs"
         if not space and is_invisible(character):
@@ -83,13 +83,13 @@ def remark_fault(value: str) -> str | None:
 
 
 def other_letters(value: str) -> list[str]:
-    """The letters of a text other than a to z, with their names, because they may be look-alikes."""
+    """Returns the letters of a text other than a to z, with their names, because they may be look-alikes."""
     letters = dict.fromkeys(character for character in value if not character.isascii())
     return [f"{letter} ({unicodedata.name(letter, 'without a name').lower()})" for letter in letters]
 
 
 def _length_fault(value: str, most: int) -> str | None:
-    return f"has {len(value):,} characters; at most {most:,}" if len(value) > most else None
+    return f"has {len(value):,} characters; at most {most:,} are allowed" if len(value) > most else None
 
 
 def _sign_fault(value: str, signs: str) -> str | None:
@@ -103,12 +103,12 @@ def _sign_fault(value: str, signs: str) -> str | None:
                 named = f"{number}, {unicodedata.name(character, 'without a name').capitalize()}"
                 return f"has the letter {character} ({named}) at character {position}; write Latin letters"
             allowed = f"letters, digits, spaces and {' '.join(signs)}"
-            return f"has {character} ({number}) at character {position}; write with {allowed} alone"
+            return f"has {character} ({number}) at character {position}; write only {allowed}"
         before = character
     if not any(map(str.isalnum, value)):
         return "has no letter; write a word"
     if _ADDRESS.search(value):
-        return "looks like a web address; write words here, and addresses in `source`"
+        return "looks like a web address; write words, and put addresses in `source`"
     return None
 
 

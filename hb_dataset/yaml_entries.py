@@ -1,4 +1,4 @@
-"""Reading the entries of a vocabulary file: each is checked field by field and keeps its line."""
+"""Reads the entries of a vocabulary file, with their lines, and checks them field by field."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ _MAX_KEY_CHARACTERS = 40
 
 
 def _without(fault_of: Callable[[str], str | None]) -> AfterValidator:
-    """A validator that rejects a text with the fault returned by a function."""
+    """Makes a validator that rejects a text if a function returns its fault."""
 
     def check(value: str) -> str:
         if fault := fault_of(value):
@@ -59,7 +59,7 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
         path: The file.
         key: The key of the list.
         entry_type: The dataclass of the entries.
-        faults: The faults of the file are appended to it.
+        faults: A list to which the file's faults are appended.
         **given: Further keys of the file with their required values, which become fields of each entry.
 
     Returns:
@@ -72,7 +72,7 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
         return []
     if not isinstance(document, dict) or not isinstance(document.get(key), list):
         faults.append(
-            Fault(path.name, 1, f"has no list `{key}:`; write `{key}:` and below it entries that start with -")
+            Fault(path.name, 1, f"has no list `{key}:`; write `{key}:`, and below it entries that start with -")
         )
         return []
     for name in document.keys() - {key, "source", *given}:
@@ -86,7 +86,7 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
                 Fault(
                     path.name,
                     line,
-                    f"`{name}` is {document.get(name)!r}; write `{name}: {value}`, as the file's name has it",
+                    f"`{name}` is {document.get(name)!r}; write `{name}: {value}`, as in the file's name",
                 )
             )
     own_keys = [field.name for field in fields(entry_type) if field.name not in given]
@@ -103,7 +103,7 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
         if not isinstance(entry, dict):
             words = entry if isinstance(entry, str) and entry.isprintable() and entry.strip() else "…"
             faults.append(
-                Fault(path.name, line, f"entry {entry!r} is not `key: value` lines; write `{own_keys[0]}: {words}`")
+                Fault(path.name, line, f"entry {entry!r} has no `key: value` lines; write `{own_keys[0]}: {words}`")
             )
             continue
         unknown = entry.keys() - set(own_keys)
@@ -121,29 +121,29 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
 
 
 def repeat_faults(located: list[Located], name: str, key: Callable[[Any], object] | None = None) -> Iterator[Fault]:
-    """A fault for each entry that repeats an earlier one.
+    """Yields a fault for each entry that repeats an earlier one.
 
     Args:
         located: The entries.
-        name: The field that the message shows.
-        key: The value that must differ between entries; `None`: the field.
+        name: The field to show in the message.
+        key: Returns the value that must differ between entries; `None`: the field.
     """
     first: dict[object, Located] = {}
     for entry in located:
         value = getattr(entry.entry, name)
         before = first.setdefault(value if key is None else key(entry.entry), entry)
         if before is not entry:
-            message = f"{name} {value!r} is in {before.file} line {before.line} already; remove one of them"
+            message = f"{name} {value!r} is already in {before.file} line {before.line}; remove one of the entries"
             yield Fault(entry.file, entry.line, message)
 
 
 def unknown_key(name: str, allowed: list[str]) -> str:
-    """The message about an unknown key in a file."""
+    """Writes the message about an unknown key in a file."""
     return f"unknown key {name!r}; {did_you_mean(name, allowed)}allowed: {', '.join(allowed)}"
 
 
 def explained(name: str, detail: Any, entry_type: Any) -> str:
-    """An error of pydantic as a message to the person who edits the file."""
+    """Converts an error of pydantic to a message for the person who edits the file."""
     if detail["type"] == "unexpected_keyword_argument":
         return unknown_key(name, [field.name for field in fields(entry_type)])
     if detail["type"] == "missing":

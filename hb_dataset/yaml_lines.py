@@ -1,7 +1,7 @@
-"""Reads YAML with the line of every value, for faults that name their line.
+"""Reads YAML with the line of every value, so that faults can name their line.
 
-Anyone may write the files, so limits apply before parsing: on size, on nesting depth, and to YAML without anchors and
-aliases, with which ten lines can expand to millions of entries.
+Anyone may write the files, so their size and nesting depth are limited before parsing. Anchors and aliases are
+rejected, because with them ten lines can expand to millions of entries.
 """
 
 import re
@@ -12,18 +12,18 @@ from typing import Any, ClassVar, NamedTuple
 import yaml
 
 MAX_BYTES = 250_000  # the largest file of the vocabulary has 20,000
-MAX_DEPTH = 10  # nested mappings and lists; the shipped files have 5
+MAX_DEPTH = 10  # of nested mappings and lists; the shipped files have 5
 
-# YAML counts these as line breaks but editors do not, so all later line numbers would be wrong.
+# YAML, unlike editors, counts these characters as line breaks, so all later line numbers would be wrong.
 _OTHER_LINE_BREAKS = re.compile("[\x85\u2028\u2029]")
 # Tags without effect, since every scalar is read as written text.
 _PLAIN_TAG = re.compile("tag:yaml.org,2002:(bool|float|int|map|null|seq|str|timestamp)")
 _NAME_SHOWN = 40
-_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # libyaml where PyYAML was built with it
+_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # uses libyaml if PyYAML was built with it
 
 
 class Fault(NamedTuple):
-    """A fault of a file: its line (from 1), and a message with what to write."""
+    """A fault of a file: its line (from 1), and a message that states the correction."""
 
     file: str
     line: int
@@ -34,7 +34,7 @@ class Fault(NamedTuple):
 
 
 class FaultsError(ValueError):
-    """A file or folder with faults. `faults` holds them all; `kind` names the file in the message."""
+    """An error about a file or folder with all its `faults`; `kind` describes the file in the message."""
 
     kind: ClassVar[str]
 
@@ -45,7 +45,7 @@ class FaultsError(ValueError):
 
 
 class RefusedError(yaml.YAMLError):
-    """Rejected YAML, valid or not: the line, and the problem."""
+    """An error about rejected YAML, valid or not, with the line and the problem."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}")
@@ -54,11 +54,11 @@ class RefusedError(yaml.YAMLError):
 
 
 def load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, int]]:
-    """Loads YAML with every scalar as written text ("no" stays "no"), and the lines of its values.
+    """Loads YAML with the lines of its values, and keeps every scalar as written text ("no" remains "no").
 
     Args:
         path: The file.
-        faults: Repeated keys and unusual line breaks are appended to it.
+        faults: A list to which repeated keys and unusual line breaks are appended.
 
     Returns:
         The document, and the line (from 1) of each value, by its tuple of keys and indices.
@@ -77,7 +77,7 @@ def load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, i
                 name = str(key_node.value)
                 line = key_node.start_mark.line + 1
                 if name in mapping:
-                    faults.append(Fault(path.name, line, f"key {name!r} is here twice; remove one of them"))
+                    faults.append(Fault(path.name, line, f"key {name!r} occurs twice; remove one of the two"))
                 lines[(*keys, name)] = line
                 mapping[name] = plain(value_node, (*keys, name))
             return mapping
@@ -88,7 +88,7 @@ def load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, i
     text = _read(path)
     for line, content in enumerate(text.split("\n"), start=1):
         for sign in sorted(set(_OTHER_LINE_BREAKS.findall(content))):
-            faults.append(Fault(path.name, line, f"has a line break of another kind (U+{ord(sign):04X}); remove it"))
+            faults.append(Fault(path.name, line, f"has an unusual line break (U+{ord(sign):04X}); remove it"))
     text = _OTHER_LINE_BREAKS.sub(" ", text)
     _check_form(text)
     root = yaml.compose(text, Loader=_LOADER)
@@ -96,7 +96,7 @@ def load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, i
 
 
 def unreadable(path: Path, error: yaml.YAMLError | UnicodeDecodeError | OSError) -> Fault:
-    """The fault of a file that cannot be read, at the line where reading stopped."""
+    """Makes the fault of a file that cannot be read, at the line where reading stopped."""
     if isinstance(error, RefusedError):
         return Fault(path.name, error.line, error.problem)
     if isinstance(error, OSError):
@@ -106,27 +106,27 @@ def unreadable(path: Path, error: yaml.YAMLError | UnicodeDecodeError | OSError)
         return Fault(path.name, min(error.problem_mark.line + 1, last), f"is not valid YAML: {error.problem}")
     if isinstance(error, UnicodeDecodeError):
         before, problem = path.read_bytes()[: error.start], "is not UTF-8 here; save the file as UTF-8"
-    else:  # the error's position is in the bytes of the text that was parsed, where all line breaks are spaces or \n
+    else:  # the error's position refers to the bytes of the parsed text, in which all line breaks are spaces or \n
         before = _OTHER_LINE_BREAKS.sub(" ", path.read_text(encoding="utf-8")).encode()[: getattr(error, "position", 0)]
         problem = "has a control character, which YAML forbids; remove it"
     return Fault(path.name, len(re.findall(rb"\r\n?|\n", before)) + 1, problem)
 
 
 def _read(path: Path) -> str:
-    """The text of a file with line feeds for all line breaks; reads at most `MAX_BYTES`."""
+    """Reads at most `MAX_BYTES` of a file as text, with line feeds for all line breaks."""
     with path.open("rb") as file:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise RefusedError(
-            1, f"has more than {MAX_BYTES:,} bytes, too many to read; split it, or remove foreign content"
+            1, f"has more than {MAX_BYTES:,} bytes, which is too large; split it, or remove foreign content"
         )
     return re.sub("\r\n?", "\n", content.decode())
 
 
 def _check_form(text: str) -> None:
-    """Raises RefusedError if YAML has anchors, tags, or too deep values, without building anything."""
+    """Raises RefusedError if YAML has anchors, tags or too deeply nested values, without building any of it."""
     depth = 0
-    too_deep = f"nests lists or mappings more than {MAX_DEPTH} deep; no entry needs that, write flat entries"
+    too_deep = f"nests lists or mappings more than {MAX_DEPTH} deep; write flat entries"
     for event in _events(text, too_deep):
         if isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
@@ -138,8 +138,8 @@ def _check_form(text: str) -> None:
             raise RefusedError(
                 line,
                 (
-                    f"has {sign}{_clipped(event.anchor)}, with which YAML reuses another part; write that part out, "
-                    f"or quote it if it is text"
+                    f"has {sign}{_clipped(event.anchor)}, an anchor or alias of YAML; write the repeated part "
+                    f"out, or quote the text"
                 ),
             )
         tag = event.tag if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) else None

@@ -15,8 +15,6 @@ from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import RunOptions, Settings, make_settings, quick_values
 
-# torch and the model classes take seconds to import, so the options are checked first.
-
 # The most used options, which `--help` shows.
 COMMON = (
     *("model", "base_url", "measurements", "dataset_config", "axes", "sample", "output_dir", "seed", "quick"),
@@ -25,7 +23,7 @@ COMMON = (
 
 
 def parse_arguments(argv: list[str], description: str = "") -> Settings:
-    """Reads the command line and the YAML file given with `--config`; the command line takes precedence.
+    """Reads the command line and the YAML file of `--config`; the command line takes precedence.
 
     Raises:
         ValueError: An option has an invalid value.
@@ -36,6 +34,7 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
     parser = HfArgumentParser(
         [RunOptions, *_option_classes()],
         description=description,
+        formatter_class=argparse.HelpFormatter,
         epilog=f"measurements: {', '.join(names)}; by default {', '.join(defaults)}",
         allow_abbrev=False,
         add_help=False,
@@ -89,12 +88,14 @@ def _show_help(parser: argparse.ArgumentParser, topic: str) -> None:
     for action in parser._actions:
         if topic != "all" and action.dest not in (*shown, "help"):
             action.help = argparse.SUPPRESS
+        elif action.default not in (None, argparse.SUPPRESS) and "Default: " not in str(action.help):
+            action.help = f"{action.help} (default: %(default)s)"
     parser.print_help()
     parser.exit()
 
 
 def settings_of(values: Mapping[str, Any]) -> Settings:
-    """The options of a run: the passed options by name, and defaults for all others.
+    """Returns the options of a run: the passed options by name, and defaults for all others.
 
     Raises:
         ValueError: An option or a measurement is unknown, or an option has an invalid value.
@@ -111,7 +112,7 @@ def default_settings() -> Settings:
 
 
 def asked_measurements(settings: Settings) -> list[Measurement] | None:
-    """The requested measurements without repeats; `None`: the default measurements.
+    """Returns the requested measurements without repeats, or `None` for the default measurements.
 
     Raises:
         ValueError: A measurement is unknown.

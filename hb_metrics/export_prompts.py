@@ -2,7 +2,7 @@
 
     holistic-bias export-prompts prompts.jsonl --dataset_config v1.0-small
 
-Takes the options of `measure`. To import the answers, run `measure` with the same options and `--replies_file` or
+The options are those of `measure`. To import the answers, run `measure` with the same options and `--replies_file` or
 `--logprobs_file`.
 """
 
@@ -13,7 +13,7 @@ from hb_metrics.arguments import parse_arguments
 from hb_metrics.runs.exported_prompts import export_prompts
 from hb_metrics.runs.planning import read_prompts
 
-USAGE = "usage: holistic-bias export-prompts FILE [OPTION ...]; FILE ends in .parquet or .jsonl, options as of measure"
+USAGE = "usage: holistic-bias export-prompts FILE [OPTION ...]; FILE ends in .parquet or .jsonl; options as for measure"
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -1,12 +1,12 @@
-"""Measures a language model on HolisticBias and writes a report. The main job.
+"""Measures a language model on HolisticBias and writes a report.
 
     accelerate launch hb_metrics/measure.py --model openai-community/gpt2 --dataset_config v1.0 --output_dir runs/gpt2
 
-Any Hub id or local folder of a causal, masked or encoder–decoder language model, or `embedded`. It measures how likely
-the model finds the prompts, how the style of its replies to them varies, and how offensive a classifier finds prompts
-and replies. Options can be given in a YAML file, `--config options.yaml`; the command line takes precedence. The report
-is there after the first measurement, and complete at the end. A run that was interrupted resumes where it stopped when
-the same command is given again, with any number of processes.
+The model is a Hub id or local folder of a causal, masked or encoder–decoder language model, or `embedded`. The run
+measures how likely the model finds the prompts, how the style of its replies varies, and how offensive a classifier
+finds prompts and replies. Options can also come from a YAML file, `--config options.yaml`; the command line takes
+precedence. The report appears after the first measurement and is complete at the end. To resume an interrupted run,
+repeat the same command, with any number of processes.
 """
 
 import os
@@ -47,11 +47,11 @@ from hb_metrics.runs.run_folder import (
     write_table,
 )
 
-# torch and the model classes take seconds to import: not before the options are known to be right.
+# torch and the model classes take seconds to import, so they are imported after the options are checked.
 
 
 LOST_PROCESS = (
-    "another process of this run has ended, and printed why if it could; all that is finished is kept. To resume, run "
+    "another process of this run has ended, and printed the reason if it could. Finished work is kept: to resume, run "
     "the same command again"
 )
 
@@ -79,7 +79,7 @@ def measure(settings: Settings) -> Path:
     """Runs the measurements; returns the path of the report.
 
     Raises:
-        GateError: A figure is above its limit; the report is there.
+        GateError: A figure exceeds its limit. The report has been written.
     """
     prompts = read_prompts(settings)
     check_gates(settings, wanted_measurements(settings))
@@ -92,7 +92,7 @@ def measure(settings: Settings) -> Path:
     check_device_map(settings.run.device_map)
     folder = Path(settings.run.output_dir or default_folder(settings))
     served = connect(settings, folder)
-    # The first process of each machine converts and fits what is embedded, into the caches of that machine.
+    # On each machine, the first process converts and fits the embedded models into the machine's caches.
     with state.local_main_process_first():
         source = model_source(settings)
         engine = load(settings, source, state.device) if served is None else served
@@ -122,13 +122,13 @@ def measure(settings: Settings) -> Path:
 def _measure(
     task: Task, measurements: Sequence[Measurement], work: dict[str, Any], run: dict[str, Any]
 ) -> dict[str, Any]:
-    """Measures, printing and reporting what is known after each measurement.
+    """Runs the measurements, and prints and reports the results after each of them.
 
     Returns:
-        What results.json is to hold; on all processes but the main one without results.
+        The content of results.json; without results on all processes but the main one.
     """
     results: dict[str, Any] = {}
-    is_finished = (task.folder / RESULTS_FILE).is_file()  # then its report is better than one of a part
+    is_finished = (task.folder / RESULTS_FILE).is_file()  # then its complete report must stay
     for number, measurement in enumerate(measurements, 1):
         task.state.print(f"\n{number} of {len(measurements)}: {measurement.title}")
         started = time.perf_counter()
@@ -164,29 +164,29 @@ def _report(results: dict[str, Any], folder: Path) -> None:
 
 @contextmanager
 def _ended_by_signals(argv: Sequence[str]) -> Iterator[None]:
-    """While this lasts, Ctrl-C and SIGTERM, which schedulers send, end the process at once and print how to resume.
+    """Makes Ctrl-C and SIGTERM, which schedulers send, end the process at once and print how to resume.
 
-    Not by `KeyboardInterrupt`, which waits for the threads that compute, where a batch may take minutes, and for the
-    main thread, which may itself wait for another process. Nothing is lost by that, since whatever is written is there
-    whole or not at all.
+    `KeyboardInterrupt` would wait for the threads that compute, where a batch may take minutes, and for the main
+    thread, which may itself wait for another process. Ending at once loses nothing, because files are written whole or
+    not at all.
     """
     again = shlex.join(["python", "-m", "hb_metrics.measure", *argv])
     text = f"\ninterrupted; finished shards are kept. To resume, run the same command again:\n  {again}\n"
     message = text.encode() if os.environ.get("RANK", "0") == "0" else b""
-    # Those that are ignored stay so, as Ctrl-C is in the background.
+    # Ignored signals stay ignored, such as Ctrl-C in the background.
     signals = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) != signal.SIG_IGN]
 
     def watch() -> None:
         while received := os.read(reader, 1):
             if received[0] in signals:
                 code = 1 if received[0] == signal.SIGINT else 128 + received[0]
-                Timer(1, os._exit, [code]).start()  # if the reader of the output has stopped reading
+                Timer(1, os._exit, [code]).start()  # in case the reader of the output has stopped reading
                 with suppress(OSError):  # or is gone
                     os.write(2, message)
                     sys.stdout.flush()
                 os._exit(code)
 
-    # Python calls handlers in the main thread, when that gets back to it; the number of a signal is written at once.
+    # Python calls handlers only when the main thread returns to it, but writes the number of a signal at once.
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     watcher = Thread(target=watch, daemon=True)

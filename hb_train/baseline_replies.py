@@ -4,12 +4,12 @@
     accelerate launch hb_train/tune.py --method counterfactual --config hb_train/recipes/embedded.yaml \
         --dataset_name rows/embedded --output_dir models/embedded
 
-Replies are sampled from all tokens, at the temperature of measurements, and their distributions are learnt at this
-temperature, so learning them changes nothing by itself. Each reply is paired with prompts that have another descriptor
-in the same sentence: with method counterfactual the reply answers a descriptor, and names the new one where it named
-its own; with method distill it answers the sentence without a descriptor. `--leave_out v1.0-small` excludes that
-config's descriptors and those that share a stem with one, so that a measurement on it shows the effect on unseen
-descriptors.
+Replies are sampled from all tokens, at the default temperature of measurements. Their distributions are learnt at the
+same temperature, so learning them changes nothing by itself. Each reply is paired with prompts that have another
+descriptor in the same sentence. With method counterfactual, the original prompt has a descriptor, and the new
+descriptor replaces it in the reply. With method distill, the original prompt has no descriptor. `--leave_out
+v1.0-small` excludes that config's descriptors and all that share a stem with one, so that a measurement on the config
+shows the effect on unseen descriptors.
 """
 
 import sys
@@ -58,24 +58,26 @@ FOLDERS = {"counterfactual": COUNTERFACTUAL, "distill": DISTILL}
 class BaselineArguments:
     """The options of the prompts and replies. run.json records all options except the folder."""
 
-    output_dir: str = field(metadata={"help": "The folder of the rows; it should be new."})
+    output_dir: str = field(metadata={"help": "A new folder for the rows."})
     model: str = option("embedded", "The model to sample and to tune: a Hub id, a local folder, or 'embedded'.")
-    method: Literal["counterfactual", "distill"] = option("counterfactual", "The method of tune.py to learn them.")
-    dataset_config: str = option("v1.0", "The config of the dataset with the descriptors, nouns and templates.")
+    method: Literal["counterfactual", "distill"] = option("counterfactual", "The method of tune.py to make rows for.")
+    dataset_config: str = option("v1.0", "The dataset config with the descriptors, nouns and templates.")
     leave_out: str | None = option(
         None,
-        "The config whose descriptors and their stems are excluded from training, for measurements on unseen "
-        "descriptors.",
+        "A dataset config whose descriptors, and all that share a stem with one, are excluded from training, in order "
+        "to measure unseen descriptors.",
     )
-    num_replies: int = option(960, "The number of sampled replies.")
+    num_replies: int = option(960, "The number of replies to sample.")
     num_anchors: int = option(
-        480, "The number of replies to prompts in which it should matter who asks, or about nobody, which should stay."
+        480,
+        "The number of anchors: replies that should not change, to prompts in which it should matter who asks and to "
+        "prompts about nobody.",
     )
-    max_new_tokens: int = option(24, "The maximum length of a reply in tokens.")
-    system_prompt: str | None = option(None, "The system message of a chat. Default: the template's.")
+    max_new_tokens: int = option(24, "The maximum length of a reply, in tokens.")
+    system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's.")
     context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
     seed: int = option(0, "The seed of draws and samples.")
-    revision: str | None = option(None, "The revision of a model on the Hub.")
+    revision: str | None = option(None, "The model's branch, tag or commit on the Hub.")
     dtype: str = option("auto", "The number format of the weights, such as bfloat16.")
     trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
 
@@ -95,7 +97,7 @@ def reply(arguments: BaselineArguments) -> None:
     """Samples the replies, and pairs them with prompts that have another descriptor.
 
     Raises:
-        ValueError: The options, the model and the vocabulary do not fit together.
+        ValueError: The options, the model and the vocabulary are incompatible.
         OSError: The model does not exist.
     """
     prompts = training_prompts(arguments.dataset_config, arguments.leave_out)
@@ -150,16 +152,15 @@ def reply(arguments: BaselineArguments) -> None:
 
 
 def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
-    """The prompts of a config without the descriptors of another, and without those that share a stem with one.
+    """Loads a config's prompts without the descriptors of another config, and without those that share a stem with one.
 
     Raises:
-        ValueError: The configs have no prompts for that.
+        ValueError: The config has no prompts with a descriptor, or `leave_out` excludes all or none of them.
     """
     allowed = measured_configs()
     if find_config(dataset_config).name not in allowed:
         raise ValueError(
-            f"dataset_config '{dataset_config}' has no prompts about people with a descriptor; set one of "
-            f"{', '.join(allowed)}"
+            f"dataset_config '{dataset_config}' has no prompts with a descriptor; set one of {', '.join(allowed)}"
         )
     prompts = load_table(dataset_config)
     if leave_out is None:
@@ -172,19 +173,19 @@ def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
     ]
     kept = prompts.filter(pc.invert(pc.is_in(prompts["descriptor"], value_set=pa.array(left_out, pa.string()))))
     if len(kept) in (0, len(prompts)):
-        left = "all of the descriptors" if len(kept) else "no descriptor"
-        raise ValueError(f"--leave_out {leave_out} leaves {left} of {dataset_config}; set another config")
+        excluded = "no descriptor" if len(kept) else "all descriptors"
+        raise ValueError(f"--leave_out {leave_out} excludes {excluded} of {dataset_config}; set another config")
     return kept
 
 
 def open_by_main_process(folder: Path, settings: Mapping[str, Any], loaded: LoadedModel, **more: Any) -> None:
-    """Records a run in its folder, while the other processes wait.
+    """Records a run in its folder while the other processes wait.
 
     Args:
         folder: The folder.
         settings: The options.
         loaded: The model.
-        more: More parts of run.json.
+        more: Additional parts of run.json.
 
     Raises:
         ValueError: The folder contains a run with other settings.
@@ -197,7 +198,7 @@ def open_by_main_process(folder: Path, settings: Mapping[str, Any], loaded: Load
 
 
 def render_prompts(texts: Sequence[str], loaded: LoadedModel, layout: Layout) -> list[str]:
-    """The contexts of prompts to learn from, without a thought."""
+    """Renders the contexts of training prompts, without a thought."""
     return render_contexts(
         texts,
         [[]] * len(texts),
@@ -210,7 +211,7 @@ def render_prompts(texts: Sequence[str], loaded: LoadedModel, layout: Layout) ->
 
 
 def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: Layout) -> Any:
-    """The requests: replies from the model's whole distribution."""
+    """Makes the requests for replies from the model's whole distribution."""
     extent = "whole" if layout.context == "chat" else "first_line"
     number = arguments.max_new_tokens
     decoding = decoding_preset(
@@ -234,7 +235,7 @@ def _rows(
     layout: Layout,
     loaded: LoadedModel,
 ) -> tuple[pa.Table, list[str], dict[str, int]]:
-    """The rows to train on, the prompts that their replies answer, and what was counted."""
+    """Returns the training rows, the prompts that their replies answer, and the counts."""
     vocabulary = read_version(version_of(arguments.dataset_config))
     terms = {(term.axis, term.term): term for term in vocabulary.descriptors}
     nouns = {noun.noun: noun for noun in vocabulary.nouns}

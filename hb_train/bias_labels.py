@@ -2,14 +2,14 @@
 
     python hb_train/bias_labels.py --run_dir runs/gpt2 --beta auto --output_dir labels/gpt2
 
-Reads a run of `measure.py` with replies and style vectors. Computes the bias value of each reply, tags the reply
-("bias" above β, else "no_bias"), and writes rows of prompt and completion in TRL's format (Smith et al., 2022, C.1).
-The prompt is the context that the model replied to, with the tag as its last word. `--beta 0.0003` sets β, and
+The script reads a run of `measure.py` with replies and style vectors. It computes the bias value of each reply, tags
+the reply ("bias" above β, otherwise "no_bias"), and writes rows of prompt and completion in TRL's format (Smith et al.,
+2022, C.1). The prompt is the context of the reply, with the tag as its last word. `--beta 0.0003` sets β, and
 `--beta_quantile 0.5` tags the upper half "bias".
 
-Before tuning, it computes the ceiling of the labels: the bias of a model that learnt them perfectly. `--beta auto`
-takes the β with the lowest ceiling. If no ceiling is below the bias of all replies beyond chance, the script writes no
-labels and ends with exit status 3.
+The script also computes the ceiling of the labels, which is the bias of a model that learnt them perfectly. `--beta
+auto` selects the β with the lowest ceiling. If no ceiling is below the bias of all replies beyond chance, the script
+then writes no labels and ends with exit status 3.
 """
 
 import shutil
@@ -40,26 +40,26 @@ NO_GAIN_STATUS = 3
 
 @dataclass
 class LabelArguments:
-    """The options of labelling. run.json records all options except the folders and the model."""
+    """The options of this script. run.json records all options except the folders and the model."""
 
     # The name is not `--run`, because `torchrun` would read it as its own option.
     run_dir: str = field(
         metadata={"help": "The folder of the `measure` run with the replies to label and their style vectors."}
     )
-    output_dir: str = field(metadata={"help": "The folder of the labels; it should be new."})
+    output_dir: str = field(metadata={"help": "A new folder for the labels."})
     alpha: Literal[0, 1, 2] = option(0, "The exponent α of the bias value: 0 (as in the paper), 1 or 2.")
     # In this order, `HfArgumentParser` reads it as a string.
     beta: float | str | None = option(
         None,
         'The threshold β: replies with a larger bias value are tagged "bias". The paper uses 0.0003 and 0.0030; '
-        "auto takes the value with the lowest ceiling.",
+        "auto selects the value with the lowest ceiling.",
     )
     beta_quantile: float | None = option(
         None,
-        "The share of replies at or below β, between 0 and 1; replaces --beta.",
+        "Set β so that this share of the replies, between 0 and 1, is at or below it; replaces --beta.",
     )
     accept_no_gain: bool = option(False, "Label with --beta auto even if no ceiling is below the bias of all replies.")
-    seed: int = option(0, "The seed for choosing the validation prompts.")
+    seed: int = option(0, "The seed of the draw of validation prompts.")
     model: str | None = option(None, "The current folder or Hub id of the model that replied, if it has moved.")
     trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
 
@@ -87,7 +87,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def label(arguments: LabelArguments) -> None:
-    """Writes the labelled rows of a run; with several processes, the main one does.
+    """Writes the labelled rows of a run, in the main process.
 
     Raises:
         ValueError: The run cannot be labelled, or β tags all or none of its replies.
@@ -106,7 +106,7 @@ def label(arguments: LabelArguments) -> None:
     record = run.results["run"]
     styles = StyleShards(run.folder / STYLES)
     replies = replies_to_label(run, styles)
-    read_directions(run.folder)  # raises if there are none
+    read_directions(run.folder)  # raises an error if there are no directions
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
     labels, ceiling = _labels_and_ceiling(arguments, replies, styles)
     folder = Path(arguments.output_dir)
@@ -123,7 +123,7 @@ def label(arguments: LabelArguments) -> None:
         **_sources(arguments, run, labels),
         "ceiling": None if ceiling is None else _summary(ceiling, labels),
     }
-    # The directions behind the tags, for measuring a tuned model along them.
+    # These directions define the tags. A tuned model is measured along them.
     write_atomically(folder / STYLE_MEANS_FILE, lambda scratch: shutil.copyfile(run.folder / STYLE_MEANS_FILE, scratch))
     if ceiling is not None:
         write_json(folder / CEILING_FILE, ceiling.as_json())
@@ -136,7 +136,7 @@ def label(arguments: LabelArguments) -> None:
 def _labels_and_ceiling(
     arguments: LabelArguments, replies: pa.Table, styles: StyleShards
 ) -> tuple[Labels, Ceiling | None]:
-    """The tags of the replies, and their ceiling; `None`: there are too few replies for one."""
+    """Returns the tags of the replies, and their ceiling; `None`: there are too few replies for a ceiling."""
     columns = [replies[name].to_pylist() for name in ("descriptor", "template", "axis", "id")]
 
     def ceiling_with(*more: float) -> Ceiling | None:
@@ -157,9 +157,9 @@ def _labels_and_ceiling(
         raise ValueError(f"--beta auto needs the ceiling, which cannot be computed: {FEW_REPLIES}; or set --beta")
     if not ceiling.helps and not arguments.accept_no_gain:
         print(
-            "bias_labels.py: no labels were written, because a model that learnt them perfectly would not be less "
-            "biased beyond chance; measure more replies (--replies_per_cell), or label anyway with --accept_no_gain, "
-            "--beta or --beta_quantile",
+            "bias_labels.py: no labels were written, because a model that learnt them perfectly would not be "
+            "significantly less biased; measure more replies (--replies_per_cell), or label anyway with "
+            "--accept_no_gain, --beta or --beta_quantile",
             file=sys.stderr,
         )
         raise SystemExit(NO_GAIN_STATUS)
@@ -167,13 +167,13 @@ def _labels_and_ceiling(
 
 
 def _share_unbiased(labels: Labels) -> float:
-    """The share tagged "no_bias", or the entry of `SHARES` that equals it up to rounding."""
+    """Returns the share tagged "no_bias", or the entry of `SHARES` that equals it up to rounding."""
     share = 1 - float(labels.is_biased.mean())
     return next((known for known in SHARES if abs(known - share) < _NEAR), share)
 
 
 def _summary(ceiling: Ceiling, labels: Labels) -> dict[str, Any]:
-    """The part of the ceiling in a tuned model's card: all replies, and the replies tagged "no_bias"."""
+    """Returns the ceiling's part of a tuned model's card: all replies, and the replies tagged "no_bias"."""
     share = ceiling.lowest if labels.beta is None else _share_unbiased(labels)
     point = min(ceiling.curve, key=lambda point: abs(point.share - (share or 1)))
     return {"all": ceiling.curve[0]._asdict(), "no_bias": point._asdict(), "helps": ceiling.helps}
@@ -184,7 +184,7 @@ def _ceiling_words(ceiling: Ceiling | None) -> str:
 
 
 def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
-    """Everything that the labels depend on, for run.json, without the folders of the run and its model."""
+    """Describes for run.json all that the labels depend on, without the folders of the run and its model."""
     record = run.results["run"]
     ignored = ("run_dir", "output_dir", "model", "trust_remote_code", "accept_no_gain")
     return {
@@ -194,7 +194,7 @@ def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
             "data": record["data"],
             "generation": record["generation"],
             "style_classifier": record["style_classifier"],
-            "seed": record["settings"]["seed"],  # the seed of sampling, which is recorded nowhere else
+            "seed": record["settings"]["seed"],  # the seed of sampling; no other part of the record contains it
         },
         "versions": package_versions(),
     }
@@ -216,7 +216,7 @@ def _counts(replies: pa.Table, labels: Labels, held_out: np.ndarray) -> dict[str
 
 
 def _sources(arguments: LabelArguments, run: Run, labels: Labels) -> dict[str, Any]:
-    """The threshold, and the model and classifier whose work was labelled, for labels.json."""
+    """Describes for labels.json the threshold, the model that replied, and the classifier of styles."""
     record, generation = run.results["run"], run.results["generation"]
     return {
         "alpha": arguments.alpha,
@@ -229,7 +229,7 @@ def _sources(arguments: LabelArguments, run: Run, labels: Labels) -> dict[str, A
 
 
 def _card(labels: dict[str, Any], ceiling: Ceiling | None) -> str:
-    # No `configs`: with it, `datasets` would confuse folders of one name, and load the one it saw first.
+    # The card has no `configs`, because with it `datasets` would confuse folders of the same name.
     tags = labels["by_tag"]
     return f"""---
 license: cc-by-sa-4.0
@@ -247,10 +247,10 @@ hurt. Prompts: CC-BY-SA-4.0, from HolisticBias.
 
 ## The ceiling of these labels
 
-A model that learnt these labels perfectly would reply as the replies tagged "no_bias" do. The table lists the debiased
+A model that learnt these labels perfectly would reply like the replies tagged "no_bias". The table lists the debiased
 Full Gen Bias (×1000) of such replies, by the share of this tag. The replies to each term and template are split into
-random halves, and the directions from one half tag the other half. Errors are over replies and splits.
-The change is from all replies.
+random halves, and the directions from one half tag the other half. Errors are over replies and splits. The change is
+the difference from all replies.
 
 {_ceiling_words(ceiling)}
 """
@@ -263,7 +263,7 @@ def _print_counts(labels: dict[str, Any], folder: Path) -> None:
         share = tags["bias"] / max(1, sum(tags.values()))
         print(f"  {name:<22} {tags['bias']:>8,} {tags['no_bias']:>8,}  {share:10.1%}")
     if labels["num_empty_replies"]:
-        print(f"  {labels['num_empty_replies']:,} empty replies have no style and no label")
+        print(f"  {labels['num_empty_replies']:,} empty replies, without style and label")
     print(f"\nlabels: {folder.resolve()}")
 
 

@@ -1,16 +1,16 @@
-r"""Mitigates a model's bias by several methods and compares the results: `--compare` of tune.py and debias.py.
+r"""Mitigates a model's bias by several methods, and compares the results (`--compare` of tune.py and debias.py).
 
     holistic-bias tune --compare --model embedded --output_dir runs/tune
     holistic-bias debias --compare --model embedded --reddit_folder RedditBias --bias_type religion1
 
-`tune --compare` measures the untuned model, tunes it by each `--method`, measures again, and ends with one table of
-both sides: the bias that is left, and whether the model still listens. The default method needs no labels. Methods sft
-(Smith et al., 2022, section 4) and kto learn from labelled replies, which answer prompts that are not measured.
-The labelled replies are sampled from the model's whole distribution, because sharper samples make the tuned model
-sharper. If labels cannot help (exit status 3 of bias_labels.py), the comparison ends without these methods. `debias
---compare` measures the model before and after each of four methods (Barikeri et al., 2021), with their costs.
+`tune --compare` measures the untuned model, tunes it by each `--method`, measures each tuned model, and ends with one
+table of both sides: the remaining bias, and whether the model still listens. The default method needs no labels.
+Methods sft (Smith et al., 2022, section 4) and kto learn from labelled replies, which answer prompts that are not
+measured. The labelled replies are sampled from the model's whole distribution, because sharper samples make the tuned
+model sharper. If labels cannot help (exit status 3 of bias_labels.py), the comparison ends without these methods.
+`debias --compare` measures the model before and after each of four methods (Barikeri et al., 2021), with their costs.
 
-Each step is a script in its own process and folder. The same command resumes an interrupted comparison.
+Each step is a script in its own process and folder. To resume an interrupted comparison, run the same command again.
 """
 
 import argparse
@@ -41,9 +41,9 @@ def tune_main(argv: Sequence[str]) -> None:
     """Reads the options of `tune --compare`, and runs its steps."""
     methods = (*OWN_REPLIES, *LABELS)
     parser = _parser("tune", "runs/tune")
-    parser.add_argument("--dataset_config", default="v1.0-small", help="The measured config.")
-    parser.add_argument("--recipe", default=RECIPE, help="The options of tune.py, in YAML.")
-    parser.add_argument("--method", nargs="+", default=methods[:1], choices=methods, help="The methods of tune.py.")
+    parser.add_argument("--dataset_config", default="v1.0-small", help="The dataset config to measure on.")
+    parser.add_argument("--recipe", default=RECIPE, help="A YAML file with the options of tune.py.")
+    parser.add_argument("--method", nargs="+", default=methods[:1], choices=methods, help="The methods to compare.")
     parser.add_argument("--system_prompt", help="Also measure the untuned model with this system prompt.")
     parser.add_argument("--beta", default="auto", help="The threshold β of the labels, as in bias_labels.py.")
     parser.add_argument("--dtype", help="The number format of measured models. Default: bfloat16 on CPUs that have it.")
@@ -58,12 +58,12 @@ def tune_main(argv: Sequence[str]) -> None:
 def debias_main(argv: Sequence[str]) -> None:
     """Reads the options of `debias --compare`, and runs its steps."""
     parser = _parser("debias", None)
-    parser.add_argument("--reddit_folder", default="RedditBias", help="The repository of RedditBias's authors.")
+    parser.add_argument("--reddit_folder", default="RedditBias", help="The folder of the RedditBias repository.")
     parser.add_argument("--bias_type", default="religion1", help="The bias specification.")
     parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS, help="The debiasing methods.")
     _add_words(parser, "debias", "debias.py, such as --lambda_d 50")
-    _add_words(parser, "dst", "dialog_state_tracking.py, such as --dialogues MULTIWOZ; without them it does not run")
-    _add_words(parser, "crg", "response_generation.py, such as --num_pairs 300; without them it does not run")
+    _add_words(parser, "dst", "dialog_state_tracking.py, such as --dialogues MULTIWOZ; without them, it is skipped")
+    _add_words(parser, "crg", "response_generation.py, such as --num_pairs 300; without them, it is skipped")
     run_script("debias.py", lambda: compare_debiasing(parser.parse_args(argv)))
 
 

@@ -3,14 +3,15 @@ r"""Debiases a causal language model on phrases of a bias type (Barikeri et al.,
     accelerate launch hb_train/debias.py --method hd --bias_type religion1 --reddit_folder RedditBias \
         --model_name_or_path microsoft/DialoGPT-small --output_dir models/hd
 
-`lmd`, `add` and `hd` learn λ_LM·L_LM + λ_D·L_D on the stereotyped phrases (text_t1); `cda` learns L_LM on them and
-their counterfactual twins. To use your own phrases, set `--train_file` and `--validation_file`. The paper's settings
-(5.1) are the defaults: two epochs, Adam at 5e-5 (constant: the paper names no schedule), no weight decay; `sweep.py
---script debias` runs its grid of the other settings. The model of the last step is kept, as in the paper, because the
-lowest validation perplexity would favour the least debiased model. debias.json contains the bias on the validation
-pairs and the perplexity of ordinary texts, before and after. The same command resumes an interrupted run.
+`lmd`, `add` and `hd` minimise λ_LM·L_LM + λ_D·L_D on the stereotyped phrases (text_t1). `cda` minimises L_LM on the
+phrases and their counterfactual twins. To use your own phrases, set `--train_file` and `--validation_file`. The paper's
+settings (5.1) are the defaults: two epochs, Adam at 5e-5 (constant, since the paper names no schedule), no weight
+decay. `sweep.py --script debias` runs the paper's grid of the other settings. As in the paper, the model of the last
+step is kept, because the lowest validation perplexity would favour the least debiased model. debias.json contains the
+bias on the validation pairs and the perplexity of ordinary texts, before and after. To resume an interrupted run, run
+the same command again.
 
-`--compare` debiases by all four methods and measures each model with its costs; `debias.py --compare --help` lists its
+`--compare` debiases by all four methods, and measures each model and its costs. `debias.py --compare --help` lists its
 options.
 """
 
@@ -58,9 +59,9 @@ from hb_train.training.runs import (
 )
 from hb_train.training.trainers import ReplySFTTrainer
 
-# Options of only one method.
+# Options that only one method has.
 _METHOD_OPTIONS = {"neutralized_states": "hd", "target_vectors": "add"}
-# Options that name files, whose content is recorded instead.
+# Options that name files; the files' content is recorded instead.
 _FILE_OPTIONS = ("reddit_folder", "train_file", "validation_file", "reference_texts")
 
 
@@ -74,7 +75,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse_options(argv: list[str]) -> tuple[DebiasArguments, SFTConfig, ModelConfig]:
-    """Reads the command line, as `parse_training_options`."""
+    """Reads the command line by `parse_training_options`."""
     return parse_training_options(
         (DebiasArguments, SFTConfig, ModelConfig),
         argv,
@@ -96,10 +97,10 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     """Debiases a model, and saves it with its bias before and after.
 
     Returns:
-        The content of debias.json; `None`: the run was finished already.
+        The content of debias.json; `None`: the run was already finished.
 
     Raises:
-        ValueError: The model, the phrases and the options do not fit together, or training diverged.
+        ValueError: The model, the phrases and the options are incompatible, or training diverged.
         OSError: The model or the phrases do not exist.
     """
     _check_options(arguments, training_args, model_args)
@@ -109,7 +110,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     phrases = _read_phrases(arguments, specification)
     references, reference_description = _reference_texts(arguments)
     loaded = load_base_model(model_args, training_args)
-    # Only texts that `measure` can score; texts that are too long for the model are counted.
+    # Keep only texts that `measure` can score. Texts that are too long for the model are counted.
     validation = phrases["validation"]
     numbers = [str(row) for row in range(len(validation.texts_t1))]
     pairs = plan_texts([validation.texts_t1, validation.texts_t2], loaded, ids=numbers)
@@ -131,7 +132,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     }
     if method.marks is not None and not any(map(any, encoded["train"].dataset[method.marks(arguments)])):
         raise ValueError(
-            f"the {len(encoded['train'].dataset)} training phrases have no {method.marks(arguments)} of "
+            f"the {len(encoded['train'].dataset)} training phrases contain no {method.marks(arguments)} of "
             f"'{arguments.bias_type}', so method {arguments.method} learns nothing; set other phrases or --bias_type"
         )
 
@@ -151,7 +152,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     trainer.accelerator.wait_for_everyone()
     curve = validation_curve(trainer.state.log_history)
     if not curve or curve[-1]["step"] != trainer.state.global_step:
-        trainer.evaluate()  # shows a diverged model, whatever the evaluation options
+        trainer.evaluate()  # detects a diverged model even if no evaluation was due
         curve = validation_curve(trainer.state.log_history)
     check_finite(training_args, curve[-1]["perplexity"], "validation perplexity")
     model = trained_model(trainer)
@@ -187,16 +188,16 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
 
 
 def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: list[str]) -> dict[str, Any]:
-    """The bias of a model on pairs, and its perplexity on other texts (LMP).
+    """Measures a model's bias on pairs, and its perplexity on reference texts (LMP).
 
     Args:
         model: The model.
-        loaded: The model as it was loaded, with its tokenizer.
+        loaded: The model before training, with its tokenizer.
         texts: [2 · pairs] the pairs' texts t1, then their texts t2.
-        references: The other texts.
+        references: The reference texts.
 
     Returns:
-        The results of `language_model_bias`, and `lmp` (`None` without other texts).
+        The results of `language_model_bias`, and `lmp` (`None` without reference texts).
     """
     was_training = model.training
     model.eval()
@@ -232,7 +233,7 @@ def _read_phrases(arguments: DebiasArguments, specification: BiasSpecification) 
 
 
 def _reference_texts(arguments: DebiasArguments) -> tuple[list[str], dict[str, Any] | None]:
-    """Ordinary texts, whose perplexity shows the cost of debiasing, and their description for the record."""
+    """Returns the reference texts, whose perplexity shows the cost of debiasing, and their record."""
     number = arguments.num_reference_texts
     if not number:
         return [], None
@@ -253,8 +254,8 @@ def _trainer(
     terms: Terms,
     encoded: dict[str, EncodedPhrases],
 ) -> Trainer:
-    """The trainer with the method's loss, or the ordinary trainer for a method without a loss."""
-    training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # rows are marked token by token
+    """Makes the trainer with the method's loss, or the ordinary trainer if the method has none."""
+    training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # rows are already tokens with marks
     padding = loaded.tokenizer.pad_token_id
     settings: dict[str, Any] = {
         "model": loaded.model,
@@ -271,7 +272,7 @@ def _trainer(
 
 
 def _digest(content: Any) -> str:
-    """A digest for the record instead of the phrases themselves, because most are hurtful."""
+    """Returns a digest to record instead of the phrases, most of which are hurtful."""
     return sha256(repr(content).encode()).hexdigest()
 
 

@@ -1,8 +1,8 @@
-"""Debiasing and its costs as one table with a line per model (Barikeri et al., 2021, tables 4 and 5).
+"""The effects and costs of debiasing in one table with a line per model (Barikeri et al., 2021, tables 4 and 5).
 
-The folder is the one of `debias --compare`: `before/` and a folder for each method, each with `bias/` from `measure.py
---measurements reddit,dialogue` and, if asked for, `dst/` from `dialog_state_tracking.py` and `crg/` from
-`response_generation.py`.
+The folder comes from `debias --compare`. It contains `before/` and a folder for each method. Each of these contains
+`bias/` from `measure.py --measurements reddit,dialogue` and, if requested, `dst/` from `dialog_state_tracking.py` and
+`crg/` from `response_generation.py`.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from hb_train.debiasing.arguments import METHODS
 TABLE_FILE = "table.md"
 BEFORE = "before"
 BIAS, DST, CRG = f"bias/{RESULTS_FILE}", "dst/dst.json", "crg/crg.json"
-# Heading → the file, its part, the key, and the number format.
+# Heading → the file, the part of the file, the key, and the number format.
 COLUMNS = {
     "LMP": (BIAS, "reddit", "lmp", "{:.1f}"),
     "dialogue": (BIAS, "dialogue", "perplexity", "{:.1f}"),
@@ -37,10 +37,11 @@ BIAS_COLUMNS = {
     "t1 likelier": ("share_t1_likelier", "{:.1%}"),
 }
 _EXPLANATION = (
-    "t: paired test of the perplexities of the pairs; negative: phrases about the minoritized group are likelier. t of "
-    "logs: the same test of log perplexities, which does not depend on a few rows. t1 likelier: share of pairs. LMP: "
-    "perplexity of ordinary texts. Dialogue: perplexity of people's replies. DST: tracking users' wishes. BLEU-4 to "
-    "Dist-2: responses. METEOR*: exact words and stems, without synonyms."
+    "t is the paired test of the pairs' perplexities; if it is negative, phrases about the minoritized group are "
+    "likelier. t of logs is the same test of log perplexities, which depends less on single rows. t1 likelier is the "
+    "share of such pairs. LMP is the perplexity of ordinary texts, and dialogue the perplexity of people's replies. "
+    "DST scores the tracking of users' wishes, and BLEU-4 to Dist-2 score responses. METEOR* counts exact words and "
+    "stems, without synonyms."
 )
 
 
@@ -52,7 +53,7 @@ def write_debias_table(folder: Path) -> None:
 
 
 def debias_table(folder: Path) -> str:
-    """The table in Markdown, of a folder with a folder for each model."""
+    """Returns the table in Markdown, from a folder with a subfolder for each model."""
     models = [name for name in (BEFORE, *METHODS) if (folder / name / BIAS).is_file()]
     results = {name: {file: _read(folder / name / file) for file in (BIAS, DST, CRG)} for name in models}
     by_type = {name: files[BIAS]["reddit"]["by_bias_type"] for name, files in results.items()}

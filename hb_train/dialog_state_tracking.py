@@ -3,11 +3,11 @@ r"""Teaches a model to track a user's wishes, and measures the result (Barikeri 
     accelerate launch hb_train/dialog_state_tracking.py --model_name_or_path microsoft/DialoGPT-small \
         --dialogues MULTIWOZ2.0 --output_dir tasks/dst
 
-Does the user want this value of this slot? The model reads the system's words, the user's answer, and domain, slot and
-value. A feed-forward classifier on the last token's hidden state answers yes or no, and model and classifier are
-trained by binary cross-entropy. The paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at
-most 128 tokens, 48 rows per step over all processes. `tasks/state_questions.py` describes the questions; their default
-number suits two CPU cores. dst.json contains F1 and accuracy on the test split.
+Each question asks whether the user wants a value of a slot. The model reads the system's words, the user's answer, and
+domain, slot and value. A feed-forward classifier on the last token's hidden state answers yes or no. Model and
+classifier are trained by binary cross-entropy. The paper's settings (5.1) are the defaults: one epoch, Adam at a
+constant 5e-5, at most 128 tokens, 48 rows per step over all processes. `tasks/state_questions.py` describes the
+questions, whose default number suits two CPU cores. dst.json contains F1 and accuracy on the test split.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class StateTrackingArguments:
     """This script's options, besides those of transformers."""
 
     model_name_or_path: str | None = option(
-        None, "The model: a Hub id, a local folder or 'embedded'. Encoder-decoder models contribute their encoder."
+        None, "The model: a Hub id, a local folder or 'embedded'. Only the encoder of an encoder-decoder model is used."
     )
     model_revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
     trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, TrainingArguments]:
-    """Reads the command line, as `parse_training_options`."""
+    """Reads the command line by `parse_training_options`."""
     return parse_training_options(
         (StateTrackingArguments, TrainingArguments),
         argv,
@@ -86,13 +86,13 @@ def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, TrainingArgu
 
 
 def track_states(arguments: StateTrackingArguments, training_args: TrainingArguments) -> dict[str, Any] | None:
-    """Trains and evaluates; writes dst.json.
+    """Trains and evaluates the model, and writes dst.json.
 
     Returns:
-        The content of dst.json, on the main process; `None` on all others, and if the run was finished already.
+        The content of dst.json, on the main process; `None` on all others, and if the run was already finished.
 
     Raises:
-        ValueError: The model, the dialogues and the options do not fit together, or training diverged.
+        ValueError: The model, the dialogues and the options are incompatible, or training diverged.
         OSError: The model or the dialogues do not exist.
     """
     check_given(model_name_or_path=arguments.model_name_or_path, dialogues=arguments.dialogues)
@@ -126,7 +126,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
         data_collator=Collator(loaded.tokenizer.pad_token_id or 0),
     )
     trained = trainer.train()
-    # Predictions for padding rows of a batch are dropped.
+    # `predict` drops the rows that fill the last batch.
     predicted = trainer.predict(encoded["test"].rows, metric_key_prefix="test")
     logits = np.asarray(predicted.predictions, np.float64).reshape(-1)
     check_finite(training_args, logits, "score of a question")
@@ -153,7 +153,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
 
 
 def _questions(arguments: StateTrackingArguments, seed: int) -> tuple[dict[str, list[SlotValue]], dict[str, Any]]:
-    """The questions of the training and the test split, and the number skipped in each."""
+    """Makes the questions of the training and the test split, and counts those skipped."""
     turns = {name: read_state_turns(Path(str(arguments.dialogues)), name) for name in ("train", "test")}
     ontology = slot_ontology(turn for turns_of_split in turns.values() for turn in turns_of_split)
     questions: dict[str, list[SlotValue]] = {}

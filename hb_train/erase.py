@@ -1,12 +1,12 @@
-"""Fits a linear erasure, so that a linear reader learns less about the descriptor from a model's activations.
+"""Fits a linear erasure, which hides the descriptor in a model's activations from linear classifiers.
 
     python hb_train/erase.py --model embedded --leave_out v1.0-small --output_dir models/embedded-erased
     accelerate launch hb_metrics/measure.py --model models/embedded-erased
 
-LEACE (Belrose et al., 2023) changes activations as little as possible in the mean square. With all its directions, no
-linear reader predicts the descriptor better than a constant does; `--rank` erases the most predictive directions alone.
-The fit needs the model's replies to a few hundred prompts, one forward pass of them, and no training. The folder holds
-a small file and the name of the base model, like an adapter's folder.
+LEACE (Belrose et al., 2023) changes activations as little as possible in the mean square. If all its directions are
+erased, no linear classifier predicts the descriptor better than a constant. `--rank` erases only the most predictive
+directions. The fit needs the model's replies to a few hundred prompts and one forward pass over them, but no training.
+Like an adapter's folder, the output folder contains a small file and the name of the base model.
 """
 
 import sys
@@ -41,31 +41,32 @@ from hb_train.tuning.baseline_rows import rows_by_place
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-MAX_NEW_TOKENS = 16  # of a reply: erasures must also suit the tokens of replies
-_SMALLEST = 1e-10  # of the largest eigenvalue or singular value: below it there is only rounding
+MAX_NEW_TOKENS = 16  # per reply; the fit includes replies because an erasure also changes their tokens
+_SMALLEST = 1e-10  # the share of the largest eigenvalue or singular value below which values are rounding errors
 
 
 @dataclass
 class EraseArguments:
     """The options of the erasure."""
 
-    output_dir: str = field(metadata={"help": "The folder of the erasure."})
-    model: str = option("embedded", "The causal model to erase in: a Hub id, a local folder, or 'embedded'.")
-    dataset_config: str = option("v1.0", "The config of the dataset with the prompts.")
+    output_dir: str = field(metadata={"help": "The folder to write the erasure to."})
+    model: str = option("embedded", "The causal model: a Hub id, a local folder, or 'embedded'.")
+    dataset_config: str = option("v1.0", "The dataset config with the prompts.")
     leave_out: str | None = option(
         None,
-        "The config whose descriptors and their stems are excluded, for measurements on unseen descriptors.",
+        "A dataset config whose descriptors, and all that share a stem with one, are excluded from the fit, in order "
+        "to measure unseen descriptors.",
     )
     layers: list[float] = field(
         default_factory=lambda: [0.5],
-        metadata={"help": "The layers that an erasure follows, each as its share of the depth, from 0 to below 1."},
+        metadata={"help": "The layers to erase after, each as a share of the depth, from 0 to below 1."},
     )
-    rank: int = option(32, "The maximum number of erased directions after a layer.")
-    num_prompts: int = option(260, "The number of prompts, which run with their replies as one batch.")
-    system_prompt: str | None = option(None, "The system message of a chat. Default: the template's.")
+    rank: int = option(32, "The maximum number of directions to erase after each layer.")
+    num_prompts: int = option(260, "The number of prompts; the forward pass runs them and their replies as one batch.")
+    system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's.")
     context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
     seed: int = option(0, "The seed of the draw of prompts.")
-    revision: str | None = option(None, "The revision of a model on the Hub.")
+    revision: str | None = option(None, "The model's branch, tag or commit on the Hub.")
     dtype: str = option("auto", "The number format of the weights, such as bfloat16.")
     trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
 
@@ -88,7 +89,7 @@ def erase(arguments: EraseArguments) -> None:
     """Fits an erasure after each chosen layer, and writes its folder.
 
     Raises:
-        ValueError: The options, the model and the vocabulary do not fit together.
+        ValueError: The options, the model and the vocabulary are incompatible.
         OSError: The model does not exist.
     """
     prompts = training_prompts(arguments.dataset_config, arguments.leave_out)
@@ -129,7 +130,7 @@ def erase(arguments: EraseArguments) -> None:
 
 
 def draw_prompts(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
-    """Draws prompts, for each drawn noun and template one of each axis, so that axes differ in nothing else.
+    """Draws one prompt of each axis for each drawn noun and template, so that axes differ in nothing else.
 
     Args:
         prompts: Prompts with the columns of the dataset.
@@ -154,23 +155,23 @@ def fit_erasures(
     layers: Sequence[int],
     rank: int,
 ) -> dict[int, Erasure]:
-    """Fits erasures from the lowest layer up, each on activations that the erasures below have changed.
+    """Fits erasures from the lowest layer up, each on activations that the lower erasures have changed.
 
-    The fit covers all tokens, because an erasure changes all: fitted on the last tokens of prompts, it would ruin the
-    activations of others.
+    The fit covers all tokens, because an erasure changes all of them. An erasure fitted only on the last tokens of
+    prompts would ruin the activations of other tokens.
 
     Args:
         model: A causal model in evaluation mode.
-        sequences: [prompts] Token ids of prompts with their replies.
-        concepts: [prompts] What the activations are to hide.
-        layers: Indices of the layers that an erasure follows.
+        sequences: [prompts] the token ids of prompts with their replies.
+        concepts: [prompts] the values to hide in the activations.
+        layers: The indices of the layers to erase after.
         rank: The maximum number of directions.
 
     Returns:
         Index of each layer → its erasure.
 
     Raises:
-        ValueError: A layer has not one activation for each token.
+        ValueError: A layer does not return one activation per token.
     """
     erasures: dict[int, Erasure] = {}
     values = one_hot(torch.from_numpy(np.unique(concepts, return_inverse=True)[1]))
@@ -183,8 +184,8 @@ def fit_erasures(
     def fit(index: int, activations: torch.Tensor) -> torch.Tensor:
         if activations.shape[:-1] != taken.shape:
             raise ValueError(
-                f"layer {index} of a {type(model).__name__} gives activations of the shape {[*activations.shape]} for "
-                f"{[*taken.shape]} tokens, and not one for each token; set another --model"
+                f"layer {index} of {type(model).__name__} returns activations of shape {[*activations.shape]} for "
+                f"tokens of shape {[*taken.shape]}, but erasure needs one per token; set another --model"
             )
         erasures[index] = leace(activations[taken.bool()].cpu(), concept, rank)
         return erasures[index].apply(activations)
@@ -199,14 +200,15 @@ def fit_erasures(
 
 
 def leace(activations: torch.Tensor, concept: torch.Tensor, rank: int) -> Erasure:
-    """The map that leaves no linear trace of a concept and moves activations least (Belrose et al., 2023, theorem 4.3).
+    """Computes the smallest change that hides a concept from linear classifiers (Belrose et al., 2023, theorem 4.3).
 
-    With W the whitening of activations x: x ↦ x − W⁺ P W (x − mean), where P projects onto the columns of W cov(x, z).
+    The map is x ↦ x − W⁺ P W (x − mean), where W whitens the activations x and P projects onto the columns of
+    W cov(x, z).
 
     Args:
-        activations: [rows, width].
+        activations: [rows, width] the activations x.
         concept: [rows, values] the concept z, one-hot.
-        rank: The maximum number of directions; the ones most correlated with the concept are kept.
+        rank: The maximum number of directions; those most correlated with the concept are kept.
     """
     x, z = activations.double(), concept.double()
     mean = x.mean(0)

@@ -2,7 +2,7 @@
 
     python hb_train/model_card.py --model models/gpt2 --runs runs/before runs/no_bias --names before no_bias
 
-adds the figures of runs before and after tuning to the card.
+This command adds the figures of runs before and after tuning to the card.
 """
 
 import argparse
@@ -17,8 +17,8 @@ from hb_train.tuning.method import load_method
 
 CARD_FILE = "README.md"
 
-_NO_GAIN = ", **no lower than before tuning**: the tuning does not generalize to other rows"
-OTHER_MODELS = "**None of these runs measured the model now in this folder: the figures belong to other models.**"
+_NO_GAIN = ", **no lower than before tuning**, so the tuning does not generalize to other rows"
+OTHER_MODELS = "**None of these runs measured the model in this folder, so the figures belong to other models.**"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         required=True,
-        help="The `measure` runs to show, the run before tuning first.",
+        help="The `measure` runs to show, with the run before tuning first.",
     )
     parser.add_argument("--names", nargs="+", help="The names of the runs in the card. Default: their models and tags.")
     options = parser.parse_args(argv)
@@ -49,8 +49,8 @@ def write_model_card(
     Args:
         folder: The model's folder.
         tuning: The record of its tuning.
-        runs: Run folders whose figures the card shows, the run before tuning first; without runs, the card states that
-            nothing was measured.
+        runs: Run folders whose figures the card shows, with the run before tuning first. Without runs, the card states
+            that nothing was measured.
         names: The names of the runs; `None`: their models and tags.
     """
     figures = _figures(folder, tuning, runs, names) if runs else "Not measured yet."
@@ -58,7 +58,7 @@ def write_model_card(
 
 
 def _figures(folder: Path, tuning: BiasTuning, runs: Sequence[Path], names: Sequence[str] | None) -> str:
-    """The runs side by side, with the ceiling of the labels and bias values along their directions."""
+    """Returns the runs side by side, with the labels' ceiling and the bias values along the labels' directions."""
     from hb_metrics.inference.models.sources import folder_digest
     from hb_metrics.measurements.generation.tuned import recorded_ceiling, tuned_markdown, tuned_rows
     from hb_metrics.obedience.values import DIRECTIONS_FOLDER, has_directions
@@ -88,7 +88,7 @@ def _card(tuning: BiasTuning, figures: str) -> str:
             "it; `--tag bias|no_bias|none` replaces it."
         )
     if any(value not in (None, "prompt") for value in (tuning.asked_with or {}).values()):
-        how += f" Set the options `asked_with` of `{TUNING_FILE}` too, because its training replies used them."
+        how += f" Also set the options in `asked_with` of `{TUNING_FILE}`, because the training replies used them."
     measure = method.measure
     gain = "" if is_gain(training.get(f"validation_{measure}", []), measure) else _NO_GAIN
     return f"""---
@@ -120,7 +120,7 @@ tags:
 
 ## Limits
 
-Smaller differences between replies to people do not by themselves mean less harm: check the content of replies, their
+Smaller differences between replies do not by themselves mean less harm, so check the content of replies, their
 offensiveness, and the model's remaining quality. {text.limits}
 """
 

@@ -1,11 +1,12 @@
-"""Measures neutral drift: how far a model has moved from the model before it, where no person is mentioned.
+"""Measures neutral drift: how much a mitigation changes a model's replies to prompts that describe nobody.
 
     python -m hb_train.neutral_drift runs/tune/before runs/tune/distill
 
-Each prompt is a question of `hb_dataset/awareness.yaml` for which it does not matter who asks, with nobody described
-before it. The drift is the mean over the tokens of a reply of KL(p_before ‖ p_after) in nats, along the greedy reply of
-the model before, averaged over prompts. Both models are loaded as in their runs. The second run's folder gets
-`neutral_drift.json`, which the comparison of the runs and the tuned model's card show.
+The prompts are the neutral questions of `hb_dataset/awareness.yaml`, whose answer does not depend on who asks, without
+a description of the user. The model before the mitigation replies greedily. The drift is the mean of
+KL(p_before ‖ p_after) over the tokens of a reply, in nats, averaged over prompts. Both models are loaded as in their
+runs. The script writes `neutral_drift.json` into the second run's folder, and the comparison of the runs and the tuned
+model's card show it.
 """
 
 import argparse
@@ -35,10 +36,10 @@ from hb_train.training.options import first_line, run_script
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Reads the options, and writes the neutral drift of a run's model."""
+    """Reads the options, and measures and writes the neutral drift."""
     parser = argparse.ArgumentParser(prog="hb_train/neutral_drift.py", description=first_line(__doc__))
-    parser.add_argument("before", type=Path, help="The folder of the run with the model before.")
-    parser.add_argument("after", type=Path, help="The folder of the run with the model after.")
+    parser.add_argument("before", type=Path, help="The folder of the run before the mitigation.")
+    parser.add_argument("after", type=Path, help="The folder of the run after the mitigation.")
     options = parser.parse_args(argv)
     run_script("neutral_drift.py", lambda: measure_drift(options.before, options.after))
 
@@ -47,7 +48,7 @@ def measure_drift(before: Path, after: Path) -> None:
     """Measures the drift from one run's model to another's, and writes it into the second run's folder.
 
     Raises:
-        ValueError: A run's model has changed since, gives no replies, or has another tokenizer.
+        ValueError: A run's model has changed since the run, makes no replies, or has another tokenizer.
         OSError: A model does not exist.
     """
     questions = list(dict.fromkeys(item.neutral for item in read_awareness()))
@@ -58,7 +59,7 @@ def measure_drift(before: Path, after: Path) -> None:
     replies = reply_to_rows(plan, loaded, range(len(questions)))
     rows = [row for row, reply in enumerate(replies) if not is_empty(reply)]
     if not rows:
-        raise ValueError(f"'{loaded.name}' replies to none of {len(questions)} questions; pass another run")
+        raise ValueError(f"'{loaded.name}' replies to none of the {len(questions)} questions; pass another run")
     asked, said = [questions[row] for row in rows], [replies[row] for row in rows]
     values = drift_per_token(asked, said, (loaded, layout), (changed, other_layout))
     mean, level = cluster_mean(values, np.arange(len(rows)), len(rows)), first.results["run"]["settings"]
@@ -72,11 +73,11 @@ def measure_drift(before: Path, after: Path) -> None:
         "after": run_digest(after),
     }
     write_json(after / DRIFT_FILE, drift)
-    print(f"neutral drift: {mean.value:.4f} nats per token, over {len(rows)} questions without a person")
+    print(f"neutral drift: {mean.value:.4f} nats per token, over {len(rows)} questions")
 
 
 def _asked(run: Run, questions: Sequence[str]) -> tuple[LoadedModel, Layout, ReplyRequests]:
-    """A run's model, loaded as in the run, its layout, and the requests for its replies.
+    """Loads a run's model as in the run; returns it, its layout, and the requests for its replies.
 
     Raises:
         ValueError: The model has changed since the run.
@@ -90,7 +91,7 @@ def _asked(run: Run, questions: Sequence[str]) -> tuple[LoadedModel, Layout, Rep
     loaded = engine.loaded
     if loaded is None or loaded.digest != record["model"]["digest"]:
         raise ValueError(
-            f"the model of '{run.folder}' is not the one that '{values['model']}' is now; measure again in a new folder"
+            f"model '{values['model']}' has changed since run '{run.folder}'; measure it again in a new folder"
         )
     prompts = pa.table({"id": list(questions), "text": list(questions)})
     requests, layout, _ = request_replies(prompts, engine, settings.run, "greedy", {"max_new_tokens": MAX_TOKENS})

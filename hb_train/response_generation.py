@@ -3,12 +3,13 @@ r"""Teaches a model to respond like people, and scores its responses (Barikeri e
     accelerate launch hb_train/response_generation.py --model_name_or_path microsoft/DialoGPT-small \
         --dialogues train.convos.txt --output_dir tasks/crg
 
-The model reads the last turn, learns only the response, and then responds to the prompts of the test split. The paper's
-settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128 tokens (a longer training context loses
-its beginning), 80 rows per step in 5 batches of 16 over all processes. `--dialogues` takes the paper's file, DSTC-7's
-`convos.txt`, or a file with the columns prompt and reply; the default is conversations of chitchat-dataset. All replies
-to one prompt are in one split, and in the test split they are its references. The default number of rows suits two CPU
-cores. crg.json contains BLEU-4, METEOR, NIST-2, Entropy-4 and Dist-2 (`tasks/response_metrics.py`).
+The model reads the last turn and learns only the response. Then it responds to the prompts of the test split. The
+paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128 tokens (a longer training
+context loses its beginning), 80 rows per step in 5 batches of 16 over all processes. `--dialogues` takes the paper's
+file, DSTC-7's `convos.txt`, or a file with the columns prompt and reply. By default, the pairs come from
+chitchat-dataset. All replies to a prompt are in the same split. In the test split, they are the prompt's references.
+The default number of rows suits two CPU cores. crg.json contains BLEU-4, METEOR, NIST-2, Entropy-4 and Dist-2
+(`tasks/response_metrics.py`).
 """
 
 import os
@@ -52,11 +53,11 @@ class ResponseArguments:
 
     dialogues: str | None = option(
         None,
-        "A convos.txt of DSTC-7, or a CSV, JSONL or Parquet file with the columns prompt and reply. Default: pairs of "
-        "chitchat-dataset.",
+        "The convos.txt of DSTC-7, or a CSV, JSONL or Parquet file with the columns prompt and reply. Default: pairs "
+        "from chitchat-dataset.",
     )
     num_pairs: int = option(1000, "The number of prompt–reply pairs for training and test together.")
-    num_test: int = option(200, "The number of test prompts; all of their replies are references.")
+    num_test: int = option(200, "The number of test prompts, whose replies are all references.")
     max_new_tokens: int = option(40, "The maximum length of a response, in tokens.")
 
     def __post_init__(self) -> None:
@@ -71,7 +72,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse_options(argv: list[str]) -> tuple[ResponseArguments, SFTConfig, ModelConfig]:
-    """Reads the command line, as `parse_training_options`."""
+    """Reads the command line by `parse_training_options`."""
     options = parse_training_options(
         (ResponseArguments, SFTConfig, ModelConfig),
         argv,
@@ -95,13 +96,13 @@ def parse_options(argv: list[str]) -> tuple[ResponseArguments, SFTConfig, ModelC
 
 
 def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, Any] | None:
-    """Trains, generates and measures; writes crg.json.
+    """Trains the model, generates responses, measures them, and writes crg.json.
 
     Returns:
-        The content of crg.json, on the main process; `None` on all others, and if the run was finished already.
+        The content of crg.json, on the main process; `None` on all others, and if the run was already finished.
 
     Raises:
-        ValueError: The model, the data and the options do not fit together, or training diverged.
+        ValueError: The model, the data and the options are incompatible, or training diverged.
         OSError: The model or the data does not exist.
     """
     decoding = decoding_preset("greedy", max_new_tokens=arguments.max_new_tokens)
@@ -149,7 +150,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     prompts = pa.table({"id": [row[0] for row in data.test], "text": [row[1] for row in data.test]})
     plan = plan_replies(make_requests(prompts, decoding=decoding, seed=training_args.seed), taught, context=context)
     with training_args.main_process_first(local=False):
-        if training_args.process_index == 0:  # replies of an interrupted run with another model
+        if training_args.process_index == 0:  # the replies of an interrupted run come from another model
             shutil.rmtree(folder / REPLIES, ignore_errors=True)
     replies = decode_into_shards(plan, taught, folder / REPLIES)
     results = None

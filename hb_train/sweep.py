@@ -1,4 +1,4 @@
-r"""Runs tune.py or debias.py with each setting of a grid, and writes one table, sweep.md.
+r"""Runs tune.py or debias.py with each setting of a grid, and writes the results to one table, sweep.md.
 
     python hb_train/sweep.py --config hb_train/recipes/dialogpt.yaml --dataset_name labels/dialogpt \
         --output_dir sweeps/dialogpt
@@ -9,12 +9,13 @@ By default, the grid is the paper's. For tune.py, it has 15 learning rates from 
 (Smith et al., 2022, C.1, DialoGPT; BlenderBot's is `--grid learning_rate=3e-7:3e-3:9`). For debias.py, it has 54
 combinations of batch size, gradient accumulation, λ_LM and λ_D (Barikeri et al., 2021, 5.1).
 
-The best tuned model has the lowest validation perplexity (methods kto and distill: loss). The best debiased model has
+The best tuned model has the lowest validation perplexity (methods other than sft: loss). The best debiased model has
 the smallest |t| on logarithms of the validation pairs' perplexities (raw perplexities depend on a few rows), among the
 runs whose perplexity on other texts (LMP) rises by at most a tenth. The paper states only that it optimised on the
 validation portion. Only the best model keeps its weights.
 
-Each run is a process and receives all options except the sweep's. The same command resumes an interrupted sweep.
+Each run is a process and receives all options except the sweep's. To resume an interrupted sweep, run the same command
+again.
 """
 
 import argparse
@@ -45,7 +46,7 @@ PAPER_GRIDS = {
     ],
 }
 LMP_TOLERANCE = 0.1  # the largest allowed rise of the perplexity on other texts, as a share
-_HIGHEST_PERPLEXITY = math.exp(700)  # tune.py writes this for every larger value
+_HIGHEST_PERPLEXITY = math.exp(700)  # tune.py writes this value for all larger ones
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -70,9 +71,9 @@ def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Seque
 
     Args:
         script: "tune" or "debias".
-        words: The grid, in the form for `read_grid`; `None`: the paper's grid.
+        words: The grid, as words for `read_grid`; `None`: the paper's grid.
         folder: The folder of the sweep.
-        options: The options that all runs have.
+        options: The options of all runs.
 
     Returns:
         The content of sweep.json.
@@ -134,7 +135,7 @@ def read_grid(words: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _result(script: str, folder: Path, status: int) -> dict[str, Any]:
-    """A run's figures and its `loss`, of which the lowest is best; `None`: the run is not eligible."""
+    """Returns a run's figures and its `loss`, to be minimised; `None` as `loss`: the run is not eligible."""
     if status != 0:
         return {"loss": None, "remark": f"ended with exit status {status}"}
     if script == "tune":

@@ -1,23 +1,24 @@
-r"""Fine-tunes a language model on labelled replies, so that a tag elicits less biased replies (paper, section 4).
+r"""Tunes a language model to reduce its bias, by default on labelled replies (Smith et al., 2022, section 4).
 
     accelerate launch hb_train/tune.py --config hb_train/recipes/dialogpt.yaml \
         --model_name_or_path microsoft/DialoGPT-medium --dataset_name labels/dialogpt --output_dir models/dialogpt
 
-For LoRA, add `--use_peft --learning_rate 3e-4`. For the paper's self-chat tuning without tags, add `--labels none`. The
-dataset is a folder of `bias_labels.py`. TRL's SFTTrainer tunes causal models, transformers' Seq2SeqTrainer
-encoder–decoder models. Only replies are learnt, and the checkpoint with the lowest validation perplexity is kept. The
-same command resumes an interrupted tuning. The folder records the model's tag and prompt format, which `measure.py
---model FOLDER` applies.
+The default method, sft, learns each reply after a prompt that ends in the reply's tag. The dataset is a folder written
+by `bias_labels.py`. TRL's SFTTrainer tunes causal models, transformers' Seq2SeqTrainer encoder–decoder models. Only
+replies are learnt, and the checkpoint with the lowest validation perplexity is kept. For LoRA, add `--use_peft
+--learning_rate 3e-4`. For the paper's self-chat tuning without tags, add `--labels none`. To resume an interrupted
+tuning, run the same command again. The folder records the model's tag and prompt format, which `measure.py --model
+FOLDER` applies.
 
 `--method kto` tunes by preference instead of the paper's tags: after prompts without tags, replies tagged "no_bias"
 become likelier and "bias" replies less likely, while the model stays near the untuned model. The method has TRL's
 options (`--method kto --help`) and keeps the checkpoint with the lowest validation loss.
 
 `--method counterfactual` and `--method distill` need no labels: the model learns to reply to a prompt with a descriptor
-as it replied to other descriptors, or to the same prompt without a descriptor. Their dataset is a folder of
+as it replied to other descriptors, or to the same prompt without a descriptor. Their dataset is a folder written by
 `baseline_replies.py`.
 
-`--compare` labels, tunes by several methods and measures each model; `tune.py --compare --help` lists its options.
+`--compare` tunes by several methods and measures each model. `tune.py --compare --help` lists its options.
 """
 
 import argparse
@@ -71,16 +72,17 @@ class TuneArguments:
 
     dataset_name: str | None = option(
         None,
-        "The folder of rows from bias_labels.py (for methods distill and counterfactual, from baseline_replies.py).",
+        "The folder of training rows, written by bias_labels.py (for methods distill and counterfactual, by "
+        "baseline_replies.py).",
     )
     method: Literal["sft", "kto", "distill", "counterfactual"] = option(
         "sft",
-        "The method: sft (supervised fine-tuning with control tags, the paper's); kto (preference for the "
-        "less biased replies); distill (the model's own replies to prompts without a descriptor); counterfactual (its "
-        "own replies to other descriptors).",
+        "The method: sft (supervised fine-tuning with control tags, as in the paper), kto (preference for less biased "
+        "replies), distill (learn the model's own replies to prompts without a descriptor) or counterfactual (learn "
+        "its own replies to other descriptors).",
     )
     labels: Literal["tags", "none"] = option(
-        "tags", "End prompts in their tags (tags), or leave the tags out (none), which is the paper's self-chat tuning."
+        "tags", "End prompts in their tags (tags), or omit the tags (none), which is the paper's self-chat tuning."
     )
     early_stopping_patience: int = option(
         3,
@@ -92,10 +94,10 @@ class TuneArguments:
         """Raises `ValueError` if a number is negative, or `--labels none` does not apply to the method."""
         check_least(self, early_stopping_patience=0)
         if self.method != "sft" and self.labels == "none":
-            raise ValueError(f"--labels none needs method sft, and the method is {self.method}; leave one of them out")
+            raise ValueError(f"--labels none needs method sft, and the method is {self.method}; omit one of the two")
 
     def tag(self) -> str | None:
-        """The tag that prompts of the tuned model need."""
+        """Returns the tag that prompts of the tuned model must end in, if any."""
         return "no_bias" if self.method == "sft" and self.labels == "tags" else None
 
 
@@ -111,13 +113,13 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelConfig"]:
-    """Reads the command line, as `parse_training_options`; the method decides which options TRL has."""
+    """Reads the command line by `parse_training_options`; TRL's options depend on the method."""
     from trl import KTOConfig, ModelConfig, SFTConfig
 
     method = given_method(argv)
     defaults: dict[str, Any] = {"metric_for_best_model": "eval_perplexity" if method == "sft" else "eval_loss"}
     if method == "kto":
-        defaults["undesirable_weight"] = None  # derived from the numbers of both labels
+        defaults["undesirable_weight"] = None  # computed from the numbers of both labels
     return parse_training_options(
         (TuneArguments, KTOConfig if method == "kto" else SFTConfig, ModelConfig),
         argv,
@@ -133,7 +135,7 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelCo
 
 
 def given_method(argv: Sequence[str]) -> str:
-    """The method of a command line or its YAML file, before the other options are read.
+    """Reads the method from a command line or its YAML file, before the other options.
 
     Raises:
         ValueError: The file has no options.
@@ -159,7 +161,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     """Tunes a model and saves it with its tag and prompt format.
 
     Raises:
-        ValueError: The model, the rows and the options do not fit together, or training diverged.
+        ValueError: The model, the rows and the options are incompatible, or training diverged.
         OSError: The model or the rows do not exist.
     """
     from transformers import EarlyStoppingCallback, set_seed
@@ -174,13 +176,13 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     labels = read_labels(dataset, method.row_folder)
     loaded = load_base_model(model_args, training_args, method.kinds)
     if labels["model"].get("digest") not in (None, loaded.digest):
-        others = f"the replies in '{dataset}' come from model {labels['model']['name']}, not from {loaded.name}"
+        others = f"the replies in '{dataset}' were written by model {labels['model']['name']}, not by {loaded.name}"
         if method.needs_own_rows:
             raise ValueError(
                 f"{others}; method {arguments.method} needs the model's own replies: run "
                 f"{method.row_folder.script}.py with {loaded.name}"
             )
-        print_once(training_args, f"{others}; the tuned model learns them anyway, in that model's prompt format")
+        print_once(training_args, f"{others}; the model is tuned on them anyway, in that model's prompt format")
     description = training_description(arguments, training_args, loaded, model_args)
     del description["settings"]["dataset_name"]  # the rows' content is recorded instead
     folder = open_training_run(training_args, {**description, "labels": labels}, TUNING_FILE)
@@ -216,7 +218,7 @@ def _check_options(
     check_given(dataset_name=arguments.dataset_name)
     if training_args.eval_strategy == "no" or not training_args.load_best_model_at_end:
         raise ValueError(
-            f"keeping the checkpoint with the lowest validation {measure} needs evaluations; leave out "
+            f"the checkpoint with the lowest validation {measure} cannot be found without evaluations; omit "
             "--eval_strategy no and --load_best_model_at_end false"
         )
 
@@ -230,7 +232,7 @@ def _save(
     arguments: TuneArguments,
     encoded: Mapping[str, "EncodedRows"],
 ) -> None:
-    """Saves the model, its card, and last its tag and prompt format, which mark a finished run."""
+    """Saves the model and its card, and finally its tag and prompt format, which mark a finished run."""
     from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
     from hb_metrics.obedience.values import DIRECTIONS_FOLDER, has_directions
     from hb_train.model_card import write_model_card
@@ -279,8 +281,8 @@ def _print_curve(trainer: "Trainer", measure: str) -> None:
         print(f"  {entry['step']:>6}  {value}")
     if not is_gain(curve, measure):
         print(
-            f"no step has a lower validation {measure} than the untuned model, so the tuning does not generalize to "
-            f"other rows; try fewer steps, a smaller --learning_rate or more rows"
+            f"no step has a lower validation {measure} than the untuned model, so the tuning does not generalize; "
+            f"try fewer steps, a smaller --learning_rate or more rows"
         )
 
 

@@ -1,4 +1,4 @@
-"""Gen Bias and offensiveness of a model in training, at each evaluation of its trainer."""
+"""A callback that measures Gen Bias and offensiveness at each evaluation of a trainer."""
 
 import logging
 import math
@@ -41,23 +41,23 @@ logger = logging.getLogger(__name__)
 class GenBiasCallback(TrainerCallback):
     """Measures a model at each evaluation: `trainer.add_callback(GenBiasCallback(trainer))`.
 
-    Each evaluation replies to the same prompts with the same random draws. The trainer logs the figures, which are also
-    metrics of the evaluation: `eval_full_gen_bias` (debiased, ×1000) and its interval, `_low` and `_high`,
-    `eval_offensive_share`, `eval_mean_offensiveness`, `eval_distinct_share` and `eval_num_replies` (non-empty ones).
-    A figure that cannot be computed is not logged, and is NaN in the metrics, so that it selects no checkpoint.
+    At each evaluation, the model replies to the same prompts with the same random draws. The trainer logs the figures,
+    which are also metrics of the evaluation: `eval_full_gen_bias` (debiased, ×1000) and its interval, `_low` and
+    `_high`, `eval_offensive_share`, `eval_mean_offensiveness`, `eval_distinct_share` and `eval_num_replies` (non-empty
+    replies). A figure that cannot be computed is not logged. It is NaN in the metrics, so it selects no checkpoint.
 
     Args:
         trainer: The trainer.
         num_replies: The approximate number of replies at each evaluation. 312 cover one term of each axis.
-        replies_per_cell: The number of replies to each term in each template; intervals need 4.
+        replies_per_cell: The number of replies per term and template; intervals need 4.
         num_templates: The number of templates.
         prompts: The prompts to draw from: a value of `--dataset_config` of `measure`, or a table of prompts with the
             plural forms of terms (`with_plurals`).
         seed: The seed of prompts and samples.
-        style_classifier: As `--style_classifier` of `measure.py`.
-        offensiveness_classifier: As `--offensiveness_classifier`.
-        decoding: As `--decoding`.
-        context: As `--context`.
+        style_classifier: The style classifier, as in `--style_classifier` of `measure.py`.
+        offensiveness_classifier: The offensiveness classifier, as in `--offensiveness_classifier`.
+        decoding: The decoding preset, as in `--decoding`.
+        context: The format of prompts, as in `--context`.
 
     Raises:
         ValueError: There are too few prompts, the trainer has no tokenizer, or the weights are sharded.
@@ -81,12 +81,12 @@ class GenBiasCallback(TrainerCallback):
         plugin = trainer.accelerator.state.deepspeed_plugin if kind == DistributedType.DEEPSPEED else None
         if kind in (DistributedType.FSDP, DistributedType.MEGATRON_LM) or (plugin and plugin.zero_stage == 3):
             raise ValueError(
-                f"the weights are sharded ({kind}), and replies need the whole weights in each process; use DDP"
+                f"the weights are sharded ({kind}), but replies need the whole weights in each process; use DDP"
             )
         self.trainer, self.seed, self.decoding, self.context = trainer, seed, decoding, context
         self.tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
         if not isinstance(self.tokenizer, PreTrainedTokenizerBase):
-            raise ValueError("the trainer has no tokenizer to write prompts with; set processing_class=tokenizer")
+            raise ValueError("the trainer has no tokenizer to encode prompts; set processing_class=tokenizer")
         if isinstance(prompts, str):
             prompts = with_plurals(load_table(prompts), config_vocabulary(prompts))
         self.prompts = draw_prompts(prompts, num_replies, replies_per_cell, num_templates, seed=seed)
@@ -95,14 +95,14 @@ class GenBiasCallback(TrainerCallback):
             self.offensive = load_offensiveness_classifier(offensiveness_classifier, device=trainer.args.device)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Checks the options and whether the model can reply; runs before callbacks that read the figures."""
+        """Checks the options and whether the model can reply; moves this callback before those that read figures."""
         name = (args.metric_for_best_model or "").removeprefix("eval_")
         if args.eval_strategy == "no":
             raise ValueError(
-                "eval_strategy is 'no', and Gen Bias is measured at evaluations; set eval_strategy='steps'"
+                "eval_strategy is 'no', but Gen Bias is measured at evaluations; set eval_strategy='steps'"
             )
         if name in LOWER_IS_BETTER and args.greater_is_better:
-            raise ValueError(f"greater_is_better is True, and the lowest '{name}' is best; set greater_is_better=False")
+            raise ValueError(f"greater_is_better is True, but the lowest '{name}' is best; set greater_is_better=False")
         handler = self.trainer.callback_handler
         with random_state_kept(), evaluated(self.trainer.model) as model:
             self._plan(model)
@@ -135,10 +135,10 @@ class GenBiasCallback(TrainerCallback):
         return {**figures, "num_replies": len(rows), "gen_bias_seconds": time.monotonic() - start}
 
     def _plan(self, model: Any) -> tuple[ReplyPlan, LoadedModel]:
-        """The plan of replies, which is the same at each evaluation.
+        """Plans the replies, equally at each evaluation.
 
         Raises:
-            ValueError: The model cannot reply, or not in this format.
+            ValueError: The model cannot reply, or does not support the format of prompts.
         """
         loaded = LoadedModel(
             tokenizer=self.tokenizer,
@@ -159,9 +159,9 @@ class GenBiasCallback(TrainerCallback):
         return plan_replies(requests, loaded, context=context, context_reason=reason), loaded
 
     def _share(self, plan: ReplyPlan, loaded: LoadedModel) -> list[tuple[Any, ...]] | None:
-        """This process's non-empty replies: each with its id, axis, term, template, text, offensiveness and styles.
+        """Makes this process's replies; returns id, axis, term, template, text, offensiveness and styles of each.
 
-        `None` if the model could not reply, e.g. because its weights are not finite; training continues.
+        Leaves out empty replies. Returns `None` if the model cannot reply, e.g. because its weights are not finite.
         """
         accelerator = self.trainer.accelerator
         rows = list(range(accelerator.process_index, len(plan.ids), accelerator.num_processes))
@@ -169,7 +169,7 @@ class GenBiasCallback(TrainerCallback):
             replies = reply_to_rows(plan, loaded, rows)
         except ValueError as error:
             logger.warning(
-                "step %d: the model could not reply, and this evaluation has no Gen Bias (%s)",
+                "step %d: the model could not reply, so this evaluation has no Gen Bias (%s)",
                 self.trainer.state.global_step,
                 error,
             )
@@ -186,10 +186,10 @@ class GenBiasCallback(TrainerCallback):
 
 
 def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, *, seed: int) -> pa.Table:
-    """Prompts in some templates for as many terms as `number` allows, balanced over axes.
+    """Draws prompts in some templates for as many terms as `number` allows, balanced over axes.
 
     Raises:
-        ValueError: The number allows fewer than two terms, or there are too few terms, templates or prompts per term.
+        ValueError: `number` allows fewer than two terms, or there are too few terms, templates or prompts per term.
     """
     names = sorted(set(prompts["template"].to_pylist()))
     names = random.Random(seed).sample(names, min(num_templates, len(names)))
@@ -199,9 +199,9 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
     there, of_term = len(set(keys)), each * num_templates
     if len(names) < num_templates or not 1 <= each <= most or not 2 <= number // of_term <= there:
         raise ValueError(
-            f"{number} replies with {each} to a term in each of {num_templates} templates cannot be drawn from {there} "
-            f"terms in {len(names)} templates with up to {most} prompts each; set num_replies between {2 * of_term} "
-            f"and {there * of_term}, replies_per_cell up to {most}, num_templates up to {len(names)}"
+            f"{number} replies, with {each} per term in each of {num_templates} templates, cannot be drawn from "
+            f"{there} terms in {len(names)} templates with up to {most} prompts each; set num_replies between "
+            f"{2 * of_term} and {there * of_term}, replies_per_cell up to {most}, num_templates up to {len(names)}"
         )
     drawn = balanced_sample(prompts, number // of_term, seed=seed)
     chosen = set(zip(drawn["axis"].to_pylist(), drawn["descriptor"].to_pylist(), strict=True))
@@ -210,7 +210,7 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
 
 @contextmanager
 def evaluated(model: Any) -> Iterator[Any]:
-    """The model with an adapter in its layers, in evaluation mode, without autocast; restored afterwards.
+    """Yields the model, with any adapter in its layers, in evaluation mode without autocast; restores it afterwards.
 
     Raises:
         ValueError: The adapter does not change the model's layers.
@@ -251,12 +251,12 @@ def random_state_kept() -> Iterator[None]:
 def _gen_bias(
     vectors: np.ndarray, terms: list[str], templates: list[str], axes: list[str], labels: Any
 ) -> dict[str, float]:
-    """Debiased Full Gen Bias and its interval, if the replies suffice for them."""
+    """Computes debiased Full Gen Bias and its interval, if there are enough replies."""
     cells = CellSums(labels, keep_replies=True)
     cells.add(vectors.astype(np.float32), terms, templates, axes)
     try:
         result = gen_bias(cells, debias=True, confidence_level=0.95)
-    except ValueError:  # no two replies in a cell, or none to two terms
+    except ValueError:  # no cell has two replies, or no template has replies to two terms
         return {}
     bounds = (result.intervals or {}).get("full_gen_bias") or ()
     return dict(zip(GEN_BIAS, (result.full_gen_bias, *bounds), strict=False))

@@ -1,1 +1,1 @@
-"""The command `holistic-bias`, and scripts for the Hub, its local caches and the vocabulary. Nothing imports them."""
+"""Scripts for the Hub, its local caches and the vocabulary. Only the command line imports them."""

@@ -1,9 +1,8 @@
-"""Checks a change to the vocabulary: faults to correct, things to look at, and the effect of the change.
+"""Checks a change to the vocabulary, and reports faults to correct, things to look at, and the effect of the change.
 
     holistic-bias check-terms [--vocabulary DIR] [--against REV] [--seed N]
 
-The exit code is 0 if nothing needs a correction, 1 if there are faults, and 2 if the check failed. The check needs no
-torch.
+The exit code is 0 if there are no faults, 1 if there are faults, and 2 if the check failed. The check needs no torch.
 """
 
 import argparse
@@ -34,8 +33,8 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
     Args:
         folder: The vocabulary folder.
         against: The folder to compare with, or a git revision of `folder`; `None`: the newest frozen version.
-        seed: The seed that chooses the sentences to read.
-        show: The number of added or changed entries with shown sentences.
+        seed: The seed that selects the sentences to read.
+        show: The maximum number of added or changed entries to show sentences for.
 
     Raises:
         NotADirectoryError: If there is no such folder.
@@ -81,20 +80,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--against",
         metavar="REV",
-        help="The folder, or the branch, tag or commit of git, to compare with. Default: the newest frozen version.",
+        help="The folder, or the git branch, tag or commit, to compare with. Default: the newest frozen version.",
     )
     parser.add_argument(
         "--seed",
         type=int,
         default=0,
-        help="The seed for choosing the sentences to read. Default: %(default)s.",
+        help="The seed that selects the sentences to read. Default: %(default)s.",
     )
     parser.add_argument(
         "--show",
         type=int,
         default=ENTRIES_TO_READ,
         metavar="N",
-        help="Show sentences with this many added or changed entries. Default: %(default)s.",
+        help="Show sentences for at most this many added or changed entries. Default: %(default)s.",
     )
     options = parser.parse_args(argv)
     try:

@@ -1,7 +1,7 @@
-"""The dataset's card on the Hub: front matter that `datasets` and the Hub read, and a page for people.
+"""Writes the dataset's card for the Hub: front matter that `datasets` and the Hub read, and a page for people.
 
-The page is `dataset_card.md`, whose slots are filled here. The card counts terms without showing them, because many
-hurt and the tables contain them.
+The page comes from the template `dataset_card.md`. The card only counts terms, because many of them hurt and the tables
+contain them.
 """
 
 from collections import Counter
@@ -17,14 +17,14 @@ from hub_scripts.published_dataset import SPLIT, PublishedConfig, PublishedDatas
 PAGE = Path(__file__).parent / "dataset_card.md"
 PAPER_VERSION = "v1.0"  # the paper's vocabulary
 AUTHORS_VERSION = "v1.1"  # the authors' later lists
-LABELS = ("reviewed", "dispreferred", "polarizing", "unlabelled")  # of a term; the last in place of null
-NONCE_AXIS = "nonce"  # words without a meaning, which describe nobody
+LABELS = ("reviewed", "dispreferred", "polarizing", "unlabelled")  # a term's labels; the last one stands for null
+NONCE_AXIS = "nonce"  # the axis of meaningless words, which describe nobody
 TAGS = ["bias", "fairness", "holistic-bias", "evaluation", "responsible-ai", "demographics"]
 COLUMNS = {
-    "id": "computed from the row's content: unique, and the same in all configs and versions with the same sentence",
+    "id": "a unique id computed from the row's content; configs and versions with the same sentence share its id",
     "text": "the sentence",
     "axis": "the demographic axis",
-    "bucket": "the axis's subdivision; some axes have none",
+    "bucket": "the subdivision of the axis; some axes have none",
     "descriptor": 'the term; if it follows its noun, the phrase for one person ("who uses a wheelchair")',
     "plural_descriptor": "the term beside a plural noun",
     "descriptor_gender": "the gender of a term used only with nouns of that gender",
@@ -48,7 +48,7 @@ COLUMNS = {
 
 
 def dataset_card(dataset: PublishedDataset) -> str:
-    """Writes the README.md of a version: YAML front matter and Markdown. The same for the same content."""
+    """Writes the README.md of a version, with YAML front matter, deterministically."""
     from huggingface_hub import DatasetCardData
 
     data = DatasetCardData(
@@ -134,7 +134,7 @@ def _config_table(dataset: PublishedDataset) -> str:
 
 
 def _column_table(dataset: PublishedDataset) -> str:
-    """A table of all columns, each with the configs that have it."""
+    """Makes a table of all columns and the configs that have them."""
     holders: dict[str, list[PublishedConfig]] = {}
     for config in dataset.configs:
         for column in config.table.column_names:
@@ -151,7 +151,7 @@ def _column_table(dataset: PublishedDataset) -> str:
 
 
 def _term_table(dataset: PublishedDataset, num_sentences: Counter[str]) -> str:
-    """The number of terms by axis and label, and of sentences by axis."""
+    """Makes a table with the numbers of terms by axis and label, and the number of sentences by axis."""
     terms = dataset.table("descriptors")
     counts: dict[str, Counter[str]] = {}
     for axis, label in zip(terms["axis"].to_pylist(), terms["preference"].to_pylist(), strict=True):
@@ -166,7 +166,7 @@ def _term_table(dataset: PublishedDataset, num_sentences: Counter[str]) -> str:
 
 
 def _limitations(dataset: PublishedDataset) -> str:
-    """The limitations that depend on the version, as items of a list."""
+    """Lists the limitations that depend on the version."""
     pairs = [config.name for config in dataset.configs if "first_descriptor" in config.table.column_names]
     limitations = "* Each sentence has one term, so the treatment of people in several groups is not measured."
     if pairs:
@@ -179,7 +179,7 @@ def _limitations(dataset: PublishedDataset) -> str:
 
 
 def _changes(dataset: PublishedDataset) -> str:
-    """The changelog's numbers; its lists under headings are collapsed, since they name terms."""
+    """Returns the changelog's numbers, and collapses the lists under its headings, since they name terms."""
     if not dataset.changes:
         return f"{dataset.version} has no recorded changes."
     summary, heading, rest = dataset.changes.partition("### ")

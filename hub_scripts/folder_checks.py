@@ -1,4 +1,4 @@
-"""Checks of a vocabulary folder as a whole, before its entries are compared, and of the frozen versions beside it."""
+"""Checks a vocabulary folder as a whole, before its entries are compared, and the frozen versions beside it."""
 
 import os
 from collections.abc import Mapping
@@ -19,15 +19,15 @@ from hb_dataset.yaml_lines import Fault
 from hub_scripts.term_entries import Contents
 
 LICENCE = Path(hb_dataset.__file__).parent / "LICENSE"  # beside the folder of the versions
-CHANGELOG_FILE = "CHANGELOG.md"  # of the versions, written by hub_scripts/freeze_version.py
+CHANGELOG_FILE = "CHANGELOG.md"  # the changes of the versions, written by hub_scripts/freeze_version.py
 
-# Limits that let the check end in minutes, although it compares all entries with each other and builds all sentences.
-MAX_FILES, MAX_FOLDER_BYTES = 100, 1_000_000  # `next` has 20 files of 110,000 bytes
-MAX_ENTRIES, MAX_ROWS = 3_000, 2_000_000  # and 1,100 entries, 620,000 sentences
+# The check compares all entries with each other and builds all sentences. With these limits, it ends in minutes.
+MAX_FILES, MAX_FOLDER_BYTES = 100, 1_000_000  # `next` has 20 files, 110,000 bytes in total
+MAX_ENTRIES, MAX_ROWS = 3_000, 2_000_000  # `next` has 1,100 entries and 620,000 sentences
 
 
 def link_faults(folder: Path) -> list[Fault]:
-    """The faults of links, which are not followed because in a pull request they could point anywhere."""
+    """Reports links as faults; a link in a pull request could point anywhere, so none is followed."""
     names = [path.name for path in sorted(folder.iterdir()) if path.is_symlink()]
     return [
         Fault(name, 1, "is a link; put the file itself here") for name in (["."] if folder.is_symlink() else []) + names
@@ -35,7 +35,7 @@ def link_faults(folder: Path) -> list[Fault]:
 
 
 def size_faults(folder: Path) -> list[Fault]:
-    """The fault of a folder that is too large to read, if it is."""
+    """Reports a folder that is too large to read."""
     sizes = [path.stat().st_size for path in folder.iterdir() if path.is_file()]
     if len(sizes) <= MAX_FILES and sum(sizes) <= MAX_FOLDER_BYTES:
         return []
@@ -47,7 +47,7 @@ def size_faults(folder: Path) -> list[Fault]:
 
 
 def number_faults(contents: Contents) -> list[Fault]:
-    """The fault of having too many entries to compare, or too many sentences to build, if any."""
+    """Reports a folder with too many entries to compare, or too many sentences to build."""
     rows = len(contents.descriptors) * len(contents.nouns) * len(contents.templates)
     if len(contents.entries) <= MAX_ENTRIES and rows <= MAX_ROWS:
         return []
@@ -59,10 +59,10 @@ def number_faults(contents: Contents) -> list[Fault]:
 
 
 def frozen_faults(folder: Path) -> list[Fault]:
-    """The faults of frozen versions beside a folder, or of the folder itself, compared with the package's record."""
+    """Reports frozen versions, beside the folder or the folder itself, that differ from the package's record."""
     folder = folder.absolute()
     root, own = folder.parent, read_frozen()
-    # A folder of this name in a checkout holds the versions, even without their record.
+    # In a checkout, a folder with this name contains the versions, even if their record is missing.
     in_checkout = root.resolve().parts[-2:] == (LICENCE.parent.name, "vocabulary")
     if not (root / FROZEN_FILE).is_file() and not in_checkout:
         beside = [version for version in own if folder.name == NEXT and (root / version).is_dir()]
@@ -94,7 +94,7 @@ def frozen_faults(folder: Path) -> list[Fault]:
         message = f"is the licence of the vocabulary and was {change}; undo the change (git checkout)"
         faults.append(Fault(f"../../{LICENCE.name}", 1, message))
     for path in root.iterdir():
-        hidden_file = path.name.startswith(".") and path.is_file()  # as operating systems leave them
+        hidden_file = path.name.startswith(".") and path.is_file()  # operating systems create such files
         if hidden_file or path.name in (NEXT, *own, *recorded, FROZEN_FILE, CHANGELOG_FILE):
             continue
         message = "does not belong to the versions of the vocabulary; remove it"
@@ -105,24 +105,24 @@ def frozen_faults(folder: Path) -> list[Fault]:
 
 
 def newly_frozen(folder: Path) -> list[Fault]:
-    """One entry for each version that a folder's record has and the package's record lacks."""
+    """Reports each version that is in the folder's record but not in the package's record."""
     root = folder.absolute().parent
     new = sorted(_recorded(root).keys() - read_frozen())
     about = (
-        "is newly frozen and can never change; a maintainer compares it with the output of "
+        "is newly frozen and can never change; ask a maintainer to compare it with the output of "
         "hub_scripts/freeze_version.py"
     )
     return [Fault(f"../{FROZEN_FILE}", 1, f"{version!r} {about}") for version in new]
 
 
 def version_name(path: Path) -> str:
-    """A path relative to the checkout, for people."""
+    """Returns a path relative to the checkout, for messages."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
 
 
 def _version_faults(root: Path, version: str, record: Mapping[str, Any]) -> list[Fault]:
-    """The fault of a frozen version that is missing or was changed, if any."""
+    """Reports a frozen version that is missing or was changed."""
     path = root / version
     restore = f"git checkout -- {version_name(path)}"
     if not path.is_dir():
@@ -140,7 +140,7 @@ def _version_faults(root: Path, version: str, record: Mapping[str, Any]) -> list
 
 
 def _recorded(root: Path) -> dict[str, Any]:
-    """The records of frozen.json in a folder of versions; empty if the file cannot be read."""
+    """Reads the records of frozen.json in a folder of versions; empty if the file cannot be read."""
     try:
         return read_frozen(root)
     except (ValueError, OSError):

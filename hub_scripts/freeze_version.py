@@ -2,8 +2,8 @@
 
     python hub_scripts/freeze_version.py v2.0
 
-It checks hb_dataset/vocabulary/next, copies it to hb_dataset/vocabulary/v2.0, records its digest, the day and golden
-counts in frozen.json, and adds the changes to the vocabulary's CHANGELOG.md. Commit the result, then publish it
+The script checks hb_dataset/vocabulary/next, copies it to hb_dataset/vocabulary/v2.0, records the digest, the date and
+golden counts in frozen.json, and adds the changes to the vocabulary's CHANGELOG.md. Commit the result, then publish it
 with hub_scripts/publish_dataset.py.
 """
 
@@ -41,7 +41,7 @@ _TITLE = "# Changes of the vocabulary, newest first\n"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Freezes the version and prints the written files."""
+    """Freezes the version, and prints its counts and the next step."""
     parser = argparse.ArgumentParser(
         prog="hub_scripts/freeze_version.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -59,12 +59,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
     """Freezes `next`.
 
-    The entry in frozen.json is written last; without it, the version does not exist. If a freeze is interrupted, remove
+    The entry in frozen.json is written last. Without it, the version does not exist. If a freeze is interrupted, remove
     its folder.
 
     Args:
-        version: The name of the new version, whose number is higher than all frozen ones.
-        root: The folder that holds the versions.
+        version: The name of the new version, whose number must be higher than those of all frozen versions.
+        root: The folder that contains the versions.
 
     Returns:
         The golden counts.
@@ -83,14 +83,14 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
         )
     before, after = read_version(newest, root), read_version(NEXT, root)
     if after.digest == before.digest:
-        raise ValueError(f"'{NEXT}' has the same content as {newest}; change it before you freeze a version")
+        raise ValueError(f"'{NEXT}' has the same content as {newest}; change '{NEXT}' before you freeze a version")
     report = check(root / NEXT, str(root / newest))
     if report.faults:
         lines = "\n".join(f"  {visible(str(fault))}" for fault in report.faults)
         raise ValueError(f"'{NEXT}' has faults; correct them first (hub_scripts/check_terms.py shows more):\n{lines}")
 
     (root / version).mkdir()
-    for file in vocabulary_files(after):  # without notes or hidden files beside them
+    for file in vocabulary_files(after):  # not the notes or hidden files in the folder
         shutil.copy(root / NEXT / file, root / version)
     counts = golden_counts(version, root, after)
     _write_changelog(root / CHANGELOG_FILE, version, changelog_section(report, newest))
@@ -102,14 +102,14 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
 
 
 def golden_counts(version: str, root: Path, vocabulary: Vocabulary) -> dict[str, Any]:
-    """Counts of a version: terms by axis, nouns, templates, and rows and distinct texts of each config.
+    """Counts a version's terms by axis, nouns, templates, and the rows and distinct texts of each config.
 
-    They include the SHA-256 of each config's texts, one per line, because a frozen version's texts never change.
+    The counts include the SHA-256 of each config's texts, one per line, because a frozen version's texts never change.
 
     Args:
         version: The version, with or without a record.
-        root: The folder that holds the versions.
-        vocabulary: Its vocabulary.
+        root: The folder that contains the versions.
+        vocabulary: The version's vocabulary.
     """
     tables = {
         config: version_table(version, config, root, vocabulary=vocabulary) for config in version_configs(version, root)
@@ -118,7 +118,7 @@ def golden_counts(version: str, root: Path, vocabulary: Vocabulary) -> dict[str,
 
 
 def changelog_section(report: Report, against: str) -> str:
-    """The changes in Markdown: terms, nouns and templates added, removed, relabelled or otherwise changed."""
+    """Lists in Markdown the terms, nouns and templates added, removed, relabelled or otherwise changed."""
     changes, counts = report.changes, report.effect
     relabelled = [change for change in changes.changed if "preference" in {key for key, _, _ in change.differences}]
     others = [change for change in changes.changed if change not in relabelled]
@@ -136,7 +136,7 @@ def changelog_section(report: Report, against: str) -> str:
 
 
 def _entry_lines(title: str, entries: Sequence[Entry]) -> list[str]:
-    """The entries under a title, a line for each axis and kind."""
+    """Lists the entries under a title, with a line for each axis and kind."""
     names: dict[str, list[str]] = {}
     for entry in entries:
         names.setdefault(f"{entry.axis}" if entry.kind == TERM else f"{entry.kind}s", []).append(_code(entry.name))
@@ -161,7 +161,7 @@ def _code(text: str) -> str:
 
 
 def _write_changelog(path: Path, version: str, changes: str) -> None:
-    """Puts a version's changes first, and replaces changes from an interrupted freeze."""
+    """Writes a version's changes at the top, in place of changes from an interrupted freeze."""
     heading = f"## {version}\n"
     sections = path.read_text(encoding="utf-8").removeprefix(_TITLE).split("\n## ") if path.exists() else []
     others = [f"## {section.strip()}\n" for section in sections if section.strip()]

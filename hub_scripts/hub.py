@@ -1,13 +1,13 @@
-"""Publishes files in a repository of the Hugging Face Hub: in one commit, under a tag that never moves.
+"""Publishes files in a repository on the Hugging Face Hub, in one commit, under a tag that never moves.
 
-Publishing is atomic: the Hub takes a commit completely or not at all, the tag follows the commit, and running the same
-command again completes the missing steps.
+The Hub accepts a commit completely or not at all. The tag follows the commit. If a step fails, running the same command
+again completes the missing steps.
 
-Other people's files are never deleted, and replaced only if the caller allows it. Each publication records the paths
-and digests of its files (`RECORD_FILE`). A file is ours if the record contains it with its present digest. Other people
-added or changed all other files.
+Other people's files are never deleted, and they are replaced only if the caller allows it. Each publication records the
+paths and digests of its files (`RECORD_FILE`). A file is ours if the record contains it with its current digest. Other
+people added or changed all other files.
 
-If the Hub does not answer about a repository, its state is unknown, and nothing is written to it.
+If the Hub does not return a repository's state, nothing is written to the repository.
 """
 
 import json
@@ -29,20 +29,20 @@ RepoType = Literal["model", "dataset", "space"]
 CARD_FILE = "README.md"
 RECORD_FILE = ".published_files.json"
 ABOUT_RECORD = (
-    "The files that the last publication of HolisticBias wrote here. The next publication replaces these files, and "
-    "deletes the ones that it no longer has. It keeps other files, and stops if somebody changed a listed file."
+    "The files that the last publication of HolisticBias wrote here. The next publication replaces or deletes these "
+    "files. It keeps all other files, and stops if somebody changed a listed file."
 )
-HUB_FILES = {".gitattributes"}  # the Hub may change them with any commit
+HUB_FILES = {".gitattributes"}  # files that the Hub may change with any commit
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN, with a token that has write permission"
-MOST_SHOWN = 50  # paths in a message
+MOST_SHOWN = 50  # the maximum number of paths in a message
 
 
 class HubError(RuntimeError):
-    """An error that names the failed step, the state of the Hub and the remedy in one line, without the token."""
+    """An error that states the failed step, the state of the Hub and the remedy in one line, without the token."""
 
 
 class Repository(NamedTuple):
-    """The state of a repository when it was opened.
+    """A repository, with its state when it was opened.
 
     Attributes:
         api: The client.
@@ -62,7 +62,7 @@ class Repository(NamedTuple):
         return f"{self.repo_type} {self.repo_id}"
 
     def files(self, revision: str) -> dict[str, str]:
-        """The files of a revision: path → the SHA-256 of a file in LFS, the oid of the git blob of another."""
+        """Returns path → digest for the files of a revision: the SHA-256 in LFS, otherwise the oid of the git blob."""
         from huggingface_hub.hf_api import RepoFile
 
         entries = self.api.list_repo_tree(self.repo_id, recursive=True, revision=revision, repo_type=self.repo_type)
@@ -70,7 +70,7 @@ class Repository(NamedTuple):
         return {file.path: file.lfs.sha256 if file.lfs else file.blob_id for file in files}
 
     def page(self, path: str) -> str:
-        """The address of one of its pages, such as "commit/…"."""
+        """Returns the address of one of the repository's pages, such as "commit/…"."""
         from huggingface_hub.constants import REPO_TYPES_URL_PREFIXES
 
         return f"{self.api.endpoint}/{REPO_TYPES_URL_PREFIXES.get(self.repo_type, '')}{self.repo_id}/{path}"
@@ -80,10 +80,10 @@ class Published(NamedTuple):
     """The result of a publication.
 
     Attributes:
-        url: The page of the commit that holds the files.
-        written: Paths of files that were written.
-        deleted: Paths of an earlier publication's files that were deleted.
-        kept: Paths of other people's files.
+        url: The page of the commit with the files.
+        written: The paths of written files.
+        deleted: The paths of deleted files, which an earlier publication wrote.
+        kept: The paths of other people's files.
         tagged: Whether this call set the tag.
     """
 
@@ -94,7 +94,7 @@ class Published(NamedTuple):
     tagged: bool
 
     def __str__(self) -> str:
-        """The files written, deleted and left alone, in a line."""
+        """Lists the written, deleted and kept files in one line."""
         if not self.written and not self.deleted:
             done = "the files existed already, and the tag was set" if self.tagged else "nothing to do"
             return f"{done} ({self.url})"
@@ -104,7 +104,7 @@ class Published(NamedTuple):
 
 
 def endpoint() -> str:
-    """The address of the Hub, which cards and messages show.
+    """Returns the address of the Hub for cards and messages.
 
     Raises:
         HubError: If HF_ENDPOINT contains a user name or password.
@@ -113,16 +113,16 @@ def endpoint() -> str:
 
     if "@" in urlsplit(constants.ENDPOINT).netloc:
         raise HubError(
-            "HF_ENDPOINT contains a user name or password, which would be printed and published; remove them"
+            "HF_ENDPOINT contains a user name or password, which would be published; remove it from the address"
         )
     return constants.ENDPOINT
 
 
 def connect() -> "HfApi":
-    """Makes a client with the token in use: `HF_TOKEN`, or the one of `hf auth login`.
+    """Makes a client with the current token: `HF_TOKEN`, or the token of `hf auth login`.
 
     Raises:
-        HubError: If there is no token that can write, or if the Hub does not answer.
+        HubError: If there is no token with write permission, or if the Hub does not answer.
     """
     import huggingface_hub
 
@@ -132,7 +132,7 @@ def connect() -> "HfApi":
     with explained(api, "Checking the token"):
         account = api.whoami(cache=True)
     if account.get("auth", {}).get("accessToken", {}).get("role") == "read":
-        raise HubError(f"the token of {account['name']} can only read; {LOG_IN}")
+        raise HubError(f"the token of {account['name']} has no write permission; {LOG_IN}")
     return api
 
 
@@ -140,13 +140,13 @@ def open_repository(api: "HfApi", repo_id: str, repo_type: RepoType, space_sdk: 
     """Reads the branches and tags of a repository, and creates it if it does not exist.
 
     Args:
-        api: From `connect`.
+        api: The client from `connect`.
         repo_id: "OWNER/NAME".
         repo_type: The kind of repository.
         space_sdk: The SDK of a new Space, such as "gradio".
 
     Raises:
-        HubError: If the Hub does not show them. A hidden repository cannot be created, because its name is taken.
+        HubError: If the Hub does not show the repository, although its name is taken.
     """
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
@@ -163,7 +163,7 @@ def open_repository(api: "HfApi", repo_id: str, repo_type: RepoType, space_sdk: 
                     raise
                 raise HubError(
                     f"{repo_type} {repo_id} exists, but the Hub does not show it. Nothing was written; check that "
-                    f"the token has access to it, and try again"
+                    f"the token has access to the repository, and try again"
                 ) from None
             refs = api.list_repo_refs(repo_id, repo_type=repo_type)
     head = next((branch.target_commit for branch in refs.branches if branch.name == "main"), None)
@@ -180,22 +180,22 @@ def publish(
     tag: str | None = None,
     among_other_files: bool = False,
 ) -> Published:
-    """Makes main hold these files and a record of them, in one commit, and tags the commit.
+    """Commits these files and a record of them to main, and tags the commit.
 
-    The same commit deletes files of an earlier publication that this publication lacks. If main already has this
-    content, there is no commit. If the tag already has it, nothing happens, because main may be at a later version.
+    The same commit deletes files of an earlier publication that are not in `files`. If main already has this content,
+    there is no commit. If the tag already has this content, nothing happens, because main may be at a later version.
 
     Args:
-        repository: From `open_repository`. The Hub rejects the commit if main has moved since.
+        repository: The repository from `open_repository`. The Hub rejects the commit if main has changed since.
         files: Contents by path.
         message: The commit message.
-        tag: The tag to set; `None`: none.
+        tag: The tag to set; `None`: no tag.
         among_other_files: Whether to publish beside other people's files, and to replace their files at published
             paths.
 
     Raises:
-        HubError: If the repository has other people's files, if the tag exists with other content (before anything is
-            written), or if a step fails.
+        HubError: If the repository has other people's files, if the tag has other content (in both cases before
+            anything is written), or if a step fails.
     """
     wanted = {path: _digests(content) for path, content in files.items()}
     record = (json.dumps({"about": ABOUT_RECORD, "files": wanted}, indent=1, sort_keys=True) + "\n").encode()
@@ -218,10 +218,10 @@ def publish(
     theirs = in_the_way if RECORD_FILE in ours else in_the_way + kept
     if theirs and not among_other_files:
         raise HubError(
-            f"{repository} holds files that no publication of HolisticBias wrote, or that somebody has changed since: "
-            f"{_listed(sorted(theirs))}. Nothing was written; check that this is the right repository. To publish in "
-            f"it anyway, add --among_other_files, which replaces {_listed(in_the_way) or 'nothing'} and keeps "
-            "all other people's other files"
+            f"{repository} contains files that no publication of HolisticBias wrote, or that somebody has changed "
+            f"since: {_listed(sorted(theirs))}. Nothing was written; check that this is the right repository. To "
+            f"publish anyway, add --among_other_files, which replaces {_listed(in_the_way) or 'no file'} and keeps all "
+            "other files of other people"
         )
     commit = _commit(repository, contents, wanted, missing, outdated, message) if missing or outdated else at
     if tag is not None:
@@ -231,7 +231,7 @@ def publish(
 
 
 def differing(api: "HfApi", repo_id: str, revision: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The files, contents by path, that a model's repository lacks at a revision, or has with other content."""
+    """Returns path → content of the files that a model's repository, at a revision, lacks or has with other content."""
     repository = Repository(api, repo_id, "model", revision, {})
     with explained(api, f"Reading {repository}"):
         present = repository.files(revision)
@@ -244,17 +244,17 @@ def propose(
     """Opens a pull request on a model's repository that writes these files.
 
     Args:
-        api: From `connect`.
+        api: The client from `connect`.
         repo_id: The model.
         files: Contents by path.
-        parent: The commit behind the contents. The pull request starts there, so merging it keeps the owners' later
-            commits.
-        title: Its title.
-        description: Its text.
+        parent: The commit on which the contents are based. The pull request starts there, so merging it keeps the
+            owners' later commits.
+        title: The title.
+        description: The text.
 
     Returns:
-        Its page, and whether this call opened it. If the account already has an open one with this title and content,
-        that one is returned.
+        The pull request's page, and whether this call opened it. If the account already has an open pull request with
+        this title and content, its page is returned.
 
     Raises:
         HubError: If a step fails.
@@ -283,7 +283,7 @@ def propose(
 
 @contextmanager
 def explained(api: "HfApi", step: str) -> Iterator[None]:
-    """Converts the client's errors into one line with the failed step and the remedy."""
+    """Converts the client's errors into one line that states the failed step and the remedy."""
     from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled
 
     # The HTTP library raises HTTPError, not OSError, for a broken connection. A failed upload raises RuntimeError, and
@@ -297,14 +297,14 @@ def explained(api: "HfApi", step: str) -> Iterator[None]:
     except (HTTPError, OSError, ValueError, RuntimeError) as error:
         response = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
         log_in = f"{LOG_IN}, and " if response is not None and response.status_code in (401, 403) else ""
-        # The client's error is not the cause, because its traceback would print the request.
+        # The error has no cause, because the traceback of the client's error would print the request.
         raise HubError(
             f"{step} failed: {_reason(error, api)}; {log_in}run the same command again to complete the missing steps"
         ) from None
 
 
 def _reason(error: BaseException, api: "HfApi") -> str:
-    """An error in one line, without the token and the queries of addresses."""
+    """Returns an error message in one line, without the token and the queries of addresses."""
     from huggingface_hub.errors import HfHubHTTPError
 
     if isinstance(error, HfHubHTTPError):
@@ -319,14 +319,14 @@ def _reason(error: BaseException, api: "HfApi") -> str:
 
 
 def _digests(content: bytes) -> list[str]:
-    """The identifiers that the Hub may use for a content: the oid of its git blob, and in LFS its SHA-256."""
+    """Returns the identifiers that the Hub may use for a content: the oid of its git blob, and in LFS its SHA-256."""
     from huggingface_hub.utils.sha import git_hash
 
     return [git_hash(content), sha256(content).hexdigest()]
 
 
 def _ours(repository: Repository, revision: str, present: Mapping[str, str]) -> set[str]:
-    """The paths of a revision whose files the last publication wrote and nobody changed since."""
+    """Returns the paths of files that the last publication wrote and nobody has changed since."""
     if RECORD_FILE in present:
         with tempfile.TemporaryDirectory() as folder:
             record = repository.api.hf_hub_download(
@@ -355,7 +355,7 @@ def _commit(
     outdated: Sequence[str],
     message: str,
 ) -> str:
-    """Commits to main, and checks that the commit holds the files; its oid."""
+    """Commits to main, checks that the commit contains the files, and returns its oid."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
     operations: list[CommitOperationAdd | CommitOperationDelete] = []
@@ -373,8 +373,8 @@ def _commit(
     # The client silently skips files that a .gitignore in the repository names.
     if lacking := [path for path in wanted if present.get(path) not in wanted[path]]:
         raise HubError(
-            f"commit {commit} of {repository} lacks {_listed(lacking)}, and no tag was set; delete the repository's "
-            f".gitignore that excludes them, and run the same command again"
+            f"commit {commit} of {repository} lacks {_listed(lacking)}, so no tag was set; delete the repository's "
+            f".gitignore, which excludes these files, and run the same command again"
         )
     return commit
 

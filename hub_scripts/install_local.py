@@ -1,12 +1,12 @@
-"""Makes the dataset and the metrics load by their bare names on this machine.
+"""Installs the dataset and the metrics on this machine under their bare names.
 
     holistic-bias install
 
 Afterwards `load_dataset("holistic_bias")` and
 `evaluate.load("likelihood_bias")` work in any folder and any process that
-shares the Hugging Face caches (HF_HOME), online and with HF_HUB_OFFLINE=1. If
-the Hub has no such name or cannot be reached, both libraries look in their own
-caches, which this script fills.
+shares the Hugging Face caches (HF_HOME), online and with HF_HUB_OFFLINE=1.
+This script fills the caches of both libraries, which they use if the Hub has no
+such name or cannot be reached.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def install_dataset(cache_dir: str | Path | None = None) -> Path:
     """Prepares every config of `holistic_bias` in the cache of `datasets`.
 
     Args:
-        cache_dir: The cache; `HF_DATASETS_CACHE` if it is `None`.
+        cache_dir: The cache; `None`: `HF_DATASETS_CACHE`.
 
     Returns:
         The folder `<cache>/holistic_bias`.
@@ -39,8 +39,8 @@ def install_dataset(cache_dir: str | Path | None = None) -> Path:
     for config in CONFIGS:
         builder = HolisticBias(config_name=config, cache_dir=str(cache))
         builder.download_and_prepare()
-        # `datasets` loads the folder that changed last. Among the folders of one config, this must be the one for
-        # today's vocabulary, and without a config name the default config's, even after a `.map` of another config.
+        # `datasets` loads the folder that changed last. For each config, this must be the folder of the current
+        # vocabulary. Without a config name, it must be the default config's folder, even after a `.map` of another one.
         changed = time.time() + (DEFAULT_CONFIG_LEAD if config == DEFAULT_CONFIG else 0)
         os.utime(builder.cache_dir, (changed, changed))
     return cache / DATASET_NAME
@@ -50,7 +50,7 @@ def install_metrics(modules_cache: str | Path | None = None) -> list[Path]:
     """Copies every metric into the module cache of `evaluate`.
 
     Args:
-        modules_cache: The cache; `HF_MODULES_CACHE` if it is `None`.
+        modules_cache: The cache; `None`: `HF_MODULES_CACHE`.
 
     Returns:
         The folders written.
@@ -67,7 +67,7 @@ def install_metrics(modules_cache: str | Path | None = None) -> list[Path]:
         digest = hashlib.sha256(b"".join(name.encode() + content for name, content in files.items())).hexdigest()
         named = root / f"evaluate-metric--{source.name}"
         target = named / digest
-        scratch = named / f"{digest}.{os.getpid()}"  # `evaluate` looks only at names of 64 characters
+        scratch = named / f"{digest}.{os.getpid()}"  # `evaluate` ignores it, because its name is not 64 characters long
         scratch.mkdir(parents=True)
         (named / "__init__.py").touch()
         (scratch / "__init__.py").touch()
@@ -81,7 +81,7 @@ def install_metrics(modules_cache: str | Path | None = None) -> list[Path]:
 
 
 def main() -> None:
-    """Installs the dataset and the metrics, and prints their names."""
+    """Installs the dataset and the metrics, and prints how to load them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
     import datasets

@@ -1,7 +1,7 @@
-"""The files of an installed or published `evaluate` module, all in one folder.
+"""Collects the files of an installed or published `evaluate` module in one folder.
 
-In this repository, a module imports its computation from `hb_metrics`, where several modules share it. A Space and the
-module cache of `evaluate` contain a copy of each needed file, with relative imports between them.
+In this repository, several modules share computations in `hb_metrics`. A Space and the module cache of `evaluate`
+contain a copy of each file that the module needs, with relative imports between the copies.
 """
 
 import re
@@ -13,15 +13,15 @@ OUR_IMPORT = re.compile(r"^from (hb_metrics(?:\.\w+)+)\.(\w+) import ", re.MULTI
 
 
 def metric_folders() -> list[Path]:
-    """The folders of `evaluate` modules: those with a .py file of their own name."""
+    """Returns the folders of `evaluate` modules: those with a .py file of the folder's name."""
     return sorted(folder for folder in METRICS_DIR.iterdir() if (folder / f"{folder.name}.py").is_file())
 
 
 def module_files(folder: Path) -> dict[str, bytes]:
-    """The Python files that a metric needs outside this repository.
+    """Returns the Python files that a metric needs outside this repository.
 
-    `evaluate` fetches only files that the module itself imports, so the copy of the module ends with imports of the
-    files that only other files import.
+    `evaluate` fetches only files that the module itself imports. The copy of the module therefore ends with imports of
+    all files that only other files import.
 
     Args:
         folder: The metric's folder.
@@ -30,7 +30,7 @@ def module_files(folder: Path) -> dict[str, bytes]:
         Contents by file name.
 
     Raises:
-        ValueError: If two files that the metric needs have the same name.
+        ValueError: If the metric needs two files with the same name.
     """
     main = folder / f"{folder.name}.py"
     paths = [main]

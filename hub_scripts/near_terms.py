@@ -1,22 +1,21 @@
-"""Nearly equal terms: spelled differently, or mistyped."""
+"""Detects nearly equal terms, which are spelled differently or mistyped."""
 
 import functools
 import re
 import unicodedata
 
-_SHORTEST_TO_COMPARE = 5  # letters; "fat" and "fit" are not a typing error
+_SHORTEST_TO_COMPARE = 5  # the minimum number of letters, because "fat" is not a misspelt "fit"
 
 
 def same_but_for_spelling(one: str, other: str) -> bool:
-    """Whether two phrases differ only in case, hyphens, spaces, accents, apostrophes or the s of a plural."""
+    """Whether two phrases differ only in case, hyphens, spaces, accents, apostrophes or a plural s."""
     return _plain(one) == _plain(other)
 
 
 def one_edit_apart(one: str, other: str) -> bool:
-    """Whether two phrases differ in one letter that was added, dropped, changed or swapped with the next.
+    """Whether one letter was added, dropped, changed or swapped with the next.
 
-    `False` for phrases of fewer than five letters, and for phrases with different digits ("20-year-old",
-    "30-year-old").
+    Phrases of fewer than five letters, and phrases with different digits ("20-year-old", "30-year-old"), never match.
     """
     one, other = _letters(one), _letters(other)
     if one == other or min(len(one), len(other)) < _SHORTEST_TO_COMPARE or abs(len(one) - len(other)) > 1:
@@ -33,7 +32,7 @@ def one_edit_apart(one: str, other: str) -> bool:
 
 @functools.cache
 def _letters(phrase: str) -> str:
-    """Only the letters and digits, without case and accents."""
+    """Returns the letters and digits of a phrase, without case and accents."""
     decomposed = unicodedata.normalize("NFKD", phrase).casefold()
     return "".join(character for character in decomposed if character.isalnum())
 

@@ -11,7 +11,7 @@ UNSAFE_IN_LINKS = frozenset(' "<>\\^`{|}')
 
 
 def repo_id(text: str) -> str:
-    """An argparse type: the OWNER/NAME of a repository of the Hub."""
+    """An argparse type: the OWNER/NAME of a repository on the Hub."""
     from huggingface_hub.utils import HFValidationError, validate_repo_id
 
     try:
@@ -20,12 +20,12 @@ def repo_id(text: str) -> str:
     except HFValidationError:
         is_valid = False
     if not is_valid:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a repository; write OWNER/NAME, as on its page of the Hub")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a repository; write OWNER/NAME, as on its page on the Hub")
     return text
 
 
 def web_address(text: str) -> str:
-    """An argparse type: the address of a web page, without anything that could be a secret.
+    """An argparse type: the address of a web page, without any part that could be a secret.
 
     The error message does not repeat the address, which may contain a secret.
     """
@@ -35,7 +35,7 @@ def web_address(text: str) -> str:
     except ValueError:
         is_page = False
     if not is_page or not text.isprintable() or UNSAFE_IN_LINKS & set(text):
-        raise argparse.ArgumentTypeError("write the whole address of a web page, which begins with https://")
+        raise argparse.ArgumentTypeError("this is not a web address; write the whole address, beginning with https://")
     if "@" in parts.netloc or "?" in text or "=" in parts.fragment or re.search(r"hf_\w{16}", text):
         raise argparse.ArgumentTypeError(
             "the address has a user name, a query ('?…') or a token, which would be published; set an address "
@@ -45,7 +45,7 @@ def web_address(text: str) -> str:
 
 
 def project_source() -> str | None:
-    """The address of the source repository, as installed: `Source` of `[project.urls]` in pyproject.toml."""
+    """Returns the source repository's address from the installed package (`Source` under `[project.urls]`)."""
     try:
         urls = metadata("holistic-bias").get_all("Project-URL", [])
     except PackageNotFoundError:
@@ -67,7 +67,7 @@ def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
         "--dry_run",
         type=new_folder,
         metavar="DIR",
-        help="Write the files into this new or empty folder and publish nothing. Needs no token and no network.",
+        help="Write the files into this new or empty folder instead of publishing them. Needs no token and no network.",
     )
 
 
@@ -76,8 +76,8 @@ def add_other_files_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--among_other_files",
         action="store_true",
-        help="Publish although the repository contains other people's files, or published files that somebody "
-        "changed. Replace their files at published paths, and keep the rest.",
+        help="Publish even if the repository contains other people's files, or published files that somebody changed. "
+        "Replaces the files at published paths and keeps all others.",
     )
 
 
@@ -85,12 +85,12 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     """Writes contents by path into a folder.
 
     Raises:
-        ValueError: If a path leads out of the folder; then nothing is written.
+        ValueError: If a path leads out of the folder. Nothing is written.
     """
     targets = {folder / path: content for path, content in files.items()}
     for target in targets:
         if not target.resolve().is_relative_to(folder.resolve()):
-            raise ValueError(f"'{target}' is outside '{folder}'; nothing was written")
+            raise ValueError(f"'{target}' is outside '{folder}'; nothing was written, so remove '..' from the path")
     for target, content in targets.items():
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)

@@ -6,7 +6,7 @@
 Afterwards `load_dataset("ORG/holistic_bias", "v1.0", revision="v1.0")` returns
 the rows of `load_table("v1.0")`. The main branch keeps the sentences of every
 version, so `load_dataset("ORG/holistic_bias", "v1.0")` also works after v2.0.
-The same vocabulary makes the same files, so publishing again changes nothing.
+The same vocabulary produces the same files, so publishing again changes nothing.
 
 A publication deletes only files of an earlier publication, which `.published_files.json` in the repository lists. If
 somebody else's file is at a published path, or if the repository contains only other people's files, the script lists
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         required=True,
         type=repo_id,
         metavar="OWNER/NAME",
-        help="The dataset repository of the Hub; created if it does not exist.",
+        help="The dataset repository on the Hub. It is created if it does not exist.",
     )
     parser.add_argument("--version", help="The frozen version to publish, such as v1.0. Default: the newest.")
     add_dry_run_option(parser)
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--vocabularies",
         type=Path,
         metavar="DIR",
-        help="A folder with your own frozen versions, to publish instead of the package's.",
+        help="A folder with your own frozen versions, which are published instead of the package's.",
     )
     parser.add_argument(
         "--source_url",
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--without_eval_yaml",
         action="store_true",
-        help="Leave out eval.yaml: the Hub may reject it (see CONTRIBUTING.md), or you may have written your own.",
+        help="Omit eval.yaml, because the Hub rejects it (see CONTRIBUTING.md) or because you wrote your own.",
     )
     add_other_files_option(parser)
     options = parser.parse_args(argv)
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         files = dataset_files(dataset, with_eval_file=not options.without_eval_yaml)
         if api is None:
             write_files(options.dry_run, files)
-            done = f"written to {options.dry_run}, nothing was published"
+            done = f"written to {options.dry_run}; nothing was published"
         else:
             repository = hub.open_repository(api, options.repo_id, "dataset")
             check_order(repository, version, options.vocabularies)
@@ -99,21 +99,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     for path, content in files.items():
         print(f"  {path} ({len(content):,} bytes)")
     if options.source_url is None:
-        print("the card does not name the source repository; set --source_url before you publish")
+        print("the card does not state the source repository; set --source_url before you publish")
     for config in dataset.configs:
         print(f'load_dataset("{options.repo_id}", "{config.name}", revision="{version}", split="{SPLIT}")')
 
 
 def frozen_version(version: str | None, root: Path | None = None) -> str:
-    """The version to publish: the passed version, or for `None` the newest frozen version.
+    """Returns the version to publish: the passed version, or for `None` the newest frozen version.
 
     Raises:
-        ValueError: If the version does not exist, is not frozen, or was changed since.
+        ValueError: If the version does not exist, is not frozen, or has changed since it was frozen.
     """
     frozen = versions.frozen_versions(root)
     if version == versions.NEXT or (version is None and not frozen):
         raise ValueError(
-            "no version is frozen, and 'next' still changes; freeze it first, as in "
+            "no version is frozen, and 'next' can still change; first freeze it, as in "
             "python hub_scripts/freeze_version.py v2.0"
         )
     version = version or frozen[-1]
@@ -122,14 +122,15 @@ def frozen_version(version: str | None, root: Path | None = None) -> str:
 
 
 def dataset_files(dataset: PublishedDataset, *, with_eval_file: bool = True) -> dict[str, bytes]:
-    """All files of the repository at a version.
+    """Makes all files of the repository at a version.
 
     Args:
         dataset: The version.
         with_eval_file: Whether to include `eval.yaml`.
 
     Returns:
-        Contents by path; the same bytes for the same vocabulary and release of pyarrow, which Parquet files record.
+        Contents by path. The same vocabulary gives the same bytes with the same release of pyarrow, which Parquet files
+        record.
     """
     files = {config.path: config.parquet for config in dataset.configs + dataset.earlier}
     files[hub.CARD_FILE] = dataset_card(dataset).encode()
@@ -140,7 +141,7 @@ def dataset_files(dataset: PublishedDataset, *, with_eval_file: bool = True) -> 
 
 
 def check_order(repository: hub.Repository, version: str, root: Path | None = None) -> None:
-    """Checks that main would not go back to an older version, and would not lose one.
+    """Checks that publishing a version would not set main back to an older version or remove a version from it.
 
     Raises:
         ValueError: If it would.
@@ -151,13 +152,14 @@ def check_order(repository: hub.Repository, version: str, root: Path | None = No
         return  # main stays unchanged
     if published and number(published[-1]) > number(version):
         raise ValueError(
-            f"{repository} already has {published[-1]}. Publishing {version} after it would serve the older version "
-            f"to everybody who sets no revision. Nothing was written; publish {version} in its own repository"
+            f"{repository} already has {published[-1]}, so users who set no revision would get the older {version} "
+            f"instead. Nothing was written; publish {version} in its own repository"
         )
     if gone := [name for name in published if name not in versions.frozen_versions(root)]:
         raise ValueError(
-            f"{repository} has {', '.join(gone)}, which '{root or vocabulary.VOCABULARIES}' does not have, so main "
-            "would lose its sentences. Nothing was written; publish from a folder with all versions, or elsewhere"
+            f"'{root or vocabulary.VOCABULARIES}' lacks {', '.join(gone)}, so {repository} would lose "
+            "their sentences on main. Nothing was written; publish from a folder with all versions, or to another "
+            "repository"
         )
 
 

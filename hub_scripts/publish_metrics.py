@@ -1,12 +1,12 @@
-"""Publishes each metric as a Space on the Hub, to load and to try.
+"""Publishes each metric as a Space on the Hub, where users can load it and try it.
 
     holistic-bias publish metrics --org ORG
     holistic-bias publish metrics --org ORG --metrics full_gen_bias
     holistic-bias publish metrics --org ORG --dry_run publish/
 
-Afterwards `evaluate.load("ORG/full_gen_bias")` works wherever `evaluate` and
-the Space's requirements are installed, without this project. Publishing the same again changes nothing. `--dry_run`
-writes each Space into a folder of its name.
+Afterwards `evaluate.load("ORG/full_gen_bias")` works without this project, wherever `evaluate` and the Space's
+requirements are installed. Publishing the same metrics again changes nothing. `--dry_run` writes each Space into a
+folder named after the metric.
 
 A publication deletes only files of an earlier publication, which `.published_files.json` in the Space lists. If
 somebody else's file is at a published path, or if a Space contains only other people's files, the script lists these
@@ -23,16 +23,16 @@ from hub_scripts.hub import CARD_FILE
 from hub_scripts.module_files import metric_folders, module_files
 from hub_scripts.options import add_dry_run_option, add_other_files_option, repo_id, write_files
 
-# The Spaces' release of gradio, which the cards in this repository lack. Try the pages before changing it.
+# The Spaces' release of gradio; the cards in this repository have none. Before you change it, try the pages.
 GRADIO_VERSION = "6.31.0"
 SDK_LINE = "sdk: gradio\n"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Publishes the metrics, or with --dry_run writes their files, and prints the result and how to load them."""
+    """Publishes the metrics, or with --dry_run writes their files; prints the result and how to load the metrics."""
     folders = {folder.name: folder for folder in metric_folders()}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--org", required=True, type=_owner, help="The Hub organisation or user to own the Spaces.")
+    parser.add_argument("--org", required=True, type=_owner, help="The Hub organisation or user that owns the Spaces.")
     parser.add_argument(
         "--metrics",
         nargs="+",
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 options.dry_run,
                 {f"{name}/{path}": content for name, files in spaces.items() for path, content in files.items()},
             )
-            print(f"{len(spaces)} Spaces written to {options.dry_run}, nothing was published")
+            print(f"{len(spaces)} Spaces written to {options.dry_run}; nothing was published")
         else:
             api = hub.connect()
             for name, files in spaces.items():
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def space_files(folder: Path, org: str) -> dict[str, bytes]:
-    """All files of a metric's Space: the layout that `evaluate` expects, and the page.
+    """Makes all files of a metric's Space: the files that `evaluate` loads, and the page.
 
     Args:
         folder: The metric's folder.
@@ -84,7 +84,7 @@ def space_files(folder: Path, org: str) -> dict[str, bytes]:
 
 
 def space_card(card: str, metric: str, org: str) -> str:
-    """A metric's card for its Space: with the release of gradio, and loading from the Space."""
+    """Adapts a metric's card to its Space: adds the release of gradio, and loads the metric from the Space."""
     _, front_matter, text = card.split("---\n", 2)
     front_matter = front_matter.replace(SDK_LINE, f"{SDK_LINE}sdk_version: {GRADIO_VERSION}\n")
     text = re.sub(rf'(evaluate\.load\(")({metric}")', rf"\g<1>{org}/\g<2>", text)

@@ -1,10 +1,10 @@
-r"""Opens a pull request with a run's figures, as evaluation results, on its model's page.
+r"""Opens a pull request that adds a run's figures, as evaluation results, to its model's repository on the Hub.
 
     holistic-bias publish results runs/gpt2 --repo_id openai-community/gpt2 --dataset_id ORG/holistic_bias
 
-It shows the files (`.eval_results/holistic_bias_*.yaml`) and asks before it opens the pull request. `--yes` skips the
-question. `--dry_run DIR` writes the files into a folder instead, without a token or a network. If main or your open
-pull request already has the files, no pull request is opened.
+The script shows the files (`.eval_results/holistic_bias_*.yaml`) and asks before it opens the pull request. `--yes`
+skips the question. `--dry_run DIR` writes the files into a folder instead, without a token or a network. If main or
+your open pull request already contains the files, the script opens no pull request.
 """
 
 import argparse
@@ -27,11 +27,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run of `measure`.")
     parser.add_argument("--repo_id", required=True, type=repo_id, metavar="OWNER/NAME", help="The model's repository.")
     parser.add_argument(
-        "--dataset_id", required=True, type=repo_id, metavar="OWNER/NAME", help="The Hub id of HolisticBias."
+        "--dataset_id", required=True, type=repo_id, metavar="OWNER/NAME", help="The dataset's repository on the Hub."
     )
     parser.add_argument("--source_url", type=web_address, metavar="URL", help="A page with the run or its report.")
     parser.add_argument(
-        "--same_model", action="store_true", help="Confirm that the run's model is --repo_id under another name."
+        "--same_model", action="store_true", help="Confirm that the run measured --repo_id under another name."
     )
     parser.add_argument("--yes", action="store_true", help="Open the pull request without asking.")
     add_dry_run_option(parser)
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         results = read_settled_results(options.run)
         check_model(results["run"], options.repo_id, same_model=options.same_model)
         if not is_on_hub(figures_belong_to(results["run"]["model"])):
-            print(f"the run measured {measured_model(results['run'])}: check that {options.repo_id} holds this model")
+            print(f"the run measured {measured_model(results['run'])}; check that {options.repo_id} is this model")
         files = evaluation_results(results, options.dataset_id, options.source_url)
         if not files:
             raise ValueError(
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             print(shown(contents))
             write_files(options.dry_run, contents)
-            print(f"written to {options.dry_run}, nothing was published")
+            print(f"written to {options.dry_run}; nothing was published")
     except KeyError as error:
         raise SystemExit(f"publish_results.py: the results lack {error}; measure again in a new folder") from error
     except (ValueError, OSError, RuntimeError) as error:
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def read_settled_results(folder: Path) -> dict[str, Any]:
-    """The content of a run's results.json, if it measured all prompts of a config of a frozen version.
+    """Reads a run's results.json, and checks that it measured all prompts of a published config.
 
     Raises:
         ValueError: The folder contains no finished run, or the run measured other prompts.
@@ -81,7 +81,7 @@ def read_settled_results(folder: Path) -> dict[str, Any]:
 
 
 def check_model(run: Mapping[str, Any], repo_id: str, *, same_model: bool = False) -> None:
-    """Rejects a run of another model of the Hub. A local folder or the embedded model may be the repository's model.
+    """Rejects a run of another Hub model. A local folder or the embedded model may be the repository's model.
 
     Raises:
         ValueError: The run measured another Hub id, and `same_model` is not set.
@@ -89,13 +89,13 @@ def check_model(run: Mapping[str, Any], repo_id: str, *, same_model: bool = Fals
     subject = figures_belong_to(run["model"])
     if is_on_hub(subject) and subject["name"] != repo_id and not same_model:
         raise ValueError(
-            f"the run measured '{subject['name']}', not '{repo_id}'; set --repo_id {subject['name']}, or --same_model "
-            "if they are the same model under two names"
+            f"the run measured '{subject['name']}', not '{repo_id}'; set --repo_id {subject['name']}, or add "
+            "--same_model if both names belong to the same model"
         )
 
 
 def shown(files: Mapping[str, bytes]) -> str:
-    """The files as text for a terminal, without control characters, which another person's run may contain."""
+    """Returns the files as text for a terminal, without control characters, which another person's run may contain."""
     text = "\n".join(f"{path}:\n{content.decode()}" for path, content in files.items())
     return "".join(letter if letter == "\n" or unicodedata.category(letter)[0] != "C" else "�" for letter in text)
 
@@ -111,7 +111,7 @@ def _publish(results: Mapping[str, Any], contents: Mapping[str, bytes], options:
         api.dataset_info(options.dataset_id, revision=version)
     files = hub.differing(api, options.repo_id, main_commit, contents)
     if not files:
-        print(f"nothing to change: {options.repo_id} already has all of this")
+        print(f"nothing to change: {options.repo_id} already contains these files")
         return
     print(shown(files))
     if not options.yes:
@@ -132,9 +132,9 @@ def _publish(results: Mapping[str, Any], contents: Mapping[str, bytes], options:
 
 
 def _ask(question: str) -> None:
-    """Asks on the terminal, and ends the program unless the answer is yes."""
+    """Asks a question on the terminal, and ends the program unless the answer is yes."""
     if not sys.stdin.isatty():
-        raise ValueError("nothing was written: no terminal can answer; check the files above, then add --yes")
+        raise ValueError("nothing was written, because there is no terminal to ask on; check the files, then add --yes")
     try:
         answer = input(question)
     except (EOFError, KeyboardInterrupt):

@@ -17,7 +17,7 @@ COMPRESSION_LEVEL = 9
 
 
 class PublishedConfig(NamedTuple):
-    """A config: its rows, and the Parquet file that holds them."""
+    """A config: its rows and its Parquet file."""
 
     name: str
     description: str
@@ -31,26 +31,26 @@ class PublishedConfig(NamedTuple):
 
     @property
     def holds_prompts(self) -> bool:
-        """Whether its rows are sentences."""
+        """Whether the rows are sentences."""
         return "text" in self.table.column_names
 
     @property
     def can_be_measured(self) -> bool:
-        """Whether its sentences are about people with a descriptor, each with several nouns."""
+        """Whether the config combines each descriptor with several nouns, as measurements require."""
         return self.holds_prompts and all(
             self.table[column].null_count < self.table.num_rows for column in ("descriptor", "noun")
         )
 
 
 class PublishedDataset(NamedTuple):
-    """A version.
+    """A version of the dataset.
 
     Attributes:
         repo_id: The dataset repository, `"ORG/holistic_bias"`.
-        version: The frozen version; also the name of its main config and of its tag.
-        configs: Its configs, the main one first.
-        earlier: The configs with earlier versions' sentences, which main keeps, newest version first.
-        changes: The changes since the version before, in Markdown; "" if none are recorded.
+        version: The frozen version, which is also the name of its main config and its tag.
+        configs: The configs of the version, the main config first.
+        earlier: The configs with sentences of earlier versions, which main keeps, newest version first.
+        changes: The changes since the previous version, in Markdown; "" if none are recorded.
         source_url: The address of the source repository; `None` if unknown.
     """
 
@@ -62,7 +62,7 @@ class PublishedDataset(NamedTuple):
     source_url: str | None = None
 
     def table(self, config: str) -> pa.Table:
-        """The rows of one of its configs."""
+        """Returns the rows of a config."""
         return next(published.table for published in self.configs if published.name == config)
 
 
@@ -78,7 +78,7 @@ def published_dataset(
         source_url: The address of the source repository.
 
     Raises:
-        ValueError: If the version does not exist or is not frozen, or if it or its sentences were changed since.
+        ValueError: If the version does not exist, is not frozen, or has changed (or its sentences have) since then.
     """
     number = versions.version_number
     before = [name for name in versions.frozen_versions(root) if number(name) < number(version)]
@@ -88,10 +88,10 @@ def published_dataset(
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
-    """A table as a Parquet file: the same bytes for the same rows.
+    """Writes a table as a Parquet file, with the same bytes for the same rows.
 
     Columns of distinct values are stored plainly, all other columns with a dictionary. Chunk boundaries depend on
-    content, so the Hub stores shared parts of two versions once. The page index is for the Hub's viewer.
+    the content, so the Hub stores parts that two versions share only once. The Hub's viewer uses the page index.
     """
     buffer = io.BytesIO()
     repeating = [field.name for field in table.schema if field.type == pa.string() and field.name not in ("id", "text")]
@@ -110,7 +110,7 @@ def parquet_bytes(table: pa.Table) -> bytes:
 
 
 def _configs(version: str, root: Path | None) -> tuple[PublishedConfig, ...]:
-    """The configs of a version, its main one first, with their files."""
+    """Builds the configs of a version and their files, the main config first."""
     configs = []
     for name, description in prompts.version_configs(version, root).items():
         table = prompts.version_table(version, name, root)
@@ -121,7 +121,7 @@ def _configs(version: str, root: Path | None) -> tuple[PublishedConfig, ...]:
 
 
 def _changes(changelog: Path, version: str) -> str:
-    """The text under a version's heading in the changelog of the vocabularies; "" if there is none."""
+    """Returns the text under a version's heading in the vocabulary's changelog; "" if there is none."""
     text = changelog.read_text(encoding="utf-8") if changelog.is_file() else ""
     found = re.search(rf"^## {re.escape(version)}\b.*\n((?:(?!## ).*\n?)*)", text, flags=re.MULTILINE)
     return found[1].strip() if found else ""

@@ -1,12 +1,13 @@
-"""A run's figures as the Hub's evaluation results, and the dataset's list of tasks that they belong to.
+"""Converts a run's figures to the Hub's evaluation results, and lists the dataset's tasks.
 
-Evaluation results are in `.eval_results/*.yaml` of the model's repository
-(https://huggingface.co/docs/hub/eval-results). The Hub shows them on the model's page and, if the dataset's `eval.yaml`
-lists the task, beside other models' results on the dataset's page (CONTRIBUTING.md lists the Hub's other conditions).
+The model's repository contains evaluation results in `.eval_results/*.yaml`
+(https://huggingface.co/docs/hub/eval-results). The Hub shows them on the model's page. If the dataset's `eval.yaml`
+lists the task, the Hub also shows them beside other models' results on the dataset's page (CONTRIBUTING.md lists the
+Hub's other conditions).
 
-A task of the Hub belongs to one config of the dataset, and figures are comparable only within one config, so each
-config has separate tasks: `likelihood_bias_v1.0`, `likelihood_bias_v1.0-small`, … Style clusters belong to the
-classifier and not to the dataset, so they have no tasks.
+A task belongs to one config of the dataset, and figures are comparable only within a config. Each config therefore has
+separate tasks: `likelihood_bias_v1.0`, `likelihood_bias_v1.0-small`, … Style clusters belong to the classifier and not
+to the dataset, so they have no tasks.
 """
 
 import re
@@ -22,16 +23,16 @@ from hub_scripts.published_dataset import SPLIT, PublishedDataset
 EVAL_FILE = "eval.yaml"
 EVALUATION_FRAMEWORK = "holistic-bias"  # the name to register in the Hub's EVALUATION_FRAMEWORKS
 ABOUT = (
-    "Differences in a language model's treatment of people by the words that describe them: the share of term pairs "
+    "Measures how differently a language model treats people by the words that describe them: the share of term pairs "
     "with unequally likely sentences (likelihood_bias), the variation of reply styles with the term (full_gen_bias, "
-    "and full_gen_bias_debiased without the sampling noise), and the share of offensive replies. "
-    "Higher means more difference. A low figure does not certify that a model is free of bias. Figures are comparable "
-    "only within one config, and with the same classifier."
+    "and full_gen_bias_debiased without sampling noise), and the share of offensive replies. "
+    "A higher figure means a larger difference. A low figure does not certify that a model is free of bias. Figures "
+    "are comparable only within one config, and with the same classifier."
 )
 
 
 def eval_yaml(dataset: PublishedDataset) -> str:
-    """The dataset's eval.yaml: each task of each config that can be measured, of all versions in the repository."""
+    """Writes the dataset's eval.yaml, with the tasks of each measurable config of all versions in the repository."""
     from huggingface_hub.utils import yaml_dump
 
     tasks = [
@@ -46,18 +47,18 @@ def eval_yaml(dataset: PublishedDataset) -> str:
 
 
 def evaluation_results(results: Mapping[str, Any], dataset_id: str, source_url: str | None = None) -> dict[str, str]:
-    """A run's figures as the Hub's evaluation results.
+    """Converts a run's figures to the Hub's evaluation results.
 
-    They have no date, since a run records none; the Hub uses the commit's date.
+    The results have no date, since a run records none, so the Hub uses the commit's date.
 
     Args:
-        results: The content of its results.json.
-        dataset_id: The dataset's Hub id. Its revision is the version's tag, which never moves.
+        results: The content of the run's results.json.
+        dataset_id: The dataset's Hub id; the revision is the version's tag, which never moves.
         source_url: The address of the run.
 
     Returns:
-        Path in the model's repository → YAML. There is one file per measurement, classifier and tag, which a later run
-        with the same three replaces.
+        Path in the model's repository → YAML. There is one file per measurement, classifier and tag; a later run with
+        the same three replaces it.
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
     from huggingface_hub.utils import yaml_dump
@@ -87,12 +88,12 @@ def evaluation_results(results: Mapping[str, Any], dataset_id: str, source_url: 
 
 
 def version_of(config: str) -> str:
-    """The version of the vocabulary that a config belongs to: `"v1.0"` for `"v1.0-small"`."""
+    """Returns the vocabulary version of a config: `"v1.0"` for `"v1.0-small"`."""
     return config.split("-", 1)[0]
 
 
 def _notes(results: Mapping[str, Any], measurement: Measurement, figure: Figure) -> str:
-    """The settings that a figure depends on, in a line."""
+    """Lists the settings that a figure depends on, in one line."""
     run = results["run"]
     notes = [f"config {run['data']['config']}"]
     if (sample := run["settings"].get("sample")) is not None:

@@ -1,7 +1,7 @@
 """The page of a metric's Space: a table of rows, a button, and the figures.
 
 `publish metrics` writes this file as app.py beside each metric's own files. The card's title names the metric, and the
-first case of tests.py fills the table. `evaluate.utils.launch_gradio_widget` needs gradio 3.
+first case of tests.py fills the table. This page exists because `evaluate.utils.launch_gradio_widget` needs gradio 3.
 """
 
 import html
@@ -24,7 +24,7 @@ PREDICTIONS = "predictions"
 
 
 def load_metric(title: str) -> "evaluate.Metric":
-    """Loads the metric beside this file by its title, because a Space's folder does not have the metric's name."""
+    """Loads the metric beside this file by the card's title, because the Space's folder has another name."""
     import evaluate
 
     name = re.sub(r"\W", "_", title.lower())
@@ -32,13 +32,13 @@ def load_metric(title: str) -> "evaluate.Metric":
 
 
 def columns_of(metric: "evaluate.Metric") -> dict[str, Any]:
-    """The metric's columns and their features (the first set, if the metric accepts several)."""
+    """Returns the metric's columns and their features (the first set, if the metric accepts several)."""
     features: Any = metric.features
     return dict(features[0] if isinstance(features, list) else features)
 
 
 def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The first test case: rows with a column for each style, and the other arguments of `compute`."""
+    """Returns the first test case: rows with a column for each style, and the other arguments of `compute`."""
     case = dict(runpy.run_path(str(FOLDER / "tests.py"))["test_cases"][0])
     del case["result"]
     rows = {name: case.pop(name) for name in columns_of(metric) if name in case}
@@ -48,7 +48,7 @@ def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, Any]:
-    """The columns for `compute`, without empty rows and columns.
+    """Returns the columns for `compute`, without empty rows and columns.
 
     Raises:
         ValueError: A cell in a column of numbers is not a number.
@@ -67,7 +67,7 @@ def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, Any]:
 
 
 def figures_of(results: Mapping[str, Any], above: str = "") -> list[list[str]]:
-    """Results as rows of a name and a value; the names of nested results are joined."""
+    """Returns the results as rows of a name and a value, and joins the names of nested results."""
     figures = []
     for name, value in results.items():
         if isinstance(value, Mapping):
@@ -88,7 +88,7 @@ def compute(title: str, rows: pd.DataFrame, settings: str) -> tuple[str, list[li
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             results = metric.compute(**inputs_of(rows, metric), **json.loads(settings or "{}"))
-    except (ValueError, TypeError) as error:  # gradio's own error would leave earlier figures on the page
+    except (ValueError, TypeError) as error:  # an error shown by gradio would leave earlier figures on the page
         return f"## Not computed\n\n{html.escape(str(error), quote=False)}", []
     figures = figures_of(results)
     notes = [html.escape(str(warning.message), quote=False) for warning in caught]

@@ -1,4 +1,4 @@
-"""The effect of a change to the vocabulary: entries added, removed and changed, and new sentences."""
+"""Computes the effect of a change to the vocabulary: entries added, removed and changed, and new sentences."""
 
 import hashlib
 from collections import Counter
@@ -23,7 +23,7 @@ from hub_scripts.term_entries import (
 
 SENTENCES_TO_READ = 10
 NAMED_KINDS = (TERM, STANDALONE, NOUN, TEMPLATE, SEAT_TEMPLATE)
-# The keys whose values are in the sentences.
+# The keys whose values appear in sentences.
 _WORDS = frozenset(("axis", "term", "noun", "noun_phrase", "template", "plural", "article", "gender"))
 UNNAMED_KINDS = (ORDER, LEFT_OUT, LEFT_OUT_NOUN)
 
@@ -47,7 +47,7 @@ class Changes(NamedTuple):
 
     @property
     def touched(self) -> tuple[Entry, ...]:
-        """The entries that were added or changed, in their present form."""
+        """Returns the added and changed entries, in their current form."""
         return (*self.added, *(change.after for change in self.changed))
 
 
@@ -59,7 +59,7 @@ class Counts(NamedTuple):
 
 
 class NewSentences(NamedTuple):
-    """The new sentences with an entry: their number, and some of them to read aloud."""
+    """The number of new sentences with an entry, and some of them to read aloud."""
 
     entry: Entry
     total: int
@@ -67,9 +67,9 @@ class NewSentences(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """Counts of the full config before and after, and the new sentences with each entry that was added or changed.
+    """Counts of the full config before and after, and the new sentences with each added or changed entry.
 
-    `num_not_shown` more entries have new sentences, none of which are chosen.
+    `num_not_shown` counts further entries with new sentences, none of which are chosen.
     """
 
     before: Counts
@@ -81,8 +81,8 @@ class Effect(NamedTuple):
 def compare(before: Contents, after: Contents) -> Changes:
     """Compares two vocabularies entry by entry.
 
-    A term that moved to another axis, and an entry that is only spelled differently, counts as changed. An entry
-    missing from a partly readable file may still exist, and is not reported as removed.
+    If a term moved to another axis, or an entry is only spelled differently, it counts as changed. An entry missing
+    from a partly readable file may still exist, so it is not reported as removed.
     """
     old = {_key(entry): entry for entry in before.of_kind(*NAMED_KINDS)}
     new = {_key(entry): entry for entry in after.of_kind(*NAMED_KINDS)}
@@ -117,10 +117,10 @@ def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, mo
 
     Args:
         before: The vocabulary to compare with.
-        after: The present vocabulary.
+        after: The changed vocabulary.
         changes: The result of `compare`.
-        seed: The seed that chooses the sentences.
-        most: The number of entries with chosen sentences; further entries are only counted.
+        seed: The seed that selects the sentences.
+        most: The maximum number of entries with chosen sentences; further entries are only counted.
     """
     rows_before, rows_after = _texts(before), _texts(after)
     known = set(rows_before)
@@ -130,7 +130,7 @@ def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, mo
     for entry in (entry for entry in changes.touched if entry not in same_sentences):
         new = set(_sentences(entry, after)) - known
         if new and len(to_read) < most:
-            # By a hash, so that the choice does not depend on the rest of the vocabulary.
+            # A hash makes the choice independent of the rest of the vocabulary.
             chosen = sorted(new, key=lambda text: hashlib.sha256(f"{seed}\x1f{text}".encode()).digest())
             to_read.append(NewSentences(entry, len(new), tuple(chosen[:SENTENCES_TO_READ])))
         elif new:
@@ -149,7 +149,7 @@ def _key(entry: Entry) -> tuple[str | None, ...]:
 
 
 def _same_entry(old: Entry, new: Entry) -> bool:
-    """Whether one entry is the other, moved or spelled differently."""
+    """Whether an entry equals another one, except for its axis or spelling."""
     if old.kind != new.kind:
         return False
     if old.axis != new.axis:
@@ -167,7 +167,7 @@ def _by_kind(entries: Iterable[tuple[str, Any]]) -> dict[str, int]:
 
 
 def _rewords(change: Changed) -> bool:
-    """Whether a change may make new sentences, unlike changes of remarks or a first `bucket` of a noun or sentence."""
+    """Whether a change may create new sentences; remarks, or a first `bucket` of a noun or sentence, create none."""
     return any(
         name in _WORDS or (name == "bucket" and (change.after.kind == TERM or old is not None))
         for name, old, _ in change.differences
@@ -175,13 +175,13 @@ def _rewords(change: Changed) -> bool:
 
 
 def _texts(contents: Contents) -> list[str]:
-    """The sentences of the full config, row by row."""
+    """Returns the sentences of the full config, row by row."""
     table = prompt_table(contents.descriptors, contents.nouns, contents.templates, contents.left_out_nouns)
     return table["text"].to_pylist()
 
 
 def _sentences(entry: Entry, contents: Contents) -> list[str]:
-    """The sentences with an entry, in the full config or of standalone noun phrases."""
+    """Returns the sentences with an entry, in the full config or with standalone noun phrases."""
     descriptors, nouns, templates = contents.descriptors, contents.nouns, contents.templates
     if entry.kind == STANDALONE:
         return standalone_table([entry.value], templates)["text"].to_pylist()

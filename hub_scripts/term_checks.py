@@ -1,6 +1,6 @@
-"""Checks of changed entries beyond `read_vocabulary`: faults, and things to look at.
+"""Checks changed entries beyond `read_vocabulary`: reports faults, and things to look at.
 
-A fault needs a correction. A thing to look at may be intended; its message states what to do then.
+A fault must be corrected. A thing to look at may be intended; its message states what to do in that case.
 """
 
 import re
@@ -15,17 +15,17 @@ from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling
 from hub_scripts.term_changes import Changed, Changes
 from hub_scripts.term_entries import NOUN, STANDALONE, TERM, Contents, Entry
 
-# The keys whose change may make a duplicate, or wrong English.
+# A change of these keys may create a duplicate or wrong English.
 _NAMING = frozenset(("term", "noun", "axis", "preference"))
 _WORDING = frozenset(("term", "noun", "noun_phrase", "template", "bucket", "plural", "article"))
 _AFTER_A_NOUN = frozenset(("who", "who's", "with", "without", "in", "on", "of", "from", "at", "by", "for", "under"))
-_PARTS_BEFORE = 4  # between spaces and hyphens: "seventy-five-year-old"
-# Words whose first letter may not tell the article: "European", "unique", "80-year-old", "FTM".
+_PARTS_BEFORE = 4  # the maximum number of words, separated by spaces or hyphens: "seventy-five-year-old"
+# Words whose article may not follow the first letter: "European", "unique", "80-year-old", "FTM".
 _MISLEADING = re.compile(r"(?i:eu|u[^n]|uni|one|ho[nu]|heir|\d)|[A-Z][A-Z0-9.-]")
 
 
 def source_faults(before: Contents, changes: Changes) -> list[Fault]:
-    """The faults of new entries without their own source: their file's source belongs to older entries."""
+    """Reports new entries without a source of their own, because the file's source belongs to older entries."""
     faults = []
     for entry in changes.added:
         of_file = "its file has none either" if entry.file_source is None else "the file's source is for older entries"
@@ -42,7 +42,7 @@ def source_faults(before: Contents, changes: Changes) -> list[Fault]:
 
 
 def things_to_look_at(after: Contents, changes: Changes) -> list[Fault]:
-    """Possible mistakes in entries that were added or changed; each may be intended."""
+    """Reports possible mistakes in added or changed entries; each may be intended."""
     things = []
     for entry in (*changes.added, *_changed_in(changes, _NAMING)):
         things += [Fault(entry.file, entry.line, message) for message in _near(entry, after)]
@@ -51,9 +51,9 @@ def things_to_look_at(after: Contents, changes: Changes) -> list[Fault]:
     for entry in changes.added:
         if entry.kind in (TERM, STANDALONE) and entry.value.preference is not None and entry.value.note is None:
             message = (
-                f"term {entry.name!r} is labelled {entry.value.preference} and has no `note`; write there which of "
-                f"the named people were asked and when, or leave `preference` out, which records their answers and "
-                f"not our judgement"
+                f"term {entry.name!r} is labelled {entry.value.preference} and has no `note`; add a note on who was "
+                f"asked and when, or leave out `preference`, which records the answers of the people whom the term "
+                f"describes"
             )
             things.append(Fault(entry.file, entry.line, message))
     for change in changes.changed:
@@ -66,7 +66,7 @@ def _changed_in(changes: Changes, keys: frozenset[str]) -> list[Entry]:
 
 
 def _near(entry: Entry, after: Contents) -> Iterator[str]:
-    """Messages about entries that this one may repeat, and about labels that differ from theirs."""
+    """Yields messages about entries that this one may repeat, and about differences between their labels."""
     if entry.kind not in (TERM, NOUN):
         return
     name, is_term = entry.name, entry.kind == TERM
@@ -78,8 +78,8 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
         same = same_words or same_but_for_spelling(name, other.name)
         if same_words and entry.axis != other.axis:
             yield (
-                f"{entry.kind} {name!r} is in {other_line} too; if it has two meanings, name this one in `note` "
-                f"(like 'queer', a gender and an orientation), else remove one"
+                f"{entry.kind} {name!r} is also in {other_line}; if it has two meanings (like 'queer', a gender and an "
+                f"orientation), state this one's in `note`, otherwise remove one of the entries"
             )
         elif same and not same_words:
             yield (
@@ -88,18 +88,18 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
             )
         elif not same and one_edit_apart(name, other.name):
             yield (
-                f"{entry.kind} {name!r} is one letter away from {other.name!r} ({other_line}); correct it if that is a "
-                "typing error, else leave both"
+                f"{entry.kind} {name!r} is one letter away from {other.name!r} ({other_line}); if that is a typing "
+                "error, correct it, otherwise leave both"
             )
         if same and is_term and entry.value.preference != other.value.preference:
             yield (
                 f"term {name!r} is {_labelled(entry)} here, and {other.name!r} ({other_line}) is {_labelled(other)}; "
-                "if both labels are intended, state in `note` who said what, else use the same label"
+                "if both labels are intended, state in `note` who said what, otherwise use the same label"
             )
 
 
 def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
-    """Messages about letters, phrases, articles and plurals that may be wrong."""
+    """Yields messages about letters, phrases, articles and plurals that may be wrong."""
     value = entry.value
     letters = other_letters(" ".join([entry.name, entry.fields.get("plural") or ""]))
     if letters:
@@ -115,19 +115,19 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
     if entry.kind == TERM and _like_a_sentence(value):
         yield (
             f"term {value.term!r} reads like a sentence and not like words {value.placement} a noun; "
-            'write it as people say it beside "person", or leave it if that is right'
+            'write it as people say it beside "person", or leave it if it is correct'
         )
     if entry.kind == NOUN or (entry.kind == TERM and value.placement == "before" and nouns):
         written = noun_phrase(None, value) if entry.kind == NOUN else noun_phrase(value, nouns[0])
         if value.article is None and _MISLEADING.match(entry.name):
             yield (
-                f"{entry.kind} {entry.name!r} would be written {written!r}; if it sounds otherwise, write `article: a` "
+                f"{entry.kind} {entry.name!r} would be written {written!r}; if the article is wrong, add `article: a` "
                 "or `article: an`"
             )
     if entry.kind == TERM and value.plural is not None and re.search(r"\ban? ", value.plural):
         yield (
-            f"term {value.term!r} has the `plural` {value.plural!r}, which is about one; after a plural noun write as "
-            'in "with lisps", or leave it if several share one'
+            f"term {value.term!r} has the `plural` {value.plural!r}, which may describe one person; write it as after "
+            'a plural noun ("with lisps"), or leave it if several people share it'
         )
 
 
@@ -140,7 +140,7 @@ def _like_a_sentence(term: Descriptor) -> bool:
 
 
 def _history(change: Changed) -> Iterator[str]:
-    """Messages about removed views: a new view must join the recorded views and not replace them."""
+    """Yields messages about removed views, because a new view must not replace the recorded ones."""
     before, after = change.before, change.after
     old_note, note = before.value.note, after.value.note
     if old_note is not None and old_note.strip() not in (note or ""):
@@ -150,8 +150,8 @@ def _history(change: Changed) -> Iterator[str]:
         )
     if after.kind == TERM and before.value.preference != after.value.preference and note == old_note:
         yield (
-            f"term {after.name!r} was {_labelled(before)} and is {_labelled(after)} now, but its `note` "
-            "is unchanged; write there who said what, and keep the former view"
+            f"term {after.name!r} was {_labelled(before)} and is now {_labelled(after)}, but its `note` is unchanged; "
+            "state there who said what, and keep the former view"
         )
 
 

@@ -1,7 +1,7 @@
-"""The readable entries of a vocabulary folder, with their files and lines, also at a git revision.
+"""Reads the readable entries of a vocabulary folder, also at a git revision, with their files and lines.
 
-`hb_dataset.read_vocabulary` rejects a vocabulary with a fault. To report everything to a contributor at once, this
-module reads all readable entries.
+`hb_dataset.read_vocabulary` rejects a vocabulary with a fault. This module reads all readable entries, in order to
+report all faults to a contributor at once.
 """
 
 import io
@@ -35,9 +35,9 @@ from hb_dataset.yaml_lines import Fault, load_with_lines
 TERM, NOUN, TEMPLATE, SEAT_TEMPLATE = "term", "noun", "template", "SEAT template"
 STANDALONE = "standalone noun phrase"
 ORDER, LEFT_OUT, LEFT_OUT_NOUN = "position among the adjectives", "pair left out", "noun left out of some terms"
-# The key with an entry's name; for all other kinds it is "template".
+# The key with an entry's name, by kind; "template" for all other kinds.
 _NAMES = {TERM: "term", NOUN: "noun", STANDALONE: "noun_phrase"}
-# File → the kind of its entries; every other .yaml is an axis with terms.
+# File → the kind of its entries; all other .yaml files contain the terms of an axis.
 _KINDS = {
     NOUNS_FILE: NOUN,
     TEMPLATES_FILE: TEMPLATE,
@@ -50,11 +50,11 @@ _KINDS = {
 
 
 class AgainstError(ValueError):
-    """The vocabulary to compare with is missing; the message states the reason and the remedy."""
+    """The vocabulary to compare with does not exist; the message states the reason and the remedy."""
 
 
 class Entry(NamedTuple):
-    """An entry, its kind, its file and line, and its file's `source` for entries without their own."""
+    """An entry with its kind, file and line, and the file's `source`, for entries that have none themselves."""
 
     kind: str
     file: str
@@ -83,8 +83,8 @@ class Contents(NamedTuple):
 
     Attributes:
         entries: The entries.
-        files: The names of its files.
-        faults: The faults that `read_vocabulary` finds.
+        files: The names of the files.
+        faults: The faults that `read_vocabulary` reports.
         unread: The files with unreadable entries.
     """
 
@@ -94,7 +94,7 @@ class Contents(NamedTuple):
     unread: frozenset[str] = frozenset()
 
     def of_kind(self, *kinds: str) -> list[Entry]:
-        """The entries of some kinds, in the order of the folder."""
+        """Returns the entries of some kinds, in the order of the folder."""
         return [entry for entry in self.entries if entry.kind in kinds]
 
     @property
@@ -145,7 +145,7 @@ def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
         against: A folder, or a git revision of the same folder; `None`: the newest frozen version.
 
     Returns:
-        A name for it, and its entries.
+        The vocabulary's name for messages, and its entries.
 
     Raises:
         AgainstError: If there is no such folder or revision, or the revision has no such folder.
@@ -161,7 +161,7 @@ def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
 
 
 def _entries(path: Path) -> tuple[list[Entry], bool]:
-    """The readable entries of a file, and whether they are complete."""
+    """Returns the readable entries of a file, and whether they are complete."""
     list_name, entry_type, _ = LISTS.get(path.name, ("terms", Descriptor, "descriptors"))
     kind = _KINDS.get(path.name, TERM)
     try:
@@ -179,7 +179,7 @@ def _entries(path: Path) -> tuple[list[Entry], bool]:
 
 
 def _write_revision(folder: Path, revision: str, target: Path) -> None:
-    """Writes a folder's files at a revision; only plain files, no links and no folders."""
+    """Writes a folder's plain files at a revision, without links and folders."""
     command = ["git", "-C", str(folder), "archive", "--format=tar", "--end-of-options", revision]
     try:
         archive = subprocess.run(command, capture_output=True, check=True).stdout  # of the current folder
@@ -187,8 +187,8 @@ def _write_revision(folder: Path, revision: str, target: Path) -> None:
         output = getattr(error, "stderr", b"git is not installed").decode(errors="replace")
         raise AgainstError(
             f"--against {revision!r} is neither a folder nor a git revision with {folder} "
-            f"({' '.join(output.split())}); set a folder, a branch, a tag or a commit (run `git fetch` first for a "
-            f"new one)"
+            f"({' '.join(output.split())}); set a folder, a branch, a tag or a commit (if it is new, first run "
+            f"`git fetch`)"
         ) from error
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         for member in files:

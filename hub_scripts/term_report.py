@@ -1,6 +1,6 @@
-"""The report of a check of terms, as text.
+"""Writes the report of a check of terms as text.
 
-Anyone can edit the vocabulary, so the report shows invisible characters by their numbers.
+Anyone can edit the vocabulary, so the report shows invisible characters as numbers.
 """
 
 import os
@@ -13,7 +13,7 @@ from hb_dataset.yaml_lines import Fault
 from hub_scripts.term_changes import NAMED_KINDS, Changed, Changes, Effect, NewSentences
 from hub_scripts.term_entries import LEFT_OUT_NOUN, NOUN, TEMPLATE, TERM, Contents, Entry
 
-_CLIPPED_TO = 400  # characters of one message
+_CLIPPED_TO = 400  # the maximum number of characters in a message
 
 
 class Report(NamedTuple):
@@ -21,14 +21,14 @@ class Report(NamedTuple):
 
     Attributes:
         folder: The vocabulary folder.
-        against: The name of the vocabulary for comparison.
+        against: The name of the vocabulary to compare with.
         faults: The faults to correct.
         to_look_at: Possible mistakes.
-        before: The vocabulary for comparison.
-        after: The vocabulary.
+        before: The vocabulary to compare with.
+        after: The changed vocabulary.
         changes: The change, entry by entry.
         effect: The effect of the change on the sentences.
-        seed: The seed that chose the sentences to read.
+        seed: The seed that selected the sentences to read.
     """
 
     folder: Path
@@ -43,11 +43,11 @@ class Report(NamedTuple):
 
 
 def as_text(report: Report) -> str:
-    """The report for a terminal; its first line states that people judge the words."""
+    """Returns the report for a terminal, whose first line states that a person judges the words."""
     faults, things = _number(len(report.faults), "fault"), _number(len(report.to_look_at), "thing")
     lines = [f"Form: {faults}, {things} to look at. Words: a person decides", ""]
     lines += _faults(report.folder, "Faults: correct them before the terms can be added.", report.faults)
-    about = "To look at: these may be intended. If they are, leave them, and say why in `note` or in the pull request."
+    about = "To look at: these may be intended. If so, leave them, and explain why in `note` or in the pull request."
     lines += _faults(report.folder, about, report.to_look_at)
     lines += [f"The effect of the change, compared with {visible(report.against)}:"]
     lines += [f"  {line}" for line in (*_remarks(report), *_counts(report), *_unnamed(report.changes))]
@@ -60,8 +60,8 @@ def as_text(report: Report) -> str:
     if report.effect.to_read:
         lines += [
             "",
-            f"Read them aloud: does each sound like spoken English? Kind and hateful sentences are included on "
-            f"purpose. For other sentences, use --seed {report.seed + 1}.",
+            f"Read them aloud and check that they sound like spoken English. Kind and hateful sentences are included "
+            f"on purpose. For other sentences, use --seed {report.seed + 1}.",
         ]
     if number := report.effect.num_not_shown:
         what = "1 more entry has" if number == 1 else f"{number:,} more entries have"
@@ -70,7 +70,7 @@ def as_text(report: Report) -> str:
 
 
 def visible(text: str) -> str:
-    """A text on one line, with every control, invisible or line-breaking character shown by its number."""
+    """Returns a text on one line, with every control, invisible or line-breaking character as a number."""
     return "".join(
         f"[U+{ord(character):04X}]" if character != " " and is_invisible(character) else character for character in text
     )
@@ -95,18 +95,18 @@ def _remarks(report: Report) -> list[str]:
             f"The vocabulary to compare with has {_number(number, 'fault')}; its unreadable entries count as added."
         )
     if not report.after.entries:
-        remarks.append("The check read nothing of it, so it compares and counts nothing.")
+        remarks.append("The folder was not read, so there are no comparisons and no counts.")
     elif report.after.unread:
         remarks.append(
-            f"Not every entry of {', '.join(map(visible, sorted(report.after.unread)))} could be read. The counts "
-            f"and sentences below leave out unreadable entries, and entries missing from these files are not "
-            f"reported as removed."
+            f"Some entries in {', '.join(map(visible, sorted(report.after.unread)))} could not be read. The counts "
+            f"and sentences below omit these entries, and entries missing from these files are not reported as "
+            f"removed."
         )
     return remarks
 
 
 def _counts(report: Report) -> list[str]:
-    """The numbers of entries, prompts and sentences, before and after."""
+    """Lists the numbers of entries, prompts and sentences, before and after."""
     changes, effect = report.changes, report.effect
     if not report.after.entries:
         return []
@@ -131,7 +131,7 @@ def _counts(report: Report) -> list[str]:
 
 
 def _unnamed(changes: Changes) -> list[str]:
-    """The numbers of entries about word combinations, which have no name for comparison."""
+    """Lists the numbers of entries about word combinations, which cannot be compared because they have no name."""
     lines = []
     for what, numbers in (("added", changes.num_unnamed_added), ("removed", changes.num_unnamed_removed)):
         for kind, number in numbers.items():

@@ -1,1 +1,1 @@
-"""Tasks for the harnesses that people already run: Inspect and lm-evaluation-harness."""
+"""Tasks for two widely used harnesses: Inspect and lm-evaluation-harness."""

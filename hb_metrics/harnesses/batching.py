@@ -1,4 +1,4 @@
-"""One call for simultaneous requests from separate tasks, as Inspect runs its samples."""
+"""Combines simultaneous requests from separate tasks into one call, as Inspect runs its samples."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class _Waiting(Generic[Request, Answer]):
 def in_batches(
     answer_all: Callable[[list[Request]], Sequence[Answer]],
 ) -> Callable[[Request], Awaitable[Answer]]:
-    """An async function that answers a request together with all other waiting requests.
+    """Makes an async function that answers a request together with all other waiting requests.
 
     Args:
         answer_all: Answers requests, in their order. It runs in a thread, one call at a time; an error is raised for
@@ -33,7 +33,7 @@ def in_batches(
         mine: _Waiting[Request, Answer] = _Waiting(request)
         waiting.append(mine)
         async with lock:
-            if mine in waiting:  # else another call answered it during the wait for the lock
+            if mine in waiting:  # otherwise another call answered it during the wait for the lock
                 batch = waiting.copy()
                 waiting.clear()
                 try:

@@ -1,4 +1,4 @@
-"""Bias figures of a harness's replies: a name and a number each, as in `results.json`."""
+"""Computes bias figures of a harness's replies, each with a name and a number, as in `results.json`."""
 
 import logging
 import warnings
@@ -43,9 +43,9 @@ class ClassifiedReplies(NamedTuple):
     """Non-empty replies with their classifications; every field is [replies].
 
     Attributes:
-        rows: The prompt of each, with `axis`, `descriptor` and `template`.
+        rows: The prompt of each reply, with `axis`, `descriptor` and `template`.
         styles: [replies, styles] float32 style vectors.
-        offensiveness: Probability that each is offensive; NaN where a judge did not answer by a letter.
+        offensiveness: Probability that each reply is offensive; NaN without a valid answer of a judge.
     """
 
     rows: list[Mapping[str, Any]]
@@ -58,15 +58,15 @@ def all_reply_figures(
     replies: Sequence[str | None],
     **names: Any,
 ) -> dict[str, float | None]:
-    """Classifies replies; generation bias, offensiveness and the number of empty replies.
+    """Classifies replies, and computes generation bias, offensiveness and the number of empty replies.
 
     Args:
-        rows: [replies] the prompt of each, as `prompt_rows` has it.
+        rows: [replies] the prompt of each reply, in the form of `prompt_rows`.
         replies: The model's replies.
-        **names: The classifiers, as `load_classifiers`.
+        **names: The classifiers, as in `load_classifiers`.
 
     Returns:
-        Name → figure; `None`: it cannot be computed from these replies.
+        Name → figure; `None` if these replies do not allow it.
     """
     classifiers = load_classifiers(**names)
     classified = classify_replies(rows, replies, classifiers)
@@ -84,13 +84,13 @@ def load_classifiers(
     """Loads both classifiers, on the device that a run would use.
 
     Args:
-        style_classifier: As `--style_classifier` of `measure.py`, also `judge:RUBRIC`.
-        offensiveness_classifier: As `--offensiveness_classifier`, also `judge:RUBRIC`.
+        style_classifier: As `--style_classifier` of `measure.py`, including `judge:RUBRIC`.
+        offensiveness_classifier: As `--offensiveness_classifier`, including `judge:RUBRIC`.
         judge_model: As `--judge_model`.
         judge_base_url: As `--judge_base_url`.
 
     Raises:
-        ValueError, OSError, ImportError: As the loading functions.
+        ValueError, OSError, ImportError: As for the loading functions.
     """
     from hb_metrics.inference.judges.judge import JudgeSource, load_judge
     from hb_metrics.inference.processes import process_state
@@ -108,10 +108,10 @@ def load_classifiers(
 def classify_replies(
     rows: Sequence[Mapping[str, Any]], replies: Sequence[str | None], classifiers: Classifiers
 ) -> ClassifiedReplies:
-    """Classifies the replies that are not empty.
+    """Classifies the non-empty replies.
 
     Args:
-        rows: [replies] the prompt of each, as `prompt_rows` has it.
+        rows: [replies] the prompt of each reply, in the form of `prompt_rows`.
         replies: The model's replies.
         classifiers: The classifiers.
     """
@@ -121,20 +121,20 @@ def classify_replies(
     offensive = classifiers.offensiveness.probabilities([reply for _, reply in texts])
     answered = classifiers.offensiveness.answered(offensive)
     if not answered.all():
-        logger.warning(f"the judge answered on {(~answered).sum()} of {len(answered)} replies by none of its letters")
+        logger.warning(f"the judge gave no single label on {(~answered).sum()} of {len(answered)} replies")
     return ClassifiedReplies([row for row, _ in texts], styles, np.where(answered, offensive[:, 0], np.nan))
 
 
 def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[str, float | None]:
-    """Full Gen Bias: plain, its sampling noise, debiased with an interval, and both by axis.
+    """Computes Full Gen Bias: plain, its sampling noise, debiased with an interval, and both by axis.
 
     Args:
         replies: The replies.
         labels: [styles] names of the styles.
 
     Returns:
-        Name → figure; `None`: it cannot be computed from these replies. If no template has replies to two descriptors,
-        only the number of replies. An error would lose the figures of a harness's other tasks, and a warning would
+        Name → figure; `None` if these replies do not allow it. If no template has replies to two descriptors, only the
+        number of replies is returned: an error would lose the figures of a harness's other tasks, and a warning would
         appear for the first few samples of every Inspect run.
     """
     columns = _columns(replies.rows)
@@ -142,7 +142,7 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
         return {"num_replies": len(replies.rows)}
     cells = CellSums(labels, clusters_for(labels), keep_replies=True)
     cells.add(replies.styles, columns["descriptors"], columns["templates"], columns["axes"])
-    with warnings.catch_warnings():  # templates that are skipped are a figure here
+    with warnings.catch_warnings():  # skipped templates are a figure here
         warnings.simplefilter("ignore", UserWarning)
         plain = gen_bias(cells, confidence_level=CONFIDENCE_LEVEL)
         # Without a second reply in any cell, the sampling noise is unknown.
@@ -164,7 +164,7 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
 
 
 def offensiveness_figures(replies: ClassifiedReplies) -> dict[str, float | None]:
-    """The share of offensive replies, over all and by axis; empty without replies."""
+    """Computes the share of offensive replies, over all replies and by axis; empty without replies."""
     known = ~np.isnan(replies.offensiveness)
     if not known.any():
         return {}
@@ -179,15 +179,15 @@ def offensiveness_figures(replies: ClassifiedReplies) -> dict[str, float | None]
 def likelihood_figures(
     rows: Sequence[Mapping[str, Any]], log_likelihoods: Sequence[float], num_tokens: Sequence[int]
 ) -> dict[str, float | None]:
-    """Likelihood Bias, over all axes and by axis; adjusted; and the effect size.
+    """Computes Likelihood Bias over all axes, by axis and adjusted, and the effect size.
 
     Args:
-        rows: [prompts] the prompts, as `prompt_rows` has them.
-        log_likelihoods: [prompts] summed over the predicted tokens, natural logarithm.
+        rows: [prompts] the prompts, in the form of `prompt_rows`.
+        log_likelihoods: [prompts] the natural logarithm of the likelihood, summed over the predicted tokens.
         num_tokens: [prompts] the number of predicted tokens.
 
     Returns:
-        Name → figure; only the number of tests if no axis has two descriptors in the same template.
+        Name → figure. Only the number of tests if no axis has two descriptors in the same template.
     """
     columns = _columns(rows)
     if not _comparable(columns, within_axes=True):
@@ -204,7 +204,7 @@ def likelihood_figures(
 
 
 def _censored(reply: str, row: Mapping[str, Any]) -> str:
-    """The reply without mentions of its prompt's descriptor or, for an intersection, of its two terms."""
+    """Masks the mentions of the prompt's descriptor in a reply or, for an intersection, of its two terms."""
     for name in _TERMS:
         if row.get(name) is not None:
             reply = censor(reply, row[name], row.get(f"{name}_plural"))

@@ -1,4 +1,4 @@
-"""The task of Inspect: its dataset, scorer and metrics. `holistic_bias.py` names it."""
+"""The task for Inspect: its dataset, scorer and metrics. `holistic_bias.py` names the task."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -27,15 +27,15 @@ _NUM_STYLES = 3  # the likeliest styles of a reply, which the viewer shows besid
 
 # The values that a score keeps for the metrics.
 _STYLES, _OFFENSIVENESS = "style_probabilities", "offensiveness"
-_TEMPERATURE = "temperature"  # the requested value; null: the model's default
+_TEMPERATURE = "temperature"  # the requested value, or null for the model's default
 
 
 def gen_bias_task(classifiers: Mapping[str, Any], **options: Any) -> Task:
-    """Generation bias and offensiveness of replies.
+    """Measures generation bias and offensiveness of replies.
 
     Args:
-        classifiers: As `load_classifiers`.
-        **options: The options of `measure` that choose prompts.
+        classifiers: As in `load_classifiers`.
+        **options: The options of `measure` that select prompts.
     """
     return Task(
         dataset=_dataset(prompt_rows(replied=True, **options)),
@@ -45,7 +45,7 @@ def gen_bias_task(classifiers: Mapping[str, Any], **options: Any) -> Task:
 
 
 def _dataset(rows: Sequence[Row]) -> MemoryDataset:
-    """A sample for each prompt, with its parts as metadata."""
+    """Makes a sample for each prompt, with the prompt's parts as metadata."""
     samples = []
     for row in rows:
         metadata = {name: value for name, value in row.items() if name not in ("id", "text")}
@@ -56,7 +56,7 @@ def _dataset(rows: Sequence[Row]) -> MemoryDataset:
 def _figures(
     compute: Callable[[list[SampleScore]], dict[str, float | None]],
 ) -> Callable[[list[SampleScore]], Value]:
-    """A metric of several figures, by name, without figures that cannot be computed."""
+    """Makes a metric with several figures, by name, and leaves out figures that cannot be computed."""
 
     def figures(scores: list[SampleScore]) -> Value:
         known = compute(scores) if scores else {}
@@ -87,7 +87,7 @@ def _replies(scores: Sequence[SampleScore]) -> ClassifiedReplies:
 
 
 def _once_each(scores: Sequence[SampleScore]) -> Sequence[SampleScore]:
-    """Drops copies, which would hide the noise: at temperature 0 all epochs of a prompt have the same reply."""
+    """Drops copies, which would hide the noise, because all epochs of a prompt have the same reply at temperature 0."""
     distinct = {(score.sample_id, score.score.answer): score for score in scores}
     is_greedy = all((score.score.metadata or {}).get(_TEMPERATURE) == 0 for score in scores)
     if is_greedy or len(distinct) == len({score.sample_id for score in scores}):
@@ -107,15 +107,15 @@ def reply_styles(
     judge_model: str = "embedded",
     judge_base_url: str | None = None,
 ) -> Scorer:
-    """The style vector of a reply, censored for the descriptor of its prompt, and its probability of being offensive.
+    """Computes a reply's style vector, with the prompt's descriptor masked, and its probability of being offensive.
 
-    Arguments as `load_classifiers`.
+    Arguments as in `load_classifiers`.
     """
     names = (style_classifier, offensiveness_classifier, judge_model, judge_base_url)
     classifiers = cache(partial(load_classifiers, *names))
 
     def classify(asked: list[tuple[Row, str]]) -> list[tuple[list[float], float | None]]:
-        """Style vector of each reply, and its probability of being offensive if it is known."""
+        """Computes the style vector of each reply, and its probability of being offensive if known."""
         replies = classify_replies([row for row, _ in asked], [reply for _, reply in asked], classifiers())
         known = [None if np.isnan(value) else value for value in replies.offensiveness.tolist()]
         return list(zip(replies.styles.tolist(), known, strict=True))

@@ -2,8 +2,8 @@
 
     lm_eval run --include_path "$(holistic-bias lm-eval-path)" --tasks holistic_bias_gen_bias_v1.0-small ...
 
-Tasks are YAML files; `lm_eval_tasks.py` contains their functions, and is only named here because importing it takes
-seconds.
+Tasks are YAML files. `lm_eval_tasks.py` contains their functions; it is named here but not imported, because importing
+takes seconds.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from hb_dataset.prompts import config_vocabulary, measured_configs, version_of
 from hb_dataset.whole_files import write_text
 
 _FUNCTIONS = "hb_metrics.harnesses.lm_eval_tasks"
-_VERSION = 1  # of the tasks, shown by the harness; figures of two versions differ
+_VERSION = 1  # of the tasks, which the harness shows; figures of two versions differ
 _REPLY_TOKENS = 256  # the maximum, as for chats in `measure`
 _GEN_BIAS = (
     "full_gen_bias",
@@ -58,11 +58,11 @@ def write_tasks(vocabulary_dir: str | None = None, cache_dir: Path | None = None
     """Writes the tasks of all versions and of their small samples.
 
     Args:
-        vocabulary_dir: The folder of your own vocabulary; `None`: each version's vocabulary.
-        cache_dir: Where to keep them; `None`: `$HF_HOME/holistic_bias`.
+        vocabulary_dir: The folder of your own vocabulary; `None` for each version's vocabulary.
+        cache_dir: The parent folder of the tasks; `None` for `$HF_HOME/holistic_bias`.
 
     Returns:
-        A folder with nothing but the tasks, named by a digest of its content.
+        A folder that contains only the tasks, named by a digest of its content.
 
     Raises:
         ValueError: The vocabulary has faults.
@@ -92,7 +92,7 @@ def task_configs() -> list[str]:
 
 
 def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, Any]]:
-    """The tasks of a config: generation bias of chats, of models that only continue text, and Likelihood Bias."""
+    """The tasks of a config: generation bias of chats and of models that only continue text, and Likelihood Bias."""
     axes = sorted({term.axis for term in config_vocabulary(config, vocabulary_dir).descriptors})
     prompts: dict[str, Any] = {"dataset_config": config}
     if vocabulary_dir is not None:

@@ -1,4 +1,4 @@
-"""The functions of the tasks for lm-evaluation-harness: their documents, the kept values, and the figures.
+"""The functions of the tasks for lm-evaluation-harness: their documents, the values they keep, and the figures.
 
 The tasks themselves are YAML files, which `lm_eval_path.py` writes.
 """
@@ -19,13 +19,13 @@ from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 logger = logging.getLogger(__name__)
 
 SPLIT = "test"
-# Options of `measure` that --metadata can contain, and options of the figures.
+# Options of `measure` that --metadata can contain, and the options of the figures.
 _OPTIONS = ("axes", "sample", "replies_per_cell", "seed", "vocabulary_dir")
 _CLASSIFIERS = ("style_classifier", "offensiveness_classifier", "judge_model", "judge_base_url")
 _SIMILAR = 0.75  # the similarity of a misspelling to an option; names of model arguments are less similar
 
-# The data of this process's tasks, since the harness passes a figure only each document's kept values. Ids depend on
-# the content, so a prompt has the same id in every task.
+# The data of this process's tasks, because the harness passes only each document's kept values to a figure. Ids depend
+# on the content, so a prompt has the same id in every task.
 _rows: dict[str, Row] = {}  # by id
 _num_tokens: dict[str, int] = {}  # by id
 _axes: dict[str, list[str]] = {}  # by config
@@ -34,7 +34,7 @@ _classifiers: dict[str, str] = {}
 
 
 def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **metadata: Any) -> dict[str, Dataset]:
-    """The documents of generation bias: `id`, and `text` as it is given to the model.
+    """Makes the documents of generation bias: `id`, and the `text` that the model reads.
 
     Args:
         prompts: The task's prompts: `dataset_config` and, for another vocabulary, `vocabulary_dir`.
@@ -43,22 +43,22 @@ def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **m
 
     Raises:
         ValueError: An option is misspelt, has an invalid value, or contradicts the task.
-        ImportError: A classifier is not installed; other errors as those of `load_classifiers`.
+        ImportError: A classifier is not installed; other errors as for `load_classifiers`.
     """
     options = _options(prompts, metadata)
     _reply_figures.cache_clear()  # the cache may belong to other classifiers
     _classifiers.clear()
     _classifiers.update({name: metadata[name] for name in _CLASSIFIERS if metadata.get(name) is not None})
-    load_classifiers(**_classifiers)  # missing classifiers show before the model replies
+    load_classifiers(**_classifiers)  # so that missing classifiers show before the model replies
     rows = prompt_rows(replied=True, **options)
     return _documents(rows, prompts["dataset_config"], "\n" if line_break else "")
 
 
 def scored_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, Dataset]:
-    """The documents of Likelihood Bias: `id` and `text`. Arguments as `replied_prompts`.
+    """Makes the documents of Likelihood Bias: `id` and `text`. Arguments as in `replied_prompts`.
 
     Raises:
-        ValueError: As `replied_prompts`; or the model's tokenizer is unknown, or the harness would score special
+        ValueError: As for `replied_prompts`; or the model's tokenizer is unknown, or the harness would score special
             tokens.
         OSError: The tokenizer does not load.
     """
@@ -70,7 +70,7 @@ def scored_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, 
 
 
 def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the prompts, from the task and from --metadata, which has other names too."""
+    """The options of the prompts, from the task and from --metadata, which also contains other names."""
     for name, of_task in prompts.items():
         if metadata.get(name, of_task) != of_task:
             raise ValueError(
@@ -85,7 +85,7 @@ def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[st
 
 
 def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset]:
-    """The documents of these prompts: one per cell, then a second one per cell, because --limit takes the first."""
+    """Makes the documents of prompts: one per cell, then a second one per cell, because --limit takes the first."""
     _rows.update((row["id"], row) for row in rows)
     _axes[config] = sorted({row["axis"] for row in rows})
     seen: Counter[tuple[str, ...]] = Counter()
@@ -104,13 +104,13 @@ def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset
 
 
 def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]:
-    """The number of tokens of each text that the harness scores: all, after a start token."""
+    """The number of tokens of each text that the harness scores, which are all tokens after a start token."""
     from hb_metrics.inference.models.loading import tokenizer_from
 
     name = metadata.get("tokenizer") or metadata.get("pretrained") or metadata.get("model")
     if not isinstance(name, str):
         raise ValueError(
-            "the model's tokenizer is unknown, and lm-eval sums over tokens, whereas perplexity is per token; "
+            "the model's tokenizer is unknown, and perplexity is per token, whereas lm-eval sums over tokens; "
             'name the tokenizer: --metadata \'{"tokenizer": "openai-community/gpt2"}\''
         )
     hub = {key: metadata[key] for key in ("revision", "trust_remote_code") if metadata.get(key) is not None}
@@ -125,34 +125,34 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
 
 
 def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """The input of `reply_figure`, by figure: its name, the prompt's position in a run and id, and the reply."""
+    """The input of `reply_figure`, by figure: its name, the prompt's position in a run and its id, and the reply."""
     kept = (doc["number"], doc["id"], results[0])
     return {name: (name, *kept) for name in reply_figures(_axes[doc["config"]])}
 
 
 def keep_first_line(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """Works as `keep_reply`, with the first line of the model's text that contains a word."""
+    """Works like `keep_reply`, with the first line of the model's text that contains a word."""
     return keep_reply(doc, [results[0].strip().partition("\n")[0]])
 
 
 def keep_log_likelihood(doc: Mapping[str, Any], results: Sequence[float]) -> dict[str, tuple[str, int, str, float]]:
-    """Works as `keep_reply` for `prompt_figure`, with the log-likelihood of the sentence."""
+    """Works like `keep_reply` for `prompt_figure`, with the log-likelihood of the sentence."""
     kept = (doc["number"], doc["id"], float(results[0]))
     return {name: (name, *kept) for name in prompt_figures(_axes[doc["config"]])}
 
 
 def reply_figure(kept: Sequence[tuple[str, int, str, str]]) -> float | None:
-    """A figure of all replies; `None`: it cannot be computed from these."""
+    """A figure of all replies; `None` if these replies do not allow it."""
     return _reply_figures(_in_order(kept)).get(kept[0][0])
 
 
 def prompt_figure(kept: Sequence[tuple[str, int, str, float]]) -> float | None:
-    """A figure of all log-likelihoods; `None`: it cannot be computed from these."""
+    """A figure of all log-likelihoods; `None` if these do not allow it."""
     return _prompt_figures(_in_order(kept)).get(kept[0][0])
 
 
 def _in_order(kept: Sequence[tuple[str, int, str, Any]]) -> tuple[tuple[str, Any], ...]:
-    """Ids and answers in the order of a run, since the last digits depend on the batches."""
+    """Ids and answers in the order of a run, because the last digits depend on the batches."""
     return tuple((identifier, answer) for _, _, identifier, answer in sorted(kept, key=lambda each: each[1]))
 
 

@@ -7,7 +7,7 @@ from hb_metrics.inference.replies.requests import select_prompts
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.runs.planning import read_prompts
 
-# The columns kept of a prompt; the terms of an intersection and plural forms exist only if the prompts have them.
+# The columns of a prompt; an intersection's terms and plural forms exist only if the prompts have them.
 _TERMS = ("descriptor", "first_descriptor", "second_descriptor")
 COLUMNS = ("id", "text", "axis", "template", *_TERMS, *(f"{name}_plural" for name in _TERMS))
 
@@ -15,11 +15,11 @@ Row = dict[str, Any]
 
 
 def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
-    """The prompts of a run of `measure.py`.
+    """Returns the prompts of a run of `measure.py`.
 
     Args:
-        replied: Whether to return only the prompts that get replies; otherwise all, for likelihoods.
-        **options: Options of `measure.py` by name; `None`: the default. Axes may be separated by commas.
+        replied: Whether to return only the prompts that get replies; otherwise all prompts, for likelihoods.
+        **options: Options of `measure.py` by name; `None` for the default. Axes may be separated by commas.
 
     Returns:
         A row for each prompt with its non-null `COLUMNS`, in the order of the run.

@@ -1,6 +1,5 @@
 """From people's labels of some of a run's replies to the corrected rates of its judge; plain values for a JSON file."""
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,14 +56,14 @@ class Group(NamedTuple):
         Raises:
             ValueError: The run has no such axis or term.
         """
-        if text in judged.axes:
-            return cls(text, np.array(judged.axes) == text)
+        if text in judged.replies.axes:
+            return cls(text, judged.population([text]))
         terms = [term.strip() for term in text.split(",")]
         for term in terms:
-            if term not in judged.terms:
-                known = sorted({*judged.axes, *judged.terms})
+            if term not in judged.replies.descriptors:
+                known = sorted({*judged.replies.axes, *judged.replies.descriptors})
                 raise ValueError(f"'{term}' is no axis and no term of the run; {did_you_mean(term, known)}pass either")
-        return cls(text, np.isin(judged.terms, terms))
+        return cls(text, np.isin(judged.replies.descriptors, terms))
 
 
 def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
@@ -86,6 +85,32 @@ def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
     return Labels(raters, numbers, num_duplicates)
 
 
+def rates(
+    judged: Instrument, labels: np.ndarray, axes: Sequence[str], verdict: bool | None = None
+) -> dict[str, CorrectedRate]:
+    """The corrected rate over all replies (""), and of each axis.
+
+    Args:
+        judged: The judge's labels.
+        labels: [replies of the run] the share of raters who gave the label; NaN where nobody labelled the reply.
+        axes: The axes.
+        verdict: Only replies with this verdict; groups without any are left out. `None`: all.
+    """
+    found = {}
+    for name in ("", *axes):
+        rows = judged.population([name] if name else axes)
+        if verdict is not None:
+            rows = rows & (judged.verdicts == verdict)
+        if rows.any():
+            found[name] = _rate(judged, labels, rows)
+    return found
+
+
+def _rate(judged: Instrument, labels: np.ndarray, rows: np.ndarray) -> CorrectedRate:
+    columns = (labels, judged.scores, judged.verdicts, *judged.codes)
+    return corrected_rate(*(column[rows] for column in columns))
+
+
 def calibrate(
     study: LabelStudy, judged: Instrument, labels: Labels, gaps: Sequence[tuple[Group, Group]], epsilon: float
 ) -> dict[str, Any]:
@@ -102,63 +127,44 @@ def calibrate(
         Plain values.
 
     Raises:
-        ValueError: Two groups have a term in common, or have replies that were not to be drawn.
+        ValueError: The study has other replies than the run, two groups have a term in common, or a group has replies
+            that were not to be drawn.
     """
-    places = {identifier: row for row, identifier in enumerate(judged.ids)}
-    drawn = np.array([places[reply["id"]] for reply in study.replies])
+    rows_of = {identifier: row for row, identifier in enumerate(judged.replies.ids)}
+    drawn = np.array([rows_of.get(reply["id"], -1) for reply in study.replies])
+    if (drawn < 0).any() or [judged.replies.texts[row] for row in drawn] != [reply["reply"] for reply in study.replies]:
+        raise ValueError("the labelled replies are not those of the run; pass the run that they were drawn from")
     numbers = labels.numbers
     number_of_raters = (numbers >= 0).sum(axis=1)
     labelled = number_of_raters > 0
-    share = np.full(len(judged.ids), np.nan)
-    share[drawn[labelled]] = (numbers == judged.figure).sum(axis=1)[labelled] / number_of_raters[labelled]
+    kept, rows = numbers[labelled], drawn[labelled]
+    share = np.full(len(judged.replies.ids), np.nan)
+    share[rows] = (kept == judged.figure).sum(axis=1) / number_of_raters[labelled]
     population, (terms, axes) = judged.population(study.axes), judged.codes
-    columns = (share, judged.probabilities[:, judged.figure], judged.verdicts, terms, axes)
-
-    def rate(rows: np.ndarray) -> CorrectedRate:
-        return corrected_rate(*(column[rows] for column in columns))
-
-    by_axis: dict[str, Any] = {}
-    called: dict[str, Any] = {}
-    not_called: dict[str, Any] = {}
-    for axis in (None, *study.axes):
-        rows = population if axis is None else np.array(judged.axes) == axis
-        name = "" if axis is None else axis
-        by_axis[name] = rate(rows)._asdict()
-        for errors, verdict in ((called, True), (not_called, False)):
-            of_verdict = rows & (judged.verdicts == verdict)
-            errors[name] = rate(of_verdict)._asdict() if of_verdict.any() else None
     pairs = list(gaps)
-    if len(study.axes) > 1:
-        for axis in study.axes:
-            of_axis = np.array(judged.axes) == axis
-            pairs.append((Group(axis, of_axis), Group("the other axes", population & ~of_axis)))
+    for axis in study.axes if len(study.axes) > 1 else ():
+        of_axis = judged.population([axis])
+        pairs.append((Group(axis, of_axis), Group("the other axes", population & ~of_axis)))
     compared = []
     for first, second in pairs:
-        if set(terms[first.rows]) & set(terms[second.rows]) or not (population | ~first.rows & ~second.rows).all():
+        if set(terms[first.rows]) & set(terms[second.rows]) or ((first.rows | second.rows) & ~population).any():
             raise ValueError(
                 f"the groups '{first.name}' and '{second.name}' share terms, or are not of the axes "
                 f"{', '.join(study.axes)}; compare groups without a term in common that were labelled"
             )
-        one, other = rate(first.rows), rate(second.rows)
-        known = one.value is not None and other.value is not None
+        one, other = (_rate(judged, share, group.rows) for group in (first, second))
         compared.append(
             {
                 "first": first.name,
                 "second": second.name,
-                "value": one.value - other.value if known else None,  # type: ignore[operator]
+                "value": None if one.value is None or other.value is None else one.value - other.value,
                 "interval": corrected_gap(one, other),
                 "judged": one.judged - other.judged,
                 "reason": one.reason or other.reason,
             }
         )
-    weights = np.ones(len(drawn))
-    strata = Counter(zip(axes[population].tolist(), judged.verdicts[population].tolist(), strict=True))
-    seen = Counter(zip(axes[drawn[labelled]].tolist(), judged.verdicts[drawn[labelled]].tolist(), strict=True))
-    for place, row in enumerate(drawn):
-        stratum = int(axes[row]), bool(judged.verdicts[row])
-        weights[place] = strata[stratum] / max(seen[stratum], 1)
-    kept, rows = numbers[labelled], drawn[labelled]
-    alone = (judged.judged[rows], weights[labelled])
+    strata = 2 * axes + judged.verdicts
+    weights = np.bincount(strata[population])[strata[rows]] / np.bincount(strata[rows])[strata[rows]]
     return {
         "layout": LAYOUT,
         "judge": study.judge,
@@ -172,14 +178,21 @@ def calibrate(
         "num_drawn": len(drawn),
         "num_labelled": int(labelled.sum()),
         "num_duplicates": labels.num_duplicates,
-        "rates": by_axis,
-        "called": called,
-        "not_called": not_called,
+        "rates": _plain(rates(judged, share, study.axes)),
+        "called": _plain(rates(judged, share, study.axes, verdict=True)),
+        "not_called": _plain(rates(judged, share, study.axes, verdict=False)),
         "gaps": compared,
-        "people": krippendorff_alpha(kept, weights[labelled], terms[rows])._asdict(),
-        "judge_with_people": judge_agreement(kept, *alone, terms[rows])._asdict(),
-        "alternative_annotator": {"epsilon": epsilon, **alternative_annotator(kept, *alone, epsilon)._asdict()},
+        "people": krippendorff_alpha(kept, weights, terms[rows])._asdict(),
+        "judge_with_people": judge_agreement(kept, judged.judged[rows], weights, terms[rows])._asdict(),
+        "alternative_annotator": {
+            "epsilon": epsilon,
+            **alternative_annotator(kept, judged.judged[rows], weights, epsilon)._asdict(),
+        },
     }
+
+
+def _plain(found: dict[str, CorrectedRate]) -> dict[str, Any]:
+    return {name: rate._asdict() for name, rate in found.items()}
 
 
 def read_calibrations(folder: Path) -> list[dict[str, Any]]:

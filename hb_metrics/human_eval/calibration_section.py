@@ -10,6 +10,7 @@ from hb_metrics.report.layout.parts import Section
 from hb_metrics.report.layout.rendering import render
 
 _LEVEL = 0.95
+_NO_RATE: Mapping[str, Any] = {"value": None, "interval": None}  # no reply has the verdict
 _FOLDER = Path(__file__).parent
 
 
@@ -104,19 +105,17 @@ def _gaps(results: Mapping[str, Any]) -> list[Figure]:
     return rows
 
 
-def _errors(results: Mapping[str, Any]) -> list[tuple[str, Number, Number]]:
-    """Axis, and the shares that people disagree about: of replies that the judge calls the label, and of others."""
+def _errors(results: Mapping[str, Any]) -> list[Figure]:
+    """Of the replies that the judge calls the label, the share that people call so, and beside it of the others."""
+    called, others = results["called"], results["not_called"]
     rows = []
-    for axis in ("", *(results["axes"] if len(results["axes"]) > 1 else ())):
-        called, others = results["called"][axis], results["not_called"][axis]
-        wrong = Number(None, "share")
-        if called is not None and called["value"] is not None:
-            bounds = pair(called["interval"])
-            wrong = Number(1 - called["value"], "share", None if bounds is None else (1 - bounds[1], 1 - bounds[0]))
-        missed = Number(None, "share")
-        if others is not None:
-            missed = Number(others["value"], "share", pair(others["interval"]))
-        rows.append((axis_label(axis) if axis else "All", wrong, missed))
+    for axis in results["rates"] if len(results["axes"]) > 1 else [""]:
+        name = f"called so by people, {axis_label(axis) if axis else 'All'}"
+        missed = others.get(axis, _NO_RATE)
+        beside = {"of the other replies": Number(missed["value"], "share", pair(missed["interval"]))}
+        found = called.get(axis, _NO_RATE)
+        bounds = pair(found["interval"])
+        rows.append(Figure(name, found["value"], "share", interval=bounds, part_of="right by axis", beside=beside))
     return rows
 
 

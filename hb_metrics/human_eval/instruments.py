@@ -6,14 +6,14 @@ from typing import NamedTuple
 import numpy as np
 
 from hb_dataset.hints import did_you_mean
-from hb_metrics.inference.judges.rubric import is_likeliest, recorded_rubric
-from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table, read_run_table
-from hb_metrics.runs.replies import UNSAFE_MARK, is_empty, with_questions
-from hb_metrics.runs.run_folder import JUDGE, OFFENSIVENESS, REFUSALS_FILE
+from hb_metrics.inference.judges.rubric import OFFENSIVENESS, REFUSALS, recorded_rubric, verdicts
+from hb_metrics.offensiveness.averages import THRESHOLD
+from hb_metrics.runs.finished_run import Run, StyleShards, read_run_table, read_stored_replies
+from hb_metrics.runs.replies import UNSAFE_MARK, Replies, answered_replies
+from hb_metrics.runs.run_folder import JUDGE, REFUSALS_FILE, RUN_FILE
 
 Labels = tuple[tuple[str, str], ...]
 
-REFUSALS = "refusals"
 _QUESTIONS: dict[str, tuple[str, Labels]] = {
     OFFENSIVENESS: (
         "Is this reply offensive?",
@@ -27,93 +27,53 @@ _QUESTIONS: dict[str, tuple[str, Labels]] = {
 
 
 class Instrument(NamedTuple):
-    """A judge's labels of a run's replies; every list is [replies].
+    """A judge's labels of a run's replies.
 
     Attributes:
         name: Its name, as in `--judge`.
         question: The question to people.
         labels: The name and the definition of each label.
         figure: The number of the label whose share is the judge's figure.
-        ids: The ids of the replies.
-        axes: Their axes.
-        terms: Their descriptors.
-        prompts: What they reply to.
-        replies: Their texts.
-        probabilities: [replies, labels] the judge's probabilities.
-        verdicts: [replies] whether the judge says the figure's label.
+        replies: The replies that the judge gave one label.
+        scores: [replies] the judge's probability of the figure's label.
+        judged: [replies] the number of the judge's label.
     """
 
     name: str
     question: str
     labels: Labels
     figure: int
-    ids: list[str]
-    axes: list[str]
-    terms: list[str]
-    prompts: list[str]
-    replies: list[str]
-    probabilities: np.ndarray
-    verdicts: np.ndarray
+    replies: Replies
+    scores: np.ndarray
+    judged: np.ndarray
 
     @property
-    def judged(self) -> np.ndarray:
-        """[replies] the number of the judge's label."""
-        return np.where(self.verdicts, self.figure, self._others().argmax(axis=1))
+    def verdicts(self) -> np.ndarray:
+        """[replies] whether the judge says the figure's label."""
+        return self.judged == self.figure
 
     @property
     def codes(self) -> tuple[np.ndarray, np.ndarray]:
         """[replies] a number for each term of each axis, and for each axis."""
-        terms = [f"{axis}\n{term}" for axis, term in zip(self.axes, self.terms, strict=True)]
-        return np.unique(terms, return_inverse=True)[1], np.unique(self.axes, return_inverse=True)[1]
+        pairs = [f"{axis}\n{term}" for axis, term in zip(self.replies.axes, self.replies.descriptors, strict=True)]
+        return np.unique(pairs, return_inverse=True)[1], np.unique(self.replies.axes, return_inverse=True)[1]
 
     def population(self, axes: Collection[str]) -> np.ndarray:
         """[replies] whether the reply is of one of these axes."""
-        return np.isin(self.axes, sorted(axes))
-
-    def _others(self) -> np.ndarray:
-        others = self.probabilities.copy()
-        others[:, self.figure] = -1
-        return others
+        return np.isin(self.replies.axes, sorted(axes))
 
 
 def read_instrument(run: Run, name: str) -> Instrument:
-    """Reads a judge's labels of a run's replies; replies that the judge did not answer are left out.
+    """Reads a judge's labels of a run's replies; replies without one label by the judge are left out.
 
     Raises:
-        ValueError: The run has no replies or no such judge, the rubric has no figure, or a file is damaged.
+        ValueError: The run has no replies or no such judge, the rubric has no figure, or a file is damaged or missing.
     """
-    table = read_reply_table(run.folder)
-    if table is None:
+    if not (run.folder / RUN_FILE).is_file():
+        raise ValueError(f"'{run.folder}' lacks {RUN_FILE}, by which its labels are known as its own; restore the file")
+    replies = read_stored_replies(run.folder)
+    if replies is None:
         raise ValueError(f"'{run.folder}' has no replies; measure with --measurements generation first")
-    question, labels, figure, by_id = _answers(run, name)
-    rows = []
-    for row, (identifier, reply) in enumerate(zip(table["id"].to_pylist(), table["reply"].to_pylist(), strict=True)):
-        if is_empty(reply):
-            continue
-        if identifier not in by_id:
-            raise ValueError(f"'{name}' has not judged the reply '{identifier}' of '{run.folder}'; measure again")
-        if by_id[identifier] is not None:
-            rows.append(row)
-    kept = table.take(rows)
-    ids = kept["id"].to_pylist()
-    probabilities = np.array([by_id[identifier] for identifier in ids])
-    return Instrument(
-        name,
-        question,
-        labels,
-        figure,
-        ids,
-        kept["axis"].to_pylist(),
-        kept["descriptor"].to_pylist(),
-        with_questions(kept["text"].to_pylist(), kept["question"].to_pylist()),
-        [reply.replace(UNSAFE_MARK, "") for reply in kept["reply"].to_pylist()],
-        probabilities,
-        is_likeliest(probabilities, figure),
-    )
-
-
-def _answers(run: Run, name: str) -> tuple[str, Labels, int, dict[str, list[float] | None]]:
-    """The question, the labels, the figure's number, and id of a reply → its probabilities; `None`: no answer."""
     judges = run.results["run"].get("judge", {})
     offensive, refusals = run.folder / OFFENSIVENESS / "replies", read_run_table(run.folder / REFUSALS_FILE)
     known = list(judges)
@@ -124,22 +84,29 @@ def _answers(run: Run, name: str) -> tuple[str, Labels, int, dict[str, list[floa
             f"'{run.folder}' has no judge '{name}'; {did_you_mean(name, known)}allowed: "
             f"{', '.join(known) or 'none yet, so measure with --judge or --measurements generation,offensiveness'}"
         )
-    by_id: dict[str, list[float] | None] = {}
     if name in judges:
         rubric = recorded_rubric(judges[name])
         if rubric.figure is None:
             raise ValueError(f"the rubric '{name}' names no label as its figure, so there is no rate to correct")
-        shards = StyleShards(run.folder / JUDGE / name)
-        for identifier, (*answer, unanswered) in zip(shards.ids, shards[:].tolist(), strict=True):
-            by_id[identifier] = None if unanswered else answer
-        labels = tuple(zip(rubric.labels, rubric.definitions, strict=True))
-        return rubric.question, labels, rubric.labels.index(rubric.figure), by_id
-    if name == REFUSALS and refusals is not None:
-        for identifier, refusal in zip(refusals["id"].to_pylist(), refusals["refusal"].to_pylist(), strict=True):
-            by_id[identifier] = [1.0 - refusal, float(refusal)]
+        question, labels = rubric.question, tuple(zip(rubric.labels, rubric.definitions, strict=True))
+        shards, figure = StyleShards(run.folder / JUDGE / name), rubric.labels.index(rubric.figure)
+        ids, scores, judged = shards.ids, shards[:][:, figure], verdicts(shards[:][:, :-1])
     else:
-        shards = StyleShards(offensive)
-        for identifier, probability in zip(shards.ids, shards[:][:, 0].tolist(), strict=True):
-            by_id[identifier] = [1.0 - probability, probability]
-    question, labels = _QUESTIONS[name]
-    return question, labels, 1, by_id
+        (question, labels), figure = _QUESTIONS[name], 1
+        if name == REFUSALS and refusals is not None:
+            ids, judged = refusals["id"].to_pylist(), refusals["refusal"].to_numpy().astype(int)
+            scores = judged.astype(float)
+        else:
+            shards = StyleShards(offensive)
+            ids, scores = shards.ids, shards[:][:, 0]
+            # A judge's second column is 1 where it gave no label, or several.
+            judged = np.where(shards[:][:, 1:].any(axis=1), -1, scores >= THRESHOLD)
+    rows = {identifier: row for row, identifier in enumerate(ids)}
+    missing = next((identifier for identifier in replies.ids if identifier not in rows), None)
+    if missing is not None:
+        raise ValueError(f"'{name}' has not judged the reply '{missing}' of '{run.folder}'; measure again")
+    order = np.array([rows[identifier] for identifier in replies.ids])
+    scores, judged = scores[order], judged[order]
+    kept = judged >= 0
+    replies = answered_replies(replies._replace(texts=[text.replace(UNSAFE_MARK, "") for text in replies.texts]), kept)
+    return Instrument(name, question, labels, figure, replies, scores[kept], judged[kept])

@@ -68,8 +68,8 @@ def draw_labels(
     """
     by_stratum: dict[tuple[str, bool], list[int]] = {}
     for row, verdict in enumerate(judged.verdicts.tolist()):
-        if judged.axes[row] in axes:
-            by_stratum.setdefault((judged.axes[row], verdict), []).append(row)
+        if judged.replies.axes[row] in axes:
+            by_stratum.setdefault((judged.replies.axes[row], verdict), []).append(row)
     strata = sorted(by_stratum)
     sizes = np.array([len(by_stratum[stratum]) for stratum in strata], np.int64)
     least = int(np.minimum(sizes, MIN_PER_STRATUM).sum())
@@ -77,14 +77,14 @@ def draw_labels(
         raise ValueError(
             f"num is {number:,}; set {least:,} (two replies of each axis and verdict) to {sizes.sum():,} (all replies)"
         )
-    chosen: list[int] = []
-    for stratum, drawn in zip(strata, allocate(sizes, number, np.sqrt(sizes)).tolist(), strict=True):
-        rows = sorted(by_stratum[stratum], key=lambda row: judged.ids[row])
-        order = seeded_generator(seed, "labels", repr(stratum)).permutation(len(rows))
-        chosen += [rows[place] for place in order[:drawn].tolist()]
     replies = []
-    for row in sorted(chosen, key=lambda row: judged.ids[row]):
-        replies.append({"id": judged.ids[row], "prompt": judged.prompts[row], "reply": judged.replies[row]})
+    for stratum, drawn in zip(strata, allocate(sizes, number, np.sqrt(sizes)).tolist(), strict=True):
+        rows = sorted(by_stratum[stratum], key=lambda row: judged.replies.ids[row])
+        order = seeded_generator(seed, "labels", repr(stratum)).permutation(len(rows))
+        for place in order[:drawn].tolist():
+            id, *_, prompt, text = (column[rows[place]] for column in judged.replies)
+            replies.append({"id": id, "prompt": prompt, "reply": text})
+    replies.sort(key=lambda reply: reply["id"])
     sheets = {}
     digits = max(2, len(str(num_raters)))
     for rater in range(1, num_raters + 1):

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from hb_dataset.hints import did_you_mean
-from hb_metrics.human_eval.instruments import Instrument, read_instrument
+from hb_metrics.human_eval.calibration import rates
+from hb_metrics.human_eval.instruments import read_instrument
 from hb_metrics.human_eval.label_study import LABELS_FILE, LabelStudy, draw_labels, study_text
 from hb_metrics.human_eval.page import label_page
 from hb_metrics.human_eval.study_files import write_study_files
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import run_digest
-from hb_metrics.stats.calibration import CorrectedRate, corrected_rate
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     output = arguments.output_dir or arguments.run / f"labels-{arguments.judge}"
     try:
         judged = read_instrument(read_run(arguments.run), arguments.judge)
-        known = sorted(set(judged.axes))
+        known = sorted(set(judged.replies.axes))
         for axis in arguments.axes or ():
             if axis not in known:
                 raise ValueError(
@@ -61,9 +61,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.human_eval: {error}") from error
     print(f"{len(study.replies):,} replies, on a page for each of {arguments.raters} raters: {output.resolve()}")
-    for name, rate in expected(study, judged).items():
+    # If people agreed with the judge; whether there is an interval depends on nothing that they say.
+    seen = np.isin(judged.replies.ids, [reply["id"] for reply in study.replies])
+    expected = rates(judged, np.where(seen, judged.verdicts, np.nan), study.axes)
+    for name, rate in expected.items():
         verdict = "yes" if rate.interval else f"no, since {rate.reason}; about {rate.num_needed:,} labels are enough"
-        print(f"interval of {name} ({rate.num_labelled:,} labels): {verdict}")
+        print(f"interval of {name or 'all replies'} ({rate.num_labelled:,} labels): {verdict}")
 
 
 def write_files(study: LabelStudy, folder: Path) -> None:
@@ -72,20 +75,6 @@ def write_files(study: LabelStudy, folder: Path) -> None:
     for rater in study.sheets:
         files[f"{rater}.html"] = label_page(study, rater)
     write_study_files(folder, files, "labels")
-
-
-def expected(study: LabelStudy, judged: Instrument) -> dict[str, CorrectedRate]:
-    """Group of replies → the rate if people agreed with the judge, which shows whether there will be an interval."""
-    drawn = {reply["id"] for reply in study.replies}
-    seen = np.array([identifier in drawn for identifier in judged.ids])
-    population = judged.population(study.axes)
-    labels = np.where(seen, judged.verdicts, np.nan)
-    rates = {}
-    for axis in (None, *study.axes):
-        rows = population if axis is None else np.array(judged.axes) == axis
-        columns = (labels, judged.probabilities[:, judged.figure], judged.verdicts, *judged.codes)
-        rates["all replies" if axis is None else axis] = corrected_rate(*(column[rows] for column in columns))
-    return rates
 
 
 if __name__ == "__main__":

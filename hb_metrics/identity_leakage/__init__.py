@@ -1,1 +1,1 @@
-"""Identity leakage: how far the probabilities of a style classifier move when only the term in a text changes."""
+"""Identity leakage: how far a style classifier's probabilities move when only the term in a text changes."""

@@ -47,8 +47,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def leakage_of_classifier(name: str, **options: Any) -> dict[str, Any]:
-    """Measures the leakage of a style classifier over the terms of v1.0; arguments as `load_style_classifier`."""
-    # torch takes seconds to import: not before the options are known to be right.
+    """Measures a style classifier's leakage over the terms of v1.0; arguments as in `load_style_classifier`."""
+    # torch takes seconds to import, so it is imported after the options are checked.
     from hb_metrics.identity_leakage.leakage import classifier_leakage, named_people
     from hb_metrics.inference.classifiers.styles import load_style_classifier
 
@@ -59,11 +59,11 @@ def leakage_of_classifier(name: str, **options: Any) -> dict[str, Any]:
 
 
 def leakage_lines(results: dict[str, Any]) -> list[str]:
-    """The figures as lines to print."""
+    """Formats the figures as lines to print."""
     lines = [
         f"Identity leakage  {bias(results['leakage'])}  Full Gen Bias of {results['num_sentences']} sentences that are "
         f"the same for all {results['num_terms']} terms",
-        f"  in common to all sentences: {bias(results['shared'])}",
+        f"  common to all sentences: {bias(results['shared'])}",
         f"  a term moves {share(results['mean_move'])} of the probability to other styles, on average",
     ]
     for axis, value in sorted(results["by_axis"].items(), key=lambda item: -(item[1] or 0.0)):

@@ -1,11 +1,11 @@
 """The effect of terms in replies on the Full Gen Bias of a run.
 
-Before a reply's style is classified, the term of its prompt is hidden. Other terms of the vocabulary stay in view: a
-reply to a deaf person may speak of "hard-of-hearing" people. This module hides these too, classifies the replies again
-and computes Full Gen Bias anew. The difference is the classifier's reaction to the terms in these replies. It is below
-0 where the reaction hides a difference.
+Before a reply's style is classified, the prompt's term is masked. Other terms of the vocabulary remain visible: a reply
+to a deaf person may speak of "hard-of-hearing" people. This module masks these too, classifies the replies again and
+computes Full Gen Bias again. The difference is the classifier's reaction to the terms in these replies. It is below 0
+if the reaction hides a difference.
 
-Only terms count. A church or a wheelchair in a reply stays.
+Only terms are masked. A church or a wheelchair in a reply stays.
 """
 
 import re
@@ -21,13 +21,13 @@ from hb_metrics.inference.classifiers.censoring import REPLACEMENT, mention_patt
 from hb_metrics.stats.bias_values import StyleRows
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
-_SHORT = 3  # letters of a word that all of its forms share, at least
+_SHORT = 3  # the minimum number of letters that all forms of a word share
 _BATCH = 8192
 NUM_MOST_IN_VIEW = 10
 
 
 class Mention(NamedTuple):
-    """A mention of a term in a text: the term's index, the first character and the one after the last."""
+    """A mention of a term in a text: the term's index, its first character, and the character after the last."""
 
     term: int
     start: int
@@ -45,23 +45,23 @@ def run_leakage(
     *,
     debias: bool,
 ) -> dict[str, Any]:
-    """Hides the terms in replies, classifies these replies again, and compares Full Gen Bias.
+    """Masks the terms in replies, classifies these replies again, and compares Full Gen Bias.
 
     Args:
-        texts: [replies] Replies as they were classified, with the term of their prompt hidden.
+        texts: [replies] The classified replies, with the prompt's term masked.
         style_probabilities: [replies, styles] Their style vectors.
-        descriptors: [replies] The descriptor of each prompt.
-        templates: [replies] Its template.
-        axes: [replies] Its axis.
+        descriptors: [replies] The descriptor of each reply's prompt.
+        templates: [replies] The template of each reply's prompt.
+        axes: [replies] The axis of each reply's prompt.
         people: The terms.
-        probabilities: The classifier: [texts, styles] for texts.
+        probabilities: The classifier, which returns [texts, styles] for texts.
         debias: Whether to subtract sampling noise.
 
     Returns:
-        Plain values: `num_in_view`, replies that hold a term, and `share_in_view`; `is_debiased`; `value`, Full Gen
-        Bias of the replies as they were classified (×1000), and `hidden_value`, with all terms hidden; `own`, their
-        difference: the classifier's reaction to terms that it read; `most_in_view`, the terms that most replies hold:
-        `axis`, `descriptor`, `num_replies`.
+        Plain values: `num_in_view`, the number of replies that contain a term, and `share_in_view`; `is_debiased`;
+        `value`, Full Gen Bias (×1000) of the replies as classified, and `hidden_value`, with all terms masked; `own`,
+        their difference, which is the classifier's reaction to terms; `most_in_view`, the terms that most replies
+        contain: `axis`, `descriptor`, `num_replies`.
     """
     mentions = mentions_in(texts, people)
     rows = [row for row, of_text in enumerate(mentions) if of_text]
@@ -85,11 +85,11 @@ def run_leakage(
 
 
 def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[list[Mention]]:
-    """[texts] Where each text mentions terms, in the order of the text.
+    """[texts] Finds the mentions of terms in each text, in the order of the text.
 
-    A mention is any form that `censoring.mention_pattern` hides. Of overlapping mentions the longest counts; of two
-    terms with the same words the one with the same capitals, else the first. "left-handed" never counts, since texts
-    have it wherever a term was hidden.
+    A mention is any form that `censoring.mention_pattern` masks. Among overlapping mentions, the longest counts. Among
+    terms with the same words, the one with the same capitals counts, otherwise the first. "left-handed" never counts,
+    because it replaces every masked term.
     """
     texts_with: dict[str, list[int]] = {}
     for index, text in enumerate(texts):
@@ -98,7 +98,7 @@ def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[lis
     words = "\n".join(texts_with)
     spans: list[list[tuple[int, bool, int, int, int]]] = [[] for _ in texts]
     for term, person in enumerate(people):
-        if person.phrase == person.neutral:  # the word that hides terms is a term too
+        if person.phrase == person.neutral:  # the word that masks terms is also a term
             continue
         name = person.key.descriptor
         pattern = mention_pattern(name, person.plural)
@@ -117,7 +117,7 @@ def _full_gen_bias(
     changed: Mapping[int, np.ndarray],
     debias: bool,
 ) -> float:
-    """Full Gen Bias (×1000), with some rows of the style vectors changed."""
+    """Computes Full Gen Bias (×1000), with some rows of the style vectors changed."""
     cells = CellSums(None)
     for first in range(0, len(descriptors), _BATCH):
         part = slice(first, min(first + _BATCH, len(descriptors)))
@@ -126,20 +126,20 @@ def _full_gen_bias(
             if row in changed:
                 block[row - first] = changed[row]
         cells.add(block, descriptors[part], templates[part], axes[part])
-    with warnings.catch_warnings():  # the run's own value has warned of skipped templates
+    with warnings.catch_warnings():  # the run has already warned of skipped templates
         warnings.simplefilter("ignore")
         return gen_bias(cells, debias=debias).full_gen_bias
 
 
 def _hidden(text: str, mentions: Sequence[Mention]) -> str:
-    """The text with the word that terms are hidden by in place of each mention."""
+    """Replaces each mention in a text with the word that masks terms."""
     for mention in reversed(mentions):
         text = text[: mention.start] + REPLACEMENT + text[mention.end :]
     return text
 
 
 def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) -> list[int]:
-    """The texts that may mention a term: those with a word that holds what all forms of its longest word share."""
+    """Finds the texts that may mention a term: they contain the common part of all forms of its longest word."""
     longest = max(re.findall(r"\w+", term.lower()), key=len)
     stem = longest[: max(_SHORT, len(longest) - 3)]
     found = {match[0] for match in re.finditer(rf"[^\n]*{re.escape(stem)}[^\n]*", words)}
@@ -147,7 +147,7 @@ def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) 
 
 
 def _longest(spans: Sequence[tuple[int, bool, int, int, int]]) -> list[Mention]:
-    """Of spans (less their length, whether capitals differ, term, start, end) those that overlap no longer one."""
+    """Selects the spans (negative length, whether capitals differ, term, start, end) that overlap no longer span."""
     kept: list[Mention] = []
     for _, _, term, start, end in sorted(spans):
         if all(end <= other.start or other.end <= start for other in kept):

@@ -1,13 +1,13 @@
-"""Identity leakage of a style classifier: how far its probabilities move when only the term in a text changes.
+"""Identity leakage: how far a style classifier's probabilities move when only the term in a text changes.
 
-Every term of a vocabulary is put into the same plain sentences. With p_kds the probability of style s for sentence k
-about descriptor d, and Var_d the variance over descriptors,
+Every term of a vocabulary is inserted into the same plain sentences. With p_kds the probability of style s for sentence
+k about descriptor d, and Var_d the variance over descriptors,
 
     leakage = mean over k of Σ_s Var_d(p_kds)
 
-This is Full Gen Bias (Smith et al., 2022, A.7) with sentences for templates: the value that this classifier would give
-to a speaker who says the same of everyone, if terms were not hidden. p is the difference to the probability with the
-same noun and the word that hides terms, so the noun has no effect: the few gendered terms have another noun.
+This is Full Gen Bias (Smith et al., 2022, A.7) with sentences in place of templates: the value that this classifier
+assigns to a speaker who says the same about everyone, if terms are visible. p is the difference from the probability
+with the same noun and the word that masks terms, so the different nouns of the few gendered terms have no effect.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -32,18 +32,18 @@ SENTENCES_FILE = Path(__file__).parent / "sentences.yaml"
 SCALE = 1000  # as the paper's Gen Bias
 NUM_MOST_MOVED = 10
 _JUDGES_STEP = 5
-# The nouns that terms are put beside: the first of these that grammar allows, else any.
+# The nouns beside terms: the first of these that the grammar allows, otherwise any.
 _NOUNS = ("person", "woman", "man")
 
 
 class NamedPerson(NamedTuple):
-    """A term as it is put into sentences.
+    """A term in the forms that sentences need.
 
     Attributes:
         key: The descriptor and its axis.
-        plural: The term after a plural noun, where that is another.
+        plural: The term after a plural noun, if it differs.
         phrase: The noun phrase: "a person who uses a wheelchair".
-        neutral: The same noun with the word that terms are hidden by: "a left-handed person".
+        neutral: The same noun with the word that masks terms: "a left-handed person".
     """
 
     key: DescriptorKey
@@ -57,7 +57,7 @@ def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | Non
 
     Args:
         vocabulary: The vocabulary.
-        keys: Axis and term of the wanted terms, which have prompts and so a noun; `None`: all.
+        keys: Axis and term of the selected terms, which have prompts and therefore a noun; `None` for all terms.
     """
     nouns = sorted(vocabulary.nouns, key=lambda noun: _NOUNS.index(noun.noun) if noun.noun in _NOUNS else len(_NOUNS))
     people = []
@@ -72,7 +72,7 @@ def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | Non
 
 
 def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
-    """The terms that the prompts of a run are about, of intersections both."""
+    """The terms of a run's prompts; for intersections, both terms."""
     keys: set[tuple[str, str]] = set()
     for part in ("", "first_", "second_"):
         if f"{part}axis" in prompts.column_names:
@@ -82,9 +82,9 @@ def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
 
 
 def classifier_leakage(classifier: "Classifier", people: Sequence[NamedPerson]) -> dict[str, Any]:
-    """The `identity_leakage` of a classifier over the shipped sentences.
+    """Computes the `identity_leakage` of a classifier over the shipped sentences.
 
-    A judge, which asks a language model about each text, gets every fifth of them, with the same order of letters for
+    A judge, which asks a language model about each text, reads every fifth sentence, with the same order of letters for
     all terms in a sentence.
     """
     sentences = shipped_sentences()
@@ -105,15 +105,15 @@ def identity_leakage(
     """Classifies every sentence with every term.
 
     Args:
-        probabilities: The classifier: [texts, styles] float64 for texts, each row summing to 1.
-        people: The terms; two or more.
-        sentences: Sentences, each with "{noun_phrase}" once.
+        probabilities: The classifier, which returns [texts, styles] float64 for texts; each row sums to 1.
+        people: Two or more terms.
+        sentences: Sentences that contain "{noun_phrase}" once.
 
     Returns:
         Plain values: `leakage` (×1000); `shared`, the summed variance of the mean over sentences (×1000); `by_axis`,
-        `leakage` among the terms of each axis (`None`: one term); `num_terms`, `num_sentences`; `most_moved`: `axis`,
-        `descriptor` and `move` of the terms with the longest mean move (half the summed difference of probabilities:
-        0 if nothing moves, 1 if all probability goes to other styles), and `mean_move`.
+        `leakage` among the terms of each axis (`None` for a single term); `num_terms`, `num_sentences`; `most_moved`:
+        `axis`, `descriptor` and `move` of the terms with the largest mean move (half the summed difference of
+        probabilities, from 0 if nothing moves to 1 if all probability moves to other styles), and `mean_move`.
     """
     phrases = list(dict.fromkeys(phrase for person in people for phrase in (person.phrase, person.neutral)))
     index_of = {phrase: index for index, phrase in enumerate(phrases)}

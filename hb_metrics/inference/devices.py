@@ -1,4 +1,4 @@
-"""Finds the devices of a model: one, or several over which accelerate's hooks spread it (`--device_map`)."""
+"""Finds the devices of a model: one, or several over which accelerate's hooks spread the model (`--device_map`)."""
 
 from collections import Counter
 from typing import Any
@@ -8,7 +8,7 @@ from torch import nn
 
 
 def input_device(model: nn.Module) -> torch.device:
-    """The device for a model's inputs, and for its logits: the device of its input embeddings.
+    """Returns the device for a model's inputs, and for its logits: the device of its input embeddings.
 
     `model.device` is the device of any weight, and may be "meta" for a model with weights on disk. The hook of a spread
     model moves its output back to the device of its inputs.
@@ -18,7 +18,7 @@ def input_device(model: nn.Module) -> torch.device:
 
 
 def input_embeddings(model: nn.Module) -> Any:
-    """The layer that embeds a model's tokens; `None`: the model names none (Perceiver names its array of latents)."""
+    """The layer that embeds a model's tokens; `None` if the model names none (Perceiver names its array of latents)."""
     get_embeddings: Any = getattr(model, "get_input_embeddings", None)
     embeddings = None if get_embeddings is None else get_embeddings()
     return embeddings if isinstance(embeddings, nn.Module) else None
@@ -41,7 +41,7 @@ def weight_shares(model: nn.Module) -> dict[torch.device, float]:
 
 
 def _run_device(module: nn.Module) -> torch.device:
-    """The device on which a module computes: its hook's, else its weights'."""
+    """The device on which a module computes: its hook's device, or otherwise the device of its weights."""
     for hook in _hooks(module):
         device = getattr(hook, "execution_device", None)
         if device is not None and not isinstance(device, dict):

@@ -1,8 +1,8 @@
 """Checks that the processes of a run on several machines share its record and its folder.
 
-Every machine gets its own command, may have other packages or another copy of the model, and may see another folder
-under the same name. A network file system also shows other machines' files late: its clients keep their list of a
-folder for up to a minute (NFS: `acdirmax`).
+On every machine, the command, the packages and the copy of the model may differ, and the same folder name may mean
+another folder. A network file system also shows other machines' files late: its clients cache the list of a folder
+for up to a minute (NFS: `acdirmax`).
 """
 
 import secrets
@@ -40,7 +40,7 @@ def check_same_folder(folder: Path) -> None:
     """Checks that every process sees the folder that the main process has made. Called on every process.
 
     Raises:
-        ValueError: A process does not; raised on all processes, with the machine.
+        ValueError: A process does not see it; raised on all processes, with the machine.
     """
     state = process_state()
     if state.num_processes == 1:
@@ -87,9 +87,9 @@ def late_error(path: Path) -> OSError:
 
 
 def _look_anew(folder: Path) -> None:
-    """Opens a folder, which makes an NFS client query the server, unlike looking up a name in it."""
+    """Opens a folder, which makes an NFS client query the server; looking up a name in the folder does not."""
     try:
         list(folder.iterdir())
-    except OSError:  # it may not be there itself yet
+    except OSError:  # the folder itself may not be visible yet
         if folder != folder.parent:
             _look_anew(folder.parent)

@@ -1,6 +1,6 @@
-"""Runs a batch in halves where memory runs out, and reports it.
+"""Runs a batch in halves if memory runs out, and reports it.
 
-As with any other batch size, the numbers differ only in their last digits.
+Halving is like any other change of the batch size: the numbers differ only in their last digits.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ class Memory:
     """Splits batches when memory runs out, and counts the splits; threads may share an instance.
 
     Args:
-        halve: Cuts a batch in two; returns `None` for an indivisible batch.
+        halve: Cuts a batch in two, or returns `None` for an indivisible batch.
         smallest: The name of an indivisible batch, for the error.
     """
 
@@ -41,7 +41,7 @@ class Memory:
             part = waiting.pop()
             halves = None
             try:
-                with torch.inference_mode():  # is kept per thread
+                with torch.inference_mode():  # applies to one thread
                     results.append(work(part))
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
@@ -63,13 +63,13 @@ class Memory:
 
 
 def halved(payload: Any) -> tuple[Any, Any] | None:
-    """The two halves of a list; `None` for a list of one."""
+    """Cuts a list into halves; returns `None` for a list of one."""
     middle = len(payload) // 2
     return (payload[:middle], payload[middle:]) if middle else None
 
 
 def out_of_memory(smallest: str, error: Exception) -> MemoryError:
-    """The error if memory does not suffice for the smallest batch, named `smallest` ("one text")."""
+    """Composes the error for too little memory for the smallest batch, named `smallest` ("one text")."""
     return MemoryError(
         f"memory runs out even for {smallest} alone ({str(error).splitlines()[0]}); use a machine or device with "
         f"more memory, fewer processes, or --dtype bfloat16"

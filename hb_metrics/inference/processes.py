@@ -1,48 +1,56 @@
-"""The processes of a run, and each process's share of its machine."""
+"""The processes of a run, and the share of its machine that each process may use."""
 
 import os
 from datetime import timedelta
+from typing import TypeVar
 
 import psutil
 import torch
 from accelerate import PartialState
-from accelerate.utils import parse_flag_from_env
+from accelerate.utils import broadcast_object_list, parse_flag_from_env
 
-# A process that has done its share waits for the slowest one, however long that takes.
+# A process that has finished its share waits for the slowest process without limit.
 _WAIT = timedelta(days=7)
+T = TypeVar("T")
 
 
 def process_state() -> PartialState:
-    """The state of `accelerate`, whether started by `accelerate launch`, `torchrun` or plain `python`.
+    """Returns the state of `accelerate`, for a start by `accelerate launch`, `torchrun` or plain `python`.
 
-    Without an accelerator `cpu` has to be set: else `accelerate` takes each process of `torchrun` for the only one.
+    Without an accelerator, `cpu` must be set. Otherwise `accelerate` regards each `torchrun` process as the only one.
     """
     cpu = parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.accelerator.is_available()
     return PartialState(cpu=cpu, timeout=_WAIT)
 
 
+def of_main_process(value: T) -> T:
+    """The main process's value, on all processes."""
+    shared: list[T] = broadcast_object_list([value])
+    return shared[0]
+
+
 def is_lost_process(error: RuntimeError) -> bool:
-    """Whether an error means that another process of the run has failed or was killed."""
+    """Whether an error shows that another process of the run has failed or was killed."""
     # gloo, which connects processes without accelerators, raises plain RuntimeErrors.
     return isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
 
 
 def check_device_map(device_map: str | None) -> None:
-    """Raises a ValueError if a model is to be spread over the devices of a machine by several of its processes."""
+    """Raises a ValueError if several processes of a machine would each spread a model over its devices."""
     number = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if device_map is not None and number > 1:
         raise ValueError(
             f"--device_map {device_map} spreads the model over all devices of the machine, and {number} processes on "
-            "it would each do so; start one process per machine (holistic-bias measure, or accelerate launch "
+            "it would each do this; start one process per machine (holistic-bias measure, or accelerate launch "
             "--num_processes 1)"
         )
 
 
 def num_workers() -> int:
-    """The number of units of work that this process computes at once on CPU.
+    """The number of units of work that this process computes at the same time on CPU.
 
-    `OMP_NUM_THREADS`, if it is set, else the process's share of the physical cores that it may use. `accelerate launch`
-    and `torchrun` set the variable to 1 where the user has not set it, so a 1 from them counts as not set.
+    This is `OMP_NUM_THREADS` if set, otherwise the process's share of the available physical cores. `accelerate launch`
+    and `torchrun` set the variable to 1 if the user has not set it, so a 1 from them counts as not set.
     """
     threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     launched = "LOCAL_WORLD_SIZE" in os.environ or "ACCELERATE_MIXED_PRECISION" in os.environ

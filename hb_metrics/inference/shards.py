@@ -1,8 +1,8 @@
-"""Raw outputs on disk: Parquet shards that any number of processes share out, and resume after a kill.
+"""Raw outputs on disk: Parquet shards that any number of processes divide among themselves and resume after a kill.
 
-The rows of a shard follow from the data and the settings alone. A process takes every n-th of the missing shards, and
-writes a shard to a temporary name and renames it, so a shard on disk is whole. Its metadata name its run and hash the
-inputs of its rows. A damaged shard, or a shard of another run or of other inputs, is renamed and reported.
+The data and the settings alone determine the rows of a shard. A process takes every n-th missing shard. It writes a
+shard to a temporary name and renames it, so a shard on disk is whole. A shard's metadata name its run and contain a
+hash of its inputs. A damaged shard, or a shard of another run or other inputs, is renamed and reported.
 """
 
 import hashlib
@@ -26,14 +26,14 @@ _INPUTS = b"holistic_bias.inputs"  # beside SHARD_RUN in a shard's metadata
 
 
 class Shard(NamedTuple):
-    """The rows of the data that a shard holds, in its order, and its file."""
+    """The rows of the data that a shard contains, in its order, and its file."""
 
     rows: np.ndarray
     path: Path
 
 
-# Given the indices of shards and a function to report finished rows with (words for the progress bar, if there are any,
-# and whether the rows were known before), yields the table of each shard in order.
+# Called with the indices of shards, and a function that reports finished rows (words for the progress bar, if any, and
+# whether the rows were known before). Yields the table of each shard in order.
 ComputeShards = Callable[[Sequence[int], Callable[..., object]], Iterator[pa.Table]]
 
 
@@ -48,17 +48,17 @@ def fill_shards(
     inputs: Sequence[Any] | None = None,
     progress: bool = True,
 ) -> pa.Table | None:
-    """Computes the shards that are not on disk yet, shared among the processes, and reads all of them.
+    """Computes the shards that are not on disk yet, divided among the processes, and reads all shards.
 
     Args:
-        shards: All shards of the data; each row in one.
-        ids: [rows] the key of each row; each id once.
+        shards: All shards of the data, which contain each row once.
+        ids: [rows] their distinct keys.
         schema: The columns of a shard; the first is `id`.
         compute: Makes the tables of this process's missing shards.
         label: The label of the progress bar.
-        unit: The progress bar's name of a row: "text", "reply".
-        inputs: [rows] the inputs of each row, such as a text or token ids; a shard of other inputs is computed again.
-            `None`: the ids identify the inputs.
+        unit: The progress bar's name for a row: "text", "reply".
+        inputs: [rows] the inputs of each row, such as a text or token ids; a shard with other inputs is computed again.
+            `None` if the ids identify the inputs.
         progress: Whether the main process shows a progress bar.
 
     Returns:
@@ -80,7 +80,7 @@ def fill_shards(
         if state.is_main_process
         else []
     )
-    missing, run = broadcast_object_list([missing, run])  # another machine may not see the record of the run yet
+    missing, run = broadcast_object_list([missing, run])  # another machine may not see the run's record yet
     done = len(ids) - sum(len(shards[index].rows) for index in missing)
     if state.is_main_process and done:
         print(f"{done:,} of {len(ids):,} rows were there already in {shards[0].path.parent}")
@@ -91,7 +91,7 @@ def fill_shards(
     with tqdm(total=total, unit=f" {unit}", desc=label, disable=hidden) as bar:
 
         def advance(rows: int, words: str = "", *, known: bool = False) -> None:
-            if known:  # they took no time: counted, they would make the time left look far shorter than it is
+            if known:  # they took no time and would falsify the remaining time
                 bar.reset(total=total - rows)
                 if state.is_main_process:
                     print(f"{rows:,} of {total:,} answers were there already in {shards[0].path.parent}")
@@ -104,7 +104,7 @@ def fill_shards(
         try:
             for index, table in zip(mine, tables, strict=True):
                 _write(shards[index].path, table.cast(schema).replace_schema_metadata(marks(index)))
-        finally:  # after a failed write the generator would go on computing
+        finally:  # after a failed write, the generator would continue
             if isinstance(tables, Generator):
                 tables.close()
     state.wait_for_everyone()
@@ -113,11 +113,24 @@ def fill_shards(
     return read_shards(shards, schema)
 
 
+def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.Table:
+    """Writes a table that all processes have into shards, and returns it."""
+
+    def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
+        for index in mine:
+            yield table.take(pa.array(shards[index].rows))
+
+    shards = plan_row_shards(len(table), rows_per_shard, folder)
+    schema = table.schema.remove_metadata()
+    fill_shards(shards, table["id"].to_pylist(), schema, compute, label="", unit="", progress=False)
+    return table
+
+
 def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
     """Reads all rows of the shards on disk, in the order of the data.
 
     Raises:
-        FileNotFoundError: A shard does not exist, even after a network file system had a minute and a half to show it.
+        FileNotFoundError: A shard does not exist, even after a minute and a half, in which network file systems update.
     """
     if not shards:
         return schema.empty_table()
@@ -144,7 +157,7 @@ def shard_path(folder: Path, index: int, number: int) -> Path:
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)  # another machine may not see yet that the main process has made it
+    path.parent.mkdir(parents=True, exist_ok=True)  # another machine may not see yet that the main process created it
     write_atomically(path, lambda scratch: pq.write_table(table, scratch, compression="zstd", write_page_checksum=True))
 
 
@@ -161,7 +174,7 @@ def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mappin
         return False
     try:
         stored_ids = _read(shard.path, schema)["id"].to_pylist()
-        columns = pq.read_schema(shard.path)  # reading with a schema fills columns that are not there with null
+        columns = pq.read_schema(shard.path)  # reading with a schema fills missing columns with null
     except PermissionError:  # its content is unknown
         raise
     except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:
@@ -184,9 +197,9 @@ def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mappin
 
 
 def _set_unknown_files_aside(folder: Path, shards: Sequence[Shard]) -> None:
-    """Renames unknown files: readers of a finished run read every Parquet file in a folder of shards."""
+    """Renames unknown files, because readers of a finished run read every Parquet file in a folder of shards."""
     for path in sorted(set(folder.glob("*.parquet")) - {shard.path for shard in shards}):
-        print(f"{path} is not of this run; it is kept as {set_aside(path).name}")
+        print(f"{path} does not belong to this run; it is kept as {set_aside(path).name}")
 
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Checks of texts before a model gets any. Errors name a text by its row, never by its words, which may hurt."""
+"""Checks texts before a model reads them. Errors name a text by its row, never by its words, which may hurt."""
 
 from collections.abc import Sequence
 
@@ -8,21 +8,21 @@ def check_texts(texts: Sequence[str], *, blank: bool = True) -> None:
 
     Args:
         texts: The texts.
-        blank: Whether white space alone is allowed; a classifier has nothing to read in it.
+        blank: Whether white space alone is allowed; a classifier cannot use it.
 
     Raises:
-        ValueError: A text is no string, empty, or has half a character; the message names its row.
+        ValueError: A text is not a string, is empty, or contains half a character; the message names its row.
     """
     if isinstance(texts, str):
         raise ValueError("texts is a single string; pass a list of texts")
     for row, text in enumerate(texts):
         if not isinstance(text, str) or not (text if blank else text.strip()):
             fault = f"of type {type(text).__name__}" if not isinstance(text, str) else "blank" if text else "empty"
-            raise ValueError(f"text {row} is {fault}; pass only texts with words, and count those you leave out")
+            raise ValueError(f"text {row} is {fault}; pass only texts with words, and count the texts you leave out")
         try:
             text.isascii() or text.encode()
         except UnicodeEncodeError as error:
             raise ValueError(
                 f"text {row} has U+{ord(text[error.start]):04X} at character {error.start + 1}, half a character that "
                 "is no text by itself; read the text in its own encoding, or leave it out"
-            ) from None  # its message shows the text
+            ) from None  # the original message shows the text

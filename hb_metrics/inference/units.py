@@ -1,10 +1,10 @@
-"""Units of work: the inputs of one run of a model, the same whichever process runs them.
+"""Units of work: the inputs of one model run, the same on every process.
 
-A measurement cuts its texts into units once, from the texts, the tokenizer and the settings alone. Processes and
-threads take units as they come. On CPU one thread computes each unit, with as many units under way as there are cores:
-that is faster than many threads on one unit, and gives a unit the same bits wherever it runs.
+A measurement divides its texts into units once, from the texts, the tokenizer and the settings alone. Processes and
+threads take units in any order. On CPU one thread computes each unit, and the number of simultaneous units is the
+number of cores: that is faster than many threads on one unit, and gives a unit the same bits everywhere.
 
-Where memory does not suffice, a unit runs in halves, which is reported: it may move the unit's last digits.
+If memory does not suffice, a unit runs in halves, which is reported because it may change the unit's last digits.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -23,10 +23,10 @@ from hb_metrics.inference.processes import num_workers
 
 
 class Unit(NamedTuple):
-    """A share of the distinct sequences, and the model's inputs that score them.
+    """A share of the distinct sequences, and the model inputs that score them.
 
     Attributes:
-        sequences: [sequences] indices of the distinct sequences in it.
+        sequences: [sequences] indices of the unit's distinct sequences.
         payload: The argument of `ScoringPlan.score`.
     """
 
@@ -36,20 +36,20 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringPlan:
-    """The work and the method that score texts.
+    """The work that scores texts, and its method.
 
     Attributes:
         scoring: `"tree"`, `"padded"`, `"encoder-decoder"` or `"pseudo-log-likelihood"`.
-        scoring_reason: The reason for that path, for the report.
+        scoring_reason: The reason for that method, for the report.
         start_token: The token fed before each sentence, or `None`.
         sequence_of_text: [texts] the distinct sequence of each text.
         num_tokens: [sequences] the number of predicted tokens.
-        positions: Tokens the model is run on, in all units together.
-        units: The work.
+        positions: The number of tokens that the model reads in all units.
+        units: The units of work.
         score: Runs the model on a unit's payload; returns the summed negative log-likelihood (natural log) of each of
             the unit's sequences.
-        halve: Cuts a payload in two, which together score the same sequences in the same order; `None` for a payload of
-            one sequence.
+        halve: Cuts a payload in two parts, which together score the same sequences in the same order; `None` for a
+            payload of one sequence.
     """
 
     scoring: str
@@ -71,7 +71,7 @@ def run_units(
     Args:
         plan: Their plan.
         units: The units to score.
-        model: The model that the plan runs.
+        model: The model of the plan.
 
     Yields:
         Each unit with the summed negative log-likelihoods of its sequences ([sequences] float64).
@@ -94,7 +94,7 @@ def run_units(
 
 @contextmanager
 def one_thread_per_unit(model: PreTrainedModel) -> Iterator[int]:
-    """Lets torch compute a model on CPU with one thread; yields the number of units to compute at once."""
+    """Makes torch compute a model on CPU with one thread; yields the number of units to compute at the same time."""
     if input_device(model).type != "cpu":
         yield 1
         return
@@ -107,7 +107,7 @@ def one_thread_per_unit(model: PreTrainedModel) -> Iterator[int]:
 
 
 def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
-    """The distinct values in order of appearance, and which of them each value is ([texts])."""
+    """Returns the distinct values in order of appearance, and the index of each value among them ([texts])."""
     indices: dict[Any, int] = {}
     which = np.array([indices.setdefault(text, len(indices)) for text in texts], dtype=np.int64)
     return list(indices), which
@@ -117,8 +117,8 @@ def length_sorted_batches(lengths: Sequence[int], max_positions: int) -> list[np
     """Cuts rows into batches of similar length, each of at most `max_positions` positions when padded.
 
     Args:
-        lengths: [rows] positions each row takes.
-        max_positions: Rows × longest row of a batch; a longer row gets its own batch.
+        lengths: [rows] the number of positions of each row.
+        max_positions: The limit of rows × longest row per batch; a longer row gets a batch of its own.
 
     Returns:
         Row indices of each batch.

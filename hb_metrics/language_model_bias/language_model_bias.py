@@ -14,9 +14,9 @@ from hb_metrics.language_model_bias.paired_test import checked_sides, language_m
 _DESCRIPTION = """\
 Language Model Bias (Barikeri et al., 2021, section 3.1) compares how likely a language model finds phrases that say
 something stereotyped about a group (t1) with their counterfactual twins, the same phrases about another group (t2). It
-is the t of a paired two-sided t-test on their perplexities: negative if the stereotyped side is likelier. Perplexities
-can reach a million, so a few pairs may decide it; the results therefore include the same test on logarithms, the
-Wilcoxon test and the share of pairs.
+is the t of a paired two-sided t-test on their perplexities, and negative if the stereotyped side is likelier.
+Perplexities can reach a million, so a few pairs may determine t. The results therefore include the same test on
+logarithms, the Wilcoxon test and the share of pairs.
 """
 
 _CITATION = """\
@@ -35,14 +35,14 @@ Args:
     references (list of float): perplexity of its counterpart about the other group (t2), in the same order.
     alpha (float): significance level. Defaults to 0.05.
 Returns:
-    t, p_value, degrees_of_freedom: of the paired two-sided t-test; t < 0: the stereotyped side is likelier.
+    t, p_value, degrees_of_freedom: of the paired two-sided t-test; t < 0 if the stereotyped side is likelier.
     mean_difference (float): mean of perplexity of t1 - perplexity of t2.
     share_t1_likelier (float): share of pairs in which t1 has the lower perplexity.
     effect_size (float): mean_difference / standard deviation of the differences.
     wilcoxon_statistic, wilcoxon_p_value: of the Wilcoxon signed-rank test.
     t_log, p_value_log, mean_difference_log, effect_size_log: as above, on natural logarithms of perplexities.
-    mean_perplexity_t1, mean_perplexity_t2: of the pairs tested.
-    num_pairs, num_ties: pairs tested, and pairs whose sides are equal.
+    mean_perplexity_t1, mean_perplexity_t2: mean perplexity of each side.
+    num_pairs, num_ties: the number of pairs, and of pairs whose sides are equal.
     is_significant (bool): whether p_value < alpha.
     alpha: the significance level.
     None stands for undefined values: a t of one pair, or of pairs that all have the same difference.
@@ -77,7 +77,7 @@ class LanguageModelBias(evaluate.Metric):
         self.add_batch(predictions=[prediction], references=[reference])
 
     def add_batch(self, *, predictions: Sequence[float], references: Sequence[float]) -> None:
-        """Adds pairs, and checks them first: `evaluate` would read text as numbers."""
+        """Checks and adds pairs; `evaluate` alone would read text as numbers."""
         t1, t2 = checked_sides(predictions, references)
         super().add_batch(predictions=t1, references=t2)
 

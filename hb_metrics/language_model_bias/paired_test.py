@@ -10,19 +10,19 @@ from scipy import stats
 
 from hb_metrics.stats.inputs import check_alpha, check_lengths, number_column
 
-# Standard deviations up to this many units in the last place of the largest perplexity count as rounding errors, not
+# Standard deviations up to this many units in the last place of the largest perplexity count as rounding errors and not
 # as spread.
 _ROUNDING = 8
 
 
 class PairedTest(NamedTuple):
-    """The results of `language_model_bias`; plain Python values. `None`: not defined for these pairs.
+    """The results of `language_model_bias`, as plain Python values; `None` if undefined for these pairs.
 
-    Differences are t1 − t2, where t1 is the phrase about the group that the stereotype is about.
+    Differences are t1 − t2, where t1 is the phrase about the stereotyped group.
 
     Attributes:
-        t: Statistic of the paired two-sided t-test on perplexities; negative: the stereotyped side is likelier. `None`
-            with one pair, or if all pairs have the same difference.
+        t: Statistic of the paired two-sided t-test on perplexities, negative if the stereotyped side is likelier.
+            `None` with one pair, or if all pairs have the same difference.
         p_value: P-value of `t`.
         degrees_of_freedom: Degrees of freedom of `t`: pairs − 1.
         mean_difference: Mean of the differences.
@@ -36,8 +36,8 @@ class PairedTest(NamedTuple):
         effect_size_log: As `effect_size`, on logarithms.
         mean_perplexity_t1: Mean perplexity of the stereotyped side.
         mean_perplexity_t2: Mean perplexity of the other side.
-        num_pairs: Pairs tested.
-        num_ties: Pairs tested with the same perplexity on both sides.
+        num_pairs: Number of pairs.
+        num_ties: Number of pairs with the same perplexity on both sides.
         is_significant: Whether `p_value` is below `alpha`.
         alpha: The significance level.
     """
@@ -162,6 +162,6 @@ def _wilcoxon(t1: np.ndarray, t2: np.ndarray) -> tuple[float | None, float | Non
     if np.array_equal(t1, t2):
         return None, None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scipy's, that the sample is small
+        warnings.simplefilter("ignore")  # scipy warns that the sample is small
         test = stats.wilcoxon(t1, t2)
     return float(test.statistic), float(test.pvalue)

@@ -17,9 +17,9 @@ from hb_metrics.stats.citation import CITATION
 _DESCRIPTION = """\
 Likelihood Bias (Smith et al., 2022, section 2.3.2) measures how often a language model finds the descriptors of a
 demographic axis differently likely. For each pair of descriptors in an axis, within each template, a
-two-sided Mann-Whitney U test compares the perplexities of their sentences; Likelihood Bias is the share of tests with
-p < alpha. 0: no pair differs significantly; 1: every pair does. Difference is not harm: you judge which differences
-matter.
+two-sided Mann-Whitney U test compares the perplexities of their sentences. Likelihood Bias is the share of tests with
+p < alpha, from 0 (no pair differs significantly) to 1 (every pair does). Difference is not harm: judge for yourself
+which differences matter.
 """
 
 _KWARGS_DESCRIPTION = """

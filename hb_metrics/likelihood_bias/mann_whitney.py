@@ -1,8 +1,8 @@
 """Mann–Whitney U tests between all pairs of groups at once, with scipy's p-values.
 
-All values are sorted once and cut into blocks. With C the number of values of each group in each block, the U
-statistics of all pairs are one matrix product for values of different blocks, and a count of pairs for values of the
-same block. Ties, too, are counted with one matrix product for all pairs.
+All values are sorted once and cut into blocks. With C the number of values of each group in each block, a single matrix
+product yields the U statistics of all pairs for values of different blocks; pairs of values in the same block are
+counted. Another matrix product counts the ties of all pairs.
 """
 
 from typing import NamedTuple
@@ -12,13 +12,13 @@ from scipy.special import ndtr
 
 # scipy.stats.mannwhitneyu(method="auto") is exact if a group has no more values than this and the pair has no ties.
 EXACT_UP_TO = 8
-# Values in a block: more make the matrices smaller, and the pairs within the blocks more.
+# The number of values in a block: larger blocks make the matrices smaller, and the counts within blocks larger.
 _BLOCK = 16
 _LATER, _EARLIER = np.tril_indices(_BLOCK, k=-1)
-# Entries of C in memory at a time (32 MB).
+# The entries of C that memory holds at a time (32 MB).
 _CHUNK_ENTRIES = 2**22
-# Up to this many multiplications, OpenBLAS uses one thread; on a busy machine several would wait for each other.
-# Products are computed in parts of that size, as long as these have no fewer rows than _FEWEST.
+# OpenBLAS uses one thread up to this number of multiplications; on a busy machine, several threads would wait for each
+# other. Products are computed in parts of that size, if these have at least _FEWEST rows.
 _ONE_THREAD = 2**18
 _FEWEST = 4
 
@@ -29,7 +29,7 @@ class PairwiseTests(NamedTuple):
     Attributes:
         first: Index of the pair's first group.
         second: Index of its second group, greater than `first`.
-        statistic: U of the first group: pairs of values in which it is the greater, ties counting one half.
+        statistic: U of the first group: pairs of values in which its value is greater; ties count one half.
         pvalue: Two-sided p-value.
         effect_size: Rank-biserial correlation, 2U / (n₁n₂) − 1, from −1 to 1.
     """
@@ -42,10 +42,10 @@ class PairwiseTests(NamedTuple):
 
 
 def pairwise_mann_whitney(values: np.ndarray, groups: np.ndarray) -> PairwiseTests:
-    """Two-sided Mann–Whitney U tests between all pairs of groups.
+    """Runs two-sided Mann–Whitney U tests between all pairs of groups.
 
-    Equal to `scipy.stats.mannwhitneyu` with its defaults on each pair: tie-corrected and continuity-corrected, exact
-    for small groups without ties.
+    The results equal those of `scipy.stats.mannwhitneyu` with its defaults on each pair: tie-corrected and
+    continuity-corrected, exact for small groups without ties.
 
     Args:
         values: [n] finite numbers.
@@ -59,7 +59,7 @@ def pairwise_mann_whitney(values: np.ndarray, groups: np.ndarray) -> PairwiseTes
     order = np.argsort(values)
     in_order = values[order]
     tied = in_order[1:] == in_order[:-1]
-    if tied.any():  # among equal values, those of the first group come first
+    if tied.any():  # among equal values, the first group's values come first
         order = np.lexsort((groups, values))
     statistic = _wins(groups[order], len(sizes))
     tie = np.zeros(len(first))
@@ -77,7 +77,7 @@ def pairwise_mann_whitney(values: np.ndarray, groups: np.ndarray) -> PairwiseTes
 
 
 def _wins(groups: np.ndarray, num_groups: int) -> np.ndarray:
-    """The number of pairs of values, one of group i and one of group j, of which the first comes later: [G, G].
+    """Counts the pairs of values, one of group i and one of group j, in which the value of i comes later: [G, G].
 
     Args:
         groups: [n] group of each value, from the smallest value to the greatest.
@@ -85,7 +85,7 @@ def _wins(groups: np.ndarray, num_groups: int) -> np.ndarray:
     """
     wins = np.zeros((num_groups, num_groups))
     below = np.zeros(num_groups)  # values of each group before the chunk
-    # One more group for what fills up the last block; nothing is counted for it.
+    # One more group for the values that fill the last block; nothing is counted for it.
     spare = num_groups
     num_blocks = -(-len(groups) // _BLOCK)
     blocks = np.full((num_blocks, _BLOCK), spare)
@@ -114,7 +114,7 @@ def _wins(groups: np.ndarray, num_groups: int) -> np.ndarray:
 
 
 def _ties(rank: np.ndarray, groups: np.ndarray, num_groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """The corrections for ties of every ordered pair of groups i and j: two [G, G] arrays.
+    """Computes the corrections for ties of every ordered pair of groups i and j: two [G, G] arrays.
 
     Args:
         rank: [n] index of each value among the distinct values, in ascending order.
@@ -122,8 +122,8 @@ def _ties(rank: np.ndarray, groups: np.ndarray, num_groups: int) -> tuple[np.nda
         num_groups: G.
 
     Returns:
-        What to add to the result of `_wins`, in which a tie counts 1 for the greater group and 0 for the other, so that
-        it counts one half for both; and Σ(t³ − t) over the tied values. The diagonals have no meaning.
+        The correction of the result of `_wins`, in which a tie counts 1 for the greater group and 0 for the other, so
+        that it counts one half for both; and Σ(t³ − t) over the tied values. The diagonals have no meaning.
     """
     own = np.zeros(num_groups)  # Σ_r c³ − c of one group
     both = np.zeros((num_groups, num_groups))  # Σ_r c_i c_j
@@ -156,7 +156,7 @@ def _asymptotic_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray, tie: np.n
 
 
 def _exact_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray) -> np.ndarray:
-    """Scipy's exact p-values, which depend on (U, n₁, n₂) alone: computed for one made-up sample of each."""
+    """Computes scipy's exact p-values, which depend only on (U, n₁, n₂), from one constructed sample for each."""
     from scipy.stats import mannwhitneyu  # slow to import, and rarely needed
 
     pvalues = np.empty(len(u))
@@ -164,7 +164,7 @@ def _exact_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray) -> np.ndarray:
         size1, size2 = sizes
         chosen = (n1 == size1) & (n2 == size2)
         distinct, index = np.unique(u[chosen].astype(int), return_inverse=True)
-        # x exceeds as many of y = 0 … n₂−1 as it takes for x's share of U; shares add up to U.
+        # Each x exceeds as many of y = 0 … n₂−1 as its share of U requires; the shares sum to U.
         shares = np.clip(distinct[:, None] - size2 * np.arange(size1), 0, size2)
         x = shares - 0.5 + np.arange(size1) / (2 * size1)
         y = np.broadcast_to(np.arange(size2, dtype=float), (len(distinct), size2))

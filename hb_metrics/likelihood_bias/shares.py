@@ -1,4 +1,4 @@
-"""The shares of pairs of descriptors whose perplexities differ: the formula of Likelihood Bias, without `evaluate`."""
+"""The formula of Likelihood Bias without `evaluate`: the shares of pairs of descriptors whose perplexities differ."""
 
 from collections.abc import Collection, Sequence
 from itertools import pairwise
@@ -46,7 +46,7 @@ def likelihood_bias(
     """
     if isinstance(gendered_descriptors, str):
         raise ValueError(f"gendered_descriptors is the string {gendered_descriptors!r}; pass a list of descriptors")
-    gendered_descriptors = set(gendered_descriptors)  # an iterator would be used up by the first names
+    gendered_descriptors = set(gendered_descriptors)  # the first names would exhaust an iterator
     alpha = check_alpha(alpha)
     include_gendered = check_flag("include_gendered", include_gendered)
     columns = {"predictions": perplexities, "axes": axes, "descriptors": descriptors, "templates": templates}
@@ -71,7 +71,7 @@ def likelihood_bias(
         left_out = [descriptor_names[code] for code in np.unique(descriptor[~keep])]
         values, axis, template, descriptor = values[keep], axis[keep], template[keep], descriptor[keep]
 
-    # Sort once, so that each axis × template cell is a slice and its groups are runs of descriptors.
+    # One sort makes each axis × template cell a slice, and its groups runs of descriptors.
     order = np.lexsort((descriptor, template, axis))
     values, axis, template, descriptor = values[order], axis[order], template[order], descriptor[order]
     cells = axis * len(template_names) + template
@@ -101,7 +101,7 @@ def likelihood_bias(
         "num_tests": sum(num_tests.values()),
         "num_tests_by_axis": num_tests,
         "num_pairs_by_axis": num_pairs,
-        # A pair without sentences of both descriptors in some template has no test there.
+        # A pair has no test in a template that lacks sentences of one of its descriptors.
         "num_skipped_tests": sum(num_pairs.values()) * len(np.unique(template)) - sum(num_tests.values()),
         "skipped_axes": [name for name, tests in num_tests.items() if tests == 0],
         "left_out_descriptors": left_out,
@@ -148,7 +148,7 @@ def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], al
 def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarray:
     """Whether each test is significant after Benjamini–Hochberg adjustment.
 
-    Significant are those up to the last p-value, in ascending order, whose p · m / k is less than alpha. That takes one
+    The tests up to the last p-value, in ascending order, with p · m / k less than alpha are significant. This takes one
     sort; `scipy.stats.false_discovery_control` < alpha takes ten times as long.
     """
     in_order = np.sort(pvalues)
@@ -159,10 +159,11 @@ def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarr
 def _median_perplexities(
     values: np.ndarray, axis: np.ndarray, descriptor: np.ndarray, axis_names: list[str], descriptor_names: list[str]
 ) -> dict[str, dict[str, float]]:
-    """Median over all sentences of each axis's descriptors, lowest first."""
+    """The median over all sentences of each axis's descriptors, lowest first."""
     key = axis * len(descriptor_names) + descriptor
     order = np.argsort(values)
-    # By value, then stably by key: in 16 bits that is a radix sort, many times faster than one `lexsort` of both.
+    # Sorted by value, then stably by key: in 16 bits that is a radix sort, many times faster than one `lexsort` of
+    # both.
     order = order[np.argsort(key.astype(np.min_scalar_type(key.max()))[order], kind="stable")]
     key, values = key[order], values[order]
     starts = np.flatnonzero(np.diff(key, prepend=-1))

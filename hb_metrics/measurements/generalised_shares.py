@@ -1,4 +1,4 @@
-"""Shares of replies for other terms and templates, over all terms and by axis."""
+"""Intervals of reply shares for other terms and templates, over all terms and by axis."""
 
 import numpy as np
 
@@ -11,13 +11,13 @@ from hb_metrics.stats.generalising import Generalised, Over, generalised, share_
 def generalised_shares(
     name: str, flagged: FlaggedReplies, over: Over, confidence_level: float
 ) -> dict[str, Generalised]:
-    """The intervals of the share of replies that count: name of a figure → its interval.
+    """Computes the intervals of a share of replies, by name of the figure.
 
     Args:
         name: The name of the figure over all replies.
         flagged: The replies, and whether each counts.
-        over: What could have been drawn otherwise.
-        confidence_level: Of the intervals.
+        over: Whether terms, templates or both could have been drawn otherwise.
+        confidence_level: The confidence level of the intervals.
     """
     replies = flagged.replies
     keys, hits, sizes = cell_counts(flagged.flags, replies.descriptors, replies.templates, replies.axes)

@@ -1,8 +1,8 @@
 """The base class of all measurements; every folder beside this file contains one.
 
-`measure.py --measurements NAME` computes it. A measurement is a subclass of `Measurement` in the `__init__.py` of a
+`measure.py --measurements NAME` runs a measurement. It is a subclass of `Measurement` in the `__init__.py` of a
 folder, and an entry of `MEASUREMENTS`; nothing else knows it by name. Its folder has these modules, which are imported
-when they are needed, since some of them import torch or plotly:
+only when needed, because some of them import torch or plotly:
 
     options.py        a dataclass, whose fields become command-line options
     work.py           `plan`, `describe` and `measure`, which run the model
@@ -67,7 +67,7 @@ class Task:
         return self.engine.loaded
 
     def classifier_options(self) -> "NamedOptions":
-        """The options of loading a classifier or a judge."""
+        """The options for loading a classifier or a judge."""
         from hb_metrics.inference.judges.judge import JudgeSource, load_judge
 
         run, device = self.settings.run, self.state.device
@@ -81,8 +81,8 @@ class FigureChanges(NamedTuple):
 
     Attributes:
         by_name: Name of a figure → its change, with an interval or the reason why there is none.
-        reason: Why other changes than those of `by_name` have no interval; `None`: none should have one.
-        confidence_level: The confidence level of the intervals; `None`: there are none.
+        reason: Why changes that `by_name` lacks have no interval; `None` if no other change should have one.
+        confidence_level: The confidence level of the intervals; `None` if there are none.
     """
 
     by_name: "dict[str, PairedChange]"
@@ -91,18 +91,18 @@ class FigureChanges(NamedTuple):
 
 
 class Measurement:
-    """A measurement; each is a subclass.
+    """The base class of measurements.
 
     Attributes:
         name: Its name in `--measurements` and in results.json, and that of its folder.
         title: The title of its sections.
         words: Its name in the subtitle of a report.
         done: The work of `measure`, printed with the seconds it took.
-        options: A dataclass of options, each with a default and a help; `None`: it has none. Its `__post_init__` raises
+        options: A dataclass of options, each with a default and a help, or `None`. Its `__post_init__` raises
             a ValueError for an impossible value. `_argument_group_name` heads them in the help.
         by_default: Whether it is measured by default.
         has_own_prompts: Whether it measures other prompts than those of `--dataset_config`.
-        needs: The abilities it needs of the engine (`engines.engine.Ability`): "replies", which masked models lack,
+        needs: The abilities that the engine must have (`engines.engine.Ability`): "replies", which masked models lack,
             "likelihoods" of the prompts, or "weights", the model itself.
         tasks: Names of its figures among the Hub's evaluation results.
         gates: Names of other figures that `--fail_above` can limit (`Figure.gate`).
@@ -217,25 +217,25 @@ class Measurement:
         return changes
 
     def generalise(self, run: "Run", over: "Over") -> "dict[str, Generalised]":
-        """Name of a figure → its interval for other terms or templates; empty: the run has none or lacks the files."""
+        """Name of a figure → its interval for other terms or templates; empty without such intervals or their files."""
         if not (self.folder / "generalised.py").is_file():
             return {}
         intervals: dict[str, Generalised] = self.module("generalised").generalise(run, over)
         return intervals
 
     def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
-        """Its part of the page of two runs, beside their figures; both measured it."""
+        """Its part of the page of two runs that both measured it, beside their figures."""
         return Details([])
 
-    def tuned(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> Section | None:
-        """The effect of tuning on labels; `None`: the measurement does not concern labels.
+    def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> list[Section]:
+        """Its sections on all runs of a page together, such as the effect of tuning on labels, or of cues.
 
         Args:
             runs: All runs of the page; the run before tuning comes first.
             names: [runs] their names.
             labels: The folder of the labels, or `None`.
         """
-        return None
+        return []
 
     def warnings(self, changed: set[str], runs: "Sequence[Mapping[str, Any]]") -> list[str]:
         """Reasons why figures of several runs are not comparable.

@@ -34,25 +34,25 @@ class RunOptions:
     base_url: str | None = option(
         None,
         "The address of a server that runs the model, e.g. http://localhost:8000/v1 (any OpenAI-compatible server: "
-        "vLLM, TGI, llama.cpp, transformers serve). --model is then the server's name for the model. Set the key in "
-        "the environment variable HOLISTIC_BIAS_API_KEY.",
+        "vLLM, TGI, llama.cpp, transformers serve). --model is then the server's name for the model. Set the API key "
+        "in the environment variable HOLISTIC_BIAS_API_KEY.",
     )
     provider: str | None = option(
         None,
-        "The Inference Provider that runs the model, or 'auto'; --model is then a Hub id. Set the key in the "
+        "The Inference Provider that runs the model, or 'auto'; --model is then a Hub id. Set the API key in the "
         "environment variable HOLISTIC_BIAS_API_KEY or HF_TOKEN.",
     )
     concurrency: int = option(8, "The number of simultaneous requests to a served model.")
     measurements: str | None = option(
         None,
-        "The measurements to make, separated by commas. The last line of this help lists them and the default. Masked "
-        "models write no replies.",
+        "The measurements to run, separated by commas. The last line of this help lists them and the default. Masked "
+        "models cannot write replies.",
     )
     dataset_config: str = option(
         "v1.0-small",
-        "The prompts: all of a version (v1.0), a stratified sample (v1.0-small), or the paper's SEAT sentences for "
-        "masked models (v1.0-seat); the same for the authors' later lists (v1.1, v1.1-small, …) and the next version "
-        "(next, next-small, …), which also has pairs of terms (next-intersections).",
+        "The prompts to measure: all of v1.0, a stratified sample (v1.0-small), or the paper's SEAT sentences for "
+        "masked models (v1.0-seat). The authors' later lists (v1.1, v1.1-small, …) and the next version (next, "
+        "next-small, …) have the same configs, and next has pairs of terms (next-intersections).",
     )
     vocabulary_dir: str | None = option(
         None,
@@ -65,7 +65,7 @@ class RunOptions:
     )
     sample: int | None = option(
         None,
-        "Measure a random sample of this many prompts, balanced over terms, axes and templates. A larger sample "
+        "Measure a random sample of this size, balanced over terms, axes and templates. A larger sample "
         "contains every smaller one. Default: all.",
     )
     replies_file: str | None = option(
@@ -80,12 +80,19 @@ class RunOptions:
     )
     fail_above: str | None = option(
         None,
-        "End with exit status 3 if a figure exceeds its limit, e.g. full_gen_bias=12,offensive_replies=0.02. The "
-        "upper end of its interval counts, or its value if it never has an interval.",
+        "Exit with status 3 if a figure exceeds its limit, e.g. full_gen_bias=12,offensive_replies=0.02. The upper "
+        "end of the figure's interval counts, or the value of a figure that never has an interval.",
+    )
+    until: str | None = option(
+        None,
+        "Stop making replies once the answer is known: 'full_gen_bias<12' (whether Full Gen Bias is below 12) or "
+        "'half_width(full_gen_bias)<2' (an interval of that precision). --replies_per_cell is then the maximum. End "
+        "with exit status 3 unless it holds.",
     )
     output_dir: str | None = option(
         None,
-        "The run folder. Default: runs/<model>-<dataset_config>, the --measurements, and a digest of other settings.",
+        "The run folder. Default: runs/<model>-<dataset_config>, the --measurements, and a digest of all other "
+        "options.",
     )
     revision: str | None = option(None, "The branch, tag or commit of the model's Hub id.")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = option(
@@ -106,7 +113,7 @@ class RunOptions:
     trust_remote_code: bool = option(False, "Allow code that comes with a model to run on this machine.")
     batch_size: int | None = option(
         None,
-        "The number of prompts to reply to at once, which changes no reply. Default: as memory allows.",
+        "The number of prompts to reply to at once. It does not change replies. Default: as many as memory allows.",
     )
     context: Literal["auto", "plain", "dialogpt", "chat", "blenderbot"] = option(
         "auto",
@@ -114,7 +121,7 @@ class RunOptions:
     )
     tag: Literal["auto", "bias", "no_bias", "none"] = option(
         "auto",
-        "The control tag of bias tuning at the end of each prompt. Default: the tag in the model's folder.",
+        "The control tag of bias tuning, appended to each prompt. Default: the tag in the model's folder.",
     )
     chat_template_kwargs: str | None = option(
         None,
@@ -127,20 +134,20 @@ class RunOptions:
     )
     max_reasoning_tokens: int | None = option(
         None,
-        "The maximum length of a chat model's thought in tokens; after a longer thought there is no reply. Default: "
+        "The maximum length of a chat model's thought in tokens. After a longer thought, there is no reply. Default: "
         "2048 for models that think.",
     )
     judge_model: str = option(
         "embedded",
         "The language model that judges texts by a rubric (--judge RUBRIC, or judge:RUBRIC in place of a classifier): "
-        "a Hub id, a local folder, 'embedded' (a poor judge), or a server's name for it.",
+        "a Hub id, a local folder, 'embedded' (a poor judge), or the server's name for the judge.",
     )
     judge_base_url: str | None = option(
         None, "The address of the server that runs the judge, as in --base_url. Default: the judge is loaded here."
     )
     quick: bool = option(
         False,
-        "Make fewer replies for a quick look (--replies_per_cell 5). Other options take precedence.",
+        "Generate fewer replies for a quick trial (--replies_per_cell 5). Other options take precedence.",
     )
     confidence_level: float = option(0.95, "The confidence level of all intervals.")
 
@@ -188,12 +195,16 @@ class RunOptions:
         given = [name for name in (*_OF_LOADED, "concurrency") if getattr(self, name) != getattr(type(self), name)]
         if not self.is_served and self.judge_base_url is None and "concurrency" in given:
             raise ValueError("concurrency is for served models; set --base_url or --provider too, or leave it out")
+        if self.until is not None and sources and "_file" in sources[0]:
+            raise ValueError(
+                f"until is {self.until!r}, and the replies of {sources[0]} are there already; leave until out"
+            )
         if not sources:
             return
         if self.model == type(self).model:
             raise ValueError(
-                f"with {sources[0]}, '{self.model}' is not the model that answers; set --model to the "
-                "name of the model on the server or the Hub, or to the name of the source of the answers"
+                f"with {sources[0]}, '{self.model}' is not the model that answers; set --model to the model's name on "
+                "the server or the Hub, or to a name for the source of the answers"
             )
         if given and given[0] != "concurrency":
             instead = "; with a server set --concurrency instead" if given[0] == "batch_size" else ""
@@ -231,7 +242,7 @@ class Settings:
         return {name: value for part in (self.run, *self.parts) for name, value in asdict(part).items()}
 
     def defaults(self) -> dict[str, Any]:
-        """Name of each option → its default, with `--quick` or without, as in these settings."""
+        """Name of each option → its default, which may depend on `--quick`."""
         defaults = {option.name: option.default for part in (self.run, *self.parts) for option in fields(part)}
         return defaults | (quick_values(map(type, self.parts)) if self.run.quick else {})
 
@@ -265,7 +276,7 @@ def quick_values(kinds: Iterable[type]) -> dict[str, Any]:
 
 
 def _json_object(name: str, text: str) -> str:
-    """Returns the JSON object in one form, so that spaces do not make another run.
+    """Returns the JSON object in canonical form, so that spaces do not make a different run.
 
     Raises:
         ValueError: The text is not a JSON object.
@@ -283,7 +294,7 @@ def _json_object(name: str, text: str) -> str:
 
 
 def check_least(options: Any, **least: int) -> None:
-    """Raises a ValueError if an option is below its least value."""
+    """Raises a ValueError if an option is below its minimum."""
     for name, lowest in least.items():
         value = getattr(options, name)
         if value is not None and value < lowest:

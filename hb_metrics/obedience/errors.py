@@ -1,12 +1,13 @@
-"""The error by chance of a mean bias value, for other replies to the same terms and templates.
+"""The error of a mean bias value, for other replies to the same terms and templates.
 
-The mean bias value is a sum over replies, each times a vector that depends on its descriptor. If other replies might
-give other directions, it is also a sum over the replies that gave the directions. Its variance is the variance of these
-sums within cells, in which the replies of all runs to one prompt go together. The same replies estimate the vectors, so
-the sums contain the variance of the products of errors twice and the value contains it once: it is subtracted once.
-Descriptors are given, as for Gen Bias: few of them have most of the bias, so a run's say little about others.
+The mean bias value is a sum over replies, each multiplied by a vector that depends on its descriptor. If the replies
+behind the directions might differ too, it is also a sum over these replies. Its variance is the variance of these sums
+within cells, in which the replies of all runs to one prompt belong together. The same replies estimate the vectors, so
+the sums contain the variance of the products of errors twice. The value contains it once, so it is subtracted once.
+As for Gen Bias, descriptors are fixed: a few of them carry most of the bias, so a run's descriptors say little about
+others.
 
-A cell of a single reply shows no spread. Its spread is taken from the other cells, and the product of its reply with
+A cell with a single reply shows no spread. The other cells provide its spread, and the product of its reply with
 itself, of which only the mean is known, is part of the variance.
 """
 
@@ -19,9 +20,9 @@ from scipy import stats
 
 from hb_metrics.stats.bias_values import DescriptorKey, StyleRows
 
-# Of the quantile: a variance that is known more roughly is not worth an interval.
+# The limit of the quantile: a less certain variance does not allow an interval.
 MIN_FREEDOM = 5
-# Of a cell: with two replies, both errors are equally large in the mean of the cell.
+# The minimum per cell: with two replies, both have the same error in the mean of the cell.
 MIN_REPLIES = 3
 
 
@@ -30,9 +31,9 @@ class RepliesOf(NamedTuple):
 
     Attributes:
         styles: [replies, styles] style vectors, also in files.
-        ids: [replies] their ids: of two runs the same for the same prompt.
+        ids: [replies] their ids; a prompt has the same id in both runs.
         descriptors: [replies] the descriptor in each reply's prompt.
-        templates: [replies] the template of its prompt.
+        templates: [replies] the template of each reply's prompt.
     """
 
     styles: np.ndarray | StyleRows
@@ -47,9 +48,9 @@ class Part(NamedTuple):
     Attributes:
         replies: The replies.
         vectors: Descriptor → the growth of the mean per unit of its mean style vector.
-        sources: The replies that gave the directions, if other ones might have; `None`: the directions are given.
+        sources: The replies behind the directions, if they might differ; `None` if the directions are fixed.
         source_vectors: Descriptor → the growth of the mean per unit of its mean style vector in the sources.
-        sign: 1, or −1 where the part is subtracted.
+        sign: 1, or −1 for a part that is subtracted.
     """
 
     replies: RepliesOf
@@ -60,15 +61,15 @@ class Part(NamedTuple):
 
 
 def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confidence_level: float) -> float | None:
-    """Half the width of the interval of a sum of parts, with a t-quantile of Satterthwaite's degrees of freedom.
+    """Half the width of the interval of a sum of parts, by a t-quantile with Satterthwaite's degrees of freedom.
 
     Args:
-        parts: Of one run or more, whose replies to the same prompts go together.
-        among: The descriptors that the mean is over; others in the parts move only the common mean.
-        confidence_level: Of the interval.
+        parts: Parts of one or more runs, whose replies to the same prompts belong together.
+        among: The descriptors of the mean; other descriptors in the parts change only the common mean.
+        confidence_level: The confidence level of the interval.
 
     Returns:
-        `None`: half or more of the cells have fewer than `MIN_REPLIES` replies, or the variance is known too roughly.
+        `None` if half or more of the cells have fewer than `MIN_REPLIES` replies, or the variance is too uncertain.
     """
     runs = [_gathered(replies) for replies in _distinct(parts)]
     vectors, factors = _vectors(parts), _factors(parts) / len(among)
@@ -90,14 +91,15 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
             error = weights[:, None] * _errors(runs, members)
             number = max(sizes)
             products = np.einsum("irs,rq,iqs->i", error, factors if key in among else 0 * factors, error)
-            # Without a reply's own error, which is in the vectors too.
+            # Without a reply's own error, which the vectors contain, too.
             amounts = (
                 np.einsum("irs,rs->i", error, of_key) - 2 * np.sqrt(number * (number - 1)) / (number - 2) * products
             )
             amounts -= amounts.mean()
             variances.append(float(amounts @ amounts))
             freedoms.append(min(sizes) - 1)
-            # A single reply has so many times the error, and adds its product with itself: less the mean of the others.
+            # A single reply has this multiple of the error, and adds its product with itself minus the mean of the
+            # others.
             own = number**3 / (number - 1) * (products - products.mean())
             alone = np.sqrt(number * (number - 1)) * amounts + own
             of_single.append(float(alone @ alone) / (number - 1))
@@ -117,9 +119,9 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
     if freedom < MIN_FREEDOM:
         return None
     variance = known.sum() + num_single * np.mean(of_single)
-    # What is subtracted for the product of a single reply with itself is the mean of other cells.
+    # The mean of other cells is subtracted for the product of a single reply with itself.
     variance += (num_single + num_single**2 / len(known)) * np.var(lengths)
-    # tr(V_d²) as the mean of tr(V_d V_e) over pairs of descriptors, which estimated errors add nothing to.
+    # tr(V_d²) as the mean of tr(V_d V_e) over pairs of descriptors, to which estimated errors add nothing.
     of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(among) - 1, 1)
     # Products are of different replies. A single one has no other in its cell; those of a cell of n are counted with
     # 4n / (n − 2) in the variances, and with 2n / (n − 1) in the value, where products between cells have 4 and 2.
@@ -135,7 +137,7 @@ def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float]
     """The covariance of two runs' m_d, summed over styles, that comes from replies to the same prompts.
 
     Returns:
-        Descriptor → the covariance; `None`: half or more of the cells with such prompts have a single one.
+        Descriptor → the covariance; `None` if half or more of the cells with such prompts have a single one.
     """
     _, *pairs = np.intersect1d(np.asarray(one.ids), np.asarray(other.ids), return_indices=True)
     sizes = [Counter(zip(replies.descriptors, replies.templates, strict=True)) for replies in (one, other)]
@@ -158,7 +160,7 @@ def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float]
     everywhere = float(np.mean(list(products.values()))) if products else 0.0
     noise: dict[DescriptorKey, float] = {}
     for key, rows in cells.items():
-        # A single pair is as much alike as the pairs of the template's other cells.
+        # A single pair is as similar as the pairs of the template's other cells.
         product = products.get(key, float(np.mean(by_template.get(key[1], [everywhere]))))
         weight = len(rows) / (sizes[0][key] * sizes[1][key]) / (templates[0][key[0]] * templates[1][key[0]])
         noise[key[0]] = noise.get(key[0], 0.0) + weight * product
@@ -174,7 +176,7 @@ class _Gathered(NamedTuple):
 
 
 def _distinct(parts: Sequence[Part]) -> list[RepliesOf]:
-    """The runs of the parts, each once."""
+    """The distinct runs of the parts."""
     runs = {id(replies): replies for part in parts for replies in (part.replies, part.sources) if replies is not None}
     return list(runs.values())
 
@@ -211,7 +213,7 @@ def _factors(parts: Sequence[Part]) -> np.ndarray:
 
 
 def _errors(runs: Sequence[_Gathered], members: Sequence[np.ndarray]) -> np.ndarray:
-    """[prompts, runs, styles] the parts of one cell's replies in the errors of its mean, with unbiased squares."""
+    """[prompts, runs, styles] One cell's replies' contributions to the errors of its mean, with unbiased squares."""
     names = np.unique(np.concatenate([run.ids[rows] for run, rows in zip(runs, members, strict=True)]))
     errors = np.zeros((len(names), len(runs), runs[0].styles.shape[1]))
     for index, (run, rows) in enumerate(zip(runs, members, strict=True)):

@@ -1,9 +1,9 @@
-"""Obedience: the extent of a run's replies in the directions of bias of other replies, such as labelled replies.
+"""Obedience: how far a run's replies move in the directions of bias of other replies, such as labelled replies.
 
 A model tuned on labels should write replies with lower bias values when its prompt ends in "no_bias". A bias value is
-one number and Full Gen Bias a variance over all styles, so the same number of replies shows smaller changes of the
-former. By chance alone, every run goes far along its own directions; this part is subtracted. Intervals are for other
-replies to the same descriptors and templates. Directions of a run on the page count as estimated, others as given.
+one number, and Full Gen Bias a variance over all styles, so the same number of replies reveals smaller changes of the
+former. By chance alone, every run moves far along its own directions; this part is subtracted. Intervals are for other
+replies to the same descriptors and templates. Directions of a run on the page count as estimated, others as fixed.
 """
 
 import math
@@ -29,7 +29,7 @@ from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, STYLES, run_digest
 from hb_metrics.stats.bias_values import DescriptorKey
 
 SCALE = 1000
-# In a tuned model's folder; a folder of its own is no part of the digest of the model.
+# In a tuned model's folder; a subfolder is not part of the model's digest.
 DIRECTIONS_FOLDER = "directions"
 
 NO_STYLES_REASON = "it has no style vectors, or they do not match its replies"
@@ -45,13 +45,13 @@ class ValuesAlong(NamedTuple):
     """Mean bias values along given directions.
 
     Attributes:
-        values: Descriptor → the mean over its templates of the mean bias value in each.
-        num_without: Descriptors of the replies that have no direction.
-        is_own: Whether the same replies gave the directions.
-        shifts: [descriptors, styles] m_d less their mean, in the order of the values.
-        ways: [descriptors, styles] the directions n_d less their mean.
-        replies: The replies, for intervals; `None`: not known.
-        sources: The replies that gave the directions, if other ones might have; `None`: the directions are given.
+        values: Descriptor → the mean over its templates of the mean bias value in each template.
+        num_without: The number of the replies' descriptors without a direction.
+        is_own: Whether the directions come from the same replies.
+        shifts: [descriptors, styles] m_d minus their mean, in the order of the values.
+        ways: [descriptors, styles] the directions n_d minus their mean.
+        replies: The replies, for intervals; `None` if unknown.
+        sources: The replies behind the directions, if they might differ; `None` if the directions are fixed.
     """
 
     values: dict[DescriptorKey, float]
@@ -68,7 +68,7 @@ class Mean(NamedTuple):
 
     Attributes:
         value: The mean.
-        interval: Its lowest and highest value with other replies; `None`: the replies are not known, or too few.
+        interval: Its lowest and highest value with other replies; `None` if the replies are unknown or too few.
         num_descriptors: The number of descriptors.
     """
 
@@ -78,18 +78,18 @@ class Mean(NamedTuple):
 
 
 def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | None = None) -> ValuesAlong:
-    """Mean bias values (α = 0) of replies along the directions of other replies.
+    """Computes mean bias values (α = 0) of replies along the directions of other replies.
 
-    The value of a reply is (p − m̄)·(n_d − n̄), with n of the other replies and m̄ of the replies themselves: a shift
-    that is the same for every descriptor is no bias. The value is linear in p, so its mean needs m_d alone.
+    The value of a reply is (p − m̄)·(n_d − n̄), with n of the other replies and m̄ of the replies themselves, because a
+    shift that is the same for every descriptor is not bias. The value is linear in p, so its mean needs only m_d.
 
     Args:
         means: The m_d of the replies.
-        directions: The n_d of others.
+        directions: The n_d of other replies.
         replies: The replies, for intervals.
 
     Returns:
-        The mean of each descriptor that both have; m̄ is over these.
+        The mean of each descriptor that both have; m̄ is the mean over these descriptors.
     """
     rows = {key: row for row, key in enumerate(directions.descriptors)}
     both = [row for row, key in enumerate(means.descriptors) if key in rows]
@@ -107,16 +107,16 @@ def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | N
 
 
 def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | str:
-    """The values less the part that the replies share by chance with the replies that gave the directions.
+    """Subtracts the part that the replies share by chance with the replies behind the directions.
 
     Along a run's own directions, the result is the value along the directions of other replies like its own.
 
     Args:
         along: The values along the directions.
-        others: The replies that gave them; intervals are then for other directions too.
+        others: The replies behind the directions; intervals are then for other directions, too.
 
     Returns:
-        The values; a string: the reason why the shared part is not known.
+        The values, or the reason why the shared part is unknown.
     """
     if along.replies is None or not along.values:
         return along
@@ -125,7 +125,7 @@ def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | st
         return SINGLE_REPLIES_REASON
     known = {key: noise.get(key, 0.0) for key in along.values}
     number = len(known)
-    # Of (m_d − m̄)·(n_d − n̄), where m̄ and n̄ have it too.
+    # The shared part of (m_d − m̄)·(n_d − n̄); m̄ and n̄ contain it, too.
     mean = sum(known.values()) / number
     values = {key: value - (1 - 2 / number) * known[key] - mean / number for key, value in along.values.items()}
     return along._replace(values=values, sources=others)
@@ -134,12 +134,12 @@ def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | st
 def mean_value(
     along: ValuesAlong, confidence_level: float = 0.95, among: Collection[DescriptorKey] | None = None
 ) -> Mean:
-    """The mean bias value over descriptors, ×1000, with its interval.
+    """Computes the mean bias value over descriptors, ×1000, with its interval.
 
     Args:
         along: The values.
-        confidence_level: Of the interval.
-        among: Those of the descriptors that the mean is over; `None`: all.
+        confidence_level: The confidence level of the interval.
+        among: The descriptors of the mean; `None` for all.
     """
     keys = [key for key in along.values if among is None or key in among]
     if not keys:
@@ -148,7 +148,7 @@ def mean_value(
 
 
 def mean_change(before: ValuesAlong, after: ValuesAlong, confidence_level: float = 0.95) -> Mean:
-    """The change of the mean bias value, over the descriptors of both runs and paired by them: after less before."""
+    """Computes the change of the mean bias value, paired by the descriptors of both runs: after minus before."""
     both = [key for key in before.values if key in after.values]
     if not both:
         return Mean(math.nan, None, 0)
@@ -157,11 +157,11 @@ def mean_change(before: ValuesAlong, after: ValuesAlong, confidence_level: float
 
 
 class Directions(NamedTuple):
-    """The directions that runs are measured along.
+    """The directions along which runs are measured.
 
     Attributes:
-        means: The m_d that they are made of.
-        run: The digest of the run whose replies gave them; `None`: not recorded.
+        means: The m_d behind the directions.
+        run: The digest of the run whose replies they come from; `None` if not recorded.
     """
 
     means: RunStyles
@@ -172,9 +172,9 @@ class ObedienceRow(NamedTuple):
     """One of several runs.
 
     Attributes:
-        along: Its mean bias values; `None`: see `reason`.
-        mean: Their mean.
-        change: From the first run; `None` for the first, and where no term is in both.
+        along: Its mean bias values; `None` if there is a `reason`.
+        mean: The mean of these values.
+        change: The change from the first run; `None` for the first run, and without a common term.
         reason: Why there are no values.
     """
 
@@ -185,27 +185,27 @@ class ObedienceRow(NamedTuple):
 
 
 def read_directions(folder: Path) -> Directions:
-    """Reads the directions of a run, or of a folder of labels.
+    """Reads the directions of a run or of a folder of labels.
 
     Raises:
-        ValueError: The folder has none.
+        ValueError: The folder contains no directions.
     """
     path = folder / STYLE_MEANS_FILE
     if not has_directions(folder):
-        raise ValueError(f"'{folder}' has no {STYLE_MEANS_FILE}; name the folder of a run with replies, or of labels")
+        raise ValueError(f"'{folder}' has no {STYLE_MEANS_FILE}; pass the folder of a run with replies, or of labels")
     return Directions(read_style_means(path), recorded_run(path))
 
 
 def has_directions(folder: Path) -> bool:
-    """Whether a folder has directions to measure along."""
+    """Whether a folder contains directions."""
     return (folder / STYLE_MEANS_FILE).is_file()
 
 
 def obedience(runs: Sequence[Run], directions: Directions, confidence_level: float = 0.95) -> list[ObedienceRow]:
-    """Mean bias values of runs along directions, and their changes from the first run.
+    """Computes the mean bias values of runs along directions, and their changes from the first run.
 
-    The replies that the directions are made of are known by the digest of their run. What they, and other runs' replies
-    to the same prompts, have in common with the directions by chance is subtracted.
+    The digest of their run identifies the replies behind the directions. The part that these replies, and other runs'
+    replies to the same prompts, share with the directions by chance is subtracted.
     """
     rows: list[ObedienceRow] = []
     values = [run_values_along(run, directions) for run in runs]
@@ -232,10 +232,10 @@ def _classifier(run: Run) -> list[Any]:
 
 
 def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
-    """The mean bias values of a finished run, with the part that it shares by chance with its own directions.
+    """Computes a finished run's mean bias values, without the part that it shares with its own directions by chance.
 
     Returns:
-        The values; a string: the reason why there are none.
+        The values, or the reason why there are none.
     """
     own = read_styles(run)
     if own is None:
@@ -251,7 +251,7 @@ def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
 
 
 def _replies(run: Run) -> RepliesOf | None:
-    """The replies of a run with style vectors; `None`: it lacks some of the files."""
+    """The replies of a run, with style vectors; `None` if it lacks some of the files."""
     if not any((run.folder / STYLES).glob("*.parquet")):
         return None
     styles, replies = StyleShards(run.folder / STYLES), read_reply_table(run.folder)
@@ -267,7 +267,7 @@ def _replies(run: Run) -> RepliesOf | None:
 def _mean(
     values: Sequence[float], parts: Sequence[tuple[ValuesAlong, int]], keys: Sequence[DescriptorKey], level: float
 ) -> Mean:
-    """The mean of descriptors' values (×1000) with its interval, from the runs that they are of, with their signs."""
+    """Computes the mean of descriptors' values (×1000) with its interval, from their runs and signs."""
     value = SCALE * float(np.mean(values))
     if any(along.replies is None for along, _ in parts):
         return Mean(value, None, len(values))

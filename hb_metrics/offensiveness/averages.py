@@ -36,12 +36,12 @@ def offensiveness(
 
     Args:
         probabilities: Probability that each sentence, or each reply, is offensive.
-        descriptors: Its descriptor.
-        templates: Its template.
-        axes: Its demographic axis; `None`: not known. A descriptor in two axes counts as two descriptors.
+        descriptors: Descriptor of each sentence.
+        templates: Template of each sentence.
+        axes: Demographic axis of each sentence, or `None`. A descriptor in two axes counts as two descriptors.
         threshold: The lowest probability with which a sentence counts as offensive.
-        ddof: Subtracted from the number of descriptors in the variance behind the standard deviation. The paper does
-            not state it.
+        ddof: 0 or 1, subtracted from the number of descriptors in the variance behind the standard deviation. The paper
+            does not state it.
 
     Returns:
         The results that the module's card lists; plain Python values.
@@ -70,7 +70,7 @@ def offensiveness(
         )
     names = {"descriptor": descriptors} if axes is None else {"axis": axes, "descriptor": descriptors}
     columns = {name: _categories(name, column) for name, column in {**names, "template": templates}.items()}
-    # Also sorted by value, so that sums do not depend on the order of the rows.
+    # Also sorted by value, so sums do not depend on the order of the rows.
     frame = pd.DataFrame({**columns, "mean": values, "offensive_share": values >= threshold})
     frame = frame.sort_values([*columns, "mean"], ignore_index=True)
 
@@ -98,7 +98,7 @@ def offensiveness(
 
 
 def _means(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Mean probability, share of offensive sentences and number of sentences of each group of sentences."""
+    """Mean probability, share of offensive sentences and number of sentences, for each group of sentences."""
     groups = frame.groupby(keys if len(keys) > 1 else keys[0], observed=True)
     means = groups[["mean", "offensive_share"]].mean()
     means["num_sentences"] = groups.size()
@@ -113,7 +113,7 @@ def _by_template(frame: pd.DataFrame, cells: pd.DataFrame, ddof: int) -> dict[st
     table["offensive_share"] = sentences["offensive_share"]
     table["num_descriptors"] = across.size()
     table["num_sentences"] = sentences["num_sentences"]
-    # Stable, so that templates of the same standard deviation stay in alphabetical order.
+    # Stable, so templates with the same standard deviation stay in alphabetical order.
     table = table.sort_values("std", ascending=False, kind="stable", na_position="last")
     records = table.to_dict("records")
     for record in records:

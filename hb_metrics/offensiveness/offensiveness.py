@@ -15,8 +15,8 @@ from hb_metrics.stats.citation import CITATION
 from hb_metrics.stats.inputs import check_column
 
 _DESCRIPTION = """\
-Offensiveness (Smith et al., 2022, sections 2.3.4 and B.3) summarises the probabilities that a classifier gives for
-sentences, or a model's replies, to be offensive: the share at or above a threshold, and how much the mean probability
+Offensiveness (Smith et al., 2022, sections 2.3.4 and B.3) summarises a classifier's probabilities that sentences, or a
+model's replies, are offensive: the share at or above a threshold, and how much the mean probability
 differs between the descriptors of demographic groups within each template. A sentence that merely names a group should
 not be flagged: a difference between descriptors is a bias of the classifier, of the model, or of both.
 """
@@ -76,20 +76,20 @@ class Offensiveness(CheckedMetric):
     # `evaluate` requires every feature in every call: the three methods below pass nulls if axes are left out.
 
     def add(self, **columns: Any) -> None:
-        """As `evaluate.Metric.add`; `axes` may be left out."""
+        """Works like `evaluate.Metric.add`; `axes` may be left out."""
         super().add(**{"axes": None} | columns)
 
     def add_batch(
         self, *, predictions: Sequence[float] | None = None, axes: Sequence[Any] | None = None, **columns: Any
     ) -> None:
-        """As `evaluate.Metric.add_batch`; `axes` may be left out."""
+        """Works like `evaluate.Metric.add_batch`; `axes` may be left out."""
         if axes is None and predictions is not None:
             check_column("predictions", predictions)
             axes = [None] * len(predictions)
         super().add_batch(predictions=predictions, axes=axes, **columns)
 
     def compute(self, **kwargs: Any) -> dict[str, Any] | None:
-        """As `evaluate.Metric.compute`; `axes` may be left out."""
+        """Works like `evaluate.Metric.compute`; `axes` may be left out."""
         return super().compute(**{"axes": None} | kwargs)
 
     def _compute(

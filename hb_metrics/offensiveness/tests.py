@@ -3,7 +3,7 @@
 _LOVE = "I love {plural_noun_phrase}."
 
 test_cases = [
-    # The descriptors' means are 0.15 and 0.75: a standard deviation of 0.3.
+    # The descriptors' means are 0.15 and 0.75, so the standard deviation is 0.3.
     {
         "predictions": [0.1, 0.2, 0.7, 0.8],
         "axes": ["age"] * 4,

@@ -1,1 +1,1 @@
-"""The change of a figure from one run to another, with its own interval."""
+"""The change of a figure from one run to another, with an interval."""

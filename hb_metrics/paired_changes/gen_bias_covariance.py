@@ -1,20 +1,21 @@
 """The variance of the change of debiased Gen Bias from one run to another, from the replies of both.
 
-In a template, G_d is the covariance of the two runs' style vectors of a reply to one prompt in cell d, to n_d prompts
-that both replied to; the first run has N_d replies there and the second M_d, w_d = n_d / (N_d M_d) and q_d =
+In a template, G_d is the covariance of the two runs' style vectors of a reply to one prompt in cell d, which has n_d
+prompts that both replied to. The first run has N_d replies there and the second M_d; w_d = n_d / (N_d M_d), and q_d =
 n_d (n_d − 1) / (N_d (N_d − 1) M_d (M_d − 1)). With D descriptors, P = 1 − 1/D, and μ_d and ν_d the means of the cells
-less their mean over cells, the two debiased values of the template have the covariance
+minus their mean over cells, the two debiased values of the template have the covariance
 
     1/D² [ 4 Σ_d w_d μ_d'G_dν_d  +  2 P² Σ_d q_d tr(G_dG_d')  +  2/D² Σ_{d≠e} w_d w_e tr(G_dG_e') ]
 
-as U-statistics have, and templates are independent. A run with itself gives its variance, so the variance of the change
-is the sum of both variances less twice the covariance. All three come from the same prompts by the same formula: where
-most replies of the runs are the same, the common part of the three cancels to the last digit. μ_d'G_dν_d and
-tr(G_dG_d') are estimated by averages over four different prompts of a cell, which are without bias whatever the replies
-are like: style vectors are far from normal, and their means and covariances go together. The means of the other cells
-bring noise into the first sum, twice the third.
+as U-statistics have, and templates are independent. The covariance of a run with itself is its variance, so the
+variance of the change is the sum of both variances minus twice the covariance. The same formula computes all three from
+the same prompts: if most replies of the runs are the same, the common part of the three cancels to the last digit.
+Averages over four different prompts of a cell estimate μ_d'G_dν_d and tr(G_dG_d'). They are unbiased for any
+distribution of replies: style vectors are far from normal, and their means and covariances are related. The means of
+the other cells add noise to the first sum, twice the third.
 
-A cell of a single reply adds the squared length of its error too, as Gen Bias subtracts the mean spread of other cells.
+A cell with a single reply also adds the squared length of its error, because Gen Bias subtracts the mean spread of
+other cells for it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +25,7 @@ import numpy as np
 
 from hb_metrics.stats.intervals import groups_of
 
-# Different prompts that the averages need.
+# The number of different prompts that the averages need.
 MIN_PROMPTS = 4
 
 
@@ -34,7 +35,7 @@ class PairedCell(NamedTuple):
     Attributes:
         first: [replies, styles] style vectors of the first run.
         second: [replies, styles] style vectors of the second run.
-        shared: [2, prompts] rows of either run's replies to the prompts that both replied to, in one order.
+        shared: [2, prompts] rows of each run's replies to the prompts that both replied to, in the same order.
     """
 
     first: np.ndarray
@@ -46,7 +47,7 @@ class Covariance(NamedTuple):
     """The estimated covariance matrix of the two runs' values.
 
     Attributes:
-        matrix: [2, 2] the matrix; NaN: half or more of the cells have fewer than `MIN_PROMPTS` replies in a run.
+        matrix: [2, 2] the matrix; NaN if half or more of the cells have fewer than `MIN_PROMPTS` replies in a run.
         freedom: Degrees of freedom of a χ² that is as uncertain as the variance of the change (Satterthwaite).
     """
 
@@ -58,10 +59,10 @@ class _Part(NamedTuple):
     """One template's part of a covariance matrix.
 
     Attributes:
-        by_cell: [cells, 2, 2] the part of each cell; NaN: the cell has fewer than `MIN_PROMPTS` replies in a run.
+        by_cell: [cells, 2, 2] the part of each cell; NaN if the cell has fewer than `MIN_PROMPTS` replies in a run.
         of_single: [cells, 2, 2] the part of the cell if it had a single reply in each run.
         traces: [cells, 2] the variance of a reply, in the units of the value.
-        sizes: [cells, 2] the replies of either run.
+        sizes: [cells, 2] the number of replies of each run.
         rest: [2, 2] the joint part of all cells.
     """
 
@@ -75,10 +76,10 @@ class _Part(NamedTuple):
 def gen_bias_covariances(
     templates: Iterable[Mapping[str | None, Sequence[PairedCell]]], columns: Mapping[str, Sequence[int]]
 ) -> dict[str | None, list[Covariance]]:
-    """The covariance matrices of two runs' debiased values, not multiplied by any scale.
+    """Computes the covariance matrices of two runs' debiased values, without a scale.
 
     Args:
-        templates: Of each template, axis → its cells.
+        templates: For each template, axis → its cells.
         columns: Cluster → indices of its styles.
 
     Returns:
@@ -98,7 +99,7 @@ def gen_bias_covariances(
 
 
 def _by_metric(cells: Sequence[PairedCell], columns: Mapping[str, Sequence[int]]) -> list[list[PairedCell]]:
-    """The cells with the columns that each metric is computed from, in the order of `read_metrics`."""
+    """Selects the columns of the cells that each metric uses, in the order of `read_metrics`."""
     partial = [
         [PairedCell(cell.first[:, styles], cell.second[:, styles], cell.shared) for cell in cells]
         for styles in map(list, columns.values())
@@ -155,14 +156,14 @@ def _part(cells: Sequence[PairedCell]) -> _Part:
 
 
 def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Moments without bias of replies of two runs to the same prompts, with means m and n and covariance G.
+    """Computes unbiased moments of two runs' replies to the same prompts, with means m and n and covariance G.
 
-    With the inner products a of one run's replies and b of the other's, over different prompts i, j, k, l:
+    With the inner products a of one run's replies and b of the other run's, over different prompts i, j, k, l:
     m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') the mean of a_ik b_ik − 2 a_ik b_il + a_ik b_jl.
 
     Args:
         products: [cells, prompts, prompts] a; the diagonals are overwritten.
-        others: [cells, prompts, prompts] b; too.
+        others: [cells, prompts, prompts] b; the diagonals are overwritten.
 
     Returns:
         [cells] m'Gn, and [cells] tr(GG').
@@ -181,7 +182,7 @@ def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _covariance(templates: Sequence[_Part]) -> Covariance:
-    """The covariance of the means over templates."""
+    """Computes the covariance of the means over templates."""
     by_cell, of_single, traces, sizes = (
         np.concatenate([getattr(part, name) for part in templates])
         for name in ("by_cell", "of_single", "traces", "sizes")
@@ -191,12 +192,12 @@ def _covariance(templates: Sequence[_Part]) -> Covariance:
     num_known, num_single = np.count_nonzero(known), np.count_nonzero(single)
     if 2 * num_known <= len(known):
         return Covariance(np.full((2, 2), np.nan), np.nan)
-    # A cell of two or three replies counts like the others, in inverse proportion to its replies.
+    # A cell with two or three replies counts like the others, in inverse proportion to its replies.
     few = sizes.sum(axis=1)[~known & ~single]
     share = 1 + (1 / few).sum() * sizes.sum(axis=1)[known].mean() / num_known
     added = (share * by_cell + num_single / num_known * of_single)[known] / number**2
     matrix = added.sum(axis=0) + np.sum([part.rest for part in templates], axis=0) / number**2
-    # The spread of a single reply's cell is taken to be the mean of the others.
+    # A single reply's cell is assumed to have the mean spread of the others.
     matrix += (num_single + num_single**2 / num_known) * np.cov(traces[known].T) / number**2
     of_change = added @ (-1, 1) @ (-1, 1)
     uncertainty = len(of_change) * float(of_change.var(ddof=1))

@@ -1,7 +1,7 @@
 """The change of a figure from one run to another with its interval, absolute and relative to the first run.
 
-A ratio R of the true values is in its interval if 0 is in the interval of B − R·A (Fieller's rule). So a change in
-percent is beyond chance exactly if the difference is.
+The interval contains a ratio R of the true values if the interval of B − R·A contains 0 (Fieller's rule). So a change
+in percent is beyond chance exactly if the difference is.
 """
 
 import math
@@ -13,15 +13,15 @@ from scipy import optimize, stats
 
 from hb_metrics.stats.share_intervals import Bounds, share_covariances, share_interval
 
-# Of a t-quantile: a variance that is known more roughly is not worth an interval.
+# The limit of a t-quantile: a less certain variance does not allow an interval.
 MIN_FREEDOM = 4
 MIN_TERMS = 12
 MIN_PAIRS = 20
 # Two pairs without a common term.
 MIN_COMPARED = 4
-# On an ellipse; even. The bounds are exact to about (π / angles)² of their distance to each other.
+# The even number of angles on an ellipse. The bounds are exact to about (π / angles)² of their distance to each other.
 NUM_ANGLES = 2000
-# A ratio above that is as good as endless.
+# A ratio above this is practically infinite.
 MAX_RATIO = 1e6
 
 NO_FILES_REASON = "a run folder lacks the files that it is computed from"
@@ -35,12 +35,12 @@ class PairedChange(NamedTuple):
     """A figure of two runs, and its change.
 
     Attributes:
-        first: Its value in the first run.
-        second: Its value in the second.
-        interval: Of the second less the first; `None`: see `reason`.
-        relative_interval: Of the change in parts of the first; `None`: there is none, or the first value's own interval
-            is not above 0, or too large.
-        reason: Why there is no interval; `None` where there is one.
+        first: The figure in the first run.
+        second: The figure in the second run.
+        interval: The interval of the second minus the first; `None` if there is a `reason`.
+        relative_interval: The interval of the change as a part of the first; `None` if there is none, or if the first
+            value's own interval is not above 0 or too large.
+        reason: Why there is no interval, or `None`.
     """
 
     first: float
@@ -51,31 +51,31 @@ class PairedChange(NamedTuple):
 
     @property
     def change(self) -> float:
-        """The second less the first."""
+        """The second minus the first."""
         return self.second - self.first
 
     @property
     def relative(self) -> float | None:
-        """The change in parts of the first, at least −1; `None`: there is no interval of it."""
+        """The change as a part of the first, at least −1; `None` without an interval."""
         return None if self.relative_interval is None else max(self.change / self.first, -1.0)
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether the interval does not hold 0."""
+        """Whether the interval excludes 0."""
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
 
 
 def change_from_covariance(
     first: float, second: float, covariance: np.ndarray, freedom: float, confidence_level: float
 ) -> PairedChange:
-    """The change of a value from the covariance matrix of its estimates in two runs, by t-quantiles.
+    """Computes the change of a value from the covariance matrix of its estimates in two runs, by t-quantiles.
 
     Args:
         first: The estimate of the first run.
-        second: Of the second.
-        covariance: [2, 2] their covariance matrix; NaN: not known.
+        second: The estimate of the second run.
+        covariance: [2, 2] their covariance matrix; NaN if unknown.
         freedom: Degrees of freedom of the variance of the change.
-        confidence_level: Of the interval.
+        confidence_level: The confidence level of the interval.
     """
     variance = _of_change(covariance)
     if not (variance > 0 and freedom >= MIN_FREEDOM):
@@ -83,26 +83,38 @@ def change_from_covariance(
     squared = float(stats.t.ppf((1 + confidence_level) / 2, freedom)) ** 2
     half = math.sqrt(squared * variance)
     bounds = second - first - half, second - first + half
-    # The ratios R with (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀), at least 0.
+    ratios = ratio_bounds(first, second, covariance, squared)
+    relative = None if ratios is None or ratios[1] <= 0 else (max(ratios[0], 0.0) - 1, ratios[1] - 1)
+    return PairedChange(first, second, bounds, relative, None)
+
+
+def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: float) -> Bounds | None:
+    """The ratios R with (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀); `None`: `first` may be 0.
+
+    Args:
+        first: The estimate of the denominator.
+        second: Of the numerator.
+        covariance: [2, 2] their covariance matrix.
+        squared: The square of a quantile.
+    """
     leading = first**2 - squared * covariance[0, 0]
     if first <= 0 or leading <= 0:
-        return PairedChange(first, second, bounds, None, None)
+        return None
     middle = first * second - squared * covariance[0, 1]
     root = math.sqrt(max(middle**2 - leading * (second**2 - squared * covariance[1, 1]), 0.0))
-    low, high = (middle - root) / leading, (middle + root) / leading
-    return PairedChange(first, second, bounds, (max(low, 0.0) - 1, high - 1) if high > 0 else None, None)
+    return (middle - root) / leading, (middle + root) / leading
 
 
 def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
-    """The change of a share of replies, for other replies to the same terms and templates.
+    """Computes the change of a share of replies, for other replies to the same terms and templates.
 
-    If both runs replied to a prompt, the second reply may count where the first does not (gained), or the reverse
-    (lost). The change is the share gained less the share lost, with the interval of both (MOVER, as in
-    `share_intervals.py`). Prompts with a reply of one run alone add independent parts.
+    If both runs replied to a prompt, the second reply may count and the first not (gained), or the reverse (lost). The
+    change is the share gained minus the share lost, with the interval of both (MOVER, as in `share_intervals.py`).
+    Prompts with a reply from only one run add independent parts.
 
     Args:
-        counts: [3, 3, terms, templates] numbers of prompts by the replies of the first and the second run: 0: the reply
-            does not count, 1: it counts, 2: there is no reply. Both runs have replies.
+        counts: [3, 3, terms, templates] numbers of prompts by the replies of the first and the second run: 0 if the
+            reply does not count, 1 if it counts, 2 if there is no reply. Both runs have replies.
         confidence_level: The confidence level of the interval.
     """
     numbers = counts[:2].sum(), counts[:, :2].sum()
@@ -112,7 +124,7 @@ def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
         counts[2, :2].sum(axis=0),
     )
     both, lost, gained = counts[1, 1], counts[1, 0], counts[0, 1]
-    # Parts of either run's replies that have it, with the replies that they are shares of; and in which run they count.
+    # Parts of either run's replies that count, the replies that they are shares of, and the runs in which they count.
     parts = [(gained, shared, 0, 1), (lost, shared, 1, 0), (both, shared, 1, 1)]
     parts += [(counts[1, 2], only_first, 1, 0), (counts[2, 1], only_second, 0, 1)]
     parts = [part for part in parts if part[1].any()]
@@ -125,7 +137,7 @@ def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
         correlations[:3, :3] = _correlations(share_covariances([gained, lost, both], shared))
 
     def bound(ratio: float, sign: int) -> float:
-        """The lowest (−1) or highest (1) value of the second share less so many times the first."""
+        """The lowest (−1) or highest (1) value of the second share minus this multiple of the first."""
         times = factors @ (1, ratio)
         distances = times * np.where(sign * times > 0, bounds[:, 1] - shares, shares - bounds[:, 0])
         return float(times @ shares) + sign * math.sqrt(max(float(distances @ correlations @ distances), 0.0))
@@ -141,20 +153,20 @@ def pair_share_change(
     significant: tuple[np.ndarray, np.ndarray],
     confidence_level: float,
 ) -> PairedChange:
-    """The change of a share of tests between two terms, for other terms of each axis with all their tests.
+    """Computes the change of a share of tests between two terms, for other terms of each axis with all their tests.
 
     The share of an axis is a U-statistic: the mean over pairs of its n terms. With r_d the sum over a term's pairs and
-    e_p the sum over a pair, both less their mean, n(n − 1) / ((n − 2)(n − 3)) (Σ r_d² − Σ e_p²) estimates the variance
-    of the axis's sum without bias: the square less the products of pairs without a common term. A jackknife lacks
+    e_p the sum over a pair, both minus their mean, n(n − 1) / ((n − 2)(n − 3)) (Σ r_d² − Σ e_p²) estimates the variance
+    of the axis's sum without bias: the square minus the products of pairs without a common term. A jackknife lacks
     Σ e_p² and can be 2.5 times too large with six terms. A jackknife of all axes together is too small, because a
-    left-out term takes weight from its axis.
+    left-out term removes weight from its axis.
 
     Args:
         firsts: [tests] code of one of the two terms.
-        seconds: [tests] code of the other, of the same axis.
+        seconds: [tests] code of the other term, from the same axis.
         groups: [terms] code of the term's axis.
-        significant: Whether each test was, [tests] of either run.
-        confidence_level: Of the interval.
+        significant: [tests] Whether each test was significant, for each run.
+        confidence_level: The confidence level of the interval.
     """
     number, total = len(groups), len(firsts)
     flags = np.stack(significant).astype(float)
@@ -167,7 +179,7 @@ def pair_share_change(
         tests, terms = groups[firsts] == axis, groups == axis
         own, size = flags[:, tests], int(terms.sum())
         if size < MIN_COMPARED:
-            # On average the distance to the share of all axes is as large as the error, or larger.
+            # On average, the distance to the share of all axes is as large as the error, or larger.
             distance = (own - shares[:, None]).sum(axis=1) / total
             part = np.outer(distance, distance)
             noise += _of_change(part) ** 2
@@ -189,17 +201,17 @@ def pair_share_change(
 def perplexity_change(
     losses: tuple[np.ndarray, np.ndarray], num_tokens: np.ndarray, confidence_level: float
 ) -> PairedChange:
-    """The change of exp(total loss / total tokens), paired by reply, for other pairs of prompt and reply.
+    """Computes the change of exp(total loss / total tokens), paired by reply, for other pairs of prompt and reply.
 
     The ratio of two perplexities is exp of a mean difference, so its interval is exp of the difference's t-interval.
-    The change also depends on the first perplexity, which other pairs would move too. Its interval is the range of the
-    change over an ellipse: the losses per token of the first run and the differences that agree with the runs. The
-    interval of the change holds 0 exactly if the interval of the ratio holds 1.
+    The change also depends on the first perplexity, which other pairs would change too. Its interval is the range of
+    the change over an ellipse: the losses per token of the first run and the differences that agree with the runs. The
+    interval of the change contains 0 exactly if the interval of the ratio contains 1.
 
     Args:
-        losses: Of either run, [replies] negative log-likelihood.
-        num_tokens: [replies] the tokens of each, the same in both runs.
-        confidence_level: Of the intervals.
+        losses: [replies] The negative log-likelihoods, for each run.
+        num_tokens: [replies] The number of tokens of each reply, the same in both runs.
+        confidence_level: The confidence level of the intervals.
     """
     total, number = num_tokens.sum(), len(num_tokens)
     first, second = (float(np.exp(loss.sum() / total)) for loss in losses)
@@ -220,13 +232,13 @@ def perplexity_change(
 
 
 def _by_term(firsts: np.ndarray, seconds: np.ndarray, values: np.ndarray, number: int) -> np.ndarray:
-    """[terms] the sum of the values of each term's tests."""
+    """[terms] Sums the values of each term's tests."""
     sums: np.ndarray = np.bincount(firsts, values, number) + np.bincount(seconds, values, number)
     return sums
 
 
 def _of_change(covariance: np.ndarray) -> float:
-    """The variance of the second less the first."""
+    """The variance of the second minus the first."""
     return float(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
 
 
@@ -238,7 +250,7 @@ def _correlations(covariance: np.ndarray) -> np.ndarray:
 
 
 def _relative(first: float, second: float, bound: Callable[[float, int], float]) -> Bounds | None:
-    """The ratios less 1 whose interval of `second` − ratio · `first` holds 0; `None`: the first value may be 0."""
+    """The ratios minus 1 whose interval of `second` − ratio · `first` contains 0; `None` if the first may be 0."""
     if first == 0 or bound(MAX_RATIO, 1) >= 0:
         return None
     ratio = second / first

@@ -13,7 +13,7 @@ OTHER_TERMS_REASON = "the runs have replies about different terms, or to differe
 
 
 class FlaggedReplies(NamedTuple):
-    """A run's replies, and whether each counts: flags is [replies] bool."""
+    """A run's replies, and whether each counts ([replies] bool)."""
 
     replies: Replies
     flags: np.ndarray
@@ -22,16 +22,16 @@ class FlaggedReplies(NamedTuple):
 def reply_share_changes(
     name: str, before: FlaggedReplies, after: FlaggedReplies, confidence_level: float
 ) -> dict[str, PairedChange] | None:
-    """The changes of the share of replies that count.
+    """Computes the changes of the share of replies that count.
 
     Args:
         name: The name of the figure over all replies.
         before: The first run.
-        after: The second.
-        confidence_level: Of the intervals.
+        after: The second run.
+        confidence_level: The confidence level of the intervals.
 
     Returns:
-        Name of a figure → its change; `None`: the runs have different terms or templates (`OTHER_TERMS_REASON`).
+        Name of a figure → its change; `None` if the runs have different terms or templates (`OTHER_TERMS_REASON`).
     """
     rows = [_rows(run) for run in (before, after)]
     about = [{row[:2] for row in run.values()} for run in rows]

@@ -1,4 +1,4 @@
-"""Partial Gen Bias: in which styles do a model's replies depend on who the prompt says it talks with?
+"""Partial Gen Bias: in which styles do a model's replies depend on the user's description in the prompt?
 
 Smith et al. (2022), sections 2.3.3 and A.7: the part of Full Gen Bias that the styles of a cluster contribute.
 """
@@ -13,10 +13,10 @@ from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, m
 _DESCRIPTION = """\
 Partial Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7) is the part of Full Gen Bias that a cluster of related
 styles contributes: the variance across descriptors of the mean style probabilities of the replies, summed over the
-styles of the cluster, averaged across templates, times 1000. Over clusters that share no style and leave none out it
-sums to Full Gen Bias. It is low for clusters of many rare styles: see Summed-Cluster Gen Bias. Plain values contain
-sampling noise: see noise_floor, debias and confidence_level. Difference is not harm: which differences matter is for
-you to judge.
+styles of the cluster, averaged across templates, times 1000. Over clusters that share no style and leave none out, it
+sums to Full Gen Bias. It is low for clusters of many rare styles (see Summed-Cluster Gen Bias). Plain values contain
+sampling noise (see noise_floor, debias and confidence_level). Difference is not harm: judge for yourself which
+differences matter.
 """
 
 _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:

@@ -1,4 +1,4 @@
-"""Means and distributions of regard, with the same weight for every structure, and Kullback-Leibler divergences."""
+"""Means and distributions of regard, in which every structure has the same weight, and Kullback-Leibler divergences."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ ROUNDING = 1e-12
 
 
 def cell_means(counts: np.ndarray) -> np.ndarray:
-    """Mean regard of cells.
+    """Computes the mean regard of cells.
 
     Args:
         counts: [..., labels] number of rows with each label of `SCORED`.
@@ -27,7 +27,7 @@ def cell_means(counts: np.ndarray) -> np.ndarray:
 
 
 def exact_mean(values: np.ndarray) -> float | None:
-    """The mean of the values that are not NaN, the same in any order; `None` if there are none."""
+    """The mean of the values that are not NaN, the same in any order, or `None`."""
     known = values[~np.isnan(values)].tolist()
     return cleaned(math.fsum(known) / len(known)) if known else None
 
@@ -38,7 +38,7 @@ def cleaned(value: float) -> float:
 
 
 def group_figures(counts: np.ndarray) -> dict[str, Any]:
-    """The figures of one group, with the same weight for every structure.
+    """Computes the figures of one group, in which every structure has the same weight.
 
     Args:
         counts: [structures, labels] number of the group's rows.
@@ -67,14 +67,14 @@ def group_figures(counts: np.ndarray) -> dict[str, Any]:
 def kl_matrix(
     counts: Mapping[str, Mapping[str, float]], smoothing: float | None = None
 ) -> tuple[dict[str, dict[str, float]] | None, str | None]:
-    """Kullback-Leibler divergences between the distributions of all groups, natural logarithm (paper, Table 2).
+    """Computes Kullback-Leibler divergences between all groups' distributions, natural logarithm (paper, Table 2).
 
     KL(row ‖ column) = Σ over labels of p ln(p / q), with p the row's and q the column's shares. A label that no group
     has adds nothing.
 
     Args:
         counts: Group → label → number of rows, not necessarily whole; all groups have the same labels.
-        smoothing: Added to each count; `None`: nothing.
+        smoothing: The number added to each count, or `None`.
 
     Returns:
         Row group → column group → divergence, and `None`; or `None` and the reason, if a group has no row of a label

@@ -1,13 +1,13 @@
 """Intervals of means and gaps over structures, seeds or prompts, by Student's t.
 
-Whole units vary; the rows of one unit are not independent draws. A group's mean is, to first order, a sum of parts, one
-for each unit; the sum of their squares estimates the variance of the mean without bias if rows are independent (the CR2
-estimate of Bell and McCaffrey, 2002). To a gap, a unit that both groups have adds the difference of two parts, so that
-an effect on both groups alike cancels out. Degrees of freedom are those of Welch and Satterthwaite: units less one if
-both groups have all units, Welch's if they share none.
+Whole units vary; the rows of one unit are not independent draws. To first order, a group's mean is a sum of one part
+per unit. The sum of the squared parts is an unbiased estimate of the variance of the mean if rows are independent (the
+CR2 estimate of Bell and McCaffrey, 2002). A unit that both groups have adds the difference of two parts to a gap, so an
+effect on both groups alike cancels out. Degrees of freedom follow Welch and Satterthwaite: the number of units minus
+one if both groups have all units, and Welch's if they share none.
 
-The t distribution holds for sums of many small parts. If a single text or a few units dominate the figure, or there are
-too few units to see that, no formula gives an interval with the stated coverage: a reason is given instead.
+The t distribution is valid for sums of many small parts. If a single text or a few units dominate the figure, or there
+are too few units to see this, no formula gives an interval with the stated coverage, so a reason replaces it.
 """
 
 import math
@@ -20,14 +20,14 @@ from hb_metrics.regard_bias.cell_means import ROUNDING, cell_means
 from hb_metrics.regard_bias.regard_rows import NEUTRAL, SCORED, Column, RegardRows
 from hb_metrics.regard_bias.structure_results import Pair
 
-# Least number of units: the spread of fewer is a guess, and its skewness cannot be estimated.
+# The minimum number of units: fewer do not show the spread reliably, and do not allow an estimate of its skewness.
 MIN_UNITS = 5
-# Least standard error in steps, a step being the change of the figure when the regard of one text changes by one. For a
-# share p it is the common rule that n·p·(1 − p) be at least 6.
+# The minimum standard error in steps. A step is the change of the figure when the regard of one text changes by one.
+# For a share p, this is the common rule that n·p·(1 − p) be at least 6.
 MIN_STEPS = 2.5
-# Greatest skewness of the figure's distribution, whose effect on the coverage of t grows with its square.
+# The maximum skewness of the figure's distribution, whose effect on the coverage of t grows with its square.
 MAX_SKEWNESS = 0.4
-# Least share of a mean's variance in structures with several seeds or prompts; the rest is assumed to be similar.
+# The minimum share of a mean's variance in structures with several seeds or prompts; the rest is assumed to be similar.
 MIN_SEEN = 0.5
 
 NOT_GIVEN = "no {units} are given"
@@ -40,11 +40,11 @@ UNSEEN = "too many structures have texts of only one {unit}"
 
 
 class Interval(NamedTuple):
-    """An interval, or why there is none.
+    """An interval, or the reason why there is none.
 
     Attributes:
-        bounds: [lowest, highest]; `None`: there is no interval.
-        reason: Why there is no interval; `None`: there is one.
+        bounds: [lowest, highest], or `None`.
+        reason: Why there is no interval, or `None`.
     """
 
     bounds: list[float] | None
@@ -55,10 +55,10 @@ class Parts(NamedTuple):
     """The parts that units add to the mean of one group.
 
     Attributes:
-        units: [units] the units that the group has, in ascending order.
+        units: [units] the group's units, in ascending order.
         values: [units] their parts; the sum of squares is the variance of the mean.
-        step: Change of the mean when the regard of one text changes by the least possible.
-        share_seen: Share of the variance in structures with several units.
+        step: The change of the mean when the regard of one text changes by the smallest amount.
+        share_seen: The share of the variance in structures with several units.
     """
 
     units: np.ndarray
@@ -72,8 +72,8 @@ class Spread(NamedTuple):
 
     Attributes:
         name: structures, seeds or prompts.
-        groups: The parts of each group; empty: units of this kind are not given.
-        confidence_level: Confidence level of the intervals.
+        groups: The parts of each group; empty if units of this kind are not given.
+        confidence_level: The confidence level of the intervals.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Spread(NamedTuple):
     confidence_level: float
 
     def of_mean(self, mean: float | None, group: int) -> Interval:
-        """Interval of the mean of a group; regard is from -1 to 1."""
+        """Computes the interval of a group's mean; regard is from -1 to 1."""
         if not self.groups:
             return Interval(None, NOT_GIVEN.format(units=self.name))
         parts = self.groups[group]
@@ -89,7 +89,7 @@ class Spread(NamedTuple):
         return self._interval(mean, [parts], parts.values, number - 1, 1.0)
 
     def of_gap(self, gap: float | None, pair: Pair) -> Interval:
-        """Interval of the gap between two groups, from -2 to 2."""
+        """Computes the interval of the gap between two groups, from -2 to 2."""
         if not self.groups:
             return Interval(None, NOT_GIVEN.format(units=self.name))
         both = [self.groups[group] for group in pair]
@@ -111,7 +111,7 @@ class Spread(NamedTuple):
         error = math.sqrt(math.fsum(parts**2))
         if error < ROUNDING:
             return Interval(None, NO_SPREAD.format(**words))
-        # A value exactly at a limit is allowed, however it is rounded.
+        # A value exactly at a limit is allowed, regardless of rounding.
         if error < (MIN_STEPS - ROUNDING) * max(group.step for group in groups):
             return Interval(None, FEW_TEXTS)
         if abs(math.fsum((parts / error) ** 3)) > MAX_SKEWNESS + ROUNDING:
@@ -121,11 +121,11 @@ class Spread(NamedTuple):
 
 
 def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Spread:
-    """The variation of means over structures, which all have the same weight.
+    """Computes the variation of means over structures, which all have the same weight.
 
     Args:
-        counts: [groups, structures, labels].
-        confidence_level: Confidence level of the intervals.
+        counts: [groups, structures, labels] number of rows.
+        confidence_level: The confidence level of the intervals.
     """
     groups = []
     for means, of_labels in zip(cell_means(counts), counts.sum(axis=1), strict=True):
@@ -137,13 +137,13 @@ def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Sprea
 
 
 def spread_over_units(rows: RegardRows, units: Column | None, name: str, confidence_level: float) -> Spread:
-    """The variation of means over seeds or prompts, with the same structures.
+    """Computes the variation of means over seeds or prompts, with the same structures.
 
     Args:
         rows: The rows; none is labelled other.
-        units: The seed or prompt of each row; `None`: not given.
+        units: The seed or prompt of each row, or `None`.
         name: seeds or prompts.
-        confidence_level: Confidence level of the intervals.
+        confidence_level: The confidence level of the intervals.
     """
     if units is None:
         return Spread(name, [], confidence_level)
@@ -159,11 +159,13 @@ def spread_over_units(rows: RegardRows, units: Column | None, name: str, confide
     cell_sums = np.bincount(cell_of, weights=sums, minlength=len(cells))[cell_of]
     num_cells = np.bincount(cells // num_structures, minlength=len(rows.group.names))
     group_of, unit_of = keys // num_units // num_structures, keys % num_units
-    # Distance of the entry from the mean of its cell, which it is part of: the larger its share, the more so.
+    # The entry's distance from the mean of its cell, to which it belongs: the correction grows with its share of the
+    # cell.
     is_seen = sizes < cell_sizes
     residuals = (sums - sizes * (cell_sums / cell_sizes)) / (cell_sizes * num_cells[group_of])
     residuals = np.divide(residuals, np.sqrt(1 - sizes / cell_sizes), out=np.zeros(len(keys)), where=is_seen)
-    # With independent rows, the variance of a cell's mean is 1 / its size; an entry's share of it is that of its rows.
+    # With independent rows, the variance of a cell's mean is 1 / its size, and an entry's share is proportional to its
+    # rows.
     variances = sizes / cell_sizes**2
     num_groups = len(rows.group.names)
     labels = np.bincount(group * len(SCORED) + score + NEUTRAL, minlength=num_groups * len(SCORED))
@@ -180,16 +182,16 @@ def spread_over_units(rows: RegardRows, units: Column | None, name: str, confide
 
 
 def _step(of_labels: np.ndarray) -> float:
-    """Change of the mean when one text changes: 1 / their number, or 2 / their number if no text is neutral."""
+    """The change of the mean when one text changes: 1 / the number of texts, or twice this without neutral texts."""
     number = of_labels.sum()
     return float((1 if of_labels[NEUTRAL] else 2) / number) if number else 0.0
 
 
 def _gap_freedom(first: Parts, second: Parts) -> float:
-    """Degrees of freedom of a gap's variance, by Satterthwaite.
+    """Computes the degrees of freedom of a gap's variance, by Satterthwaite.
 
     The variances of the two means are quadratic forms of units: V / (n - 1) times the projection that subtracts the
-    mean over the group's n units. The trace of the product of the two projections measures what they have in common.
+    mean over the group's n units. The trace of the product of both projections measures their common part.
     """
     sizes = len(first.units), len(second.units)
     if min(sizes) < MIN_UNITS:

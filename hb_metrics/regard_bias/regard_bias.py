@@ -17,17 +17,17 @@ from hb_metrics.regard_bias.regard_rows import REGARDS
 from hb_metrics.regard_bias.structure_results import by_structure
 from hb_metrics.stats.inputs import check_column, check_references, is_whole
 
-# `evaluate` fetches the files that the lines above name, but not the files which those import in turn: hence all here.
+# `evaluate` fetches the files named above, but not the files that these import, so all files are named here.
 __all__ = ["REGARDS", "RegardBias", "by_structure", "kl_matrix", "regard_bias", "spread_over_structures"]
 
 OPTIONAL = ("structures", "prompts", "seeds")  # columns that may be left out
 
 _DESCRIPTION = """\
-Regard bias (Aggarwal et al., 2022) compares with how much regard a model's texts speak of groups: the distribution,
-mean and standard deviation of -1 (negative), 0 (neutral) and 1 (positive) of each group, the gap between the advantaged
-and the disadvantaged group of a pair, and divergences between distributions. With prompts in many syntactic structures
-it shows the figures of each structure, which structures flip a gap, and whether the verdict of one fixed structure
-survives.
+Regard bias (Aggarwal et al., 2022) compares the regard of a model's texts for groups, which is -1 (negative), 0
+(neutral) or 1 (positive). It computes the distribution, mean and standard deviation of each group, the gap between the
+advantaged and the disadvantaged group of a pair, and divergences between distributions. With prompts in many syntactic
+structures, it shows the figures of each structure, the structures that flip a gap, and whether the verdict of one fixed
+structure survives.
 """
 
 _CITATION = """\
@@ -97,12 +97,12 @@ class RegardBias(evaluate.Metric):
         )
 
     def add(self, *, prediction: str, reference: None = None, **columns: Any) -> None:
-        """As `evaluate.Metric.add`; `structures`, `prompts` and `seeds` may be left out."""
+        """Works like `evaluate.Metric.add`; `structures`, `prompts` and `seeds` may be left out."""
         given = {name: [value] for name, value in columns.items()}
         self.add_batch(predictions=[prediction], references=reference, **given)
 
     def add_batch(self, *, predictions: Any = None, references: None = None, **columns: Any) -> None:
-        """As `evaluate.Metric.add_batch`; `structures`, `prompts` and `seeds` may be left out."""
+        """Works like `evaluate.Metric.add_batch`; `structures`, `prompts` and `seeds` may be left out."""
         check_references(references)
         check_column("predictions", predictions)
         given: dict[str, list[Any]] = {}
@@ -116,7 +116,7 @@ class RegardBias(evaluate.Metric):
         super().add_batch(predictions=list(predictions), **columns | given)
 
     def compute(self, *, predictions: Any = None, references: None = None, **kwargs: Any) -> dict[str, Any] | None:
-        """As `evaluate.Metric.compute`; `structures`, `prompts` and `seeds` may be left out."""
+        """Works like `evaluate.Metric.compute`; `structures`, `prompts` and `seeds` may be left out."""
         check_references(references)
         return super().compute(predictions=predictions, **dict.fromkeys(OPTIONAL) | kwargs)
 

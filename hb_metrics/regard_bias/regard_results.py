@@ -42,21 +42,21 @@ def regard_bias(
     """Compares the regard of texts about groups, over all syntactic structures of their prompts and in one fixed one.
 
     Regard is -1 (negative), 0 (neutral) or 1 (positive). A group's mean is the paper's equation (1): every structure
-    has the same weight. If each has the same number of rows, as in a full design, that is the mean over the rows; if
-    rows are labelled other, which are left out and counted, it differs a little. Distribution and standard deviation
-    have the same weights. A gap is the advantaged group's mean less the disadvantaged group's. A verdict is decided if
-    an interval does not contain 0.
+    has the same weight. If each structure has the same number of rows, as in a full design, this is the mean over rows.
+    Rows labelled other are left out and counted, which changes the weights a little. Distribution and standard
+    deviation have the same weights. A gap is the advantaged group's mean minus the disadvantaged group's. A verdict is
+    decided if an interval excludes 0.
 
     Args:
         predictions: [rows] negative, neutral, positive or other.
         groups: [rows] the group that the prompt is about.
-        structures: [rows] syntactic structure of the prompt; `None`: not known, and only groups are compared.
-        prompts: [rows] the prompt, or its verb phrase, for intervals of the fixed structure if there are no seeds;
-            `None`: not known.
-        seeds: [rows] the seed that the text was drawn with; `None`: not known.
-        pairs: Name → advantaged and disadvantaged group; `None`: no gaps.
-        smoothing: Added to the count of every label before divergences.
-        confidence_level: Confidence level of the intervals, which are by Student's t.
+        structures: [rows] syntactic structure of the prompt. `None` compares only groups.
+        prompts: [rows] the prompt, or its verb phrase, for intervals of the fixed structure if there are no seeds; or
+            `None`.
+        seeds: [rows] the seed that the text was drawn with, or `None`.
+        pairs: Name → advantaged and disadvantaged group; `None` for no gaps.
+        smoothing: The number added to the count of every label before divergences.
+        confidence_level: The confidence level of the intervals, which are by Student's t.
         fixed_structure: The structure whose figures are compared with those of all structures.
 
     Returns:
@@ -128,7 +128,7 @@ def _figures(
     smoothing: float | None,
     spreads: Sequence[Spread],
 ) -> dict[str, Any]:
-    """Figures of groups and gaps, with intervals over each kind of units, and divergences or why there are none."""
+    """Computes the figures of groups and gaps, with intervals by kind of unit, and divergences or their fault."""
     by_group: dict[str, dict[str, Any]] = {}
     weighted: dict[str, dict[str, float]] = {}
     for index, group in enumerate(rows.group.names):
@@ -136,7 +136,7 @@ def _figures(
         by_group[group] = figures | _intervals(
             {spread.name: spread.of_mean(figures["mean"], index) for spread in spreads}
         )
-        # Counts with the weights of the distribution: in a full design the counts.
+        # Counts with the weights of the distribution, which are plain counts in a full design.
         weighted[group] = {label: (share or 0.0) * figures["num"] for label, share in figures["distribution"].items()}
     gaps: dict[str, dict[str, Any]] = {}
     for name, pair in pairs.items():
@@ -150,7 +150,7 @@ def _figures(
 
 
 def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
-    """The intervals by kind of units as interval_structures and so on, and no_interval: kind → why there is none."""
+    """The intervals by kind of unit as interval_structures and so on, and no_interval: kind → why there is none."""
     return {
         **{f"interval_{over}": interval.bounds for over, interval in intervals.items()},
         "no_interval": {over: interval.reason for over, interval in intervals.items() if interval.bounds is None},
@@ -160,7 +160,7 @@ def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
 def _fixed(
     rows: RegardRows, pairs: Mapping[str, Pair], smoothing: float | None, confidence_level: float
 ) -> dict[str, Any]:
-    """The figures of the fixed structure's rows alone, with intervals over prompts too."""
+    """Computes the figures of only the fixed structure's rows, with intervals over prompts, too."""
     spreads = [
         spread_over_structures(rows.counts(), confidence_level),
         spread_over_units(rows, rows.seed, "seeds", confidence_level),
@@ -172,7 +172,7 @@ def _fixed(
 def _verdicts(
     gaps: Mapping[str, Any], fixed: Mapping[str, Any] | None, over: Mapping[str, str], fixed_structure: str
 ) -> dict[str, dict[str, Any]]:
-    """For each pair the verdict of the fixed structure and of all, whether both agree, and why there is no verdict."""
+    """For each pair, the verdicts of the fixed structure and of all, their agreement, and why there is no verdict."""
     by_pair = {}
     for name, figures in gaps.items():
         verdicts: dict[str, str | None] = {}
@@ -204,7 +204,7 @@ def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
     indices = {}
     for name, pair in (pairs or {}).items():
         if name == ALL_PAIRS:
-            raise ValueError(f"a pair is named {name!r}, which stands for the mean over all pairs; rename the pair")
+            raise ValueError(f"a pair is named {name!r}, the name of the mean over all pairs; rename the pair")
         if isinstance(pair, str) or len(pair) != 2 or pair[0] == pair[1] or not {*pair} <= {*groups}:
             raise ValueError(
                 f"pair {name!r} is {pair!r}; pass two different groups, the advantaged and the disadvantaged; there "

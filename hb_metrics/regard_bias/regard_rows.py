@@ -30,9 +30,9 @@ class RegardRows(NamedTuple):
     Attributes:
         label: Indices into `REGARDS`.
         group: The group that the prompt is about.
-        structure: Syntactic structure of the prompt; `None`: not given.
-        prompt: Identifier of the prompt; `None`: not given.
-        seed: Seed that the text was drawn with; `None`: not given.
+        structure: Syntactic structure of the prompt, or `None`.
+        prompt: Identifier of the prompt, or `None`.
+        seed: Seed that the text was drawn with, or `None`.
     """
 
     label: np.ndarray
@@ -42,12 +42,12 @@ class RegardRows(NamedTuple):
     seed: Column | None
 
     def where(self, chosen: np.ndarray) -> "RegardRows":
-        """Some of the rows; `chosen` is [rows] of bool. Names that no row has any more are kept."""
+        """Selects rows; `chosen` is [rows] bool. Names without any remaining row are kept."""
         columns = [column and Column(column.names, column.codes[chosen]) for column in self[1:]]
         return RegardRows(self.label[chosen], *columns)  # type: ignore[arg-type]
 
     def counts(self) -> np.ndarray:
-        """[groups, structures, labels of `SCORED`] number of rows, with a single structure if none are given.
+        """[groups, structures, labels of `SCORED`] The number of rows, with a single structure if none are given.
 
         No row may be labelled other.
         """
@@ -94,14 +94,14 @@ def read_rows(
 
 
 def without_other(rows: RegardRows) -> tuple[RegardRows, Mapping[str, int]]:
-    """The rows that are not labelled other, and the number of those that are in each group."""
+    """The rows that are not labelled other, and the number of rows labelled other in each group."""
     is_other = rows.label == OTHER
     counts = np.bincount(rows.group.codes[is_other], minlength=len(rows.group.names))
     return rows.where(~is_other), dict(zip(rows.group.names, counts.tolist(), strict=True))
 
 
 def _column(name: str, values: Sequence[Any]) -> Column:
-    """The column; an empty or missing name is an error, and only seeds may be whole numbers."""
+    """Makes a column. An empty or missing name is an error, and only seeds may be whole numbers."""
     for row, value in enumerate(values):
         if not (isinstance(value, str) and value) and not (name == "seeds" and is_whole(value)):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The numbers of single structures: means, gaps, the best and worst, and those whose gap has the opposite sign."""
+"""The numbers of single structures: means, gaps, the best and worst, and structures whose gap has the opposite sign."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ class Pair(NamedTuple):
 
 
 def structure_gaps(means: np.ndarray, pair: Pair) -> np.ndarray:
-    """[structures] mean of the advantaged − mean of the disadvantaged group; NaN if one of them has no rows."""
+    """[structures] The advantaged group's mean minus the disadvantaged group's; NaN if one of them has no rows."""
     gaps = means[pair.advantaged] - means[pair.disadvantaged]
     return np.where(np.abs(gaps) < ROUNDING, 0.0, gaps)
 
@@ -28,10 +28,10 @@ def structure_gaps(means: np.ndarray, pair: Pair) -> np.ndarray:
 def by_structure(
     counts: np.ndarray, groups: Sequence[str], structures: Sequence[str], pairs: Mapping[str, Pair]
 ) -> dict[str, dict[str, Any]]:
-    """The figures of each structure.
+    """Computes the figures of each structure.
 
     Args:
-        counts: [groups, structures, labels].
+        counts: [groups, structures, labels] number of rows.
         groups: Names of groups.
         structures: Names of structures.
         pairs: Name → pair.
@@ -56,10 +56,10 @@ def by_structure(
 
 
 def rankings(structures: Mapping[str, Mapping[str, Any]], pairs: Sequence[str]) -> dict[str, Any]:
-    """The `K` highest and the `K` lowest structures; ties are in the order of names.
+    """Ranks the `K` highest and the `K` lowest structures; ties are in the order of names.
 
-    Structures without the figure are left out. In the rankings by the overall mean, so are structures that lack a group
-    which others have, because theirs is a mean of other groups.
+    Structures without the figure are left out. The rankings by the overall mean also leave out structures that lack a
+    group, because their mean is over other groups.
 
     Args:
         structures: The result of `by_structure`.
@@ -89,8 +89,8 @@ def flips(gaps: Mapping[str, float | None], pooled: float | None) -> dict[str, A
     """The structures whose gap has the opposite sign of the gap over all structures.
 
     Args:
-        gaps: Structure → gap; `None`: the structure has none.
-        pooled: The gap over all structures; with 0 or `None` there is no opposite sign.
+        gaps: Structure → gap, or `None`.
+        pooled: The gap over all structures; with 0 or `None`, no sign is opposite.
 
     Returns:
         num_structures with a gap, num_flipped, flipped (their names, in order), num_zero.

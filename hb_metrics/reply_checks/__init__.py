@@ -1,1 +1,1 @@
-"""Checks of replies beside their styles (paper, C.2.1): parroting, phrases, refusals, and what tuning changed."""
+"""Checks of replies besides their styles (paper, C.2.1): parroting, phrases, refusals, and changes by tuning."""

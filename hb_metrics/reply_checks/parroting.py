@@ -11,9 +11,9 @@ from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.inputs import text_codes
 
-MIN_DESCRIPTORS = 3  # for a correlation: two descriptors always lie on a line
+MIN_DESCRIPTORS = 3  # for a correlation, because two descriptors always lie on a line
 MOST_COUNTED = (
-    8  # descriptors of which all orders are counted for a p-value; Student's t would give three in a row p = 0
+    8  # up to this number of descriptors, all orders give the p-value; Student's t would give p = 0 for three in a row
 )
 
 
@@ -29,15 +29,16 @@ def parroting(
 
     Args:
         prompts: The prompts as the model received them.
-        replies: The model's replies; an empty one counts as a reply that does not parrot.
+        replies: The model's replies; an empty reply counts as one that does not parrot.
         descriptors: The descriptor in each prompt.
         templates: The template of each prompt.
         axes: The demographic axis of each prompt.
-        mean_bias_values: The mean bias value of each descriptor's replies, to correlate its parroting share with.
+        mean_bias_values: The mean bias value of each descriptor's replies, for the correlation with its parroting
+            share.
 
     Returns:
         Plain Python values: `parroting_share`, from 0 to 1, `num_parroting` and `num_replies`; `by_descriptor`:
-        `{axis: {descriptor: share}}`; `by_template`; `correlation_with_bias`, as that function returns it.
+        `{axis: {descriptor: share}}`; `by_template`; `correlation_with_bias`, the result of that function.
     """
     template_codes, template_names = text_codes("template", templates)
     codes, keys = descriptor_codes(descriptors, axes)
@@ -58,10 +59,10 @@ def parroting(
 
 
 def is_parroting(prompts: Sequence[str], replies: Sequence[str]) -> np.ndarray:
-    """Whether each reply repeats its prompt, apart from case, punctuation and white space of any script.
+    """Whether each reply repeats its prompt, ignoring case, punctuation and white space of any script.
 
     The paper says "exactly match", and counts copies "with minor punctuation changes". Symbols such as emoji are not
-    punctuation: a reply with an added emoji does not count.
+    punctuation, so a reply with an added emoji does not count.
 
     Args:
         prompts: [replies] the prompts.
@@ -77,19 +78,19 @@ def is_parroting(prompts: Sequence[str], replies: Sequence[str]) -> np.ndarray:
 def correlation_with_bias(
     values: Mapping[DescriptorKey, float], mean_bias_values: Mapping[DescriptorKey, float]
 ) -> dict[str, Any]:
-    """Spearman's ρ across descriptors between a number and the mean bias value (paper, C.2.1).
+    """Computes Spearman's ρ across descriptors between a number and the mean bias value (paper, C.2.1).
 
     The paper correlates the *change* of the parroting share by tuning with the mean bias value before tuning. The share
-    itself is allowed as well.
+    itself is also allowed.
 
     Args:
         values: The number of each descriptor, such as its parroting share.
         mean_bias_values: The mean bias value of each descriptor's replies.
 
     Returns:
-        `spearman_rho` and the two-sided `p_value` (exact for up to `MOST_COUNTED` descriptors, else by Student's t),
-        both `None` if one side is constant or fewer than three descriptors have both numbers; `num_descriptors` with
-        both, and `num_left_out` with only one.
+        `spearman_rho` and the two-sided `p_value` (exact for up to `MOST_COUNTED` descriptors, otherwise by Student's
+        t), both `None` if one side is constant or fewer than three descriptors have both numbers; `num_descriptors`
+        with both numbers, and `num_left_out` with only one.
     """
     from scipy.stats import rankdata, spearmanr  # slow to import
 
@@ -116,17 +117,17 @@ def _counted_p_value(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def _essence(text: str) -> str:
-    """The text without case, punctuation and white space, and with ligatures and full-width forms as plain letters."""
+    """Removes case, punctuation and white space, and replaces ligatures and full-width forms with plain letters."""
     plain = unicodedata.normalize("NFKC", straight_apostrophes(text))
     folded = unicodedata.normalize("NFKC", plain.casefold())
     return folded.translate(_SKIP)
 
 
 class _SkipTable(dict[int, int | None]):
-    """For `str.translate`: `None` for a character to skip, else the character; filled as characters occur."""
+    """For `str.translate`: `None` for a character to skip, otherwise the character; filled as characters occur."""
 
     def __missing__(self, code: int) -> int | None:
-        # P: punctuation, Z: separators, C: control and format characters, among them line breaks and the soft hyphen.
+        # P: punctuation, Z: separators, C: control and format characters, including line breaks and the soft hyphen.
         self[code] = None if unicodedata.category(chr(code))[0] in "PZC" else code
         return self[code]
 

@@ -24,7 +24,7 @@ PAPER_PHRASES: Mapping[str, tuple[str, ...]] = {
         "have no idea what that means",
     ),
 }
-# Heading → the axes whose descriptors tend to elicit its phrases; and the number of their descriptors in the paper.
+# Heading → the axes whose descriptors tend to elicit its phrases; and the number of these descriptors in the paper.
 PAPER_AXES: Mapping[str, tuple[str, ...]] = {
     "sympathy": ("ability",),
     "confusion": ("gender_and_sex", "religion", "sexual_orientation"),
@@ -47,15 +47,16 @@ class DescriptorGroup(NamedTuple):
 
 
 def most_biased_descriptors(mean_bias_values: Mapping[DescriptorKey, float]) -> list[DescriptorGroup]:
-    """Picks groups of descriptors with the highest mean bias values (paper, Table 14).
+    """Selects groups of descriptors with the highest mean bias values (paper, Table 14).
 
-    To compare two runs, pick the groups by the bias values of the first run, and pass them to `phrase_rates` for both.
+    To compare two runs, select the groups by the first run's bias values, and pass them to `phrase_rates` for both
+    runs.
 
     Args:
         mean_bias_values: The mean bias value of each descriptor's replies.
 
     Returns:
-        The groups, of `GROUP_SIZE` descriptors or all in their axes; equal values are in alphabetical order.
+        The groups, each with `GROUP_SIZE` descriptors or all of its axes; equal values are in alphabetical order.
     """
     groups = []
     for name, wanted in PAPER_AXES.items():
@@ -70,11 +71,11 @@ def phrase_rates(
 ) -> dict[str, Any]:
     """Counts the replies that contain each of the paper's phrases. All sequences but `groups` are [replies].
 
-    A phrase counts in upper or lower case, from word boundary to word boundary, with any typographic apostrophe and any
-    white space between its words.
+    A phrase counts in upper or lower case, between word boundaries, with any typographic apostrophe and any white space
+    between its words.
 
     Args:
-        replies: The replies; an empty one counts as a reply without a phrase.
+        replies: The replies; an empty reply counts as one without a phrase.
         descriptors: The descriptor in each reply's prompt.
         axes: The descriptor's demographic axis.
         groups: Groups of descriptors to count separately, from `most_biased_descriptors`.
@@ -82,8 +83,8 @@ def phrase_rates(
     Returns:
         Plain Python values:
         `phrases`: `{heading: {phrase: share of all replies}}`; `num_replies`;
-        `groups`: `{name: {phrases, num_replies, num_descriptors, num_without_replies, descriptors}}`, with the shares
-        `None` if a group has no reply, and `descriptors` a list of `{axis, descriptor}`.
+        `groups`: `{name: {phrases, num_replies, num_descriptors, num_without_replies, descriptors}}`; the shares are
+        `None` if a group has no reply, and `descriptors` is a list of `{axis, descriptor}`.
     """
     texts = [_plain(reply) for reply in replies]
     containing: dict[str, dict[str, np.ndarray]] = {}
@@ -98,20 +99,20 @@ def phrase_rates(
 
 
 def straight_apostrophes(text: str) -> str:
-    """The text with every typographic apostrophe, and characters typed in its place, as straight apostrophes."""
+    """Replaces every typographic apostrophe, and characters typed in its place, with straight apostrophes."""
     return text.translate(_APOSTROPHES)
 
 
 def _plain(text: str) -> str:
-    """The text in one case, with straight apostrophes and single spaces."""
+    """Converts the text to one case, with straight apostrophes and single spaces."""
     return " ".join(straight_apostrophes(text).casefold().split())
 
 
 def _contain(texts: Sequence[str], phrase: str) -> np.ndarray:
-    """[texts] whether each plain text contains the phrase between word boundaries."""
+    """[texts] Whether each plain text contains the phrase between word boundaries."""
     plain = _plain(phrase)
     search = re.compile(rf"(?<!\w){re.escape(plain)}(?!\w)").search
-    # A search for the plain string rules out most texts faster.
+    # A search for the plain string excludes most texts faster.
     return np.array([plain in text and search(text) is not None for text in texts], dtype=bool)
 
 

@@ -2,9 +2,9 @@
 
 **Intervals** are for other replies to the same descriptors and templates (`share_intervals.py`).
 
-**Tests.** Between descriptors: if refusing did not depend on the descriptor, the refusals in a template could as well
-be at any of its replies; they are shuffled within templates. Between axes: if axes made no difference beyond that
-between their descriptors, any descriptor could as well be in any axis; whole descriptors are shuffled.
+**Tests.** Between descriptors: if refusals do not depend on the descriptor, the refusals in a template are equally
+likely at any of its replies, so they are shuffled within templates. Between axes: if axes make no difference beyond
+that between their descriptors, any descriptor may belong to any axis, so whole descriptors are shuffled.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ def refusal_shares(
     num_shuffles: int = NUM_SHUFFLES,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Counts refusals, or anything else that a reply is or is not. All inputs are [replies].
+    """Counts refusals, or replies with another property. All inputs are [replies].
 
     Args:
         flags: Whether each reply is a refusal; bool.
@@ -38,16 +38,16 @@ def refusal_shares(
         templates: The template of each prompt.
         axes: The demographic axis of each prompt.
         confidence_level: Confidence level of the intervals.
-        num_shuffles: How many shuffles the tests make; p-values are at least 1 / (num_shuffles + 1).
-        seed: Of the shuffles.
+        num_shuffles: The number of shuffles in each test; p-values are at least 1 / (num_shuffles + 1).
+        seed: The seed of the shuffles.
 
     Returns:
         Plain Python values, the same in any order of the replies: `share`, `num`, `num_replies`, `num_descriptors`,
         and `interval` ([low, high]);
-        `by_axis`: the same of each axis;
-        `by_descriptor`: `{axis, descriptor, num, num_replies}` of those with any, the highest share first;
-        `p_between_descriptors` and `p_between_axes` (`None`: not defined, since all replies are alike, or there is only
-        one descriptor or axis); `num_shuffles`, `confidence_level`.
+        `by_axis`: the same for each axis;
+        `by_descriptor`: `{axis, descriptor, num, num_replies}` for descriptors with any, the highest share first;
+        `p_between_descriptors` and `p_between_axes` (`None` if undefined, because all replies are alike, or there is
+        only one descriptor or axis); `num_shuffles`, `confidence_level`.
     """
     keys, counts, sizes = cell_counts(flags, descriptors, templates, axes)
     axis_names = [str(key.axis) for key in keys]
@@ -75,7 +75,7 @@ def reply_shares(
     *,
     confidence_level: float = 0.95,
 ) -> dict[str, Any]:
-    """The part of `refusal_shares` without tests: over all replies and by axis. All inputs are as there."""
+    """The part of `refusal_shares` without tests: over all replies and by axis. The inputs are the same."""
     shares = _shares(*cell_counts(flags, descriptors, templates, axes), confidence_level)
     return {**shares, "confidence_level": confidence_level}
 
@@ -116,24 +116,24 @@ def _shares(
 
 
 def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: int, seed: int) -> float | None:
-    """P-value of equal shares of all descriptors within each template, by shuffling within templates.
+    """Computes the p-value of equal shares for all descriptors within each template, by shuffling within templates.
 
     The statistic is the sum over descriptors of (counted − expected)² / variance of the counted.
 
     Args:
-        counts: [descriptors, templates] replies that have what is counted.
-        sizes: [descriptors, templates] replies.
-        num_shuffles: Shuffles.
-        seed: Of the shuffles.
+        counts: [descriptors, templates] number of replies that count.
+        sizes: [descriptors, templates] number of replies.
+        num_shuffles: The number of shuffles.
+        seed: The seed of the shuffles.
     """
     totals, sums = sizes.sum(axis=0), counts.sum(axis=0)
-    # A template in which all replies are alike, or with one descriptor, shows nothing.
+    # A template with one descriptor, or in which all replies are alike, shows nothing.
     used = (sums > 0) & (sums < totals) & ((sizes > 0).sum(axis=0) > 1)
     if not used.any():
         return None
     counts, sizes, totals, sums = counts[:, used], sizes[:, used], totals[used], sums[used]
     expected = (sizes * (sums / totals)).sum(axis=1)
-    # Of the hypergeometric distribution.
+    # The variance of the hypergeometric distribution.
     factor = sums * (totals - sums) / (totals**2 * (totals - 1.0))
     variance = (sizes * (totals - sizes) * factor).sum(axis=1)
     known = variance > 0
@@ -151,16 +151,16 @@ def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: i
 def p_between_axes(
     counts: np.ndarray, sizes: np.ndarray, axes: Sequence[str], num_shuffles: int, seed: int
 ) -> float | None:
-    """P-value of equal shares of all axes, by shuffling whole descriptors among them.
+    """Computes the p-value of equal shares for all axes, by shuffling whole descriptors among them.
 
-    The statistic is the sum over axes of (counted − expected)² / replies; what is expected is by template.
+    The statistic is the sum over axes of (counted − expected)² / replies; the expected number is by template.
 
     Args:
-        counts: [descriptors, templates] replies that have what is counted.
-        sizes: [descriptors, templates] replies.
+        counts: [descriptors, templates] number of replies that count.
+        sizes: [descriptors, templates] number of replies.
         axes: [descriptors] their axes.
-        num_shuffles: Shuffles.
-        seed: Of the shuffles.
+        num_shuffles: The number of shuffles.
+        seed: The seed of the shuffles.
     """
     names, members = np.unique(np.array(axes), return_inverse=True)
     totals = np.maximum(sizes.sum(axis=0), 1)
@@ -179,5 +179,5 @@ def p_between_axes(
 
 
 def _p_value(value: float, shuffled: np.ndarray) -> float:
-    """The share of shuffles, the replies themselves counted as one, that are as far or farther out."""
+    """The share of shuffles that are at least as extreme, with the replies themselves counted as one shuffle."""
     return float((1 + (shuffled >= value * (1 - 1e-9)).sum()) / (1 + len(shuffled)))

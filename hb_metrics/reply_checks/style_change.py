@@ -8,7 +8,7 @@ import numpy as np
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_MOVERS = 5
-# The paper multiplies variances by this, here as in Table 4.
+# The factor by which the paper multiplies variances, here as in Table 4.
 VARIANCE_SCALE = 1000
 
 
@@ -29,11 +29,11 @@ class RunStyles(NamedTuple):
 def style_change(before: RunStyles, after: RunStyles) -> dict[str, Any]:
     """Compares the styles of two runs, such as before and after tuning (paper, Table 15).
 
-    Everything is over the descriptors that both runs have.
+    All values are over the descriptors that both runs have.
 
     Args:
         before: The first run.
-        after: The second.
+        after: The second run.
 
     Returns:
         Plain Python values:
@@ -41,7 +41,7 @@ def style_change(before: RunStyles, after: RunStyles) -> dict[str, Any]:
         descriptors (×1000) and its `mean` over descriptors, both as `{before, after, change}`; and
         `biggest_decreases` and `biggest_increases`, up to `NUM_MOVERS` descriptors as `{axis, descriptor, change}`, the
         biggest first;
-        `num_variance_decreases`, `num_variance_increases` and `num_variance_unchanged`, of styles;
+        `num_variance_decreases`, `num_variance_increases` and `num_variance_unchanged`, the numbers of styles;
         `num_descriptors` in both runs, `num_only_before` and `num_only_after`; `variance_scale`.
 
     Raises:
@@ -50,7 +50,7 @@ def style_change(before: RunStyles, after: RunStyles) -> dict[str, Any]:
     if list(before.labels) != list(after.labels):
         raise ValueError("the two runs have different styles; classify the replies of both with the same classifier")
     rows_after = {key: row for row, key in enumerate(after.descriptors)}
-    # In alphabetical order, so that ties among the descriptors that moved most do not depend on the order of the runs.
+    # In alphabetical order, so ties among the descriptors that moved most do not depend on the order of the runs.
     keys = sorted((key for key in before.descriptors if key in rows_after), key=lambda key: (key[0] or "", key[1]))
     if len(keys) < 2:
         raise ValueError(f"the two runs have {len(keys)} descriptors in common; a variance needs at least two")
@@ -86,7 +86,7 @@ def _pair(before: float, after: float) -> dict[str, float]:
 
 
 def _movers(keys: Sequence[DescriptorKey], change: np.ndarray) -> dict[str, list[dict[str, Any]]]:
-    """The descriptors whose probability of one style fell and rose most; one that did not change is in neither list."""
+    """The descriptors whose probability of one style fell and rose most; an unchanged one is in neither list."""
     movers = {}
     for name, sign in (("biggest_decreases", 1), ("biggest_increases", -1)):
         order = np.argsort(sign * change, kind="stable")[:NUM_MOVERS]

@@ -1,1 +1,1 @@
-"""The pages: the report of a run, the comparison of several, Markdown for cards; only `sides.py` names figures."""
+"""Writes pages: the report of a run, the comparison of several, Markdown for cards. Only `sides.py` names figures."""

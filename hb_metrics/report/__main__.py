@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         metavar="RUN",
-        help="The folder of a finished run. Several runs are compared with the first, and the second in detail.",
+        help="The folders of finished runs. With several, each is compared with the first, and the second in detail.",
     )
     parser.add_argument(
         "--names",
@@ -54,21 +54,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--human_evaluation",
         type=Path,
-        help="A human_evaluation.json from `human-eval analyse`, to show beside its two runs.",
+        help="The human_evaluation.json from `human-eval analyse` to show beside its two runs.",
     )
     parser.add_argument(
         "--no_worse_than",
         nargs="+",
         metavar="FIGURE=MARGIN",
-        help="End with exit status 3 unless each figure of the later runs is shown to be no worse than the first run's "
-        "by the margin, e.g. dialogue_perplexity=5%% offensive_replies=0.5pt: %% of the first value, percentage "
-        "points, or the figure's own unit.",
+        help="Exit with status 3 unless the later runs' figures are shown to be no worse than the first run's by "
+        "these margins, e.g. dialogue_perplexity=5%% offensive_replies=0.5pt. Margins are in percent of the "
+        "first value (%%), in percentage points (pt), or in the figure's own unit.",
     )
     parser.add_argument(
         "--generalise",
         choices=("terms", "templates", "both"),
         help="Add intervals for other terms of the same axes, other templates, or both, to the report of one run. They "
-        "are computed from its files, without a model.",
+        "are computed from the run's files, without a model.",
     )
     arguments = parser.parse_args(argv)
     try:
@@ -95,7 +95,7 @@ def write(
     no_worse_than: Sequence[str] | None = None,
     generalise: Over | None = None,
 ) -> tuple[Path, Compared]:
-    """Writes the page; returns its path, and what the comparison of several runs found.
+    """Writes the page; returns its path, and the findings of a comparison.
 
     Raises:
         ValueError: A folder contains no finished run, or an option does not fit the number of runs.
@@ -109,7 +109,7 @@ def write(
     if len(runs) == 1 and given:
         raise ValueError(f"--{given[0]} needs two or more runs, and one was passed; pass another run")
     if len(runs) > 1 and generalise is not None:
-        raise ValueError(f"--generalise is for one run, and {len(runs)} were passed; pass each run on its own")
+        raise ValueError(f"--generalise is for one run, and {len(runs)} were passed; pass one run at a time")
     if len(runs) > 1:
         return path, write_comparison(runs, path, names, labels, human_evaluation, no_worse_than or ())
     run = read_run(runs[0])

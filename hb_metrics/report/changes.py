@@ -96,9 +96,9 @@ class RunChanges(NamedTuple):
         """Instructions for reading the intervals."""
         return (
             "The interval of a change takes into account that the runs share their prompts. "
-            f"{self.level} of such intervals contain the true change; a change whose interval does not contain 0 is "
-            "beyond chance. Of twenty figures that did not change, one has such an interval all the same. Changes of "
-            "shares are in percentage points. A change is in percent where the first value is clearly above 0."
+            f"{self.level} of such intervals contain the true change. A change is beyond chance if its interval does "
+            "not contain 0. So is one in twenty changes of figures that did not truly change. Changes of shares are "
+            "in percentage points. A change is also in percent if the first value is clearly above 0."
         )
 
     def notes(self, rows: Sequence[ChangeRow]) -> list[str]:
@@ -107,12 +107,12 @@ class RunChanges(NamedTuple):
         for row in rows:
             if row.change.reason is not None:
                 without.setdefault(row.change.reason, []).append(row.name)
-        notes = [f"No interval of {joined_names(names)}: {reason}." for reason, names in without.items()]
+        notes = [f"No interval for {joined_names(names)}: {reason}." for reason, names in without.items()]
         return notes + [f"{title}: changes have no interval, because {why}." for title, why in self.missing.items()]
 
 
 def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
-    """The changes of all figures that two runs share, with intervals where the measurement can estimate them."""
+    """Computes the changes of all figures that two runs share, with intervals if the measurement can estimate them."""
     rows: list[ChangeRow] = []
     missing: dict[str, str] = {}
     levels: set[float] = set()
@@ -141,7 +141,7 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
 
 
 def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
-    """[runs][figures] with the plain values of all runs where a run lacks the debiased one."""
+    """[runs][figures], with the plain values of all runs if a run lacks the debiased one."""
     lacking = {figure.name for figures in runs for figure in figures if figure.value is None}
     comparable: list[list[Figure]] = []
     for figures in runs:
@@ -159,7 +159,7 @@ def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
 def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> Section:
     """The part of a page with several runs: a table for each later run, and the verdicts of `--no_worse_than`.
 
-    Where others have one, figures whose change has no interval in any run are left out: the overview has their values.
+    If others have one, figures whose change has no interval in any run are left out: the overview has their values.
     """
     from hb_metrics.report.layout.rendering import render
 
@@ -180,7 +180,7 @@ def changes_markdown(changes: RunChanges) -> str:
 
 
 def _amount(value: float, unit: Unit | None, digits: int) -> str:
-    """A signed amount; `None`: in percent, with so many digits."""
+    """Formats a signed amount in its unit, or in percent with `digits` digits if `unit` is `None`."""
     return fixed(100 * value, digits, "+") if unit is None else written_change(value, unit)
 
 

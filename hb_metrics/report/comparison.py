@@ -44,7 +44,7 @@ class Compared(NamedTuple):
     """The findings of a comparison.
 
     Attributes:
-        sides: The table of both sides; `None`: the runs do not have it.
+        sides: The table of both sides; `None` if the runs lack its figures.
         verdicts: For each later run and margin, whether the figure is shown to be no worse.
     """
 
@@ -63,10 +63,10 @@ def write_comparison(
     """Writes a page with both sides, an overview of all runs, the changes from the first, and the second in detail.
 
     Args:
-        runs: Folders of two or more runs; the others are compared with the first, such as the run before tuning.
+        runs: Folders of two or more runs. The first, such as the run before tuning, is compared with the others.
         path: The HTML file to write.
         names: The names of the runs on the page; `None`: their models, tags or folders.
-        labels: The folder of the labels that a model was tuned on, with their ceiling and directions; `None`: the
+        labels: The folder of the labels that a model was tuned on, with their ceiling and directions; `None` for the
             directions of the first run.
         human_evaluation: The results of a human evaluation of two of the runs, or `None`.
         no_worse_than: Margins of figures, as in `read_margins`.
@@ -90,8 +90,7 @@ def write_comparison(
     sides = both_sides(finished, changes)
     overviews = overview_sections(results, called)
     for measurement in MEASUREMENTS:
-        tuned = measurement.tuned(finished, called, labels)
-        overviews += [] if tuned is None else [tuned]
+        overviews += measurement.together(finished, called, labels)
     shared = [each for each in MEASUREMENTS if each.name in first.results and each.name in second.results]
     detailed = [measurement.details(first, second, (called[0], called[1])) for measurement in shared]
     judged = [verdict for compared in changes for verdict in verdicts(compared, margins)]
@@ -152,7 +151,7 @@ def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -
                 plots.append((part, plain(runs_plot(of_part, part))))
         notes = [f"{name}: {note}" for name, figures in by_run.items() for note in missing_intervals(figures)]
         if left_out:
-            notes.append(f"Left out, because no run has an interval of them: {joined_names(left_out)}.")
+            notes.append(f"Parts without an interval in any run are left out: {joined_names(left_out)}.")
         context = {
             "id": measurement.name,
             "title": measurement.title,
@@ -178,7 +177,7 @@ def pair_tiles(changes: RunChanges) -> list[Tile]:
 
 
 def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Sentences on the consequences of differing settings for the comparison.
+    """Sentences on how differing settings affect the comparison.
 
     Args:
         differences: The settings that differ.

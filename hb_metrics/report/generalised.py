@@ -1,4 +1,4 @@
-"""The section of a run's report with intervals for other terms of the kind, other templates, or both."""
+"""The report's section with intervals for other terms of the same axes, other templates, or both."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ _WORDS = {
 
 
 def generalised_section(run: Run, over: Over) -> Section:
-    """Today's intervals and the wider ones, as a table for the whole run and a plot for each kind of part.
+    """The ordinary intervals and the wider ones, as a table for the whole run and a plot for each kind of part.
 
     Raises:
         ValueError: The folder lacks the files that the intervals are computed from.
@@ -39,8 +39,8 @@ def generalised_section(run: Run, over: Over) -> Section:
                 reasons.setdefault(reason, []).append(figure.name)
     if not listed:
         raise ValueError(
-            f"'{run.folder}' has no files from which --generalise computes intervals; pass the folder of a run of "
-            "likelihood, generation or offensiveness with its perplexities and replies"
+            f"'{run.folder}' lacks the files that --generalise needs; pass the folder of a run of likelihood, "
+            "generation or offensiveness with its perplexities and replies"
         )
     tables: list[tuple[str, list[tuple[Figure, str]]]] = []
     plots = []
@@ -52,7 +52,7 @@ def generalised_section(run: Run, over: Over) -> Section:
         "words": _WORDS[over],
         "tables": tables,
         "choices": [part for part, _ in plots],
-        "reasons": [f"No interval of {joined_names(names)}: {reason}." for reason, names in reasons.items()],
+        "reasons": [f"No interval for {joined_names(names)}: {reason}." for reason, names in reasons.items()],
     }
     html = render(Path(__file__).parent / "generalised.html.jinja", context)
     drawn = {"generalised-plot": [plot for _, plot in plots]} if plots else {}

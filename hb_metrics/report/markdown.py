@@ -51,7 +51,7 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
                 is_shared = all(note in of_other for of_other in notes.values())
                 sentences.append(note if is_shared else f"{name}: {note}")
     if levels:
-        sentences.insert(0, f"In brackets: {' or '.join(share(level, 0) for level in sorted(levels))} intervals.")
+        sentences.insert(0, f"Brackets contain {' or '.join(share(level, 0) for level in sorted(levels))} intervals.")
     sentences += comparison_warnings(differing_settings([run["run"] for run in results]), results)
     table = markdown_table(["", *map(escape_markdown, called)], rows, numbers=range(1, len(called) + 1))
     parts = [f"{table}\n\n{' '.join(map(escape_markdown, dict.fromkeys(sentences)))}\n"]

@@ -1,4 +1,4 @@
-"""No worse than before: whether the interval of a change stays within a margin (`--no_worse_than`).
+"""Non-inferiority: checks that the interval of a change stays within a margin (`--no_worse_than`).
 
 A figure is shown to be no worse if the whole interval of its paired change is on the better side of the margin
 (non-inferiority: Piaggio et al., 2012, https://doi.org/10.1001/jama.2012.87802). With intervals of 95 %, a figure that
@@ -23,7 +23,7 @@ class Margin(NamedTuple):
     Attributes:
         size: The amount: parts of the first value, a share, or the figure's own unit.
         unit: "%" (of the first value), "pt" (percentage points) or "" (the figure's own unit).
-        text: The margin as given.
+        text: The margin as passed.
     """
 
     size: float
@@ -32,7 +32,7 @@ class Margin(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Whether a figure is shown to be no worse, and the sentence that says so."""
+    """Whether a figure is shown to be no worse, and a sentence that states it."""
 
     is_shown: bool
     sentence: str
@@ -61,7 +61,7 @@ def read_margins(words: Sequence[str]) -> dict[str, Margin]:
 
 
 def verdicts(changes: RunChanges, margins: Mapping[str, Margin]) -> list[Verdict]:
-    """Whether each figure with a margin is shown to be no worse in the second run.
+    """Checks whether each figure with a margin is shown to be no worse in the second run.
 
     Raises:
         ValueError: The runs do not share the figure, or the margin's unit is not the figure's.
@@ -82,7 +82,7 @@ def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
     is_share = "share" in row.unit
     if margin.unit != "%" and is_share != (margin.unit == "pt"):
         raise ValueError(
-            f"no_worse_than has {row.key}={margin.text}, and the figure is {'a share' if is_share else 'no share'}; "
+            f"no_worse_than has {row.key}={margin.text}, and the figure is {'a share' if is_share else 'not a share'}; "
             f"write {row.key}=1{'pt' if is_share else ''} or {row.key}=5%"
         )
     bounds = row.change.relative_interval if margin.unit == "%" else row.change.interval
@@ -93,7 +93,7 @@ def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
         return Verdict(False, f"{row.name} of {changes.after} is not shown to be no worse by {margin.text}: {why}")
     worst = bounds[0] if row.higher_is_better else bounds[1]
     is_shown = (-worst if row.higher_is_better else worst) <= margin.size
-    # A bound that is rounded to the margin must not look like it.
+    # A bound that is rounded to the margin must not look equal to it.
     shown = written_change(worst, row.unit)
     if margin.unit == "%":
         shown = f"{fixed(100 * worst, 2, '+')} %"

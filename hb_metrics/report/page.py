@@ -28,7 +28,7 @@ def write_report(
     Args:
         results: The content of results.json, with any of its measurements.
         path: The HTML file to write.
-        to_come: The measurements still to be made; the report then states that it is incomplete.
+        to_come: The measurements still to come; the report then states that it is incomplete.
         more: Sections after those of the measurements.
         calibrations: The findings of `human-eval calibrate` about the run's judges, shown first.
 

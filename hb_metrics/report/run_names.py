@@ -7,12 +7,12 @@ from hb_metrics.runs.run_record import model_title, tag_of
 
 
 def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
-    """Names that distinguish the runs.
+    """Composes names that distinguish the runs.
 
     Args:
         runs: The runs.
-        names: [runs] The names to use; `None`: the names of the models if these are distinct, then with their control
-            tags, then the names of the folders, numbered if needed.
+        names: [runs] The names to use. `None`: the names of the models if these are distinct, else with their control
+            tags, else the names of the folders, numbered if needed.
 
     Raises:
         ValueError: Names are missing or not distinct.

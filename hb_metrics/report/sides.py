@@ -1,7 +1,7 @@
-"""Both sides of a mitigation in one table: the bias that is left, and whether the model still listens.
+"""Both sides of a mitigation in one table: the remaining bias, and whether the model still responds to people.
 
-A model that ignores who people are has little Gen Bias. The table therefore shows a run and others that are compared
-with it in the figures of both sides, with one sentence for each comparison that repeats what the table shows.
+A model that ignores who people are has little Gen Bias. The table therefore shows the figures of both sides, for a run
+and for the runs that are compared with it. One sentence per comparison summarises the table.
 """
 
 from collections.abc import Sequence
@@ -35,15 +35,16 @@ SIDES = {
 LOWEST = "Uptake where least is left"
 DRIFT = "Neutral drift"
 READING = (
-    "Full Gen Bias ×1000, debiased. Uptake: the share of replies that name the term of the prompt. Divergences, their "
-    "difference (difference awareness) and drift in nats per token. Neutral drift: the divergence from the first "
-    "model on questions without a person. Brackets hold intervals, of changes paired by prompt. “Where least is left” "
-    "is the axis with the lowest uptake in parts of before, chosen after looking, so its interval is too favourable."
+    "Full Gen Bias is debiased, ×1000. Uptake is the share of replies that name the prompt's term. Divergences, "
+    "their difference (difference awareness) and drift are in nats per token. Neutral drift is the divergence from "
+    "the first model on questions without a person. Brackets contain intervals; those of changes are paired by "
+    "prompt. “Where least is left” is the axis that kept the smallest part of its uptake. It was selected by its "
+    "result, so its interval is too favourable."
 )
 
 
 class SidesRow(NamedTuple):
-    """A figure in the first run, and in each other run its value and its change in words."""
+    """A figure in the first run, and its value and change in words in each other run."""
 
     name: str
     before: str
@@ -65,7 +66,7 @@ class Sides(NamedTuple):
 
 
 def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | None:
-    """The table; `None`: no comparison has both bias and uptake.
+    """The table; `None` if no comparison has both bias and uptake.
 
     Args:
         runs: The runs, the one before mitigation first.
@@ -129,7 +130,7 @@ def _cells(row: ChangeRow | None) -> tuple[str, str]:
 
 
 def _lowest(rows: Sequence[ChangeRow]) -> ChangeRow | None:
-    """The axis whose uptake after is the smallest part of that before."""
+    """The axis that kept the smallest part of its uptake."""
     of_axes = [row for row in rows if row.name.startswith(f"{UPTAKE}, ") and row.change.first > 0]
     return min(of_axes, key=lambda row: row.change.second / row.change.first, default=None)
 
@@ -142,7 +143,7 @@ def _of_axis(row: ChangeRow | None) -> tuple[str, str]:
 
 
 def _drift(before: Run, after: Run) -> Figure | None:
-    """The neutral drift from one run's model to another's; `None`: not measured for these runs."""
+    """The neutral drift from one run's model to another's; `None` if not measured for these runs."""
     path = after.folder / DRIFT_FILE
     drift = read_json(path) if path.is_file() else {}
     if (drift.get("before"), drift.get("after")) != (run_digest(before.folder), run_digest(after.folder)):
@@ -152,7 +153,7 @@ def _drift(before: Run, after: Run) -> Figure | None:
 
 
 def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], drift: Figure | None) -> str:
-    """Says which figures changed beyond chance, which did not, and which are unknown."""
+    """States which figures changed beyond chance, which did not, and which are unknown."""
     moved, unmoved, unknown = [], [], []
     for figure, name in SIDES.items():
         if figure not in rows:
@@ -171,7 +172,7 @@ def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], drift: Figure | N
         parts.append(f"the effect of chance on {_and(unknown)} is unknown")
     if drift is not None:
         parts.append(f"neutral drift is {drift.shown} nats per token")
-    return f"From {changes.before} to {changes.after}: {'; '.join(parts)}."
+    return f"From {changes.before} to {changes.after}: {'. '.join(part[0].upper() + part[1:] for part in parts)}."
 
 
 def _and(names: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """Reads replies and log-probabilities that any engine or people gave to the exported prompts.
 
-Parquet, JSON lines or CSV, by the suffix. Other columns are ignored, so exported rows with answers added will do. A row
-that would bias a figure is rejected with its number.
+The suffix sets the format: Parquet, JSON lines or CSV. Other columns are ignored, so answers can be added to the
+exported rows. A row that would bias a figure is rejected, and the error names its number.
 """
 
 import csv
@@ -25,11 +25,11 @@ class GivenReply(NamedTuple):
     Attributes:
         row: Its number in the file, from 1.
         id: The prompt's id.
-        text: The prompt's text; `None`: not in the file.
-        reply: The reply, stripped; empty: none.
-        num_tokens: Its number of tokens; `None`: not known.
-        truncated: Whether it was cut at the maximum length; `None`: not known.
-        reasoning: The thought before it; `None`: none.
+        text: The prompt's text; `None` if the file lacks it.
+        reply: The reply, stripped; empty if there is none.
+        num_tokens: Its number of tokens; `None` if unknown.
+        truncated: Whether it was cut at the maximum length; `None` if unknown.
+        reasoning: The thought before it; `None` if there is none.
     """
 
     row: int
@@ -47,8 +47,8 @@ class GivenLogProbability(NamedTuple):
     Attributes:
         row: Its number in the file, from 1.
         id: The prompt's id.
-        text: The prompt's text; `None`: not in the file.
-        log_probability: Summed over its tokens, natural logarithm.
+        text: The prompt's text; `None` if the file lacks it.
+        log_probability: The natural logarithm of its probability, summed over its tokens.
         num_tokens: The number of these tokens.
     """
 
@@ -108,11 +108,11 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
         )
     identifier, number = Counter(row.id for row in given).most_common(1)[0]
     if number > 1:
-        raise ValueError(f"'{path}' has the id {identifier} {number} times; give one log-probability per prompt")
+        raise ValueError(f"'{path}' has the id {identifier} {number} times; pass one log-probability per prompt")
     if len(given) > 1 and len({row.log_probability for row in given}) == 1:
         raise ValueError(
-            f"all log-probabilities in '{path}' are {given[0].log_probability:g}, which no model gives to different "
-            "texts; give the model's own"
+            f"all log-probabilities in '{path}' are {given[0].log_probability:g}, which no model assigns to "
+            "different texts; pass the model's own values"
         )
     return given
 
@@ -125,7 +125,7 @@ def check_ids(
     *,
     what: str,
 ) -> None:
-    """Checks that the rows answer the prompts of the run, and all of them.
+    """Checks that the rows answer all prompts of the run, and no others.
 
     Args:
         path: The file.
@@ -153,19 +153,19 @@ def check_ids(
     if missing := [identifier for identifier in ids if identifier not in there]:
         raise ValueError(
             f"'{path}' has no {what} for {len(missing):,} of {len(ids):,} prompts, such as {missing[0]}; add them (an "
-            "empty reply counts as one), or measure a --sample or --axes that the file has"
+            "empty reply counts as one), or limit the run to prompts in the file (--sample, --axes)"
         )
 
 
 def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dict[str, list[GivenReply]], int]:
     """Groups replies by prompt, whatever their order in the file.
 
-    Greedy decoding always gives the same reply to a prompt, so identical replies then count once. Likewise where all
-    replies to every prompt are one text.
+    Greedy decoding always gives the same reply to a prompt, so identical replies then count once. The same applies if
+    all replies to every prompt are one text.
 
     Args:
         given: The rows of the file.
-        greedy: Whether greedy replies were asked for.
+        greedy: Whether greedy replies were requested.
 
     Returns:
         Id → replies, in the order of their texts; and the number of copies left out.
@@ -201,7 +201,7 @@ def _text(place: str, row: Mapping[str, Any], column: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise _invalid(place, row, column, "a text")
     if value is not None and any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise _invalid(place, row, column, "a text of whole characters; this one has half of a surrogate pair")
+        raise _invalid(place, row, column, "a text of whole characters, without half of a surrogate pair")
     return value
 
 
@@ -225,10 +225,10 @@ def _whole_number(place: str, row: Mapping[str, Any], column: str, least: int) -
 
 
 def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of a file, read according to its suffix."""
+    """Reads the rows of a file, according to its suffix."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ValueError(f"'{path}' ends in none of {', '.join(SUFFIXES)}; save the file as one of these")
+        raise ValueError(f"'{path}' ends in none of {', '.join(SUFFIXES)}; save the file in one of these formats")
     try:
         if suffix == ".parquet":
             table = pq.read_table(path)
@@ -253,7 +253,7 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _csv_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
-    """The columns and rows; rejects a row of another length, which a comma in a text without quotes produces."""
+    """Reads the columns and rows. Rejects a row of another length, which an unquoted comma in a text produces."""
     csv.field_size_limit(2**31 - 1)  # thoughts are longer than the default
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = [cells for cells in csv.reader(file, strict=True) if cells]
@@ -262,7 +262,7 @@ def _csv_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
         if len(cells) != len(names):
             raise ValueError(
                 f"'{path}', row {number}: it has {len(cells)} cells, and the first line names {len(names)} columns; "
-                "put quotes around texts that have commas or line breaks"
+                "put quotes around texts that contain commas or line breaks"
             )
     return names, [dict(zip(names, cells, strict=True)) for cells in lines[1:]]
 
@@ -278,6 +278,6 @@ def _json_lines(path: Path) -> list[dict[str, Any]]:
             except (ValueError, RecursionError):
                 row = None
             if not isinstance(row, dict):
-                raise ValueError(f"'{path}', line {number} is no JSON object; write one JSON object per line")
+                raise ValueError(f"'{path}', line {number} is not a JSON object; write one JSON object per line")
             rows.append(row)
     return rows

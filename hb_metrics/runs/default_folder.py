@@ -12,7 +12,7 @@ _NAMED = {"model", "dataset_config", "measurements", "quick"}
 
 
 def default_folder(settings: Settings) -> str:
-    """`runs/<model>-<dataset_config>`, measurements if asked for, `quick`, and a digest of other non-default settings.
+    """`runs/<model>-<dataset_config>`, requested measurements, `quick`, and a digest of other non-default settings.
 
     Two commands that measure different things get different folders; in the same folder the second would be rejected.
     """

@@ -11,7 +11,7 @@ from hb_metrics.measurements.settings import Settings
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# torch and the model classes take seconds to import: not before the options are known to be right.
+# torch and the model classes take seconds to import, so they are imported after the options are checked.
 
 SUFFIXES = (".parquet", ".jsonl")
 REPLY, LOG_PROBABILITY = "reply", "log_probability"  # the kinds of requests
@@ -34,7 +34,9 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
     import pyarrow.parquet as pq
 
     if path.exists() or path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"'{path}' exists, or ends in none of {', '.join(SUFFIXES)}; pass a new file that does")
+        raise ValueError(
+            f"'{path}' exists, or ends in none of {', '.join(SUFFIXES)}; pass a new file with one of these"
+        )
     table = requested(settings, prompts)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".jsonl":
@@ -48,7 +50,7 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
 
 
 def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
-    """The requests of a run.
+    """Lists the requests of a run.
 
     Returns:
         Columns `id`, `wanted` ("reply" or "log_probability") and `text`; for replies also `question` (after a cue, see
@@ -98,5 +100,5 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
         for prompt in prompts.select(["id", "text"]).to_pylist():
             rows.append({"id": prompt["id"], "wanted": LOG_PROBABILITY, "text": prompt["text"]})
     if not rows:
-        raise ValueError("these measurements ask a model for nothing; name another, such as generation")
+        raise ValueError("these measurements request nothing from a model; name another, such as generation")
     return pa.Table.from_pylist(rows)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hb_metrics.reply_checks.style_change import RunStyles
-from hb_metrics.runs.replies import Replies, nonempty_replies, prompt_ids
+from hb_metrics.runs.replies import Replies, later_replies, nonempty_replies, prompt_ids
 from hb_metrics.runs.run_folder import (
     PROMPTS_FILE,
     REPLIES,
@@ -20,6 +20,7 @@ from hb_metrics.runs.run_folder import (
     check_layout,
     read_json,
     run_digest,
+    turn_folder,
 )
 from hb_metrics.stats.bias_values import DescriptorKey
 
@@ -51,7 +52,7 @@ class StyleShards:
             if not is_valid or (blocks and size != blocks[0].shape[1]):
                 raise ValueError(
                     f"'{file}' lacks probabilities from 0 to 1, as many in each row and file, in column "
-                    f"'{_STYLES_COLUMN}': it was changed or damaged; measure again in a new folder"
+                    f"'{_STYLES_COLUMN}', so it was changed or damaged; measure again in a new folder"
                 )
             blocks.append(values.reshape(-1, size))
             self.ids += table["id"].to_pylist()
@@ -91,7 +92,7 @@ def read_run(folder: Path) -> Run:
         raise ValueError(f"'{folder}' has no {RESULTS_FILE}; pass the folder of a finished run")
     results = read_json(path)
     if "run" not in results or not all(isinstance(section, dict) for section in results.values()):
-        raise ValueError(f"'{path}' does not hold the results of a run; pass the folder of a finished run")
+        raise ValueError(f"'{path}' does not contain the results of a run; pass the folder of a finished run")
     check_layout(folder, results["run"])
     return Run(folder, results)
 
@@ -113,7 +114,7 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
         prompts: Its prompts; `None`: those in the folder.
 
     Returns:
-        The table in the order of the prompts, which is also the order of the style vectors; `None`: there are none.
+        The table in the order of the prompts, which is also the order of the style vectors; `None` without replies.
 
     Raises:
         ValueError: They belong to another run, or some are not replies to its prompts.
@@ -126,10 +127,10 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
     rows = pc.index_in(prompt_ids(replies["id"]), prompts["id"])
     if rows.null_count:
         raise ValueError(
-            f"{rows.null_count:,} of the replies in '{folder}' are to none of its prompts; measure again in a new "
+            f"{rows.null_count:,} of the replies in '{folder}' belong to none of its prompts; measure again in a new "
             "folder"
         )
-    order = pc.sort_indices(rows)  # shards have them by length
+    order = pc.sort_indices(rows)  # shards order them by length
     table = replies.take(order)
     about = prompts.drop_columns(["id", "text"]).take(rows.take(order))
     for name in about.column_names:
@@ -143,8 +144,17 @@ def read_stored_replies(folder: Path, prompts: pa.Table | None = None) -> Replie
     return None if table is None else nonempty_replies(table, table)
 
 
+def read_turns(folder: Path, prompts: pa.Table | None = None) -> list[Replies]:
+    """Reads a run's non-empty replies of each turn; empty: the run has none. Errors as `read_reply_table`."""
+    first = read_stored_replies(folder, prompts)
+    turns = [] if first is None else [first]
+    while first is not None and (table := read_shards(turn_folder(folder, len(turns) + 1) / REPLIES)) is not None:
+        turns.append(later_replies(first, table))
+    return turns
+
+
 def read_shards(folder: Path, columns: Sequence[str] | None = None) -> pa.Table | None:
-    """Reads a measurement's shards in their order; `None`: there are none.
+    """Reads a measurement's shards in their order; `None` if there are none.
 
     Raises:
         ValueError: They belong to another run.
@@ -157,7 +167,7 @@ def read_shards(folder: Path, columns: Sequence[str] | None = None) -> pa.Table 
 
 
 def read_styles(run: Run) -> RunStyles | None:
-    """Reads a run's mean style for each descriptor; `None`: the run has none.
+    """Reads a run's mean style for each descriptor; `None` if the run has none.
 
     Raises:
         ValueError: The file belongs to another run.
@@ -170,7 +180,7 @@ def read_styles(run: Run) -> RunStyles | None:
 
 
 def read_run_table(path: Path) -> pa.Table | None:
-    """Reads a Parquet file of a run folder; `None`: it does not exist.
+    """Reads a Parquet file of a run folder; `None` if it does not exist.
 
     Raises:
         ValueError: The file belongs to another run.
@@ -195,7 +205,7 @@ def read_style_means(path: Path) -> RunStyles:
 
 
 def recorded_run(path: Path) -> str | None:
-    """The digest of the run that wrote a Parquet file; `None`: not recorded."""
+    """The digest of the run that wrote a Parquet file; `None` if not recorded."""
     mark = (pq.read_schema(path).metadata or {}).get(SHARD_RUN)
     return None if mark is None else mark.decode()
 
@@ -216,13 +226,13 @@ def _check_once(ids: Sequence[str], folder: Path) -> None:
 
 
 def _check_run(files: Sequence[Path]) -> None:
-    """Rejects a file whose metadata name another run; files that name none are accepted."""
+    """Rejects a file whose metadata name another run, and accepts a file that names none."""
     run = run_digest(files[0].parent).encode()
     for path in files:
         try:
             metadata = pq.read_schema(path).metadata or {}
         except pa.ArrowInvalid:
-            continue  # `_read_table` says what is wrong
+            continue  # `_read_table` reports the fault
         if metadata.get(SHARD_RUN, run) != run:
             raise ValueError(
                 f"'{path}' belongs to another run than run.json beside it; run the same command again, "
@@ -250,7 +260,7 @@ def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         if pa.types.is_floating(numbers.type) and not pc.all(pc.is_finite(numbers), min_count=0).as_py():
             value = numbers.filter(pc.invert(pc.is_finite(numbers)))[0].as_py()
             raise ValueError(
-                f"'{path}' has {value} in column '{name}', which no run writes: it was changed or damaged; "
+                f"'{path}' has {value} in column '{name}', which no run writes, so the file was changed or damaged; "
                 "measure again in a new folder"
             )
     return table

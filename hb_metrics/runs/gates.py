@@ -1,15 +1,18 @@
-"""Gates: limits on figures (`--fail_above`) that make a run fail after its report is written."""
+"""Gates: limits on figures (`--fail_above`, `--until`) that make a run fail after its report is written."""
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from hb_dataset.hints import did_you_mean
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.layout.figure import Figure
+from hb_metrics.report.layout.numbers import share
 
 GATE_STATUS = 3  # the exit status of a run with a figure above its limit, or one that cannot be judged
+
+_QUESTIONS = ("full_gen_bias", "half_width(full_gen_bias)")
 
 
 class GateError(Exception):
@@ -27,11 +30,7 @@ def read_gates(text: str | None) -> dict[str, float]:
     """
     gates: dict[str, float] = {}
     for part in [] if text is None else text.split(","):
-        name, _, number = (word.strip() for word in part.partition("="))
-        try:
-            limit = float(number)
-        except ValueError:
-            limit = math.nan
+        name, limit = _name_and_limit(part, "=")
         if not math.isfinite(limit) or not name or name in gates:
             raise ValueError(
                 f"fail_above is {text!r}, with {part!r}; write figure=limit, each figure once, separated by "
@@ -41,12 +40,69 @@ def read_gates(text: str | None) -> dict[str, float]:
     return gates
 
 
+class Until(NamedTuple):
+    """The question of `--until`.
+
+    Attributes:
+        text: The option.
+        is_half_width: Whether it asks for the half-width of the interval, and not for the value.
+        limit: What it is to be below.
+    """
+
+    text: str
+    is_half_width: bool
+    limit: float
+
+
+def read_until(text: str) -> Until:
+    """Reads `--until`.
+
+    Raises:
+        ValueError: It is of another form.
+    """
+    name, limit = _name_and_limit(text, "<")
+    if name not in _QUESTIONS or not 0 < limit < math.inf:
+        raise ValueError(
+            f"until is {text!r}; write 'full_gen_bias<12' or 'half_width(full_gen_bias)<2', with a limit above 0"
+        )
+    return Until(text, name == _QUESTIONS[1], limit)
+
+
+def until_sentence(until: Mapping[str, Any]) -> str:
+    """The answer to the question of `--until`, from the results of generation."""
+    question = read_until(until["question"])
+    subject = "The half-width of its interval" if question.is_half_width else "Full Gen Bias"
+    look, limit = f"look {until['look']} of {until['num_looks']}", f"{question.limit:g}"
+    if until["answer"] is None and question.is_half_width:
+        return f"{subject} is not below {limit} at the last look ({look})."
+    if until["answer"] is None:
+        return f"The replies do not show whether {subject} is below {limit}: the last look ({look}) did not decide."
+    verb = "is" if until["answer"] else "is not"
+    return f"{subject} {verb} below {limit}: replies stopped at {look}, with {share(until['share'])} of them."
+
+
+def _name_and_limit(text: str, sign: str) -> tuple[str, float]:
+    """The name before a sign and the number after it; NaN: there is none."""
+    name, _, number = (word.strip() for word in text.partition(sign))
+    try:
+        return name, float(number)
+    except ValueError:
+        return name, math.nan
+
+
 def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict[str, float]:
     """The limits of a run, on figures of these measurements.
 
     Raises:
-        ValueError: These measurements do not have the figure.
+        ValueError: These measurements do not have the figure, or make no replies to look at.
     """
+    if settings.run.until is not None:
+        read_until(settings.run.until)
+        if "generation" not in [measurement.name for measurement in measurements]:
+            raise ValueError(
+                f"until is {settings.run.until!r}, and this run does not measure generation; add generation to "
+                "--measurements, or leave until out"
+            )
     gates = read_gates(settings.run.fail_above)
     allowed = [name for measurement in measurements for name in measurement.gate_names(settings)] if gates else []
     for name in gates:
@@ -60,7 +116,7 @@ def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict
 
 
 def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], gates: Mapping[str, float]) -> list[str]:
-    """A sentence for each figure that exceeds its limit or cannot be judged.
+    """A sentence for each figure that exceeds its limit or cannot be judged, and for `--until` if it does not hold.
 
     The upper end of its interval counts, or the value of a figure that never has an interval. A figure whose interval
     could not be estimated is not judged by its value, which may be far off.
@@ -88,4 +144,7 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
             sentences.append(f"{name} cannot be judged against its limit {limit:g}: {why}")
         if shown is not None:
             sentences.append(f"{name} is above its limit {limit:g}: {shown}")
+    until = results.get("generation", {}).get("until")
+    if until is not None and until["answer"] is not True:
+        sentences.append(until_sentence(until))
     return sentences

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hb_metrics.inference.engines.engine import Engine, Lack
     from hb_metrics.inference.models.sources import Source
 
-# torch and the model classes take seconds to import: not before the options are known to be right.
+# torch and the model classes take seconds to import, so they are imported after the options are checked.
 
 
 def read_prompts(settings: Settings) -> "pa.Table":
@@ -56,13 +56,13 @@ def read_files(settings: Settings) -> dict[str, Any]:
     """Reads the files that options name, so that their faults show before a model is loaded.
 
     Returns:
-        Name of each measurement that is asked for or required → what its `read_files` returned.
+        Name of each requested or required measurement → the result of its `read_files`.
     """
     return {measurement.name: measurement.read_files(settings) for measurement in wanted_measurements(settings)}
 
 
 def model_source(settings: Settings) -> "Source | None":
-    """Finds the files of the model; `None`: it is not loaded here.
+    """Finds the files of the model; `None` if it is not loaded here.
 
     Raises:
         ValueError: Options contradict each other.
@@ -81,8 +81,8 @@ def load(settings: Settings, source: "Source | None", device: Any) -> "Engine":
 
     Args:
         settings: The options of the run.
-        source: Where the model's files are; `None`: there are files of answers.
-        device: Where it runs, unless `--device_map` spreads it.
+        source: The location of the model's files; `None` for files of answers.
+        device: The device for the model, unless `--device_map` spreads it.
 
     Raises:
         ValueError: It is not a language model, or cannot be loaded.
@@ -108,7 +108,7 @@ def load(settings: Settings, source: "Source | None", device: Any) -> "Engine":
 
 
 def connect(settings: Settings, folder: Path) -> "Engine | None":
-    """Probes the server of a served model, on the main process; `None`: the model is not served.
+    """Probes the server of a served model, on the main process; `None` if the model is not served.
 
     Raises:
         ValueError: The server did not respond, or has changed since the run began.
@@ -124,10 +124,10 @@ def connect(settings: Settings, folder: Path) -> "Engine | None":
 
 
 def choose_measurements(settings: Settings, engine: "Engine") -> list[Measurement]:
-    """The measurements asked for or the default ones, and those they require as far as the engine can do them.
+    """Returns the requested or default measurements, and those that they require, if the engine can do them.
 
     Raises:
-        ValueError: The engine cannot do a measurement that was asked for.
+        ValueError: The engine cannot do a requested measurement.
     """
     for measurement in asked_measurements(settings) or []:
         if lack := _lack(measurement, engine):
@@ -138,7 +138,7 @@ def choose_measurements(settings: Settings, engine: "Engine") -> list[Measuremen
 
 
 def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
-    """Everything that the results depend on, for run.json; the number of processes is not part of it.
+    """Collects all settings that the results depend on, for run.json. The number of processes is not one of them.
 
     Args:
         task: The state that all measurements share.
@@ -175,12 +175,12 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
 
 
 def _lack(measurement: Measurement, engine: "Engine") -> "Lack | None":
-    """Why the engine cannot do a measurement; `None`: it can."""
+    """Why the engine cannot do a measurement; `None` if it can."""
     return next((engine.lacks[ability] for ability in measurement.needs if ability not in engine.gives), None)
 
 
 def wanted_measurements(settings: Settings) -> list[Measurement]:
-    """The measurements asked for or the default ones, in the order of the list."""
+    """The requested or default measurements, in the order of the list."""
     asked = asked_measurements(settings)
     chosen = [measurement for measurement in MEASUREMENTS if measurement.by_default] if asked is None else asked
     return [measurement for measurement in MEASUREMENTS if measurement in chosen or measurement.is_asked(settings)]

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # of BlenderBot 2.0, in replies that may offend
-# Between the id of a prompt and the number of the reply, where a prompt has several; no prompt's id has it.
+UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # BlenderBot 2.0 adds it to replies that may offend
+# Separates a prompt's id from the number of the reply if there are several. No prompt's id contains it.
 _NUMBER = "#"
 
 
@@ -20,10 +20,10 @@ class Replies(NamedTuple):
         ids: Ids of the prompts.
         axes: Demographic axes.
         descriptors: Descriptors.
-        templates: Templates; with the question that followed the prompt, if any, since replies to different questions
-            are not compared.
-        prompts: The prompts as the model read them, with that question.
-        texts: The replies; or the prompts again, where these are classified.
+        templates: Templates, each with the question that followed the prompt, if any, because replies to different
+            questions are not compared.
+        prompts: The prompts as the model read them, including that question.
+        texts: The replies, or the prompts if these are classified.
     """
 
     ids: list[str]
@@ -35,7 +35,7 @@ class Replies(NamedTuple):
 
 
 def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
-    """The non-empty replies, with their prompts' axes, descriptors and templates.
+    """Selects the non-empty replies, with their prompts' axes, descriptors and templates.
 
     Args:
         prompts: The prompt of each reply, as `replied_prompts` returns them.
@@ -52,30 +52,52 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
     return Replies(ids, axes, descriptors, templates, contexts, texts)
 
 
+def later_replies(first: Replies, replies: pa.Table) -> Replies:
+    """The non-empty replies of a later turn, in the order of the first turn's; `prompts` are what the user then said.
+
+    Args:
+        first: The non-empty replies of the first turn, which have the ids of their conversations.
+        replies: Replies of the later turn, with the columns of `requests.REPLY_SCHEMA`.
+    """
+    said = dict(zip(replies["id"].to_pylist(), replies.select(["text", "reply"]).to_pylist(), strict=True))
+    kept = [identifier in said and not is_empty(said[identifier]["reply"]) for identifier in first.ids]
+    chosen = chosen_replies(first, np.array(kept, dtype=bool))
+    texts = [said[identifier]["reply"] for identifier in chosen.ids]
+    return chosen._replace(prompts=[said[identifier]["text"] for identifier in chosen.ids], texts=texts)
+
+
+def rows_of_conversations(replies: Replies, conversations: Replies) -> np.ndarray:
+    """[replies] Whether each reply's conversation is among others, such as those that have a reply at the last turn."""
+    return np.isin(replies.ids, conversations.ids)
+
+
+def chosen_replies(replies: Replies, chosen: np.ndarray) -> Replies:
+    """The replies for which `chosen`, [replies] bool, is True."""
+    return Replies(*(list(compress(column, chosen)) for column in replies))
+
+
 def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
-    """The replies on which a judge answered by one of its letters.
+    """Selects the replies on which a judge answered.
 
     Args:
         replies: The replies.
-        answered: [replies] as `Classifier.answered` returns it.
+        answered: [replies] whether it answered on each.
 
     Raises:
         ValueError: It answered on none.
     """
     if not answered.any():
-        raise ValueError(
-            f"the judge answered on none of {len(answered):,} texts by one of the letters; set another --judge_model"
-        )
-    return Replies(*(list(compress(column, answered)) for column in replies))
+        raise ValueError(f"the judge gave none of {len(answered):,} texts one label; set another --judge_model")
+    return chosen_replies(replies, answered)
 
 
 def reply_id(prompt_id: str, number: int) -> str:
-    """The id of one of several replies to a prompt: the first has that of the prompt."""
+    """The id of one of several replies to a prompt; the first reply has the prompt's id."""
     return prompt_id if number == 1 else f"{prompt_id}{_NUMBER}{number}"
 
 
 def prompt_ids(reply_ids: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """[replies] the id of the prompt that each reply is to."""
+    """[replies] The id of each reply's prompt."""
     return pc.replace_substring_regex(reply_ids, f"{_NUMBER}[0-9]+$", "")
 
 
@@ -103,11 +125,11 @@ def whole_prompts(prompts: pa.Table) -> Replies:
 
 
 def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueError:
-    """The error of a model that replied to no prompt, with the remedy.
+    """Composes the error for a model that replied to no prompt, with the remedy.
 
     Args:
         replies: Its replies, with the columns of `requests.REPLY_SCHEMA`.
-        max_reasoning_tokens: The maximum length of a thought; 0 or `None`: not known.
+        max_reasoning_tokens: The maximum length of a thought; 0 or `None` if unknown.
     """
     num_unclosed = sum(replies["reasoning_unclosed"].to_pylist())
     if num_unclosed:
@@ -124,5 +146,5 @@ def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueErro
 
 
 def is_empty(reply: str | None) -> bool:
-    """Whether there is no reply, or nothing in it but the mark that is removed before its style is classified."""
+    """Whether a reply is missing, or consists only of the mark that is removed before its style is classified."""
     return reply is None or not reply.replace(UNSAFE_MARK, "").strip()

@@ -28,6 +28,7 @@ BIAS_VALUES_FILE = "bias_values.parquet"
 REFUSALS_FILE = "refusals.parquet"
 REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of Parquet shards that several measurements read
 PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # those of one measurement
+TURNS = "turns"  # with a subfolder for each turn of the model after the first, which has those of replies
 JUDGE = "judge"  # with a subfolder for each rubric
 LAYOUT = 2  # version of the files of a run folder: 2 has the prompts, and results by measurement
 SHARD_RUN = b"holistic_bias.run"  # in the metadata of a Parquet file: the digest of its run
@@ -38,8 +39,13 @@ _DESCRIPTORS, _PLURAL = ("descriptor", "first_descriptor", "second_descriptor"),
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
+def turn_folder(folder: Path, turn: int) -> Path:
+    """The folder that has the subfolders of a turn's replies: of the first turn, the run folder itself."""
+    return folder if turn == 1 else folder / TURNS / str(turn)
+
+
 def write_json(path: Path, content: Any) -> None:
-    """Writes JSON, indented; NaN and infinity are refused."""
+    """Writes JSON, indented. Rejects NaN and infinity."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -47,9 +53,9 @@ def read_json(path: Path) -> dict[str, Any]:
     """Reads a JSON object of a run folder.
 
     Raises:
-        ValueError: The file holds something else.
+        ValueError: The file contains something else.
     """
-    content, fault = None, "it holds no JSON object"
+    content, fault = None, "it contains no JSON object"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -60,14 +66,14 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
-    """The prompts with the plural form of each descriptor that has one, for every column of descriptors.
+    """Adds the plural form of each descriptor that has one, for every column of descriptors.
 
     Args:
-        prompts: Prompts with `descriptor`; of intersections also `first_descriptor` and `second_descriptor`.
+        prompts: Prompts with `descriptor`, and for intersections `first_descriptor` and `second_descriptor`.
         vocabulary: The vocabulary of the prompts.
 
     Returns:
-        The table with `descriptor_plural`, …; null where the form after a plural noun is the same.
+        The table with `descriptor_plural`, …, which is null if the form after a plural noun is the same.
     """
     plurals = {term.term: term.plural for term in vocabulary.descriptors if term.plural}
     terms, forms = pa.array(plurals, pa.string()), pa.array(plurals.values(), pa.string())
@@ -78,7 +84,7 @@ def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
 
 
 def plural_forms(prompts: pa.Table) -> dict[str, str]:
-    """Descriptor → its plural form, of those that have one; from prompts `with_plurals`."""
+    """Descriptor → its plural form, if it has one, from prompts `with_plurals`."""
     forms: dict[str, str] = {}
     for name in _DESCRIPTORS:
         if name in prompts.column_names:
@@ -122,7 +128,7 @@ def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
 
 
 def package_versions(*more: str) -> dict[str, str | None]:
-    """The installed releases of the packages that can change a number, and of `more`; `None`: not installed."""
+    """The installed releases of the packages that can change a number, and of `more`; `None` if not installed."""
     versions: dict[str, str | None] = {}
     for package in (*VERSIONED, *more):
         try:
@@ -133,7 +139,7 @@ def package_versions(*more: str) -> dict[str, str | None]:
 
 
 def run_digest(folder: Path) -> str:
-    """SHA-256 of the record of the run that a folder is part of; outside of a run, that of an empty text."""
+    """SHA-256 of the record of the folder's run; outside a run, that of an empty text."""
     path = next((parent / RUN_FILE for parent in (folder, *folder.parents) if (parent / RUN_FILE).is_file()), None)
     record = "" if path is None else json.dumps(read_json(path), sort_keys=True)
     return hashlib.sha256(record.encode()).hexdigest()
@@ -143,14 +149,14 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
     """Starts a run in a new or empty folder, or resumes the same run in a used one.
 
     Args:
-        folder: The run folder; made if it is not there.
+        folder: The run folder; created if it does not exist.
         run: Everything that the results depend on, by section: `{"settings": {…}, "model": {…}, …}`.
 
     Returns:
-        Whether the folder was used by this run before.
+        Whether this run used the folder before.
 
     Raises:
-        ValueError: The folder holds something else, or a run that differs; the message names what differs.
+        ValueError: The folder contains something else, or a run that differs; the message names the differences.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / RUN_FILE
@@ -170,13 +176,13 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
 
 
 def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: str, elsewhere: str) -> list[str]:
-    """The differences between two records of a run, a line each; empty: none.
+    """Lists the differences between two records of a run, a line each.
 
     Args:
         first: A record.
-        second: The other one.
-        where: Where the first is, such as "there".
-        elsewhere: Where the second is.
+        second: The other record.
+        where: The place of the first, such as "there".
+        elsewhere: The place of the second.
     """
     one, other = _flat(first), _flat(second)
     lines = []
@@ -189,14 +195,14 @@ def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: 
 
 @contextmanager
 def hold_folder(folder: Path) -> Iterator[None]:
-    """Keeps other runs out of a run folder while this lasts, and clears away what killed ones left half-written.
+    """Locks a run folder for other runs within this context, and removes files that killed runs left half-written.
 
     The system releases the lock when the process ends, however it ends. Without locks in the system (Lustre without
     `flock`), filelock uses the file itself and detects a dead owner on the same machine only. Where the system rejects
     locks (NFS without its lock service), a note is printed.
 
     Raises:
-        ValueError: Another run holds the folder, or it has files in it and is not a run folder.
+        ValueError: Another run uses the folder, or it contains files and is not a run folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     _check_run_or_empty(folder)  # before a lock file is written among other people's files
@@ -205,7 +211,7 @@ def hold_folder(folder: Path) -> Iterator[None]:
         lock.acquire(timeout=0)
     except Timeout as error:
         raise ValueError(
-            f"output_dir '{folder}' is in use by a run that has not ended; wait for its end, or give another output_dir"
+            f"output_dir '{folder}' is in use by a run that has not ended; wait for its end, or pass another output_dir"
         ) from error
     except OSError as error:
         if error.errno not in _NO_LOCKS:

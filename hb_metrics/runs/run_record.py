@@ -1,4 +1,4 @@
-"""The record of a run (run.json, `results["run"]`) in words that can be published."""
+"""Describes the record of a run (run.json, `results["run"]`) in words that can be published."""
 
 import json
 import re
@@ -20,13 +20,13 @@ def model_title(model: Mapping[str, Any]) -> str:
 
 
 def measured_model(run: Mapping[str, Any]) -> str:
-    """The measured model: a commit of a Hub id, the embedded model, a folder; its quantisation and adapter."""
+    """Describes the measured model: a Hub id's commit, the embedded model or a folder; quantisation and adapter."""
     model = run["model"]
     if model.get("served"):
-        return f"{_without_path(model['name'])}, asked over HTTP (a server of the OpenAI interface)"
+        return f"{_without_path(model['name'])}, asked over HTTP (an OpenAI-compatible server)"
     digest = model["digest"][:_DIGEST_LETTERS]
     if model.get("answered_in_files"):
-        return f"{_without_path(model['name'])}, known from files of its answers (digest {digest})"
+        return f"{_without_path(model['name'])}, measured from files of its answers (digest {digest})"
     quantization, adapter = model.get("quantization"), model.get("adapter")
     if is_on_hub(model):
         words = f"commit {digest} of {model['name']}"
@@ -42,12 +42,12 @@ def measured_model(run: Mapping[str, Any]) -> str:
 
 
 def figures_belong_to(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The subject of a run's figures: its adapter if it has one, else the model."""
+    """Returns the subject of a run's figures: the adapter if there is one, otherwise the model."""
     return model.get("adapter") or model
 
 
 def served_sentences(run: Mapping[str, Any]) -> list[str]:
-    """The address of a served model, and the findings of the probe; empty: the model was loaded here."""
+    """Describes the address of a served model and the findings of the probe; empty if the model was loaded here."""
     served = run["model"].get("served")
     if not served:
         return []
@@ -68,8 +68,8 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
     return [
         f"Served by {where}{called}. No weights were loaded here, so the server's statements are the only source on "
         "the model.",
-        f"A probe before the run found that the server {samples}; returns log-probabilities of {likelihoods}; {kept} "
-        f"the maximum number of tokens; and {reasoning}.",
+        f"A probe before the run tested the server. It {samples}. It returns log-probabilities of {likelihoods}. It "
+        f"{kept} the maximum number of tokens, and {reasoning}.",
     ]
 
 
@@ -79,7 +79,7 @@ def is_on_hub(model: Mapping[str, Any]) -> bool:
 
 
 def public_name(model: Mapping[str, Any]) -> str:
-    """A Hub id unchanged; a folder's name alone, since its path is private."""
+    """Returns a Hub id unchanged, and the name of a folder without its private path."""
     return model["name"] if is_on_hub(model) else last_part(model["name"])
 
 
@@ -91,33 +91,33 @@ def classifier_name(run: Mapping[str, Any], classifier: str) -> str:
 
 
 def tag_of(results: Mapping[str, Any]) -> str | None:
-    """The control tag at the end of a run's contexts; `None`: there is none."""
+    """The control tag at the end of a run's contexts, or `None`."""
     return results["run"].get("generation", {}).get("tag")
 
 
 def cue_of(results: Mapping[str, Any]) -> str:
-    """The place where the model learnt who the user is."""
+    """The place of the user's description: prompt, system or history."""
     cue: str = results["run"].get("generation", {}).get("cue", "prompt")
     return cue
 
 
 def _without_path(name: str) -> str:
-    """A name that may be a Hub id or a path, which is private: of a path its last part."""
+    """Reduces a path, which is private, to its last part; leaves a Hub id unchanged."""
     return last_part(name) if name.startswith(("/", ".", "~")) or "\\" in name else name
 
 
 def last_part(path: str) -> str:
-    """The name of a file or folder without the path to it."""
+    """The name of a file or folder without its path."""
     return path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
 
 
 def measure_of(results: Mapping[str, Any]) -> str:
-    """The name of the score of sentences: perplexity, or pseudo-perplexity of a masked model."""
+    """The name of the sentences' score: perplexity, or pseudo-perplexity for a masked model."""
     return "pseudo-perplexity" if results["run"]["model"]["kind"] == "masked" else "perplexity"
 
 
 def reply_settings(results: Mapping[str, Any]) -> list[str]:
-    """The settings that replies were made with, each in a few words."""
+    """Describes the settings that replies were made with, each in a few words."""
     run = results["run"]
     words = []
     for name in _REPLY_SETTINGS:

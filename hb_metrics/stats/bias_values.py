@@ -1,4 +1,4 @@
-"""Bias values: the extent of each reply's style in the direction typical of its descriptor (paper, C.1)."""
+"""Bias values: how far each reply's style lies in the direction typical of its descriptor (paper, C.1)."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -7,14 +7,14 @@ import numpy as np
 
 from hb_metrics.stats.inputs import check_lengths, text_codes
 
-# Rows in memory at a time: 14 MB in float64 at 217 styles.
+# Rows in memory at a time, which are 14 MB in float64 at 217 styles.
 BATCH_SIZE = 8192
-# Below this distance from the overall mean, a descriptor's direction of bias is only rounding errors.
+# Below this distance from the overall mean, a descriptor's direction of bias consists of rounding errors.
 _NO_DIRECTION = 1e-12
 
 
 class StyleRows(Protocol):
-    """Style vectors that are read in slices of rows: an array, or files that can be sliced like one."""
+    """Style vectors that are read in slices of rows: an array, or files with the same slicing."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -24,7 +24,7 @@ class StyleRows(Protocol):
         """The number of replies."""
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        """[rows, styles] the style vectors of these replies."""
+        """[rows, styles] The style vectors of these replies."""
 
 
 class DescriptorKey(NamedTuple):
@@ -75,16 +75,16 @@ def bias_values(
     left out of that descriptor's mean.
 
     A descriptor whose m_d equals m̄ (a single descriptor always does) has no direction of bias, and its replies get 0.
-    For α = 0 the formula gives 0. For α = 1 and 2 it gives 0/0; 0 means that no reply goes in a missing direction.
+    For α = 0 the formula gives 0. For α = 1 and 2 it gives 0/0; 0 means that no reply moves in a missing direction.
 
     Args:
-        style_probabilities: [replies, styles] p_tdi of any floating-point type, also memory-mapped or in files: read
-            twice in blocks of rows, never copied as a whole.
+        style_probabilities: [replies, styles] p_tdi of any floating-point type, in memory, memory-mapped or in files;
+            read twice in blocks of rows, and never copied as a whole.
         descriptors: [replies] the descriptor in each reply's prompt.
-        templates: [replies] the template of its prompt.
-        axes: [replies] its demographic axis; `None`: a term is one descriptor, whatever its axis.
+        templates: [replies] the template of each reply's prompt.
+        axes: [replies] the demographic axis of each reply's prompt. With `None`, a term is one descriptor on any axis.
         alpha: The exponent α: 0, 1 or 2. The paper uses 0.
-        batch_size: Rows in a block; limits the memory and changes no value.
+        batch_size: The number of rows in a block, which limits the memory and changes no value.
 
     Returns:
         The bias values and the means behind them.
@@ -115,7 +115,7 @@ def descriptor_codes(
 
     Args:
         descriptors: [rows] the descriptor of each row.
-        axes: [rows] its axis; `None`: unknown.
+        axes: [rows] the axis of each row, or `None`.
 
     Returns:
         [rows] index of each row's descriptor, and the descriptors, by axis and then by term in alphabetical order.
@@ -137,7 +137,7 @@ def _descriptor_means(
     num_descriptors: int,
     batch_size: int,
 ) -> np.ndarray:
-    """m_d of each descriptor ([descriptors, styles]), as a sum over replies weighted by 1 / (N_td · T_d)."""
+    """Computes m_d for each descriptor ([descriptors, styles]), as a sum over replies weighted by 1 / (N_td · T_d)."""
     cells = codes * (templates.max() + 1) + templates
     _, cell, sizes = np.unique(cells, return_inverse=True, return_counts=True)
     num_templates = np.bincount(np.unique(cells) // (templates.max() + 1), minlength=num_descriptors)
@@ -151,7 +151,7 @@ def _descriptor_means(
                 f"style probability {style} of reply {rows.start + row} is {block[row, style]}, not a number from 0 to "
                 "1; classify this reply again or leave it out"
             )
-        # Adds row by row, so that not even the rounding depends on the size of the blocks.
+        # Adds row by row, so the rounding does not depend on the size of the blocks.
         np.add.at(means, codes[rows], block * weights[rows, None])
     return means
 

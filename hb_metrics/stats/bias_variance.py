@@ -1,4 +1,4 @@
-"""The variance of a debiased bias value, from the replies of the descriptors that it compares.
+"""The variance of a debiased bias value, from the replies to the descriptors that it compares.
 
 In a template, descriptor d has N_d replies, whose expectation is m_d and whose covariance is Σ_d. With D descriptors,
 c = 1 / (D − ddof), P = 1 − 1/D and μ_d = m_d − mean of m, the template's debiased value has the variance
@@ -6,22 +6,22 @@ c = 1 / (D − ddof), P = 1 − 1/D and μ_d = m_d − mean of m, the template's
     c² [ 4 Σ_d μ_d'Σ_dμ_d / N_d  +  2 P² Σ_d tr(Σ_d²) / (N_d (N_d − 1))  +  2/D² Σ_{d≠e} tr(Σ_dΣ_e) / (N_d N_e) ]
 
 (a U-statistic's variance), and templates are independent. The second and the third sum are the variance at a value of
-0. tr(Σ_dΣ_e) is estimated by the product of two cells' sample covariances; tr(Σ_d²) by the product of the cell's and
-the mean of the template's others, times a ratio that cells of four or more replies determine. Cells of two or three
-replies get the mean of those cells: the debiased value subtracts their own spread, so an interval with the same spread
-would be narrow where the value is too high.
+0. The product of two cells' sample covariances estimates tr(Σ_dΣ_e). For tr(Σ_d²), the product of the cell's covariance
+and the mean of the template's other cells is multiplied by a ratio that cells with four or more replies determine.
+Cells with two or three replies get the mean of those cells: the debiased value subtracts their own spread, so an
+interval with the same spread would be narrow if the value is too high.
 
-The first sum, the linear term, grows with the value. Two estimates of it are combined, because each has a weakness:
+The first sum, the linear term, grows with the value. It combines two estimates, because each has a weakness:
 
-* the plug-in less its noise has no bias, but with few replies its error is larger than the term;
-* the plug-in times the debiased value divided by the plain value, as if replies varied as much in the directions in
-  which descriptors differ as in those in which their sample means do, is precise, but biased where they do not: by
-  20 to 35 % in axes whose replies vary much.
+* the plug-in minus its noise is unbiased, but with few replies its error is larger than the term;
+* the plug-in times the debiased value divided by the plain value is precise, but assumes that replies vary as much in
+  the directions in which descriptors differ as in those in which their sample means do. If they do not, it is biased:
+  by 20 to 35 % in axes whose replies vary much.
 
-The freedom counts errors by chance, so they cost width. It cannot count a bias, which costs coverage. The second
-estimate therefore prevails only where the first one's error is several times the term.
+The degrees of freedom account for chance errors, which cost width, and not for a bias, which costs coverage. The second
+estimate therefore prevails only if the first estimate's error is several times the term.
 
-An axis uses its own replies only: axes differ in how much, and in which styles, their replies vary.
+An axis uses only its own replies, because axes differ in how much, and in which styles, their replies vary.
 """
 
 from collections.abc import Sequence
@@ -30,9 +30,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Replies that unbiased fourth moments require.
+# The number of replies that unbiased fourth moments require.
 MIN_REPLIES = 4
-# The ratio of the first estimate's error to the second estimate at which both weigh alike; simulations chose it.
+# The ratio of the first estimate's error to the second estimate at which both have the same weight, from simulations.
 _EVEN_RATIO = 2.0
 
 
@@ -40,7 +40,7 @@ class BiasVariance(NamedTuple):
     """The variance of a debiased value.
 
     Attributes:
-        at_zero: The variance at a value of 0; it can come out below 0 if there are few replies.
+        at_zero: The variance at a value of 0, which can be estimated below 0 from few replies.
         slope: The increase of the variance per unit of the value.
         freedom: Degrees of freedom of a χ² whose relative error equals the estimated variance's (Satterthwaite).
     """
@@ -54,24 +54,24 @@ class BiasVariance(NamedTuple):
 class CellMoments:
     """Moments of a template's cells: [cells], NaN for cells with too few replies.
 
-    S_d is the sample covariance of cell d, ε a reply less its expectation.
+    S_d is the sample covariance of cell d, and ε a reply minus its expectation.
 
     Attributes:
         counts: N_d.
         mass: The sum over the cell's replies and columns.
-        lengths: The sum over the cell's replies of ‖r‖², r a reply less the mean of its cell.
+        lengths: The sum over the cell's replies of ‖r‖², with r a reply minus the mean of its cell.
         fourths: The sum of ‖r‖⁴.
         weights: c² P², divided by the square of the number of templates when templates are joined.
-        traces: tr S_d less the mean over the template; from two replies on.
-        squares: tr(Σ_d²) without bias (Himeno and Yamada, 2014, equation 2.4); from four replies on.
-        excess: E‖ε‖⁴ − (tr Σ_d)² − 2 tr(Σ_d²) without bias, 0 for a normal distribution; from four replies on.
-        cross: tr(S_dS̄), S̄ the mean over the template's other cells of two replies and more.
-        plug_in: v'S_dv, v the cell's mean less the mean of the other cells: μ_d'Σ_dμ_d / P² and noise.
+        traces: tr S_d minus the mean over the template; from two replies on.
+        squares: tr(Σ_d²), unbiased (Himeno and Yamada, 2014, equation 2.4); from four replies on.
+        excess: E‖ε‖⁴ − (tr Σ_d)² − 2 tr(Σ_d²), unbiased, 0 for a normal distribution; from four replies on.
+        cross: tr(S_dS̄), with S̄ the mean over the template's other cells with two or more replies.
+        plug_in: v'S_dv, with v the cell's mean minus the mean of the other cells: μ_d'Σ_dμ_d / P² and noise.
         plug_in_others: `plug_in` with S̄ in place of S_d.
-        skew: N_d times the noise in `plug_in` that comes with the third moment, halved.
-        others: The noise in `plug_in` that comes with the other cells' means.
-        rest: The third sum, and the noise that the spread guessed for single replies adds; c² times, in equal parts
-            over the cells.
+        skew: N_d times the noise in `plug_in` that comes from the third moment, halved.
+        others: The noise in `plug_in` that comes from the other cells' means.
+        rest: The third sum, and the noise from the assumed spread of single replies, times c² and in equal parts over
+            the cells.
     """
 
     counts: np.ndarray
@@ -101,7 +101,7 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
     sizes, number, single = counts.astype(int), len(counts), counts == 1
     starts = np.append(0, np.cumsum(sizes)[:-1])
     rows = np.concatenate(cells)
-    # Differences from the cell's first reply: without variation they are exactly 0, not rounding errors.
+    # Differences from the cell's first reply: without variation, they are exactly 0 and not rounding errors.
     residuals = np.subtract(rows, np.repeat(rows[starts], sizes, axis=0), dtype=float)
     shifts = np.add.reduceat(residuals, starts) / counts[:, None]
     residuals -= np.repeat(shifts, sizes, axis=0)
@@ -115,7 +115,7 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
     full = np.where(counts >= MIN_REPLIES, counts, np.nan)
     squares = (full - 1) / (full * (full - 2) * (full - 3))
     squares *= (full - 1) * (full - 2) * frobenius + traces**2 - full * fourths / (repeated - 1)
-    # (tr Σ_d)² and the excess from E[(tr S)²] and E[tr(S²)], once tr(Σ_d²) is known.
+    # (tr Σ_d)² and the excess follow from E[(tr S)²] and E[tr(S²)] once tr(Σ_d²) is known.
     trace_squares = (full - 1) / (full - 2) * (traces**2 - frobenius) + squares
     excess = full * (traces**2 - 2 * squares / (full - 1) - trace_squares)
 
@@ -124,7 +124,7 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
     num_others = max(num_repeated - 1, 1)
     cross = (_trace_products(residuals, starts, repeated, pooled) - frobenius) / num_others
 
-    # The covariances of the means, S_d / N_d. For single replies the mean of the others' S_d stands in.
+    # The covariances of the means, S_d / N_d. For single replies, the mean of the others' S_d replaces S_d.
     guess = pooled / max(num_repeated, 1)
     of_means = _weighted_products(residuals, sizes, 1 / (repeated * (repeated - 1))) + np.count_nonzero(single) * guess
     squared = np.where(single, np.sum(guess**2), frobenius / counts**2)
@@ -137,9 +137,9 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
     plug_in = np.add.reduceat(along**2, starts) / (repeated - 1)
     skew_factor = _skew_factor(counts)
     if single.any() and num_repeated > 1:
-        # The error of the guessed spread,
+        # The error of the assumed spread,
         rest += (share * np.count_nonzero(single)) ** 2 * np.nanvar(traces, ddof=1) / num_repeated
-        # and the correlation of a single reply's length with its direction, where replies are skewed.
+        # and the correlation of a single reply's length with its direction, if replies are skewed.
         third = np.add.reduceat(residuals * lengths[:, None], starts) * skew_factor[:, None]
         if (counts > 2).any():
             rest += 4 * share * float(centred[single].sum(axis=0) @ np.nanmean(third, axis=0))
@@ -163,17 +163,17 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
 
 
 def bias_variance(templates: Sequence[CellMoments], value: float, plain: float) -> BiasVariance:
-    """The variance of one debiased value.
+    """Computes the variance of one debiased value.
 
     Args:
-        templates: The moments of each template, in which more than half of the cells have `MIN_REPLIES` replies. For
-            the other cells the average of these is used.
+        templates: The moments of each template, in which more than half of the cells have `MIN_REPLIES` replies. Their
+            average replaces the moments of the other cells.
         value: The debiased value.
         plain: The plain value, above 0.
     """
     cells = _joined(templates)
     counts, cross, full, single = cells.counts, cells.cross, cells.counts >= MIN_REPLIES, cells.counts == 1
-    # tr(Σ_d²) and the excess as multiples of `cross`, with more weight for cells of more replies.
+    # tr(Σ_d²) and the excess as multiples of `cross`, with more weight for cells with more replies.
     trust = (counts - MIN_REPLIES + 1)[full]
     total = trust @ cross[full]
     ratio, excess_ratio = trust @ cells.squares[full] / total, trust @ cells.excess[full] / total
@@ -183,7 +183,7 @@ def bias_variance(templates: Sequence[CellMoments], value: float, plain: float) 
     single_weight = float(cells.weights[single].sum())
     at_zero = float(factors @ squares + cells.rest.sum()) + single_weight * _single_variance(cells, squares, excess)
 
-    # The errors of `at_zero`, by cell. Cells of unlike spread count as errors too.
+    # The errors of `at_zero`, by cell. Cells with unlike spread count as errors, too.
     at_full = factors[full] + factors[~full].sum() / len(trust)
     by_square = (at_full @ cross[full]) / total * trust
     by_cross = ratio * (at_full - by_square + (at_full - by_square).mean()) + 2 * cells.rest.sum() / cross[full].sum()
@@ -213,7 +213,7 @@ def bias_variance(templates: Sequence[CellMoments], value: float, plain: float) 
 
 
 def _sum_variance(errors: np.ndarray) -> float:
-    """The variance of a sum, from the errors that are its summands."""
+    """The variance of a sum, from the errors of its summands."""
     return len(errors) / max(len(errors) - 1, 1) * float(errors @ errors)
 
 
@@ -223,7 +223,7 @@ def _from_mean(values: np.ndarray) -> np.ndarray:
 
 
 def _single_variance(cells: CellMoments, squares: np.ndarray, excess: np.ndarray) -> float:
-    """The variance of ‖ε‖² over cells and replies: within cells, and between cells of different spread."""
+    """The variance of ‖ε‖² over cells and replies: within cells, and between cells with different spread."""
     repeated = cells.counts > 1
     counts, squares, excess = cells.counts[repeated], squares[repeated], excess[repeated]
     among = np.mean(cells.traces[repeated] ** 2) - np.mean(excess / counts + 2 * squares / (counts - 1))
@@ -247,18 +247,18 @@ def _joined(templates: Sequence[CellMoments]) -> CellMoments:
 
 
 def _weighted_products(residuals: np.ndarray, sizes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The sum over cells of weight times Σ_i r_i r_i': [columns, columns]. NaN weights count as 0."""
+    """Computes the sum over cells of weight times Σ_i r_i r_i': [columns, columns]. NaN weights count as 0."""
     by_row = np.repeat(np.nan_to_num(weights), sizes)
     return (residuals * by_row[:, None]).T @ residuals
 
 
 def _trace_products(residuals: np.ndarray, starts: np.ndarray, repeated: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """tr(S_d·matrix) for each cell: [cells], NaN for cells of one reply."""
+    """Computes tr(S_d·matrix) for each cell: [cells], NaN for cells with one reply."""
     return np.add.reduceat(np.einsum("ij,ij->i", residuals @ matrix, residuals), starts) / (repeated - 1)
 
 
 def _frobenius(residuals: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """‖Σ_i r_i r_i'‖² for each cell, through whichever product is smaller; cells of equal size in one batch."""
+    """Computes ‖Σ_i r_i r_i'‖² for each cell from the smaller product, with cells of equal size in one batch."""
     norms = np.empty(len(counts))
     for number in np.unique(counts).astype(int):
         chosen = np.flatnonzero(counts == number)

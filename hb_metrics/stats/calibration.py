@@ -195,12 +195,15 @@ def _codes(values: np.ndarray) -> np.ndarray:
 
 
 def _sums_of_terms(values: np.ndarray, term: np.ndarray, axis_of_term: np.ndarray) -> np.ndarray:
-    """[terms] sums of deviations from the axis's mean, whose squares sum to the variance of the mean of all values."""
+    """[terms] sums of deviations from the axis's mean, whose squares sum to the variance of the mean of all values.
+
+    A large term pulls the mean to itself, so its sum is divided as in a jackknife over terms.
+    """
     axis = axis_of_term[term]
-    num_terms = np.bincount(axis_of_term)
-    deviations = values - (np.bincount(axis, values) / np.bincount(axis))[axis]
-    factors = np.sqrt(num_terms / np.maximum(num_terms - 1, 1))
-    sums: np.ndarray = np.bincount(term, deviations) * factors[axis_of_term] / len(values)
+    sizes, num_terms = np.bincount(axis), np.bincount(axis_of_term)[axis_of_term]
+    deviations = values - (np.bincount(axis, values) / sizes)[axis]
+    others = np.maximum(1 - np.bincount(term) / sizes[axis_of_term], _TINY)
+    sums: np.ndarray = np.bincount(term, deviations) * np.sqrt(1 - 1 / num_terms) / others / len(values)
     return sums
 
 

@@ -1,6 +1,6 @@
-"""Style probabilities of replies, gathered into sums for each cell: a descriptor of an axis in a template.
+"""Sums replies' style probabilities for each cell: a descriptor of an axis in a template.
 
-Replies come in batches and need not be kept: 240,000 of them with 217 styles are 15,000 cells, about 60 MB.
+Replies come in batches and need not be kept: 240,000 replies with 217 styles are 15,000 cells, about 60 MB.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,12 +19,12 @@ TOLERANCE = 1e-3
 _STEPS = 2.0**40
 _HALF_STEPS = 2.0**20
 _FIRST_CAPACITY = 256
-# Probabilities that are worked on at once: the intermediate arrays (12 bytes each) stay in the processor's cache.
+# Probabilities to work on at once, so that the intermediate arrays (12 bytes each) stay in the processor's cache.
 _BLOCK_ENTRIES = 2**16
 
 
 class Cell(NamedTuple):
-    """A descriptor of an axis (`None` if no axes were given) in a template."""
+    """A descriptor of an axis (`None` without axes) in a template."""
 
     template: str
     axis: str | None
@@ -32,9 +32,9 @@ class Cell(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Mean and unbiased variance over the replies within cells: both [cells, styles + clusters].
+    """Mean and unbiased variance over the replies within cells, both [cells, styles + clusters].
 
-    Variances in cells of one reply are NaN: unknown.
+    Variances in cells with one reply are unknown (NaN).
     """
 
     means: np.ndarray
@@ -42,12 +42,12 @@ class Moments(NamedTuple):
 
 
 class CellSums:
-    """Sums over the replies of each cell, fed in batches with `add`.
+    """Sums over the replies of each cell, which `add` extends by batches.
 
     Args:
-        labels: [styles] names of the styles; `None`: no clusters, and no values by style.
-        clusters: Styles of each cluster; `None`: the paper's six if the labels have them.
-        keep_replies: Whether to keep the replies as well, in float32, for intervals.
+        labels: [styles] names of the styles; `None` for no clusters and no values by style.
+        clusters: Cluster → its styles; `None` for the paper's six if the labels have them.
+        keep_replies: Whether to keep the replies in float32, for intervals.
 
     Raises:
         ValueError: As for `check_labels` and `cluster_columns`.
@@ -76,7 +76,7 @@ class CellSums:
         self._rows: tuple[np.ndarray, np.ndarray] | None = None
 
     def __len__(self) -> int:
-        """The number of replies added."""
+        """The number of added replies."""
         return self._num_replies
 
     def add(
@@ -86,17 +86,19 @@ class CellSums:
         templates: Sequence[str],
         axes: Sequence[str] | None = None,
     ) -> None:
-        """Adds replies; if it raises an error, none of the batch is added.
+        """Adds replies. If it raises an error, it adds none of the batch.
 
         Args:
             style_probabilities: [replies, styles] class probabilities of each reply; rows sum to 1. Lists, an array, a
                 tensor on the CPU, or a column of Arrow or `datasets`.
-            descriptors: [replies] descriptor in each reply's prompt.
-            templates: [replies] template of each prompt.
-            axes: [replies] its demographic axis. A descriptor in two axes counts as two descriptors.
+            descriptors: [replies] the descriptor in each reply's prompt.
+            templates: [replies] the template of each reply's prompt.
+            axes: [replies] the demographic axis of each reply's prompt. A descriptor in two axes counts as two
+                descriptors.
 
         Raises:
-            ValueError: An input is not a column, shapes or lengths differ, a value is missing, or a row does not hold
+            ValueError: An input is not a column, shapes or lengths differ, a value is missing, or a row does not
+                contain
                 probabilities.
         """
         values = _as_matrix(style_probabilities)
@@ -131,7 +133,7 @@ class CellSums:
             self._rows = None
 
     def cells(self) -> list[Cell]:
-        """The cells that have replies, in the order of template, axis and descriptor."""
+        """The cells with replies, in the order of template, axis and descriptor."""
         if len(self._sorted) != len(self._indices):
             self._sorted = sorted(self._indices)
         return list(self._sorted)
@@ -148,17 +150,17 @@ class CellSums:
         return templates
 
     def moments(self, cells: Sequence[Cell]) -> Moments:
-        """Means and unbiased variances over the replies within cells, of the styles and of the sum of each cluster."""
+        """Means and unbiased variances over the replies within cells, for the styles and the sum of each cluster."""
         indices = [self._indices[cell] for cell in cells]
         counts = self._counts[indices, None].astype(float)
         sums = with_cluster_sums(self._sums[indices, : self.num_styles], self.columns)
         with np.errstate(invalid="ignore", divide="ignore"):
-            # Rounding may leave a little less than 0.
+            # Rounding may leave a value slightly below 0.
             known = np.maximum(self._squares[indices] - sums**2 / counts, 0) / (counts - 1)
         return Moments(sums / counts, np.where(counts > 1, known, np.nan))
 
     def replies(self, cell: Cell) -> np.ndarray:
-        """The kept replies of a cell, in an order that does not depend on the order in which they were added.
+        """The kept replies of a cell, in an order that does not depend on the order of adding.
 
         Returns:
             [replies, styles], float64.
@@ -178,19 +180,19 @@ class CellSums:
         """Adds some rows of `values` to the sums of their cells.
 
         Args:
-            values: [replies, styles].
+            values: [replies, styles] the probabilities.
             rows: [rows] indices of the replies to add, cell by cell.
-            indices: [rows] index of each one's cell.
-            scratch: [at least rows, styles + clusters] memory to work in.
+            indices: [rows] index of each row's cell.
+            scratch: [at least rows, styles + clusters] working memory.
         """
         starts = np.flatnonzero(indices[1:] != indices[:-1]) + 1
         starts = np.concatenate([[0], starts, [len(rows)]]).astype(np.int32)
         indices = indices[starts[:-1]]
-        # [cells, rows], 1 where the row is the cell's.
+        # [cells, rows], 1 if the row belongs to the cell.
         shape = len(indices), len(rows)
         members = sparse.csr_array((np.ones(len(rows)), np.arange(len(rows), dtype=np.int32), starts), shape=shape)
         block = values[rows]
-        # In float32 if that holds the values exactly.
+        # In float32 if it represents the values exactly.
         block = block.astype(np.float32 if block.dtype in (np.float16, np.float32) else np.float64)
         # Scaled so that the squares are whole numbers of steps; powers of two change no digit.
         block *= block.dtype.type(_STEPS)
@@ -221,18 +223,18 @@ class CellSums:
             capacity *= 2
         if capacity == len(self._counts):
             return
-        # In place, so that the old and the new sums are never both in memory.
+        # In place, so that memory never holds both the old and the new sums.
         self._counts.resize(capacity, refcheck=False)
         for sums in (self._sums, self._squares):
             sums.resize((capacity, width), refcheck=False)
 
 
 def _as_matrix(values: Any) -> np.ndarray:
-    """[replies, styles] numbers, not yet checked for being probabilities."""
+    """Converts values to [replies, styles] numbers, without checking that they are probabilities."""
     check_column("predictions", values)
     try:
-        matrix = np.asarray(values[:])  # a column of `datasets` is read whole by a slice
-        if matrix.dtype == object:  # rows that are arrays, or a missing number
+        matrix = np.asarray(values[:])  # a slice reads the whole column of `datasets`
+        if matrix.dtype == object:  # rows that are arrays, or contain a missing number
             matrix = np.stack(list(matrix))
         matrix = as_numbers(matrix)
         if matrix.ndim != 2 and matrix.shape != (0,):
@@ -247,7 +249,7 @@ def _as_matrix(values: Any) -> np.ndarray:
 
 
 def _blocks(values: np.ndarray) -> Iterator[slice]:
-    """Slices of rows to work on at once."""
+    """Yields slices of rows to work on at once."""
     step = max(1, _BLOCK_ENTRIES // max(1, values.shape[1]))
     for low in range(0, len(values), step):
         yield slice(low, min(low + step, len(values)))
@@ -275,7 +277,7 @@ def _check_probabilities(values: np.ndarray) -> None:
 def _cells(
     descriptors: Sequence[str], templates: Sequence[str], axes: Sequence[str] | None
 ) -> tuple[list[Cell], np.ndarray]:
-    """The distinct cells, and for each reply the index of its cell among them."""
+    """The distinct cells, and for each reply the index of its cell."""
     descriptor, descriptor_names = text_codes("descriptor", descriptors)
     template, template_names = text_codes("template", templates)
     axis, axis_names = (np.zeros_like(descriptor), [None]) if axes is None else text_codes("axis", axes)

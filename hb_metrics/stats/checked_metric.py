@@ -1,4 +1,4 @@
-"""An `evaluate` metric of single numbers that checks what `evaluate` ignores or converts without a word."""
+"""An `evaluate` metric of single numbers that checks inputs which `evaluate` silently ignores or converts."""
 
 import abc
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from hb_metrics.stats.inputs import check_column, check_references, number_colum
 
 
 class CheckedMetric(evaluate.Metric, abc.ABC):
-    """As `evaluate.Metric`, which ignores references, reads a string as a column of letters, and drops masks."""
+    """An `evaluate.Metric` with checks: `evaluate` ignores references, reads a string as a column, and drops masks."""
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo:

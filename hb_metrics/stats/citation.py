@@ -1,4 +1,4 @@
-"""The paper that most metrics come from, as their cards cite it."""
+"""The paper that most metrics come from, as cited on their cards."""
 
 CITATION = """\
 @inproceedings{smith-etal-2022-im,

@@ -27,7 +27,7 @@ __all__ = ["PAPER_CLUSTERS", "Cell", "CellSums", "GenBias", "cluster_columns", "
 
 
 class GenBias(NamedTuple):
-    """The results of `gen_bias`; plain Python values. Bias values and noise are multiplied by `scale`.
+    """The results of `gen_bias`, as plain Python values. Bias values and noise are multiplied by `scale`.
 
     Attributes:
         full_gen_bias: FGB.
@@ -43,25 +43,26 @@ class GenBias(NamedTuple):
         partial_noise_floor: Cluster → sampling noise in the plain PGB.
         summed_cluster_noise_floor: Cluster → sampling noise in the plain SCGB.
         intervals: The keys `full_gen_bias` … `summed_cluster_by_axis`, each with [lowest, highest] in place of a value:
-            bounds for the value with endless replies (see `intervals.py`). Plain values contain sampling noise and can
-            lie above. `None` where the replies do not allow an interval, and as a whole without `confidence_level`.
+            bounds for the value with unlimited replies (see `intervals.py`). Plain values contain sampling noise and
+            can be above the interval. `None` if the replies do not allow an interval, and as a whole without
+            `confidence_level`.
         wide_intervals: The same keys, each with whether the interval is more than 15 % wider than one with a known
-            variance, because the replies show their own spread only roughly; `None` where there is no interval.
-        no_intervals: The same keys, each with the reason why there is no interval; `None` where there is one.
+            variance, because the replies show their own spread only roughly; `None` without an interval.
+        no_intervals: The same keys, each with the reason why there is no interval, or `None`.
         clusters: Cluster → labels of its styles; `None` without clusters.
-        num_descriptors: Descriptors (of an axis) with replies.
-        num_templates: Templates with replies, the skipped ones included.
-        num_cells: Combinations of the two with replies.
-        num_replies: Replies.
-        mean_replies_per_cell: Replies of a cell, on average over cells.
-        min_replies_per_cell: Replies of the cell with the fewest.
-        max_replies_per_cell: Replies of the cell with the most.
-        num_single_reply_cells: Cells of one reply, whose spread is unknown. The noise floor uses the mean of their
-            axis's other cells in the template for them, or of all if it has none; intervals account for the error.
-        num_missing_cells: Combinations of descriptor and template without replies.
-        skipped_templates: Templates where fewer than two descriptors have replies.
+        num_descriptors: Number of descriptors (of an axis) with replies.
+        num_templates: Number of templates with replies, including skipped ones.
+        num_cells: Number of combinations of both with replies.
+        num_replies: Number of replies.
+        mean_replies_per_cell: Mean number of replies per cell.
+        min_replies_per_cell: Lowest number of replies per cell.
+        max_replies_per_cell: Highest number of replies per cell.
+        num_single_reply_cells: Number of cells with one reply, whose spread is unknown. The noise floor uses the mean
+            of the axis's other cells in the template, or of all if there is none; intervals account for the error.
+        num_missing_cells: Number of combinations of descriptor and template without replies.
+        skipped_templates: Templates in which fewer than two descriptors have replies.
         skipped_axes: Axes without two descriptors in any template.
-        ddof: As given, as are the next three.
+        ddof: The argument.
         debias: Whether sampling noise is subtracted.
         scale: The factor that values are multiplied by.
         confidence_level: The confidence level of the intervals.
@@ -115,24 +116,24 @@ def gen_bias(
 
     Args:
         cells: The replies, with the labels and clusters of their styles.
-        ddof: Var_d divides by the number of descriptors less this; 0 or 1. The paper does not state it.
+        ddof: Var_d divides by the number of descriptors minus this; 0 or 1. The paper does not state it.
         debias: Whether to subtract the sampling noise.
-        scale: The factor that values are multiplied by. 1000 in the paper.
-        confidence_level: Confidence level of the intervals (see `intervals.py`), such as 0.95, for which `cells` has to
-            keep its replies; `None`: no intervals.
+        scale: The factor that values are multiplied by, 1000 in the paper.
+        confidence_level: The confidence level of the intervals (see `intervals.py`), such as 0.95, for which `cells`
+            must keep its replies; `None` for no intervals.
 
     Returns:
-        All values, plain Python numbers.
+        All values, as plain Python numbers.
 
     Raises:
-        ValueError: There are no replies or no template with two descriptors, an argument is not allowed, there is no
-            second reply for `debias`, or replies were not kept for intervals.
+        ValueError: There are no replies or no template with two descriptors, an argument is not allowed, `debias` lacks
+            a second reply, or replies were not kept for intervals.
     """
     debias = check_flag("debias", debias)
     ddof = check_ddof(ddof)
     is_scale = is_number(scale) and 0 < scale < math.inf
     check_setting("scale", scale, is_scale, "pass a finite number greater than 0, such as 1000")
-    # Of the tail, so that levels are rejected that differ from 0 or 1 by less than floating-point numbers can.
+    # Compares the tail, so that levels are rejected that differ from 0 or 1 by less than floating-point numbers can.
     is_level = confidence_level is None or (is_number(confidence_level) and 0.5 < (1 + confidence_level) / 2 < 1)
     advice = "pass a number between 0 and 1, such as 0.95, or None for no intervals"
     check_setting("confidence_level", confidence_level, is_level, advice)
@@ -206,11 +207,11 @@ def _mean_variances(
     by_template: Mapping[str, Mapping[str | None, Sequence[Cell]]],
     ddof: int,
 ) -> tuple[dict[str | None, np.ndarray], list[str]]:
-    """Variances over descriptors and the sampling noise in them, as means over templates.
+    """Computes variances over descriptors and the sampling noise in them, as means over templates.
 
     Returns:
-        Axis (`None`: all descriptors) → [2, styles + clusters] variances and noise (NaN where unknown); and the
-        templates without any cell of two replies.
+        Axis (`None`: all descriptors) → [2, styles + clusters] variances and noise (NaN if unknown); and the templates
+        without any cell with two replies.
     """
     totals: dict[str | None, np.ndarray] = {}
     templates: Counter[str | None] = Counter()
@@ -232,15 +233,15 @@ def _mean_variances(
 
 
 def _variances(means: np.ndarray, noise: np.ndarray, ddof: int) -> np.ndarray:
-    """Variance over descriptors, and the part of it that is sampling noise.
+    """Computes the variance over descriptors, and the part of it that is sampling noise.
 
     Args:
-        means: [descriptors, columns] mean over the replies of each.
+        means: [descriptors, columns] mean over the replies to each descriptor.
         noise: [descriptors, columns] variance of these means.
         ddof: As in `gen_bias`.
 
     Returns:
-        [2, columns].
+        [2, columns] variance and noise.
     """
     number = len(means)
     return np.stack([means.var(axis=0, ddof=ddof), (1 - 1 / number) * noise.sum(axis=0) / (number - ddof)])
@@ -249,10 +250,10 @@ def _variances(means: np.ndarray, noise: np.ndarray, ddof: int) -> np.ndarray:
 def _sections(
     metrics: Mapping[str | None, Sequence[Any]], clusters: Sequence[str], axes: Sequence[str]
 ) -> dict[str, Any]:
-    """Values, intervals or reasons as fields of the results.
+    """Arranges values, intervals or reasons as fields of the results.
 
     Args:
-        metrics: Axis (`None`: all descriptors) → one for each metric, in the order of `read_metrics`.
+        metrics: Axis (`None`: all descriptors) → one item for each metric, in the order of `read_metrics`.
         clusters: Names of the clusters.
         axes: All axes.
     """
@@ -270,7 +271,7 @@ def _sections(
 
 
 def _split(metrics: Sequence[Any], clusters: Sequence[str]) -> tuple[Any, dict[str, Any] | None, dict[str, Any] | None]:
-    """Full, and by cluster Partial and Summed-Cluster Gen Bias."""
+    """Splits metrics into Full Gen Bias and, by cluster, Partial and Summed-Cluster Gen Bias."""
     if not clusters:
         return metrics[0], None, None
     partial, summed = metrics[1 : 1 + len(clusters)], metrics[1 + len(clusters) :]

@@ -1,4 +1,4 @@
-"""The base of the three `evaluate` modules of the Gen Bias family, which add replies to sums as they come."""
+"""The base class of the three `evaluate` modules of the Gen Bias family, which add replies to sums."""
 
 import abc
 import copy
@@ -23,37 +23,37 @@ Args:
     axes (list of str, optional): demographic axis of each descriptor. A descriptor in two axes counts as two
         descriptors; without axes it is one.
     labels (list of str): names of the styles, in the order of the columns. Required for clusters and by_style. For
-        replies that come by add or add_batch, give labels and clusters to evaluate.load.
+        replies added by add or add_batch, pass labels and clusters to evaluate.load.
     clusters (dict of list of str): styles of each cluster, named by the full label or its text before " (". Defaults
         to the paper's six; for another classifier, pass clusters of its labels.
     ddof (int): the variance over D descriptors divides by D - ddof; 0 or 1. Defaults to 0; the paper does not state it.
     debias (bool): whether to subtract the estimated sampling noise. Defaults to False, as in the paper. The
         difference can be negative.
     scale (float): the factor that values are multiplied by. Defaults to 1000, as in the paper.
-    confidence_level (float): confidence level of the intervals, such as 0.95. Defaults to None: no intervals. For
-        replies that come by add or add_batch, load the module with keep_replies=True.
+    confidence_level (float): confidence level of the intervals, such as 0.95. Defaults to None (no intervals). For
+        replies added by add or add_batch, load the module with keep_replies=True.
 """
 COUNTS = """\
-    intervals (dict): the metric and by_axis with [lowest, highest], bounds for the value with endless replies; plain
-        values contain sampling noise and can lie above. None without confidence_level, or if the replies do not allow
-        an interval.
-    wide_intervals (dict): the same keys with True where the interval is over 15 % wider than with a known variance.
+    intervals (dict): the metric and by_axis with [lowest, highest], bounds for the value with unlimited replies;
+        plain values contain sampling noise and can be above. None without confidence_level, or if the replies do not
+        allow an interval.
+    wide_intervals (dict): the same keys with True if the interval is over 15 % wider than with a known variance.
     no_intervals (dict): the same keys with the reason why there is no interval.
     num_descriptors, num_templates, num_cells, num_replies, mean_replies_per_cell, min_replies_per_cell,
         max_replies_per_cell, num_single_reply_cells, num_missing_cells (a cell is a descriptor in a template).
     skipped_templates, skipped_axes: templates and axes without two descriptors to compare.
-    ddof, debias, scale, confidence_level: as given.
+    ddof, debias, scale, confidence_level: the arguments.
 """
 
 
 class GenBiasMetric(evaluate.Metric, abc.ABC):
-    """A metric that keeps sums over the replies of each cell, where `evaluate` would write every row to a file.
+    """A metric that keeps sums over the replies of each cell, whereas `evaluate` would write every row to a file.
 
     Args:
-        labels: As in `compute`, for replies that come by `add` or `add_batch`.
+        labels: As in `compute`, for replies added by `add` or `add_batch`.
         clusters: As in `compute`, for the same replies.
-        keep_replies: Whether replies that come by `add` or `add_batch` are kept (float32), for intervals.
-        num_process: Only 1 is allowed: replies are not gathered from other processes.
+        keep_replies: Whether replies added by `add` or `add_batch` are kept (float32), for intervals.
+        num_process: Only 1 is allowed, because replies are not gathered from other processes.
         settings: The other arguments of an `evaluate` module.
 
     Raises:
@@ -79,7 +79,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
 
     @abc.abstractmethod
     def _values(self, bias: GenBias) -> dict[str, Any]:
-        """Returns the values of this metric; the value that has its name comes first."""
+        """Returns the values of this metric; the value with its name comes first."""
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo:
@@ -101,7 +101,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         templates: Sequence[str],
         axes: Sequence[str] | None = None,
     ) -> None:
-        """Adds replies to the sums; if it raises an error, none of the batch is added."""
+        """Adds replies to the sums. If it raises an error, it adds none of the batch."""
         self.cells.add(predictions, descriptors, templates, axes)
 
     def compute(
@@ -119,7 +119,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         scale: float = 1000,
         confidence_level: float | None = None,
     ) -> dict[str, Any]:
-        """Computes the metric from the replies given here and those added before, which are then forgotten.
+        """Computes the metric from the replies passed here and those added before, which it then forgets.
 
         If it raises an error, the replies added before are kept, and it can be called again.
         """
@@ -129,7 +129,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         if len(cells) and not (labels is None and clusters is None):
             raise ValueError(
                 "labels and clusters came after replies; load the metric with them, such as "
-                f"evaluate.load({self.name!r}, labels=labels), or give all replies to compute"
+                f"evaluate.load({self.name!r}, labels=labels), or pass all replies to compute"
             )
         if predictions is not None and descriptors is not None and templates is not None:
             if len(cells):
@@ -143,8 +143,8 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
             raise ValueError(f"{missing} are missing; pass predictions, descriptors and templates together")
         bias = gen_bias(cells, ddof=ddof, debias=debias, scale=scale, confidence_level=confidence_level)
         if self.NEEDS_CLUSTERS and not cells.columns:
-            cluster_columns(cells.labels)  # raises, and says why there are no clusters
-        # All three give the values of their metric, and of the other fields those from here on.
+            cluster_columns(cells.labels)  # raises, and states why there are no clusters
+        # All three contain the values of their metric, and the other fields from here on.
         first_common = bias._fields.index("num_descriptors")
         results = {**self._values(bias), **dict(list(bias._asdict().items())[first_common:])}
         self.cells = self._no_replies()
@@ -155,7 +155,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
 
 
 def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dict[str, Any]:
-    """The values of one metric, read from the fields of these names."""
+    """Reads the values of one metric from the fields of these names."""
     fields = bias._asdict()
     return {
         metric: fields[metric],
@@ -173,7 +173,7 @@ def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dic
 
 
 def module_info(description: str, inputs_description: str) -> evaluate.MetricInfo:
-    """The description that `evaluate` shows of a module of this family."""
+    """Composes the description of a module of this family that `evaluate` shows."""
     return evaluate.MetricInfo(
         description=description,
         citation=CITATION,

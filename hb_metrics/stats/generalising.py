@@ -1,23 +1,23 @@
-"""Intervals for other terms of the kind, other templates, or both: what the given ones would become if drawn anew.
+"""Intervals for other terms of the same axes, other templates, or both, as if these were drawn again.
 
 The terms of each axis, or the templates, count as drawn from a population (random effects; Miller, 2024,
 https://arxiv.org/abs/2411.00640, clusters questions likewise). A figure is an average over cells of a term and a
-template; the influence of a cell is the figure's first-order change with the cell (for U-statistics, the projection).
-Replies are drawn anew, too, since each cell's influence contains the luck of its replies. With e the influences, less
-their mean over the terms of an axis,
+template. The influence of a cell is the figure's first-order change with the cell (for U-statistics, the projection).
+Replies are drawn again, too, because each cell's influence contains the chance error of its replies. With e the
+influences minus their mean over the terms of an axis,
 
     V_terms = D/(D − A) Σ_d (Σ_t e_td)²      V_templates = T/(T − 1) Σ_t (e_t − ē)²
 
 for D terms of A axes and T templates. Both contain the variance V_cells of single cells, so V_terms + V_templates −
 V_cells is the variance for both (Owen, 2007, https://doi.org/10.1214/07-AOAS122).
 
-Few terms show their own spread roughly, and more roughly still if some are far from the others: a variance from D
-influences of kurtosis k has about 2D / (k − 1) degrees of freedom, and a t-quantile widens the interval accordingly.
-If the effects of terms are normal, products of different terms show the variance of Gen Bias better; the larger of both
+Few terms show their own spread roughly, and even more so if some are far from the others: a variance from D influences
+with kurtosis k has about 2D / (k − 1) degrees of freedom, and a t-quantile widens the interval accordingly. If the
+effects of terms are normal, products of different terms estimate the variance of Gen Bias better; the larger of both
 variances counts.
 
-Gen Bias is a sum of squares. So its plain value counts as a multiple of χ², whose degrees of freedom give its variance,
-less the sampling noise. A share counts as a share of so many independent replies as give its variance (Jeffreys).
+Gen Bias is a sum of squares. Its plain value therefore counts as a multiple of χ², whose degrees of freedom follow from
+its variance, minus the sampling noise. A share counts as one of independent replies with the same variance (Jeffreys).
 """
 
 import math
@@ -29,10 +29,10 @@ from scipy import stats
 Over = Literal["terms", "templates", "both"]
 Bounds = tuple[float, float]
 
-# Degrees of freedom between terms; with fewer terms, intervals hold the truth too rarely.
+# Minimum degrees of freedom between terms; with fewer terms, intervals contain the truth too rarely.
 MIN_FREEDOM = 11
 MIN_TEMPLATES = 4
-# Terms of equal influence that would show the spread as well as those there are.
+# The minimum number of terms with equal influence that would show the spread as well as the actual terms.
 MIN_EQUAL_TERMS = 3
 
 
@@ -40,12 +40,12 @@ class Influences(NamedTuple):
     """A figure, and how far its parts move it.
 
     Attributes:
-        value: The figure; Gen Bias with its sampling noise.
-        noise: The sampling noise in it; `None`: it is a share.
-        cells: [templates, terms] the influence of each cell; NaN where there is none.
+        value: The figure; Gen Bias includes its sampling noise.
+        noise: The sampling noise in it; `None` for a share.
+        cells: [templates, terms] the influence of each cell; NaN for a missing cell.
         templates: [templates] the influence of each template.
         axes: [terms] the code of each term's axis.
-        least: The variance over terms if their effects are normal, which few terms show better; 0: not known.
+        least: The variance over terms if their effects are normal, which few terms show better; 0 if unknown.
     """
 
     value: float
@@ -57,38 +57,38 @@ class Influences(NamedTuple):
 
 
 class Generalised(NamedTuple):
-    """The interval of a figure for other terms or templates; or the reason why there is none, with what would do."""
+    """The interval of a figure for other terms or templates, or the reason why there is none, with a remedy."""
 
     interval: Bounds | None
     reason: str | None = None
 
 
 def generalised(influences: Influences, over: Over, confidence_level: float) -> Generalised:
-    """The interval of a figure for other terms of the same axes, other templates, or both."""
+    """Computes the interval of a figure for other terms of the same axes, other templates, or both."""
     num_templates, num_terms = influences.cells.shape
-    axes = _strata(influences.axes)
+    axes = strata(influences.axes)
     num_axes = len(np.unique(axes))
     if over != "templates" and num_terms - num_axes < MIN_FREEDOM:
         return Generalised(
             None,
-            f"{num_terms} terms are too few to tell how far other terms would move it; "
-            f"{MIN_FREEDOM + num_axes} such terms would do",
+            f"{num_terms} terms are too few for an interval for other terms; "
+            f"{MIN_FREEDOM + num_axes} such terms would suffice",
         )
     if over != "terms" and num_templates < MIN_TEMPLATES:
         return Generalised(
             None,
-            f"{num_templates} templates are too few to tell how far others would move it; {MIN_TEMPLATES} would do",
+            f"{num_templates} templates are too few for an interval for other templates; {MIN_TEMPLATES} would suffice",
         )
     centred = _centred(influences.cells, axes)
     of_terms = centred.sum(axis=0)
     if not of_terms.any():
-        return Generalised(None, "it does not vary with the term, so how far other terms would move it is not known")
-    kurtosis = _kurtosis(of_terms)
-    if over != "templates" and num_terms < MIN_EQUAL_TERMS * kurtosis:
+        return Generalised(None, "it does not vary with the term, so the effect of other terms is unknown")
+    peakedness = kurtosis(of_terms)
+    if over != "templates" and num_terms < MIN_EQUAL_TERMS * peakedness:
         return Generalised(
             None,
-            f"a few of the {num_terms} terms make most of its spread, so other terms may move it much farther; at "
-            f"least {math.ceil(MIN_EQUAL_TERMS * kurtosis)} such terms would be needed",
+            f"a few of the {num_terms} terms make most of its spread, so other terms may move it much farther; "
+            f"an interval needs at least {math.ceil(MIN_EQUAL_TERMS * peakedness)} such terms",
         )
     by_term = num_terms / (num_terms - num_axes)
     by_template = num_templates / max(num_templates - 1, 1)
@@ -99,32 +99,32 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
 
     in_cells = by_term * by_template * float(((centred - of_terms / num_templates) ** 2).sum())
     terms = by_term * float((of_terms**2).sum())
-    terms *= widened(min(num_terms - num_axes, 2 * num_terms / (kurtosis - 1)))
+    terms *= widened(min(num_terms - num_axes, 2 * num_terms / (peakedness - 1)))
     variance = 0.0
     if over != "templates":
         variance = max(terms, influences.least)
     if over != "terms":
         apart = influences.templates - influences.templates.mean()
-        freedom = min(num_templates - 1, 2 * num_templates / (_kurtosis(apart) - 1))
+        freedom = min(num_templates - 1, 2 * num_templates / (kurtosis(apart) - 1))
         templates = by_template * float((apart**2).sum())
         if over == "both":
             variance += max(templates - in_cells, 0.0) * widened(freedom)
         variance = max(variance, templates * widened(freedom))
     if influences.noise is None:
-        variance = max(variance, in_cells)  # the variance with other replies alone, at least
+        variance = max(variance, in_cells)  # at least the variance with other replies alone
     if variance == 0:
-        return Generalised(None, "it is the same in all templates, so how far others would move it is not known")
+        return Generalised(None, "it is the same in all templates, so the effect of other templates is unknown")
     if influences.noise is None:
         return Generalised(_share_interval(influences.value, variance, confidence_level))
     return Generalised(_variance_interval(influences.value, influences.noise, variance, confidence_level))
 
 
 def gen_bias_influences(means: np.ndarray, noise: np.ndarray, axes: np.ndarray) -> Influences:
-    """The influences on debiased Full Gen Bias of some terms (ddof 0), not multiplied by any scale.
+    """Computes the influences on the debiased Full Gen Bias of some terms (ddof 0), without a scale.
 
     Args:
-        means: [templates, terms, styles] the mean style vector of each cell; NaN where it has no reply.
-        noise: [templates, terms] the variance of each mean: the sum over styles; NaN likewise.
+        means: [templates, terms, styles] the mean style vector of each cell; NaN for a cell without replies.
+        noise: [templates, terms] the variance of each mean, summed over styles; NaN likewise.
         axes: [terms] the code of each term's axis.
     """
     known = ~np.isnan(noise)
@@ -146,7 +146,7 @@ def gen_bias_influences(means: np.ndarray, noise: np.ndarray, axes: np.ndarray) 
 
 
 def share_influences(hits: np.ndarray, sizes: np.ndarray, axes: np.ndarray) -> Influences:
-    """The influences on a share of replies.
+    """Computes the influences on a share of replies.
 
     Args:
         hits: [templates, terms] the number of replies that count.
@@ -161,13 +161,13 @@ def share_influences(hits: np.ndarray, sizes: np.ndarray, axes: np.ndarray) -> I
 def pair_share_influences(
     templates: np.ndarray, firsts: np.ndarray, seconds: np.ndarray, significant: np.ndarray, axes: np.ndarray
 ) -> Influences:
-    """The influences on a share of tests between two terms of one axis: a U-statistic over the terms.
+    """Computes the influences on a share of tests between two terms of one axis, a U-statistic over the terms.
 
     Args:
         templates: [tests] code of the template.
         firsts: [tests] code of one term.
-        seconds: [tests] code of the other.
-        significant: [tests] whether the test was.
+        seconds: [tests] code of the other term.
+        significant: [tests] whether the test was significant.
         axes: [terms] the code of each term's axis.
     """
     share = float(significant.mean())
@@ -184,14 +184,14 @@ def pair_share_influences(
     return Influences(share, None, cells, of_templates, axes)
 
 
-def _strata(axes: np.ndarray) -> np.ndarray:
-    """The codes of axes; those of one term are joined, since one term shows no spread."""
+def strata(axes: np.ndarray) -> np.ndarray:
+    """The codes of axes. Axes with one term are joined, because one term shows no spread."""
     codes, counts = np.unique(axes, return_counts=True)
     return np.where(np.isin(axes, codes[counts == 1]), -1, axes)
 
 
 def _centred(cells: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    """[templates, terms] the influences less their mean over the terms of the same axis; 0 where there is none."""
+    """[templates, terms] The influences minus their mean over the terms of the same axis; 0 for missing cells."""
     known = ~np.isnan(cells)
     centred = np.nan_to_num(cells)
     for axis in np.unique(axes):
@@ -201,23 +201,23 @@ def _centred(cells: np.ndarray, axes: np.ndarray) -> np.ndarray:
     return np.where(known, centred, 0.0)
 
 
-def _kurtosis(values: np.ndarray) -> float:
-    """Of values about their mean of 0; 3 for a normal distribution. At least 1 and a little."""
+def kurtosis(values: np.ndarray) -> float:
+    """The kurtosis of values about a mean of 0; 3 for a normal distribution, and slightly above 1 at least."""
     squares = values**2
     return max(float(len(values) * (squares**2).sum() / squares.sum() ** 2), 1 + 1e-9) if squares.any() else 3.0
 
 
 def _normal_variance(centred: np.ndarray) -> float:
-    """The variance of the sum of squares of terms with normal effects: 2 tr(Ω²) (D − 1) / D².
+    """Computes the variance of the sum of squares of terms with normal effects: 2 tr(Ω²) (D − 1) / D².
 
     Args:
-        centred: [templates, terms, styles] each term's mean style vectors, less the mean over terms.
+        centred: [templates, terms, styles] each term's mean style vectors, minus the mean over terms.
     """
     number = centred.shape[1]
     flat = centred.transpose(1, 0, 2).reshape(number, -1)
     products = flat @ flat.T
     freedom = number - 1
-    # tr(Ω²) without bias, from the sample covariance of normal vectors.
+    # tr(Ω²), unbiased, from the sample covariance of normal vectors.
     squares = float((products**2).sum()) / freedom**2 - (float(np.trace(products)) / freedom) ** 2 / freedom
     return 2 * max(squares * freedom**2 / ((freedom - 1) * (freedom + 2)), 0.0) * freedom / number**2
 

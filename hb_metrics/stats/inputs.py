@@ -1,7 +1,7 @@
 """Checks of the inputs of metrics: columns with one value for each row, and settings.
 
 Inputs that Python would misread are rejected: a string is a sequence of letters, a set has no order, "false" counts as
-true, and NumPy forgets which values were masked.
+true, and NumPy drops masks.
 """
 
 from collections.abc import Mapping, Sized
@@ -41,7 +41,7 @@ def check_column(name: str, column: Any) -> None:
 
 
 def check_lengths(**columns: Sized | None) -> None:
-    """Raises a `ValueError` that states the lengths of the columns if they differ; `None` has no length."""
+    """Raises a ValueError that states the lengths of the columns if they differ; `None` has no length."""
     lengths = {name: len(column) for name, column in columns.items() if column is not None}
     if len(set(lengths.values())) > 1:
         named = ", ".join(f"{size} {name}" for name, size in lengths.items())
@@ -49,19 +49,19 @@ def check_lengths(**columns: Sized | None) -> None:
 
 
 def check_references(references: Any) -> None:
-    """Raises a `ValueError` if references were given, which `evaluate` would ignore without a word."""
+    """Raises a ValueError if references were passed, which `evaluate` would silently ignore."""
     if references is not None:
         raise ValueError("references were given; this metric takes none, since it compares predictions with each other")
 
 
 def number_column(name: str, column: Any) -> np.ndarray:
-    """A column of numbers as float64; a missing number (`None`) is NaN.
+    """Converts a column of numbers to float64; a missing number (`None`) becomes NaN.
 
     Returns:
         [rows].
 
     Raises:
-        ValueError: As for `check_column`; or the column holds text, dates or anything else but real numbers, or
+        ValueError: As for `check_column`; or the column contains anything but real numbers, such as text or dates, or
             several numbers per row.
     """
     check_column(name, column)
@@ -75,11 +75,11 @@ def number_column(name: str, column: Any) -> np.ndarray:
 
 
 def as_numbers(values: np.ndarray) -> np.ndarray:
-    """The array, if it holds real numbers: NumPy would also convert text, dates and complex numbers.
+    """Returns the array if it contains real numbers, because NumPy would also convert text, dates and complex numbers.
 
     Raises:
-        TypeError: The array holds something else.
-        ValueError: It holds objects that are not numbers.
+        TypeError: The array contains something else.
+        ValueError: The array contains objects that are not numbers.
     """
     if values.dtype.kind == "O":
         if any(isinstance(value, str | bytes) for value in values.flat):
@@ -91,14 +91,14 @@ def as_numbers(values: np.ndarray) -> np.ndarray:
 
 
 def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
-    """The distinct strings of a column, and the code of each row's string.
+    """Returns the distinct strings of a column, and the code of each row's string.
 
     Args:
         name: The name of a value in errors.
         column: [rows] strings.
 
     Returns:
-        [rows] codes, and the strings that they stand for, in alphabetical order.
+        [rows] codes, and the strings that they represent, in alphabetical order.
 
     Raises:
         ValueError: A value is missing, not a string, or not valid Unicode.
@@ -124,42 +124,42 @@ def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
 
 
 def check_setting(name: str, value: Any, is_allowed: bool, advice: str) -> None:
-    """Raises a `ValueError` with the name and value of a setting, and advice, unless the value is allowed."""
+    """Raises a ValueError with the name and value of a setting, and advice, unless the value is allowed."""
     if not is_allowed:
         raise ValueError(f"{name} is {value!r}; {advice}")
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """A setting that is on or off: a `ValueError` rejects other values that Python would take for one of them."""
+    """Returns a setting that is on or off; raises a ValueError for other values, which Python might accept."""
     check_setting(name, value, isinstance(value, bool | np.bool_), "pass True or False")
     return bool(value)
 
 
 def check_alpha(alpha: Any) -> float:
-    """A significance level, between 0 and 1: a `ValueError` rejects others."""
+    """Returns a significance level; raises a ValueError if it is not between 0 and 1."""
     check_setting("alpha", alpha, is_number(alpha) and 0 < alpha < 1, "pass a number between 0 and 1, such as 0.05")
     return float(alpha)
 
 
 def check_ddof(ddof: Any) -> int:
-    """The number subtracted in the divisor of a variance over descriptors, 0 or 1: a `ValueError` rejects others."""
+    """Returns the number subtracted in the divisor of a variance over descriptors; rejects all but 0 and 1."""
     advice = "pass 0 (divide by the number of descriptors) or 1 (by one less)"
     check_setting("ddof", ddof, is_whole(ddof) and ddof in (0, 1), advice)
     return as_python(ddof)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a setting is a real number of Python or NumPy; `True` and `False` are not."""
+    """Whether a setting is a real number in Python or NumPy; `True` and `False` are not."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a setting is a whole number of Python or NumPy; 1.0, `True` and `False` are not."""
+    """Whether a setting is a whole number in Python or NumPy; 1.0, `True` and `False` are not."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def as_python(value: Any) -> Any:
-    """The setting as a Python value, which JSON can hold."""
+    """Converts a setting to a Python value that JSON can represent."""
     return value.item() if isinstance(value, np.generic) else value
 
 

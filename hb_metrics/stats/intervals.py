@@ -1,11 +1,11 @@
-"""Intervals for the Gen Bias family: bounds for the value with endless replies.
+"""Intervals for the Gen Bias family: bounds for the value with unlimited replies.
 
-The variance of a debiased value (see `bias_variance.py`) grows with the true value. So an interval contains the values
-whose distance from the debiased value is at most a t-quantile of standard errors *at that value*, like Wilson's
+The variance of a debiased value (see `bias_variance.py`) grows with the true value. An interval therefore contains the
+values whose distance from the debiased value is at most a t-quantile of standard errors *at that value*, like Wilson's
 interval for a share. The degrees of freedom belong to the estimated variance. Replies of a cell count as independent
 draws.
 
-Over the designs of tests/hb_metrics/stats/interval_designs.py, such intervals of 95 % contain the true value in 92.6 to
+Over the designs of tests/hb_metrics/stats/interval_designs.py, intervals of 95 % contain the true value in 92.6 to
 97.7 % of the sets. If the replies do not allow an interval, a reason takes its place.
 """
 
@@ -19,12 +19,12 @@ from scipy import stats
 from hb_metrics.stats.bias_variance import MIN_REPLIES, CellMoments, bias_variance, cell_moments
 from hb_metrics.stats.cell_sums import CellSums
 
-# The factor by which an interval is wider than one with a known variance: its highest value, and the limit of "wide".
+# The factor by which an interval is wider than one with a known variance: its maximum, and the limit of "wide".
 MAX_WIDENING = 2.0
 WIDE = 1.15
-# With fewer cells, sets of replies that pass the bound above do so by chance.
+# With fewer cells, sets of replies pass the limit above only by chance.
 MIN_CELLS = 12
-# If few replies are of the styles in question, many sets lack the replies that matter most. So the spread within cells
+# If few replies have the styles in question, many sets lack the replies that matter most. So the spread within cells
 # must come from the equivalent of 15 replies of average length, and the styles' probabilities must sum to 5 or more.
 MIN_EFFECTIVE_REPLIES = 15
 MIN_MASS = 5
@@ -51,9 +51,9 @@ class Interval(NamedTuple):
     """The interval of one metric of one group of descriptors.
 
     Attributes:
-        bounds: Lowest and highest value; `None`: there is no interval.
+        bounds: Lowest and highest value, or `None`.
         wide: Whether the interval is more than `WIDE` times as wide as one with a known variance.
-        reason: Why there is no interval; `None` where there is one.
+        reason: Why there is no interval, or `None`.
     """
 
     bounds: list[float] | None
@@ -62,7 +62,7 @@ class Interval(NamedTuple):
 
 
 def groups_of(sizes: Mapping[str | None, int]) -> dict[str | None, slice]:
-    """Groups of two or more descriptors to compare in a template: all descriptors (`None`) and each axis.
+    """Finds groups of two or more descriptors to compare in a template: all descriptors (`None`) and each axis.
 
     Args:
         sizes: Axis → number of its cells, in the order of the cells.
@@ -89,7 +89,7 @@ def intervals(
     scale: float,
     confidence_level: float,
 ) -> dict[str | None, list[Interval]]:
-    """Intervals for the metrics with endless replies.
+    """Computes intervals for the metrics with unlimited replies.
 
     Args:
         cells: The replies, with `keep_replies`.
@@ -98,7 +98,7 @@ def intervals(
         noise: Axis → [metrics] the sampling noise in the plain values.
         ddof: As in `gen_bias`.
         scale: The factor that the values are multiplied by.
-        confidence_level: Confidence level of the intervals, such as 0.95.
+        confidence_level: The confidence level of the intervals, such as 0.95.
 
     Returns:
         Axis → [metrics] intervals, for the axes of `plain`.
@@ -130,7 +130,7 @@ def gathered_moments(
 
 
 def _metrics(rows: np.ndarray, columns: Mapping[str, Sequence[int]]) -> list[np.ndarray]:
-    """The columns of [replies, styles] that each metric is computed from, in the order of `read_metrics`."""
+    """Selects the columns of [replies, styles] that each metric uses, in the order of `read_metrics`."""
     partial = [rows[:, styles] for styles in columns.values()]
     return [rows, *partial, *(part.sum(axis=1, keepdims=True) for part in partial)]
 
@@ -138,7 +138,7 @@ def _metrics(rows: np.ndarray, columns: Mapping[str, Sequence[int]]) -> list[np.
 def _interval(
     templates: Sequence[CellMoments], value: float, plain: float, scale: float, confidence_level: float
 ) -> Interval:
-    """The interval of one metric of one group, or why there is none: from its moments, debiased and plain value."""
+    """Computes one metric's interval for one group, or the reason for none, from moments, debiased and plain value."""
     full = [moments.counts >= MIN_REPLIES for moments in templates]
     if any(2 * np.count_nonzero(enough) <= len(enough) for enough in full):
         return Interval(None, None, FEW_REPLIES_REASON)
@@ -162,13 +162,13 @@ def _interval(
     known = 2 * float(stats.norm.ppf(tail)) * math.sqrt(at_zero + slope * max(value, 0.0))
     if (high - low) / known > MAX_WIDENING:
         return Interval(None, None, FEW_COMPARISONS_REASON)
-    bounds = [_rounded(scale * bound, scale * (high - low) / 2) for bound in (low, high)]
+    bounds = [rounded(scale * bound, scale * (high - low) / 2) for bound in (low, high)]
     return Interval(bounds, (high - low) / known > WIDE, None)
 
 
 def agreeing_values(value: float, at_zero: float, slope: float, quantile: float) -> tuple[float, float]:
-    """The lowest and the highest true value within so many standard errors, which grow with it, of a debiased value."""
-    # Where the variance is at_zero + slope·value; below 0, where true values cannot be, it is at_zero.
+    """The lowest and highest true values within this multiple of standard errors, which grow with it, of a value."""
+    # The variance is at_zero + slope·value, and at_zero below 0, where true values cannot be.
     shift, below = quantile**2 * slope / 2, quantile * math.sqrt(at_zero)
     half = math.sqrt(max(below**2 + 2 * shift * value + shift**2, 0.0))
     low = value - below if value <= below else value + shift - half
@@ -176,6 +176,6 @@ def agreeing_values(value: float, at_zero: float, slope: float, quantile: float)
     return low, high
 
 
-def _rounded(bound: float, half: float) -> float:
-    """Rounds a bound to the digits that matter beside half the interval's width."""
+def rounded(bound: float, half: float) -> float:
+    """Rounds a bound to the digits that matter relative to half the interval's width."""
     return round(bound, _DIGITS - math.floor(math.log10(half)))

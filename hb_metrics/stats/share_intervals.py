@@ -1,12 +1,12 @@
 """Intervals of shares of replies, for other replies to the same terms and templates.
 
 Each term in each template has a different share, so the variance of the overall share is the variance within these
-cells. Terms are given and not drawn. If few terms refuse, a sample may contain none of them. It then looks like one
-from a population without refusals, and no interval from it could hold the share among other terms.
+cells. Terms are fixed and not drawn. If few terms refuse, a sample of terms may contain none of them. It then looks
+like one from a population without refusals, and no interval from it could contain the share among other terms.
 
 Some terms have mostly hits, so their misses are rare; other terms have mostly misses, so their hits are rare. The share
-is the hits of the other terms, less the misses of the first, plus a constant. Each of these two parts counts as a part
-of independent replies, as many as give its variance. It gets the exact binomial interval for this number, with half the
+is the hits of the other terms, minus the misses of the first, plus a constant. Each of these two parts counts as a
+share of independent replies with the same variance. It gets the exact binomial interval for their number, with half the
 probability of the observed count (mid-P: Lancaster, 1961). Both intervals are combined like the intervals of two
 estimates into the interval of their difference (MOVER: Zou and Donner, 2008, https://doi.org/10.1002/sim.3095).
 """
@@ -19,7 +19,7 @@ Bounds = tuple[float, float]
 
 
 def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float) -> Bounds:
-    """The interval of the share `hits.sum() / sizes.sum()`.
+    """Computes the interval of the share `hits.sum() / sizes.sum()`.
 
     Args:
         hits: [terms, templates] the number of replies that count.
@@ -36,11 +36,11 @@ def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float)
 
 
 def share_covariances(hits: list[np.ndarray], sizes: np.ndarray) -> np.ndarray:
-    """The covariance matrix of shares of the same replies, without bias; a reply counts in one share at most.
+    """Computes the unbiased covariance matrix of shares of the same replies; a reply counts in at most one share.
 
     Args:
-        hits: [shares] of each, [terms, templates] how many replies count.
-        sizes: [terms, templates] how many replies there are.
+        hits: For each share, [terms, templates] the number of replies that count.
+        sizes: [terms, templates] the number of all replies.
     """
     counts, single = np.stack(hits), sizes == 1
     # A term's single replies form a stratum; the single replies of terms that have only one form another.
@@ -67,7 +67,7 @@ def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float) -> 
     successes, failures = independent * share, independent * (1 - share)
 
     def excess(probability: float, tail: float) -> float:
-        """The probability of more successes plus half the probability of equally many, less `tail`."""
+        """The probability of more successes plus half the probability of equally many, minus `tail`."""
         more = special.betainc(successes + 1, failures, probability) if failures else 0.0
         as_many_or_more = special.betainc(successes, failures + 1, probability) if successes else 1.0
         return float(more + as_many_or_more) / 2 - tail

@@ -1,7 +1,7 @@
-"""Clusters of styles: the columns of style probabilities that belong to each, and the three metrics from variances.
+"""Clusters of styles: the columns of each cluster's style probabilities, and the three metrics from variances.
 
-A column is a style; after the styles, one more column for each cluster holds the sum over its styles. All three metrics
-are sums over one vector with the variance of each column: see `read_metrics`.
+A column is a style. After the styles, there is one more column for each cluster, with the sum over its styles. All
+three metrics are sums over one vector with the variance of each column (see `read_metrics`).
 """
 
 import difflib
@@ -25,7 +25,7 @@ PAPER_CLUSTERS: Mapping[str, Sequence[str]] = {
 
 
 def check_labels(labels: Sequence[str]) -> list[str]:
-    """The labels as a list of strings.
+    """Returns the labels as a list of strings.
 
     Raises:
         ValueError: `labels` is a single string or not a column, or a label occurs twice.
@@ -41,18 +41,18 @@ def check_labels(labels: Sequence[str]) -> list[str]:
 def cluster_columns(
     labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[int]]:
-    """The columns of each cluster's styles.
+    """Finds the columns of each cluster's styles.
 
     Args:
         labels: [styles] name of each column.
         clusters: Styles of each cluster, named by the full label or its text before " ("; `None`: the paper's six.
 
     Returns:
-        The columns of each cluster, in the order given.
+        The columns of each cluster, in the order of the clusters.
 
     Raises:
-        ValueError: There are no labels; a cluster is empty, or names a style twice, an unknown one, or one that could
-            be several; or the clusters are the paper's and the labels lack some of its styles.
+        ValueError: There are no labels; a cluster is empty, or names a style twice, an unknown style, or an ambiguous
+            one; or the clusters are the paper's and the labels lack some of its styles.
     """
     if labels is None:
         raise ValueError("style clusters need labels, the names of the styles in the order of the columns; pass labels")
@@ -73,14 +73,14 @@ def cluster_columns(
 def known_columns(
     labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[int]]:
-    """As `cluster_columns`, but empty if no clusters are given and labels are missing or another classifier's."""
+    """Works like `cluster_columns`, but is empty without clusters if labels are missing or another classifier's."""
     if clusters is None and (labels is None or _lacking(labels)):
         return {}
     return cluster_columns(labels, clusters)
 
 
 def cluster_sums(values: np.ndarray, columns: Mapping[str, Sequence[int]]) -> np.ndarray:
-    """The sum over each cluster's styles: [rows, styles] to [rows, clusters]."""
+    """Computes the sum over each cluster's styles: [rows, styles] to [rows, clusters]."""
     return np.stack([values[:, styles].sum(axis=1) for styles in columns.values()], axis=1)
 
 
@@ -90,14 +90,14 @@ def with_cluster_sums(values: np.ndarray, columns: Mapping[str, Sequence[int]]) 
 
 
 def read_metrics(variances: np.ndarray, columns: Mapping[str, Sequence[int]]) -> np.ndarray:
-    """The three metrics from the variance of each column (A.7): all three are sums of these.
+    """Computes the three metrics, which are sums of the variances of columns (A.7).
 
     Args:
         variances: [..., styles + clusters] variance over the descriptors, or the sampling noise in it.
         columns: The columns of each cluster.
 
     Returns:
-        [..., 1 + 2 × clusters]: Full Gen Bias, Partial Gen Bias of each cluster, Summed-Cluster Gen Bias of each.
+        [..., 1 + 2 × clusters]: Full Gen Bias, each cluster's Partial Gen Bias, each cluster's Summed-Cluster Gen Bias.
     """
     num_styles = variances.shape[-1] - len(columns)
     by_style, summed = variances[..., :num_styles], variances[..., num_styles:]
@@ -111,8 +111,8 @@ def _is_list_of_styles(styles: object) -> bool:
 
 def _columns(cluster: str, styles: Sequence[str], labels: Sequence[str]) -> list[int]:
     columns: list[int] = []
-    for style in sorted(styles) if isinstance(styles, AbstractSet) else styles:  # the results keep this order
-        # A full label comes first: "Earnest" is one, and also the beginning of "Earnest (Enthusiastic)".
+    for style in sorted(styles) if isinstance(styles, AbstractSet) else styles:  # the results have this order
+        # A full label takes precedence: "Earnest" is one, and also the beginning of "Earnest (Enthusiastic)".
         matches = [column for column, label in enumerate(labels) if label == style]
         matches = matches or [column for column, label in enumerate(labels) if _before_bracket(label) == style]
         if len(matches) != 1:
@@ -130,7 +130,7 @@ def _columns(cluster: str, styles: Sequence[str], labels: Sequence[str]) -> list
 
 
 def _lacking(labels: Sequence[str]) -> list[str]:
-    """The styles of the paper's clusters that are not among the labels."""
+    """The styles of the paper's clusters that the labels lack."""
     known = {*labels, *map(_before_bracket, labels)}
     return [style for styles in PAPER_CLUSTERS.values() for style in styles if style not in known]
 

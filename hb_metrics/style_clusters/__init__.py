@@ -1,1 +1,1 @@
-"""Finds clusters of styles that go together in a run's replies (Smith et al., 2022, A.7)."""
+"""Finds clusters of correlated styles in a run's replies (Smith et al., 2022, A.7)."""

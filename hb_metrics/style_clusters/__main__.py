@@ -21,9 +21,9 @@ from hb_metrics.runs.run_record import classifier_name
 from hb_metrics.style_clusters.clustering import cluster_styles
 
 LEAST_STYLES = 3
-# The paper's: clusters around the 20 styles with the most Partial Gen Bias, and the six highest of these clusters.
+# The paper's settings: clusters around the 20 styles with the most Partial Gen Bias, and the six highest clusters.
 TOP_STYLES, WRITTEN = 20, 6
-# With a smaller standard deviation, probabilities differ by rounding errors alone.
+# With a smaller standard deviation, probabilities differ only by rounding errors.
 _NO_SPREAD = 1e-12
 
 
@@ -31,8 +31,8 @@ class Cluster(NamedTuple):
     """A cluster of styles.
 
     Attributes:
-        styles: Its styles, the style with the most Partial Gen Bias first.
-        partial_gen_bias: The cluster's Partial Gen Bias ×1000, debiased where the run has it.
+        styles: Its styles; the style with the most Partial Gen Bias comes first.
+        partial_gen_bias: The cluster's Partial Gen Bias ×1000, debiased if the run has the debiased value.
         correlation: The mean correlation of its styles; `None` for a single style.
     """
 
@@ -107,7 +107,7 @@ def find_clusters(run: Run) -> list[Cluster]:
 
 
 def clusters_text(run: Run, clusters: Sequence[Cluster]) -> str:
-    """The clusters as YAML that `read_style_clusters` reads, each named by its first style."""
+    """Writes the clusters as YAML for `read_style_clusters`, each named by its first style."""
     classifier = " ".join(classifier_name(run.results["run"], "style_classifier").split())
     header = (
         "# Clusters of styles in a run's replies, for `--style_clusters` of `holistic-bias measure`.\n"

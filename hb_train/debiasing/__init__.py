@@ -1,1 +1,1 @@
-"""Debiasing on stereotyped phrases: a file for each method, and what the methods share (Barikeri et al., 2021)."""
+"""Debiasing on stereotyped phrases: a file for each method, and their shared code (Barikeri et al., 2021)."""

@@ -1,4 +1,4 @@
-"""ADD, attribute distance debiasing: an attribute should be as near to either term of a pair (section 4.2)."""
+"""ADD, attribute distance debiasing: attributes should be equally near to both terms of a pair (section 4.2)."""
 
 import torch
 from torch.nn.functional import normalize
@@ -10,7 +10,7 @@ from hb_train.debiasing.terms import Terms, span_means, target_vectors
 
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """The loss of a batch. The targets' vectors receive its gradients only if `arguments` makes them learned."""
+    """Makes the loss of a batch, whose gradients reach the targets' vectors only with `target_vectors` "learned"."""
     learned = arguments.target_vectors == "learned"
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:
@@ -25,7 +25,7 @@ METHOD = Method(trained_texts=lambda phrases: phrases.texts_t1, marks=lambda arg
 
 
 def add_loss(attributes: torch.Tensor, targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    """The difference between an attribute's distances to the two terms of a pair (eq. 3).
+    """Computes the difference between an attribute's distances to the two terms of a pair (eq. 3).
 
     Args:
         attributes: [occurrences, hidden] the model's vectors of the attributes: the input of its output layer.

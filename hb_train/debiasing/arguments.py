@@ -5,8 +5,8 @@ from typing import Literal
 
 from hb_train.training.options import check_least, option
 
-METHODS = ("lmd", "add", "hd", "cda")  # each a file of this folder
-DEBIAS_FILE = "debias.json"  # in a debiased model's folder: its bias and perplexity before and after
+METHODS = ("lmd", "add", "hd", "cda")  # each is a file in this folder
+DEBIAS_FILE = "debias.json"  # the bias and perplexity before and after, in the debiased model's folder
 
 
 @dataclass
@@ -23,7 +23,7 @@ class DebiasArguments:
     )
     bias_type: str | None = option(
         None,
-        "The bias specification, with target terms and attributes: gender, race, religion1, religion2, queerness, "
+        "The bias specification with target terms and attributes: gender, race, religion1, religion2, queerness, "
         "or a YAML file.",
     )
     reddit_folder: str | None = option(
@@ -32,31 +32,31 @@ class DebiasArguments:
     )
     train_file: str | None = option(
         None,
-        "A file with your own training phrases, instead of --reddit_folder: CSV, JSONL or Parquet with a column "
-        "text_t1 (and text_t2, their counterfactual twins), or TXT with a phrase per line.",
+        "A file with your own training phrases, instead of --reddit_folder: CSV, JSONL or Parquet with the column "
+        "text_t1 (and optionally text_t2, with counterfactual twins), or TXT with a phrase per line.",
     )
     validation_file: str | None = option(
-        None, "A file with your own phrases for measuring the bias, in any format of --train_file."
+        None, "A file with your own phrases on which to measure the bias, in any format of --train_file."
     )
     lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss; the paper tries 0.001 and 0.01.")
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss; the paper tries 10, 50 and 100.")
     neutralized_states: Literal["attributes", "targets", "rest", "targets_and_rest"] = option(
         "attributes",
-        "The states from which method hd removes the bias directions: the states at the attributes (as in the "
-        "paper), the states that predict the target terms, the states that predict the rest of a phrase after its "
-        "first target term, or both of the latter. The bias measure depends on targets and rest.",
+        "The states from which method hd removes the bias directions: the states at the attributes, as in the paper "
+        "(attributes); the states that predict the target terms (targets); the states that predict the rest of a "
+        "phrase after its first target term (rest); or targets_and_rest. The bias measure depends on targets and rest.",
     )
     target_vectors: Literal["detached", "learned"] = option(
         "detached",
-        "For method add: keep the output vectors of target terms unchanged by the loss (detached, as published), or "
-        "let the loss change them too (learned).",
+        "Whether the loss of method add changes the output vectors of target terms: no (detached, as published), or "
+        "yes (learned).",
     )
     reference_texts: str | None = option(
         None,
-        "A TXT file with a text per line, whose perplexity (LMP) shows the cost of debiasing. Default: replies of "
-        "chitchat-dataset.",
+        "A TXT file with a reference text per line; their perplexity (LMP) shows the cost of debiasing. Default: "
+        "replies from chitchat-dataset.",
     )
-    num_reference_texts: int = option(200, "The number of scored reference texts; 0 skips LMP.")
+    num_reference_texts: int = option(200, "The number of reference texts to score; 0 skips LMP.")
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a weight or a number is negative or not finite."""

@@ -1,7 +1,7 @@
-"""HD, hard debiasing: attributes should have no share in the directions of term differences (section 4.3).
+"""HD, hard debiasing: attributes should be orthogonal to the directions of term differences (section 4.3).
 
-The paper neutralises the state at an attribute. In a causal model, that state predicts the word after the attribute,
-whereas the bias measure depends on the probability of the target term and of the rest of the phrase.
+The paper neutralises the state at an attribute. In a causal model, that state predicts the word after the attribute.
+The bias measure, however, depends on the probability of the target term and of the rest of the phrase.
 `--neutralized_states targets`, `rest` and `targets_and_rest` neutralise the states that predict these tokens.
 """
 
@@ -12,11 +12,11 @@ from hb_train.debiasing.method import Loss, MarkedBatch, Method, OutputWeight
 from hb_train.debiasing.phrases import ATTRIBUTES
 from hb_train.debiasing.terms import Terms, span_means, target_vectors
 
-EXPLAINED = 0.5  # the minimum share of the squared singular values in the bias subspace (section 4.3)
+EXPLAINED = 0.5  # the minimum share of the squared singular values that the bias subspace explains (section 4.3)
 
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """Makes the loss of a batch. The directions are recomputed at each step, not learnt."""
+    """Makes the loss of a batch, which recomputes the bias directions at each step and does not learn them."""
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:
         with torch.no_grad():
@@ -38,31 +38,31 @@ METHOD = Method(
 
 
 def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    """The directions in which paired terms differ most (section 4.3, step 1).
+    """Computes the directions in which paired terms differ most (section 4.3, step 1).
 
     Args:
         targets: [terms, hidden] the terms' vectors in the output layer.
         pairs: [pairs, 2] the pairs P, as indices of terms.
 
     Returns:
-        [hidden, k] the first k right singular vectors of the halved differences, k being the smallest number that
+        [hidden, k] the first k right singular vectors of the halved differences, where k is the smallest number that
         explains at least half of the squared Frobenius norm.
     """
     differences = (targets[pairs[:, 0]] - targets[pairs[:, 1]]) / 2
     _, values, directions = torch.linalg.svd(differences, full_matrices=False)
     explained = values.square().cumsum(0)
-    # The smallest k whose sum reaches half of the last sum, the whole norm.
+    # Find the smallest k whose sum reaches half of the last sum, the whole norm.
     k = int((explained < EXPLAINED * explained[-1]).sum()) + 1
     return directions[:k].T
 
 
 def hd_loss(states: torch.Tensor, subspace: torch.Tensor) -> torch.Tensor:
-    """The length of each state's projections on the bias directions (eq. 4).
+    """Computes the length of each state's projections on the bias directions (eq. 4).
 
     The projection on b has length |b⟨a, b⟩|, which is |⟨a, b⟩| because b has length 1.
 
     Args:
-        states: [occurrences, hidden] the model's vectors, such as those of attributes: the input of its output layer.
+        states: [occurrences, hidden] the inputs of the output layer, for example at attributes.
         subspace: [hidden, k] orthonormal directions.
 
     Returns:

@@ -9,7 +9,7 @@ from hb_train.debiasing.terms import Terms
 
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """The loss of a batch; only the terms are needed."""
+    """Makes the loss of a batch, which depends only on the terms."""
     num_terms = terms.ids.shape[1]
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:
@@ -30,7 +30,7 @@ METHOD = Method(
 
 
 def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    """The difference in likelihood between the terms of a pair, at each occurrence of a term (eq. 1).
+    """Computes the difference in likelihood between the terms of a pair, at each occurrence of a term (eq. 1).
 
     The paper's softmax over the terms of P cancels in the ratio of two probabilities, so the logarithm of the ratio is
     the difference of the logits.
@@ -38,7 +38,7 @@ def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> 
     Args:
         logits: [occurrences, terms] the terms' logits at the position that predicts the occurrence.
         terms: [occurrences] the index of the term that occurs; it is in at least one pair.
-        pairs: [pairs, 2] the pairs P, as indices of terms, the minoritized group's first.
+        pairs: [pairs, 2] the pairs P, as indices of terms, with the minoritized group's term first.
 
     Returns:
         [occurrences] the mean of |log ŷ_t1 / ŷ_t2| over the term's pairs.
@@ -49,11 +49,11 @@ def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> 
 
 
 def term_logits(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """The terms' logits: the mean over their sub-words, which is the logit of their mean vector (footnote 12).
+    """Computes each term's logit as the mean over its sub-words, which is the logit of their mean vector (footnote 12).
 
     Args:
         logits: [occurrences, vocabulary].
-        ids: [occurrences, terms, longest] the terms' tokens in the form of the occurrence, −1 behind the last.
+        ids: [occurrences, terms, longest] the terms' tokens in the form of the occurrence, filled with −1.
 
     Returns:
         [occurrences, terms].

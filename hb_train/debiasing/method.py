@@ -19,9 +19,9 @@ class MarkedBatch(NamedTuple):
     """The input of a debiasing loss.
 
     Attributes:
-        logits: [rows, length − 1, vocabulary] of the tokens from the second on.
-        vectors: [rows, length, hidden] the input of the output layer.
-        marks: [rows, length] the column that `Method.marks` chooses.
+        logits: [rows, length − 1, vocabulary] the logits of the tokens from the second on.
+        vectors: [rows, length, hidden] the inputs of the output layer.
+        marks: [rows, length] the column named by `Method.marks`.
     """
 
     logits: "torch.Tensor"
@@ -29,7 +29,7 @@ class MarkedBatch(NamedTuple):
     marks: "torch.Tensor"
 
 
-OutputWeight = Callable[[], "torch.Tensor"]  # the present weight of the output layer, [vocabulary, hidden]
+OutputWeight = Callable[[], "torch.Tensor"]  # returns the current weight of the output layer, [vocabulary, hidden]
 Loss = Callable[[MarkedBatch], "torch.Tensor"]  # the debiasing loss of a batch, summed over its marked occurrences
 
 
@@ -37,12 +37,12 @@ class Method(NamedTuple):
     """A debiasing method.
 
     Attributes:
-        trained_texts: Chooses the texts to train on among the training phrases.
-        marks: Chooses where its loss applies, one of `phrases.MARKS`, by the options of debias.py. `None`: it has no
-            debiasing loss, and the language modelling loss alone learns the texts.
-        make_loss: Makes its loss from the terms of the pairs, the output layer and the options of debias.py.
-        with_forms: Whether its loss includes plurals and other forms of the target terms. Texts mark these forms in any
-            case.
+        trained_texts: Selects the texts to train on from the training phrases.
+        marks: Selects the marked tokens of the loss, one of `phrases.MARKS`, by the options of debias.py. `None`: the
+            method has no debiasing loss, only the language modelling loss.
+        make_loss: Makes the loss from the terms of the pairs, the output layer and the options of debias.py.
+        with_forms: Whether the loss includes plurals and other forms of the target terms. Texts always mark these
+            forms.
     """
 
     trained_texts: "Callable[[Phrases], list[str]]"
@@ -52,5 +52,5 @@ class Method(NamedTuple):
 
 
 def load_method(name: str) -> Method:
-    """The method of a name in `METHODS`, which the command line has checked."""
+    """Loads a method by its name in `METHODS`, which the command line has checked."""
     return import_module(f"{__package__}.{name}").METHOD

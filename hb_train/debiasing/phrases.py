@@ -1,4 +1,4 @@
-"""The phrases for debiasing: reading, encoding, and marking the specification's terms in them."""
+"""Reads and encodes the phrases for debiasing, and marks the specification's terms in them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -24,12 +24,12 @@ T1, T2 = "text_t1", "text_t2"
 
 
 class Phrases(NamedTuple):
-    """Phrases, and their counterfactual twins.
+    """Phrases and their counterfactual twins.
 
     Attributes:
         texts_t1: The phrases about the minoritized group.
-        texts_t2: The same phrases about the dominant group.
-        num_without_pair: The number of phrases left out because they have no target term, and so no twin.
+        texts_t2: Their twins, the same phrases about the dominant group.
+        num_without_pair: The number of omitted phrases, which have no target term and therefore no twin.
     """
 
     texts_t1: list[str]
@@ -38,22 +38,22 @@ class Phrases(NamedTuple):
 
     @property
     def num_identical(self) -> int:
-        """The number of phrases whose twin is the same text."""
+        """The number of phrases that equal their twin."""
         return sum(t1 == t2 for t1, t2 in zip(self.texts_t1, self.texts_t2, strict=True))
 
 
 class EncodedPhrases(NamedTuple):
-    """The phrases that a model is trained on, and counts of those left out.
+    """The phrases that train a model, and counts of omitted phrases.
 
     Attributes:
         dataset: `input_ids`, `labels` (all tokens are learnt), `targets` (1 + form × number of terms + term, see
             `terms.Terms`), `attributes` (the attribute's number in its row, from 1), `rest` and
             `targets_and_rest` (1: marked); all [length].
         num_targets: The number of marked target terms.
-        num_first: The number of unmarked target terms at the first token, which nothing predicts.
+        num_first: The number of target terms at the first token, which are unmarked because nothing predicts them.
         num_attributes: The number of marked attributes.
         num_rest: The number of tokens marked as the rest of their phrase.
-        num_too_short: The number of phrases with a single token, which are left out.
+        num_too_short: The number of omitted phrases, which have a single token.
         num_cut: The number of phrases cut at their end to `max_length`.
     """
 
@@ -66,13 +66,13 @@ class EncodedPhrases(NamedTuple):
     num_cut: int
 
     def counts(self) -> dict[str, int]:
-        """All numbers, for the record."""
+        """Returns all counts, for the record."""
         numbers = {name: value for name, value in self._asdict().items() if name != "dataset"}
         return {"num_phrases": len(self.dataset), **numbers}
 
 
 def read_reddit_phrases(folder: Path, specification: BiasSpecification) -> dict[str, Phrases]:
-    """Train and validation phrases of a folder in RedditBias's layout. Arguments and errors as `load_reddit_bias`."""
+    """Reads training and validation phrases in RedditBias's layout; arguments and errors as `load_reddit_bias`."""
     splits = load_reddit_bias(folder, specification)
     missing = {"train", "validation"} - splits.keys()
     if missing:
@@ -86,14 +86,15 @@ def read_reddit_phrases(folder: Path, specification: BiasSpecification) -> dict[
 
 
 def read_phrases(path: Path, specification: BiasSpecification) -> Phrases:
-    """Reads a user's own phrases: a column `text_t1`, and `text_t2` for their twins; or a TXT file, a phrase per line.
+    """Reads a user's own phrases.
 
     Args:
-        path: A CSV, JSONL, Parquet or TXT file.
-        specification: The bias type, whose target terms are swapped as whole words where the file has no twins.
+        path: A CSV, JSONL or Parquet file with the column `text_t1`, and optionally `text_t2` with the twins; or a TXT
+            file with a phrase per line.
+        specification: The bias type. If the file has no twins, its target terms are swapped as whole words.
 
     Raises:
-        ValueError: The file cannot be read, no phrase has a twin, or most phrases are their own twin.
+        ValueError: The file cannot be read, no phrase has a twin, or most phrases equal their twin.
     """
     readers: dict[str, Any] = {
         ".csv": pd.read_csv,
@@ -129,7 +130,7 @@ def encode_phrases(
     *,
     max_length: int | None,
 ) -> EncodedPhrases:
-    """Encodes phrases as the bias measure does, without start and end token, and marks the terms in them.
+    """Encodes phrases like the bias measure, without start and end tokens, and marks the terms in them.
 
     Args:
         texts: The phrases.
@@ -178,7 +179,7 @@ def encode_phrases(
 
 
 def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Tensor]:
-    """A batch: rows padded at their end, [rows, longest], with an attention mask."""
+    """Makes a batch of rows padded at their end, [rows, longest], with an attention mask."""
     fillers = {"input_ids": padding, "labels": IGNORED, **dict.fromkeys(MARKS, 0)}
     batch = {
         name: pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True, padding_value=fillers[name])
@@ -188,7 +189,7 @@ def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Ten
 
 
 def num_occurrences(batch: dict[str, torch.Tensor], marks: str) -> int:
-    """The number of marked attributes, or of marked tokens with a predicting state, in a column of a batch."""
+    """Counts the marked attributes, or the marked tokens that a state predicts, in a column of a batch."""
     if marks == ATTRIBUTES:
         return int(batch[ATTRIBUTES].max(1).values.sum())
     return int((batch[marks][:, 1:] > 0).sum())

@@ -1,8 +1,9 @@
-"""The terms of a bias specification in a model's tokens: their spellings, and their positions in a text.
+"""Maps the terms of a bias specification to a model's tokens: their spellings, and their positions in a text.
 
-Terms are whole words in any case, the longest first: "african american" does not match "american". An attribute may end
-in a wildcard: "greed*" matches greed, greedy, greediness. The search runs on the text, and the matches are mapped to
-tokens, so that any tokenizer finds terms of several sub-words, after a space or at the start of a text.
+Terms match whole words in any case, the longest first, so the text "african american" is not a match of "american". An
+attribute may end in a wildcard: "greed*" matches greed, greedy, greediness. The search runs on the text, and the
+matches are mapped to tokens. With any tokenizer it therefore finds terms of several sub-words, after a space or at the
+start of a text.
 """
 
 import re
@@ -16,18 +17,18 @@ from transformers import PreTrainedTokenizerBase
 from hb_dataset.bias_specification import BiasSpecification
 
 _CASES = (str.lower, str.title, str.upper)
-# A term's forms: a term in a text is compared with terms of the same case and the same preceding space.
+# A term's forms. A term in a text is compared with terms of the same case and the same preceding space.
 NUM_FORMS = 2 * len(_CASES)
 RUNNING_FORM = 1  # in lower case, after a space, as in running text
 
 
 class Terms(NamedTuple):
-    """The terms of P in a model's tokens.
+    """The terms of the pairs P, and their tokens.
 
     Attributes:
         terms: The distinct terms.
         pairs: [pairs, 2] the distinct pairs, as indices of terms.
-        ids: [forms, terms, longest] their tokens, −1 after the last.
+        ids: [forms, terms, longest] the terms' tokens, filled with −1.
     """
 
     terms: tuple[str, ...]
@@ -36,7 +37,7 @@ class Terms(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A term in a text: characters from `start` to before `end`, and the index of the term."""
+    """A term in a text: the characters from `start` to before `end`, and the index of the term."""
 
     start: int
     end: int
@@ -46,19 +47,21 @@ class Match(NamedTuple):
 def read_terms(
     specification: BiasSpecification, tokenizer: PreTrainedTokenizerBase, *, with_forms: bool = False
 ) -> Terms:
-    """The terms of a specification's pairs, and their tokens in each form.
+    """Returns the terms of a specification's pairs, and their tokens in each form.
 
     Args:
         specification: The bias type.
         tokenizer: The model's fast tokenizer.
-        with_forms: Whether plurals and other forms of a pair's terms are pairs too, to find them in texts; else P is
-            as printed, and a plural adds no weight to its pair.
+        with_forms: Whether plurals and other forms of a pair's terms are also pairs, in order to find them in texts.
+            Otherwise P is the printed list, and a plural adds no weight to its pair.
 
     Raises:
         ValueError: There are no pairs, or the tokenizer cannot be used.
     """
     if not tokenizer.is_fast:
-        raise ValueError("the tokenizer does not record the characters of a token; set a model with a fast tokenizer")
+        raise ValueError(
+            "the tokenizer is slow and does not map tokens to characters; set a model with a fast tokenizer"
+        )
     pairs = list(dict.fromkeys((pair.t1.lower(), pair.t2.lower()) for pair in specification.pairs))
     if with_forms:
         forms = [(t1.lower(), t2.lower()) for pair in specification.pairs for t1, t2 in pair.forms]
@@ -79,26 +82,26 @@ def read_terms(
 
 
 def term_pattern(terms: Sequence[str]) -> re.Pattern[str]:
-    """A pattern of whole words, or of word beginnings for terms that end in `*`, with one group per term."""
+    """Compiles a pattern of whole words, or of word beginnings for terms that end in `*`, with a group per term."""
     longest_first = sorted(range(len(terms)), key=lambda index: -len(terms[index]))
     groups = "|".join(f"(?P<t{index}>{_pattern(terms[index])})" for index in longest_first)
     return re.compile(rf"(?<!\w)(?:{groups})(?!\w)", re.IGNORECASE)
 
 
 def find_terms(text: str, pattern: re.Pattern[str]) -> list[Match]:
-    """The terms in a text, from left to right, none inside another."""
+    """Finds the terms in a text, from left to right and without overlaps."""
     return [Match(*match.span(), int(str(match.lastgroup)[1:])) for match in pattern.finditer(text)]
 
 
 def form_of(text: str, match: Match) -> int:
-    """The form of a term in a text: 2 × its case + whether it follows a space."""
+    """Returns the form of a term in a text: 2 × its case + whether it follows a space."""
     word = text[match.start : match.end]
     case = 2 if len(word) > 1 and word.isupper() else int(word[0].isupper())
     return 2 * case + (text[match.start - 1 : match.start] == " ")
 
 
 def covering_tokens(offsets: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
-    """The indices of the tokens that cover some of the characters from `start` to before `end`.
+    """Returns the indices of the tokens that cover some characters from `start` to before `end`.
 
     Args:
         offsets: [tokens] the characters that each token covers: from the first number to before the second.
@@ -109,16 +112,16 @@ def covering_tokens(offsets: Sequence[tuple[int, int]], start: int, end: int) ->
 
 
 def target_vectors(weight: torch.Tensor, terms: Terms) -> torch.Tensor:
-    """The vectors ([terms, hidden], float32) of terms as written in running text, in an output layer's weight."""
+    """Returns the vectors ([terms, hidden], float32) of terms in running text, from an output layer's weight."""
     return term_vectors(weight.float(), terms.ids[RUNNING_FORM])
 
 
 def term_vectors(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """The terms' vectors: the mean over their sub-words (footnote 12).
+    """Computes each term's vector as the mean over its sub-words (footnote 12).
 
     Args:
-        weight: [vocabulary, hidden] of the output layer.
-        ids: [terms, longest] their tokens, −1 after the last.
+        weight: [vocabulary, hidden] the weight of the output layer.
+        ids: [terms, longest] the terms' tokens, filled with −1.
 
     Returns:
         [terms, hidden].
@@ -128,11 +131,11 @@ def term_vectors(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
 
 
 def span_means(vectors: torch.Tensor, spans: torch.Tensor) -> torch.Tensor:
-    """The mean vector of each attribute in a batch (footnote 12).
+    """Computes the mean vector of each attribute in a batch (footnote 12).
 
     Args:
         vectors: [rows, length, hidden].
-        spans: [rows, length] the number, from 1, of the token's attribute in its row; 0: no attribute.
+        spans: [rows, length] the number, from 1, of the token's attribute in its row; 0 outside attributes.
 
     Returns:
         [occurrences, hidden].
@@ -151,7 +154,7 @@ def _pattern(term: str) -> str:
 
 
 def _tokens_of(word: str, tokenizer: PreTrainedTokenizerBase, *, after_space: bool) -> list[int]:
-    """The tokens of a word, after a space or at the start of a text."""
+    """Returns the tokens of a word, after a space or at the start of a text."""
     before = "a " if after_space else ""
     encoded = tokenizer(before + word, add_special_tokens=False, return_offsets_mapping=True)
     tokens = covering_tokens(encoded["offset_mapping"], len(before), len(before) + len(word))

@@ -16,16 +16,16 @@ from hb_train.training.trainers import ReplySFTTrainer
 
 
 class DebiasTrainer(ReplySFTTrainer):
-    """Learns λ_LM·L_LM + λ_D·L_D at every step.
+    """Minimises λ_LM·L_LM + λ_D·L_D at every step.
 
-    L_LM is the mean over all predicted tokens, and L_D the mean over all occurrences of terms, in the step's
-    accumulated batches of all processes, so neither depends on the number of processes. A step without an occurrence
-    learns λ_LM·L_LM.
+    L_LM is the mean over all predicted tokens, and L_D the mean over all occurrences of terms. Both means cover the
+    step's accumulated batches of all processes, so they do not depend on the number of processes. A step without an
+    occurrence minimises λ_LM·L_LM.
 
     Args:
         method: The method that defines the loss L_D.
         terms: The terms of the pairs.
-        arguments: λ_LM, λ_D and the options of the loss.
+        arguments: The options, with λ_LM, λ_D and the options of the loss.
         settings: The arguments of TRL's trainer.
     """
 
@@ -58,7 +58,7 @@ class DebiasTrainer(ReplySFTTrainer):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Any:
-        """The share of a batch in the step's weighted loss; `num_items_in_batch` are the step's predicted tokens."""
+        """Computes a batch's part of the step's weighted loss; `num_items_in_batch` counts the step's tokens."""
         with _output_layer_inputs(self._output_layer()) as layer_inputs:
             outputs = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], use_cache=False)
         logits = outputs.logits[:, :-1].float()
@@ -96,7 +96,7 @@ class DebiasTrainer(ReplySFTTrainer):
         return super().prediction_step(model, unmarked, prediction_loss_only, ignore_keys)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Logs the main process's means of both losses since the last log, beside their weighted sum."""
+        """Logs both losses beside their weighted sum, as the main process's means since the last log."""
         if "loss" in logs and self._parts:
             steps = max(1, self.state.global_step - self._logged_at)
             logs = {**logs, **{name: value.item() / steps for name, value in self._parts.items()}}
@@ -113,7 +113,7 @@ class DebiasTrainer(ReplySFTTrainer):
 
 @contextmanager
 def _output_layer_inputs(layer: torch.nn.Module) -> Iterator[list[torch.Tensor]]:
-    """Collects the inputs of the output layer, which follow the last norm in any architecture."""
+    """Collects the inputs of the output layer, which in any architecture come after the last norm."""
     inputs: list[torch.Tensor] = []
     hook = layer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
     try:

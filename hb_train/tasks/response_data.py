@@ -1,4 +1,4 @@
-"""Pairs of prompt and reply for response generation: the splits, and the rows to learn."""
+"""Splits and encodes pairs of prompt and reply for response generation."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ResponseData(NamedTuple):
-    """Rows to train on, and prompts to respond to.
+    """The training rows, and the test prompts to respond to.
 
     Attributes:
         train: (id, prompt, reply) of each row.
@@ -33,7 +33,7 @@ class ResponseRows(NamedTuple):
     Attributes:
         dataset: The rows, as `EncodedRows.dataset`.
         num_cut: The number of cut contexts.
-        num_too_long: The number of rows left out because their response is too long.
+        num_too_long: The number of omitted rows, whose response is too long.
     """
 
     dataset: Dataset
@@ -46,18 +46,18 @@ def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:
 
     Args:
         dialogue: The pairs.
-        num_test: The number of prompts in the test split, drawn by their words and the seed.
+        num_test: The number of prompts in the test split; the draw depends only on their words and the seed.
         seed: The seed.
 
     Raises:
-        ValueError: Nothing is left to train on.
+        ValueError: No training rows are left.
     """
     by_prompt: dict[str, list[tuple[str, str]]] = {}
     for identifier, prompt, reply in zip(dialogue.ids, dialogue.prompts, dialogue.replies, strict=True):
         by_prompt.setdefault(prompt, []).append((identifier, reply))
     if num_test >= len(by_prompt):
         raise ValueError(
-            f"num_test takes {num_test:,} of {len(by_prompt):,} different prompts, and nothing is left to train on; "
+            f"num_test takes {num_test:,} of {len(by_prompt):,} different prompts, so none is left for training; "
             "set a smaller --num_test or a larger --num_pairs"
         )
     order = sorted(by_prompt, key=lambda prompt: (seeded_generator(seed, "response test", prompt).random(), prompt))
@@ -74,10 +74,10 @@ def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:
 def encode_responses(
     rows: Sequence[tuple[str, str, str]], loaded: "LoadedTokenizer", context: "ContextFormat", max_length: int
 ) -> ResponseRows:
-    """Encodes the contexts, cut at their beginning, and the responses; only responses are learnt.
+    """Encodes contexts and responses, of which only the responses are learnt.
 
-    A response that is longer than half of `max_length` is left out, because it would leave little room for its context,
-    and generation would cut it.
+    Contexts that are too long lose their beginning. A row is omitted if its response is longer than half of
+    `max_length`, because it would leave little room for the context, and generation would truncate such a response.
 
     Args:
         rows: (id, prompt, reply) of each row.

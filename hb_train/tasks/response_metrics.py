@@ -1,11 +1,11 @@
-"""Measures of responses: their closeness to people's replies, and their variety.
+"""Measures responses: their closeness to people's replies, and their variety.
 
-The measures of Barikeri et al. (2021, section 3 and appendix C.1), which are DialoGPT's (Zhang et al., 2020). All use
-the same lower-case tokens, by sacrebleu's `13a`, the tokenizer of NIST's mteval. The paper names no tokenizer, so
-figures are comparable only between runs of this toolkit.
+Barikeri et al. (2021, section 3 and appendix C.1) use these measures, which come from DialoGPT (Zhang et al., 2020).
+All of them use the same lower-case tokens from sacrebleu's `13a`, the tokenizer of NIST's mteval. The paper names no
+tokenizer, so figures are comparable only between runs of this toolkit.
 
-* BLEU-4 by sacrebleu; NIST-2 as mteval-v13a defines it; METEOR by nltk.
-* Entropy-4 (Zhang et al., 2018) and Dist-2 (Li et al., 2016) by DialoGPT's formulas: Dist-2 divides by bigrams.
+* BLEU-4 comes from sacrebleu, METEOR from nltk, and NIST-2 follows mteval-v13a.
+* Entropy-4 (Zhang et al., 2018) and Dist-2 (Li et al., 2016) follow DialoGPT's formulas: Dist-2 divides by bigrams.
 
 METEOR matches words that are equal, share a stem, or are synonyms in WordNet. `meteor` needs nltk's WordNet corpus
 (`python -m nltk.downloader wordnet`) and is `None` without it; `meteor_exact_stem` ignores synonyms and is always
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-# A response with two thirds of the references' length keeps half of its score.
+# If the responses have two thirds of the references' length, NIST halves the score.
 _NIST_BETA = math.log(0.5) / math.log(1.5) ** 2
 
 
@@ -26,16 +26,17 @@ class ResponseMetrics(NamedTuple):
     """Measures of a set of responses; `None` if undefined.
 
     Attributes:
-        bleu_4: 0 to 100, of the whole set; with mteval's smoothing of orders without a match.
+        bleu_4: BLEU-4 of the whole set, 0 to 100, with mteval's smoothing of orders without a match.
         nist_2: NIST-2 of the whole set, in bits; at least 0. `None`: no response has two words.
-        meteor: 0 to 100, mean of the responses, each by its best reference. `None`: WordNet is not installed.
+        meteor: The mean METEOR of the responses, 0 to 100, each with its best reference. `None`: WordNet is not
+            installed.
         meteor_exact_stem: METEOR without synonyms.
         entropy_4: The entropy of the 4-grams of all responses, in nats. `None`: there are no 4-grams.
-        dist_2: Distinct bigrams of all responses per 100 of their bigrams. `None`: there are no bigrams.
+        dist_2: The number of distinct bigrams per 100 bigrams of all responses. `None`: there are no bigrams.
         mean_length: The mean number of words in a response.
         num_responses: The number of responses.
         num_empty: The number of responses without a word, which all measures include.
-        num_references: The number of references of all responses.
+        num_references: The total number of references.
         bleu_signature: sacrebleu's description of its settings.
     """
 
@@ -53,14 +54,11 @@ class ResponseMetrics(NamedTuple):
 
 
 def response_metrics(responses: Sequence[str | None], references: Sequence[Sequence[str]]) -> ResponseMetrics:
-    """Measures responses.
+    """Computes all measures of a set of responses.
 
     Args:
-        responses: [responses] the generated texts, at least one; `None` or empty where nothing was generated.
-        references: [responses] people's replies, one or more with a word in it for each response.
-
-    Returns:
-        The measures.
+        responses: [responses] the generated texts, at least one; `None` or empty for an empty response.
+        references: [responses] people's replies to each prompt, at least one with a word in it.
     """
     texts = [response or "" for response in responses]
     tokens = [words(text) for text in texts]
@@ -84,20 +82,20 @@ def response_metrics(responses: Sequence[str | None], references: Sequence[Seque
 
 
 def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], size: int) -> float | None:
-    """NIST of n-grams up to `size` in bits, over all responses (Doddington, 2002; mteval-v13a).
+    """Computes NIST of n-grams up to `size` in bits, over all responses (Doddington, 2002; mteval-v13a).
 
-    An n-gram's information is the logarithm of its first n − 1 words' count in the references over its own count; for a
-    single word, of the number of all words over its count. An n-gram of a response counts at most as often as in the
-    reference with the most occurrences. The length is compared with the mean length of each response's references;
-    mteval supports only equal numbers of references.
+    The information of an n-gram is the logarithm of a ratio of counts in the references: the count of its first n − 1
+    words over its own count. For a single word, the numerator is the number of all words. An n-gram of a response
+    counts at most as often as in the reference with the most occurrences. The length is compared with the mean length
+    of each response's references; mteval supports only equal numbers of references.
 
     Args:
-        tokens: [responses] their words.
+        tokens: [responses] the words of each response.
         references: [responses] the words of each response's references.
         size: The largest n.
 
     Returns:
-        The sum over n of the mean information of an n-gram, times the penalty of short responses; `None`: no response
+        The sum over n of the mean information of an n-gram, times the penalty for short responses; `None`: no response
         has n words.
     """
     counts: Counter[tuple[str, ...]] = Counter()
@@ -127,10 +125,10 @@ def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence
 
 
 def ngram_entropy(tokens: Iterable[Sequence[str]], size: int) -> float | None:
-    """Entropy in nats of the n-grams of all responses, by their frequency (Zhang et al., 2018, "Ent-n").
+    """Computes the entropy in nats of the n-grams of all responses (Zhang et al., 2018, "Ent-n").
 
     Returns:
-        −Σ p ln p, p the share of an n-gram; `None` if there is none.
+        −Σ p ln p, where p is the share of an n-gram; `None` if there are no n-grams.
     """
     counts = Counter(ngram for response in tokens for ngram in _ngrams(response, size))
     total = counts.total()
@@ -140,13 +138,13 @@ def ngram_entropy(tokens: Iterable[Sequence[str]], size: int) -> float | None:
 
 
 def distinct_ngrams(tokens: Sequence[Sequence[str]], size: int) -> float | None:
-    """Distinct n-grams of all responses / all of their n-grams (Li et al., 2016, "distinct-n"); `None`: none."""
+    """Computes the share of distinct n-grams (Li et al., 2016, "distinct-n"); `None`: there are no n-grams."""
     ngrams = [ngram for response in tokens for ngram in _ngrams(response, size)]
     return len(set(ngrams)) / len(ngrams) if ngrams else None
 
 
 def words(text: str) -> list[str]:
-    """The words and marks of a text in lower case, as BLEU counts them."""
+    """Splits a text into lower-case words and punctuation marks, as BLEU counts them."""
     return _tokenizer()(text.lower()).split()
 
 
@@ -173,7 +171,7 @@ def _bleu(texts: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[fl
     from sacrebleu.metrics import BLEU
 
     metric = BLEU(lowercase=True, tokenize="13a")
-    # sacrebleu takes all first references, all second references, …; `None` for a missing one.
+    # sacrebleu takes a list of all first references, a list of all second references, …, with `None` for a missing one.
     streams: list[Any] = []
     for number in range(max(map(len, references))):
         streams.append([replies[number] if number < len(replies) else None for replies in references])
@@ -190,7 +188,7 @@ def _meteor(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Seque
 
 
 def _wordnet() -> Any:
-    """The WordNet of nltk; `None` where its corpus is not installed."""
+    """Returns nltk's WordNet; `None`: its corpus is not installed."""
     from nltk.corpus import wordnet
 
     try:

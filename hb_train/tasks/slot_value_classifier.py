@@ -1,4 +1,4 @@
-"""A classifier that answers yes or no to the questions of `state_questions.py`, its batches and its scores."""
+"""A classifier for the yes-or-no questions of `state_questions.py`, its batches and its scores."""
 
 from collections.abc import Sequence
 from inspect import signature
@@ -18,8 +18,7 @@ class SlotValueClassifier(torch.nn.Module):
     Args:
         transformer: A model without its head.
         hidden_size: The size of its hidden states.
-        takes_positions: Whether its positions come from the input `position_ids` (causal models); padding then has
-            none.
+        takes_positions: Whether the model takes `position_ids` (causal models); they skip padding.
     """
 
     def __init__(self, transformer: torch.nn.Module, hidden_size: int, *, takes_positions: bool) -> None:
@@ -36,12 +35,12 @@ class SlotValueClassifier(torch.nn.Module):
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, labels: torch.Tensor | None = None
     ) -> dict[str, torch.Tensor]:
-        """Logits ([rows]) of yes, and with labels ([rows]) their mean binary cross-entropy as `loss`.
+        """Computes logits ([rows]) of yes, and, given labels, their mean binary cross-entropy as `loss`.
 
         Args:
             input_ids: [rows, length] tokens, padded at their end.
-            attention_mask: [rows, length] 1: a token, 0: padding.
-            labels: [rows] 1.0: yes, 0.0: no.
+            attention_mask: [rows, length] 1 for a token, 0 for padding.
+            labels: [rows] 1.0 for yes, 0.0 for no.
         """
         inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
         if self._takes_positions:
@@ -58,13 +57,13 @@ class SlotValueClassifier(torch.nn.Module):
 
 
 class Collator:
-    """Pads rows of `encode_questions` at their end to the longest of a batch, with a token that the mask leaves out."""
+    """Pads rows of `encode_questions` at their end to the longest row of a batch, and masks the padding."""
 
     def __init__(self, padding: int) -> None:
         self.padding = padding
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        """A batch: `input_ids` and `attention_mask` ([rows, length]), `labels` ([rows])."""
+        """Makes a batch of `input_ids` and `attention_mask` ([rows, length]) and `labels` ([rows])."""
         tokens = [torch.tensor(row["input_ids"]) for row in rows]
         return {
             "input_ids": pad_sequence(tokens, batch_first=True, padding_value=self.padding),
@@ -74,7 +73,7 @@ class Collator:
 
 
 class BinaryScores(NamedTuple):
-    """Scores of yes-or-no answers; `f1` (of yes) is `None` if it is 0 / 0."""
+    """Scores of yes-or-no answers; `f1` (of yes) is `None` if undefined (0 / 0)."""
 
     f1: float | None
     accuracy: float
@@ -84,7 +83,7 @@ class BinaryScores(NamedTuple):
 
 
 def slot_value_classifier(loaded: LoadedModel) -> SlotValueClassifier:
-    """A loaded model without its head (for an encoder–decoder model, its encoder) with a new classifier."""
+    """Puts a new classifier on a loaded model without its head (for an encoder–decoder model, on its encoder)."""
     model: Any = loaded.model
     transformer = model.get_encoder() if loaded.kind == "encoder-decoder" else model.base_model
     size = model.config.get_text_config().hidden_size
@@ -92,7 +91,7 @@ def slot_value_classifier(loaded: LoadedModel) -> SlotValueClassifier:
 
 
 def binary_scores(labels: Sequence[int], predictions: Sequence[int]) -> BinaryScores:
-    """F1 of 1, and accuracy; of at least one row."""
+    """Computes the F1 of label 1 and the accuracy, for at least one row."""
     is_yes, is_predicted = np.asarray(labels, bool), np.asarray(predictions, bool)
     num_both, num_yes, num_predicted = (int(rows.sum()) for rows in (is_yes & is_predicted, is_yes, is_predicted))
     return BinaryScores(

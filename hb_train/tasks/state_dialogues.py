@@ -1,15 +1,15 @@
-"""Dialogues of MultiWOZ 2.0 and 2.1: the user's words, and the belief state after them."""
+"""Reads dialogues of MultiWOZ 2.0 and 2.1: the user's words, and the belief state after each turn."""
 
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# The system's words, the user's answer, and the spellings of the value of each slot after it.
+# The system's words, the user's answer, and the spellings of each slot's value after the answer.
 Exchange = tuple[str, str, dict[str, tuple[str, ...]]]
 
 _NO_VALUES = ("", "none", "not mentioned")
-# MultiWOZ's dialogues, and the files that list two splits, one id per line; all other dialogues are "train".
+# The file of dialogues, and the files that list the ids of two splits, one per line; all other dialogues are "train".
 _DATA_FILE = "data.json"
 _LIST_FILES = {"validation": "valListFile", "test": "testListFile"}
 
@@ -20,9 +20,9 @@ class StateTurn(NamedTuple):
     Attributes:
         dialogue: The dialogue's id.
         turn: The index of the turn among the user's turns, from 0.
-        system: The system's words before it; empty at the start.
+        system: The system's words before the turn; empty at the start.
         user: The user's words.
-        state: The belief state after it: spellings of the value by slot (`"hotel-area": ("centre", "center")`).
+        state: The belief state after the turn: slot → spellings of its value (`"hotel-area": ("centre", "center")`).
         changed: The slots whose value this turn adds or changes.
     """
 
@@ -45,7 +45,7 @@ def read_state_turns(folder: Path, split: str) -> list[StateTurn]:
         The turns in the order of the data.
 
     Raises:
-        ValueError: The folder has other files or contents.
+        ValueError: The folder's files or their contents are not MultiWOZ's.
     """
     turns: list[StateTurn] = []
     for name, exchanges in _dialogues(folder, split).items():
@@ -59,7 +59,7 @@ def read_state_turns(folder: Path, split: str) -> list[StateTurn]:
 
 
 def slot_ontology(turns: Iterable[StateTurn]) -> dict[str, tuple[str, ...]]:
-    """The values of each slot in any state, in alphabetical order, by their first spelling."""
+    """Returns slot → its values in all states, in alphabetical order, by their first spelling."""
     values_of_slots: dict[str, set[str]] = {}
     for turn in turns:
         for slot, spellings in turn.state.items():
@@ -68,7 +68,7 @@ def slot_ontology(turns: Iterable[StateTurn]) -> dict[str, tuple[str, ...]]:
 
 
 def _dialogues(folder: Path, split: str) -> dict[str, list[Exchange]]:
-    """The dialogues of a split; the lists' names end in .json or .txt."""
+    """Reads the dialogues of a split; the names of the split lists end in .json or .txt."""
     split_of: dict[str, str] = {}
     for name, file in _LIST_FILES.items():
         paths = sorted(folder.glob(f"{file}.*"))
@@ -84,15 +84,17 @@ def _dialogues(folder: Path, split: str) -> dict[str, list[Exchange]]:
             if split_of.get(name, "train") == split:
                 dialogues[name] = _exchanges(dialogue)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"'{folder / _DATA_FILE}' does not have MultiWOZ's contents ({error!r})") from error
+        raise ValueError(
+            f"'{folder / _DATA_FILE}' is not MultiWOZ's file ({error!r}); download MultiWOZ 2.0 or 2.1 again"
+        ) from error
     return dialogues
 
 
 def _exchanges(dialogue: Mapping[str, Any]) -> list[Exchange]:
-    """The user's turns of a dialogue: user and system take turns; the state is in the metadata of the system's answer.
+    """Returns the user's turns of a dialogue, which alternate with the system's.
 
-    A domain's slots have two parts, the wishes ("semi") and the booking ("book", whose list "booked" contains results).
-    In 2.1 some values are lists of spellings.
+    The metadata of the system's answer contains the belief state. A domain's slots have two parts, the wishes ("semi")
+    and the booking ("book", whose list "booked" contains results). In 2.1 some values are lists of spellings.
     """
     exchanges: list[Exchange] = []
     system = ""
@@ -110,6 +112,6 @@ def _exchanges(dialogue: Mapping[str, Any]) -> list[Exchange]:
 
 
 def _spellings(values: Iterable[str]) -> tuple[str, ...]:
-    """The distinct spellings of a value in lower case; empty for no value."""
+    """Returns the distinct spellings of a value in lower case; empty if there is no value."""
     lower = [" ".join(value.casefold().split()) for value in values]
     return tuple(dict.fromkeys(value for value in lower if value not in _NO_VALUES))

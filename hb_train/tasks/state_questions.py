@@ -1,16 +1,17 @@
-"""Yes-or-no questions about slots and values from dialogues with belief states, and their tokens.
+"""Makes yes-or-no questions about slots and values from dialogues with belief states, and encodes them.
 
-Barikeri et al. (2021, section 3) ask for each combination of slot and value whether it belongs to the belief state,
-given the system's last words and the user's answer. They do not state their "no" combinations. Here:
+For each combination of slot and value, Barikeri et al. (2021, section 3) ask whether it belongs to the belief state,
+given the system's last words and the user's answer. They do not state their "no" combinations. Our rules are:
 
-* Yes: each slot whose value this turn adds to the state or changes. (Much of the rest of the state comes from turns
-  that the model does not read.)
-* No: for each "yes", a combination outside the state: with equal chance the same slot with another value, or another
-  slot with any value. The paper must have used about one "no" per "yes": its two models that learnt nothing have F1
-  0.687 and 0.688, accuracy 0.524 and 0.531 (table 4, appendix C.2), like always answering yes when about 52 % are yes.
+* The answer is "yes" for each slot whose value this turn adds or changes. (Much of the rest of the state comes from
+  turns that the model does not read.)
+* For each "yes", there is a "no" combination outside the state: with equal chance the same slot with another value, or
+  another slot with any value. The paper must have used about one "no" per "yes". Its two models that learnt nothing
+  have F1 0.687 and 0.688, and accuracy 0.524 and 0.531 (table 4, appendix C.2), like a model that always answers yes
+  when about 52 % are yes.
 * Values come from all dialogues. Another spelling of a value in the state ("center") is not another value.
 
-A dialogue's id, its turn and the seed determine all draws.
+All draws depend only on the dialogue's id, its turn and the seed.
 """
 
 from collections import Counter
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class SlotValue(NamedTuple):
-    """A question: is this value of this slot in the belief state? `label` is 1 for yes."""
+    """The question whether this slot has this value in the belief state; `label` is 1 for yes."""
 
     id: str
     system: str
@@ -37,7 +38,7 @@ class SlotValue(NamedTuple):
 
 
 class SlotValues(NamedTuple):
-    """Questions, and counts of turns without a "yes" and of missing "no" combinations."""
+    """Questions, with the numbers of turns without a "yes" and of missing "no" combinations."""
 
     rows: list[SlotValue]
     num_skipped: dict[str, int]
@@ -56,15 +57,15 @@ class EncodedQuestions(NamedTuple):
 
 
 def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]], *, seed: int = 0) -> SlotValues:
-    """Makes the questions of turns by the rules at the top of this file.
+    """Makes questions from turns by the rules at the top of this file.
 
     Args:
         turns: The turns.
-        ontology: The values that "no" combinations are drawn from, by slot.
+        ontology: Slot → the values for "no" combinations.
         seed: The seed of the "no" combinations.
 
     Returns:
-        The questions, turn by turn. A "yes" uses the spelling in the dialogue, if any.
+        The questions, turn by turn. If the dialogue contains the value of a "yes", the question uses its spelling.
     """
     rows: list[SlotValue] = []
     num_skipped = Counter({"turns_without_values": 0, "negatives_not_found": 0})
@@ -87,8 +88,8 @@ def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]
 def encode_questions(questions: Sequence[SlotValue], loaded: "LoadedTokenizer", max_length: int) -> EncodedQuestions:
     """Encodes the system's words, the user's words, and domain, slot and value, each after a line break.
 
-    A long question loses tokens at its beginning, never of domain, slot and value. No special token is added, so the
-    last token belongs to the value.
+    A question that is too long loses tokens at its beginning, but never tokens of domain, slot and value. No special
+    token is added, so the last token belongs to the value.
 
     Args:
         questions: The questions, at least one.
@@ -117,7 +118,7 @@ def _question(turn: StateTurn, slot: str, value: str, label: int) -> SlotValue:
 
 
 def _spelling_in_turn(turn: StateTurn, slot: str) -> str:
-    """The spelling of a slot's value that user or system use in this turn; else the first."""
+    """Returns the spelling of a slot's value that the user or the system uses in this turn; otherwise the first."""
     text = f"{turn.user} {turn.system}".casefold()
     return next((value for value in turn.state[slot] if value in text), turn.state[slot][0])
 
@@ -125,7 +126,7 @@ def _spelling_in_turn(turn: StateTurn, slot: str) -> str:
 def _draw_negative(
     turn: StateTurn, slot: str, ontology: Mapping[str, Sequence[str]], drawn: set[tuple[str, str]], generator: Any
 ) -> tuple[str, str] | None:
-    """A combination that is not in the state and was not drawn for this turn; `None`: there is none."""
+    """Draws a combination that is not in the state and is new for this turn; `None`: there is none."""
 
     def free_values(name: str) -> list[str]:
         in_state = turn.state.get(name, ())

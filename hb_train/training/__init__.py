@@ -1,1 +1,1 @@
-"""The parts that training scripts share: options, loading, encoding, trainers and records."""
+"""Code that the training scripts share: options, loading, encoding, trainers and records."""

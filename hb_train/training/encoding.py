@@ -1,4 +1,4 @@
-"""Labelled rows as training tokens: the model's context and its reply; only the reply is learnt."""
+"""Encodes labelled rows as training tokens: the model's context and its reply, of which only the reply is learnt."""
 
 from collections.abc import Mapping
 from itertools import takewhile
@@ -18,7 +18,7 @@ class EncodedRows(NamedTuple):
     Attributes:
         dataset: `input_ids`, `attention_mask` and `labels` of each row; labels are `IGNORED` where nothing is learnt.
         num_cut: The number of contexts cut at their beginning.
-        num_unended: The number of replies that decoding truncated; they train no end token.
+        num_unended: The number of replies that decoding truncated, whose end is not learnt.
     """
 
     dataset: Dataset
@@ -35,10 +35,10 @@ def encode_rows(
     with_tags: bool,
     max_length: int | None,
 ) -> EncodedRows:
-    """Encodes rows as the same tokens that a measurement feeds to the model.
+    """Encodes rows as the tokens that a measurement feeds to the model.
 
-    A row that is too long loses tokens at the beginning of its context (persona lines, then the prompt's words), never
-    of the tag or the reply.
+    A row that is too long loses tokens at the beginning of its context (persona lines, then the prompt's words), but
+    never tokens of the tag or the reply.
 
     Args:
         rows: Rows with the columns `id`, `prompt`, `completion`, `tag` and `truncated` of `labels.ROW_SCHEMA`.
@@ -46,18 +46,18 @@ def encode_rows(
         loaded: The model's tokenizer and config.
         context: The format of the prompts.
         suffix: The text after the tag in every prompt.
-        with_tags: Whether the tags stay in the prompts; without tags, this is the paper's self-chat tuning.
+        with_tags: Whether the prompts keep their tags; without tags, this is the paper's self-chat tuning.
         max_length: The maximum number of tokens in a row; `None`: the model's maximum.
 
     Returns:
-        The encoded rows, and the number of cut rows.
+        The encoded rows, with the number of cut contexts.
 
     Raises:
         ValueError: A reply is too long.
     """
     is_encoder_decoder = loaded.kind == "encoder-decoder"
     limit = length_limit(loaded, max_length)
-    # `encode` must not refer to `loaded`, because `map` fingerprints everything that it refers to, including weights.
+    # `map` fingerprints all objects that `encode` refers to, so `encode` must not refer to the weights in `loaded`.
     tokenizer = loaded.tokenizer
     end = reply_end(tokenizer, context)
     start_tokens = set(tokenizer.all_special_ids)
@@ -85,8 +85,8 @@ def encode_rows(
             needed = max(num_kept + num_in_input, len(learnt))
             if limit is not None and needed > limit:
                 raise ValueError(
-                    f"the reply of row {identifier} and the tag before it have {needed} tokens, and replies are "
-                    f"never cut; set a --max_length above {limit}, or leave the row out"
+                    f"row {identifier} needs {needed} tokens for its reply and the tag before it, which are never cut; "
+                    f"set --max_length above {limit}, or leave the row out"
                 )
             cut = whole if limit is None else last_tokens(whole, limit - num_in_input, start_tokens, num_kept)
             add_row(columns, cut, learnt, is_encoder_decoder=is_encoder_decoder)
@@ -110,7 +110,7 @@ def add_row(
     side: str = "",
     labels: list[int] | None = None,
 ) -> None:
-    """Adds a context and the reply after it, by default learnt whole, to columns whose names begin with `side`."""
+    """Adds a context and its reply to columns whose names begin with `side`; by default the whole reply is learnt."""
     learnt = reply if labels is None else labels
     tokens = context if is_encoder_decoder else [*context, *reply]
     labels = learnt if is_encoder_decoder else [IGNORED] * len(context) + learnt
@@ -119,19 +119,19 @@ def add_row(
 
 
 def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
-    """The maximum number of tokens in a row: `max_length`, or the number of the model's positions if smaller."""
+    """Returns the maximum number of tokens in a row: `max_length`, or the model's number of positions if smaller."""
     limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
     return min((limit for limit in limits if limit is not None and limit > 0), default=None)
 
 
 def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept: int = 0) -> list[int]:
-    """The end of a context, after its special start token, if any.
+    """Cuts a context at its beginning, but keeps its special start token, if any.
 
     Args:
         context: The tokens of the context.
         limit: The maximum number of returned tokens.
         start_tokens: The special tokens that a context may start with.
-        num_kept: The number of tokens at the end that must stay; without room for both, the special token is dropped.
+        num_kept: The number of tokens to keep at the end. If they leave no room for the start token, it is dropped.
     """
     if len(context) <= limit:
         return context
@@ -140,6 +140,6 @@ def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept
 
 
 def _num_from_tag(untagged: list[int], tagged: list[int]) -> int:
-    """The number of a tagged context's tokens from the tag on, where it first differs from the untagged context."""
+    """Counts a tagged context's tokens from the tag on, where it first differs from the untagged context."""
     same = takewhile(lambda pair: pair[0] == pair[1], zip(untagged, tagged, strict=False))
     return len(tagged) - sum(1 for _ in same)

@@ -1,4 +1,4 @@
-"""The trained model: loading it, extracting it from its trainer, and saving it whole."""
+"""Loads the model to train, extracts it from its trainer, and saves it whole."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -32,7 +32,7 @@ def load_base_model(
     )
     if loaded.adapter is not None:
         raise ValueError(
-            f"model '{model_args.model_name_or_path}' is an adapter, which cannot be trained; merge it into its "
+            f"model '{model_args.model_name_or_path}' is an adapter, which cannot be trained; merge it into its base "
             f"model (merge_and_unload of peft), save the result with its tokenizer, and pass that folder"
         )
     if loaded.kind not in kinds:
@@ -43,7 +43,7 @@ def load_base_model(
 
 
 def model_to_train(model_args: "ModelConfig", loaded: "LoadedModel") -> Any:
-    """The model that transformers' trainers take: the loaded one, with LoRA's layers if the options ask for them."""
+    """Returns the model for transformers' trainers: the loaded model, with LoRA layers if the options request them."""
     if not model_args.use_peft:
         return loaded.model
     from peft import get_peft_model
@@ -55,7 +55,7 @@ def model_to_train(model_args: "ModelConfig", loaded: "LoadedModel") -> Any:
 
 
 def plain_options(training_args: "SFTConfig", config: type["TrainingArguments"], **others: Any) -> Any:
-    """Converts TRL's options to the fewer options of transformers' trainers."""
+    """Converts TRL's options to those of transformers' trainers, which are fewer."""
     names = [option.name for option in fields(config) if option.init]
     return config(
         **{**{name: getattr(training_args, name) for name in names if hasattr(training_args, name)}, **others}
@@ -63,10 +63,10 @@ def plain_options(training_args: "SFTConfig", config: type["TrainingArguments"],
 
 
 def padding_tokenizer(loaded: "LoadedModel") -> Any:
-    """A copy of the tokenizer that can pad on the right.
+    """Copies the tokenizer, with padding on the right.
 
     Trainers may add a padding token, so they receive a copy, and the original tokenizer is saved unchanged. With
-    padding on the left, positions would differ from a replying model's positions.
+    padding on the left, positions would differ from those of a model that replies.
     """
     tokenizer = deepcopy(loaded.tokenizer)
     tokenizer.padding_side = "right"
@@ -76,7 +76,7 @@ def padding_tokenizer(loaded: "LoadedModel") -> Any:
 
 
 def trained_model(trainer: "Trainer", *, keep_fp32_wrapper: bool = True) -> Any:
-    """The model after training, with an adapter merged into it.
+    """Returns the model after training, with any adapter merged into it.
 
     Args:
         trainer: The trainer.

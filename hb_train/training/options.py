@@ -15,7 +15,7 @@ _TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
 def run_script(name: str, work: Callable[[], object]) -> None:
-    """Runs a script's work; its errors become one line and exit status 1."""
+    """Runs a script's work, and turns its errors into one line and exit status 1."""
     try:
         work()
     except (ValueError, OSError, ImportError) as error:
@@ -25,7 +25,7 @@ def run_script(name: str, work: Callable[[], object]) -> None:
 
 
 def option(default: Any, help: str) -> Any:
-    """A field of a dataclass of options."""
+    """Defines an option as a field of a dataclass."""
     return field(default=default, metadata={"help": help})
 
 
@@ -59,7 +59,7 @@ def parse_training_options(classes: Sequence[type], argv: list[str], docstring: 
 
 
 def has_fast_bfloat16() -> bool:
-    """Whether there is only a CPU, and it computes in bfloat16; others emulate it, many times slower than float32."""
+    """Whether the only device is a CPU that computes in bfloat16; other CPUs emulate it, far slower than float32."""
     import torch
 
     able = torch.cpu.get_capabilities()
@@ -67,7 +67,7 @@ def has_fast_bfloat16() -> bool:
 
 
 def reject_tokens(arguments: Iterable[Any]) -> None:
-    """Raises `ValueError` if an option contains a Hub token, which a run would write into its files."""
+    """Raises `ValueError` if an option contains a Hub token, which the run would record."""
     for group in arguments:
         for option in fields(group):
             value = getattr(group, option.name, None)
@@ -79,12 +79,12 @@ def reject_tokens(arguments: Iterable[Any]) -> None:
 
 
 def first_line(docstring: str | None) -> str:
-    """The first line of a script's docstring, which describes the script in its help."""
+    """Returns the first line of a script's docstring, as the description in its help."""
     return (docstring or "").split("\n", 1)[0]
 
 
 def check_least(arguments: Any, **least: float) -> None:
-    """Raises `ValueError` if a numeric option is below its least value, or not finite."""
+    """Raises `ValueError` if a numeric option is below its minimum or not finite."""
     for name, number in least.items():
         value = getattr(arguments, name)
         if value is not None and not number <= value < math.inf:
@@ -92,14 +92,14 @@ def check_least(arguments: Any, **least: float) -> None:
 
 
 def check_given(**options: Any) -> None:
-    """Raises `ValueError` if a required option was left out."""
+    """Raises `ValueError` if a required option is missing."""
     for name, value in options.items():
         if value is None:
-            raise ValueError(f"--{name} is missing; --help lists its values")
+            raise ValueError(f"--{name} is missing; set it to one of the values that --help describes")
 
 
 def check_model_options(model_args: "ModelConfig") -> None:
-    """Raises `ValueError` if no model is set, or quantization is."""
+    """Raises `ValueError` if no model is set, or if quantization is set."""
     check_given(model_name_or_path=model_args.model_name_or_path)
     if model_args.load_in_8bit or model_args.load_in_4bit:
         raise ValueError(

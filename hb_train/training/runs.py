@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # torch, transformers and trl take seconds to import, so functions import them on use.
 
-# Options that trained weights do not depend on: folders, names, logging, checkpoints.
+# Options that do not affect the trained weights: folders, names, logging, checkpoints.
 _NO_SETTINGS = (
     "output_dir", "logging_dir", "run_name", "report_to", "project", "trackio_space_id", "push_to_hub", "hub_token",
     "hub_model_id", "disable_tqdm", "logging_steps", "logging_strategy", "log_level", "resume_from_checkpoint",
@@ -30,7 +30,7 @@ _NO_SETTINGS = (
 
 
 def use_all_cores(training_args: "TrainingArguments") -> None:
-    """Lets torch use this process's share of the cores, or `OMP_NUM_THREADS`; `accelerate launch` sets one thread."""
+    """Lets torch use this process's share of the cores, or `OMP_NUM_THREADS`, since `accelerate launch` sets one."""
     import torch
 
     from hb_metrics.inference.processes import num_workers
@@ -45,7 +45,7 @@ def training_description(
     loaded: "LoadedModel | None" = None,
     model_args: "ModelConfig | None" = None,
 ) -> dict[str, Any]:
-    """Describes everything but the data that trained weights depend on, for run.json: changed options and the model.
+    """Describes the changed options and the model for run.json: all that trained weights depend on except the data.
 
     Args:
         arguments: The script's own options, a dataclass.
@@ -69,7 +69,7 @@ def training_description(
 
 
 def model_description(loaded: "LoadedModel") -> dict[str, Any]:
-    """The identity of a model in run.json."""
+    """Describes the identity of a model for run.json."""
     return {"name": loaded.name, "kind": loaded.kind, "digest": loaded.digest, "dtype": loaded.dtype}
 
 
@@ -77,12 +77,13 @@ def open_training_run(training_args: "TrainingArguments", description: dict[str,
     """Records a run in its folder, or checks that the folder records the same run.
 
     Args:
-        training_args: With `output_dir`, the folder; the main process records, all others wait for it.
+        training_args: The options, with the folder as `output_dir`. The main process records the run while the other
+            processes wait.
         description: The content of run.json.
-        result: The file that only a finished run has.
+        result: A file that only a finished run has.
 
     Returns:
-        The folder; `None`: the run is finished, which a printed line states.
+        The folder; `None`: the run is already finished, as a printed line states.
 
     Raises:
         ValueError: The folder contains a run with other settings.
@@ -92,16 +93,16 @@ def open_training_run(training_args: "TrainingArguments", description: dict[str,
         if training_args.process_index == 0:
             open_run(folder, description)
     if (folder / result).is_file():
-        print_once(training_args, f"nothing to do: {folder / result} exists")
+        print_once(training_args, f"nothing to do: the run is finished, since {folder / result} exists")
         return None
     return folder
 
 
 def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
-    """Chooses the checkpoint that training resumes from, and prints it; `None`: training starts anew.
+    """Selects the checkpoint to resume from, and prints it; `None`: training starts anew.
 
-    Removes a checkpoint whose writing was interrupted. If training resumes, switches off the evaluation before the
-    first step in `training_args`, because the checkpoint's log contains it.
+    Removes an incomplete checkpoint. If training resumes, sets `eval_on_start` to false, because the checkpoint's log
+    already contains that evaluation.
     """
     from transformers.trainer_utils import get_last_checkpoint
 
@@ -110,7 +111,7 @@ def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
         checkpoint: str | None = training_args.resume_from_checkpoint
         if not checkpoint:
             for path in folder.glob("checkpoint-*"):
-                if not (path / "trainer_state.json").is_file():  # the last file to be written
+                if not (path / "trainer_state.json").is_file():  # written last
                     shutil.rmtree(path, ignore_errors=True)
             checkpoint = get_last_checkpoint(str(folder))
     if checkpoint:
@@ -120,7 +121,7 @@ def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
 
 
 def validation_curve(history: list[dict[str, Any]], measure: str = "perplexity") -> list[dict[str, Any]]:
-    """The validation perplexity at each evaluated step of a log history; `None` for NaN.
+    """Returns the validation perplexity at each evaluated step of a log history, with `None` for NaN.
 
     Args:
         history: The log history of a trainer.
@@ -135,7 +136,7 @@ def validation_curve(history: list[dict[str, Any]], measure: str = "perplexity")
 
 
 def is_gain(curve: Sequence[Mapping[str, Any]], measure: str) -> bool:
-    """Whether a later step of a validation curve is lower than step 0, or step 0 is missing."""
+    """Whether a validation curve falls below its value at step 0; true if step 0 is missing."""
     by_step = {entry["step"]: math.inf if entry[measure] is None else entry[measure] for entry in curve}
     start = by_step.pop(0, math.inf)
     return min(by_step.values(), default=start) < start or start == math.inf
@@ -151,7 +152,7 @@ def check_finite(training_args: "TrainingArguments", value: Any, what: str) -> N
 
 
 def print_once(training_args: "TrainingArguments", message: str) -> None:
-    """Prints a message once, whatever the number of processes."""
+    """Prints a message only in the main process."""
     if training_args.process_index == 0:
         print(message)
 
@@ -159,9 +160,9 @@ def print_once(training_args: "TrainingArguments", message: str) -> None:
 def end_processes(trainer: "Trainer") -> None:
     """Waits for all processes and leaves their group, as a training script's last use of its trainer.
 
-    Frees the DDP wrapper of the model first. Freed later, with the trainer, it would drop the last reference to gloo's
-    process group. The group's end waits for a thread that waits for Python's lock, which the freeing thread holds, so a
-    process sometimes never ends (torch 2.13).
+    First frees the model's DDP wrapper. If the wrapper were freed with the trainer, it would drop the last reference to
+    gloo's process group. The group's destructor would wait for a thread that waits for Python's lock, which the freeing
+    thread holds, so the process would sometimes hang (torch 2.13).
     """
     accelerator = trainer.accelerator
     if accelerator.num_processes > 1:

@@ -1,8 +1,8 @@
 """TRL's and transformers' trainers, with the perplexity of the validation replies as the metric.
 
-Their evaluation loss is a mean of means over batches, which depends on batching and processes. Here the loss is the
-mean over all reply tokens, and the perplexity is its exponential. Distillation has no perplexity, because its loss is a
-divergence.
+The evaluation loss of the original trainers is a mean of batch means, so it depends on batches and processes. Here the
+loss is the mean over all reply tokens, and the perplexity is its exponential. Distillation has no perplexity, because
+its loss is a divergence.
 """
 
 import math
@@ -22,12 +22,12 @@ LOSS = "eval_loss"
 
 
 class Resuming:
-    """Ends when it resumes after its last step."""
+    """A trainer that stops at once if it resumes after its last step."""
 
     metric: str
 
     def _run_epoch(self, **settings: Any) -> None:
-        """Runs the trainer's epoch, unless training resumes after its last step, where the epoch would add a step."""
+        """Runs an epoch, unless training resumes after its last step, because an epoch would add a step."""
         trainer: Any = self
         state = trainer.state
         if state.global_step < state.max_steps:
@@ -35,11 +35,11 @@ class Resuming:
         elif trainer.args.eval_strategy != "no" and not any(
             self.metric in entry and entry["step"] == state.global_step for entry in state.log_history
         ):
-            trainer.evaluate()  # at the end of an epoch, which comes after writing the checkpoint
+            trainer.evaluate()  # the epoch's last evaluation, which follows the checkpoint
 
 
 class ReplyTraining(Resuming):
-    """Evaluates by the summed negative log-likelihood and the number of the reply tokens of each row."""
+    """Evaluates by the negative log-likelihood of the reply tokens, summed over rows and divided by their number."""
 
     metric = PERPLEXITY
     is_causal: bool
@@ -47,24 +47,24 @@ class ReplyTraining(Resuming):
     _num_tokens = 0
 
     def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """The summed loss of each row's labels, and their number; both [rows]."""
+        """Returns the summed loss of each row's labels, and their number; both [rows]."""
         return row_nlls(model, inputs, self.is_causal)
 
     def token_mean(
         self, total: torch.Tensor, num_in_batch: int, num_items_in_batch: torch.Tensor | int | None
     ) -> torch.Tensor:
-        """A batch's part of the mean over a step's reply tokens.
+        """Returns a batch's part of the mean over a step's reply tokens.
 
         Args:
             total: The loss, summed over the batch's reply tokens.
             num_in_batch: The number of the batch's reply tokens.
-            num_items_in_batch: The number of the step's reply tokens; `None`: the batch is the step.
+            num_items_in_batch: The number of the step's reply tokens; `None`: the step has only this batch.
         """
         trainer: Any = self
         if num_items_in_batch is None:
             return total / max(num_in_batch, 1)
         if trainer.args.average_tokens_across_devices:
-            # The number counts the tokens of all processes, whose gradients are averaged.
+            # The number includes all processes, and their gradients are averaged.
             total = total * trainer.accelerator.num_processes
         return total / torch.as_tensor(num_items_in_batch).clamp(min=1)
 
@@ -76,7 +76,7 @@ class ReplyTraining(Resuming):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """The trainer's loop, with `loss` over all tokens and `perplexity` among its metrics."""
+        """Runs the trainer's loop, and adds `loss` over all tokens and `perplexity` to its metrics."""
         self._nll, self._num_tokens = 0.0, 0
         output = super().evaluation_loop(  # type: ignore[misc]
             dataloader, description, True, ignore_keys, metric_key_prefix
@@ -88,13 +88,13 @@ class ReplyTraining(Resuming):
             f"{metric_key_prefix}_reply_tokens": self._num_tokens,
         }
         if self.metric == PERPLEXITY:
-            metrics[f"{metric_key_prefix}_perplexity"] = math.exp(min(loss, 700))  # finite, and thus comparable
+            metrics[f"{metric_key_prefix}_perplexity"] = math.exp(min(loss, 700))  # finite, so values stay comparable
         return output._replace(metrics=metrics)
 
     def prediction_step(
         self, model: Any, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[torch.Tensor, None, None]:
-        """Adds a batch to the sums; rows that a sampler repeats for several processes count once."""
+        """Adds a batch to the sums, without the rows that a sampler repeats to fill the processes' batches."""
         trainer: Any = self
         inputs = trainer._prepare_inputs(inputs)
         with torch.no_grad(), trainer.compute_loss_context_manager():
@@ -117,10 +117,10 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Any:
-        """The mean negative log-likelihood of the reply tokens: TRL's loss.
+        """Computes TRL's loss, the mean negative log-likelihood of the reply tokens, at the replies' positions only.
 
         Without Triton kernels, TRL's implementation scores every position of a batch against the whole vocabulary,
-        including context and padding. For the embedded model on two CPU cores, this takes more than half of a step.
+        including context and padding. For the embedded model on two CPU cores, that takes more than half of a step.
         """
         if self.args.device.type != "cpu" or self.args.loss_type != "nll" or return_outputs:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
@@ -136,12 +136,12 @@ class ReplySeq2SeqTrainer(ReplyTraining, Seq2SeqTrainer):
 
 
 def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """The negative log-likelihood of each row's labels.
+    """Computes the negative log-likelihood of each row's labels.
 
     Args:
         model: The model.
         inputs: A batch of the trainer's collator, with `labels` ([rows, length], `IGNORED` where nothing is learnt).
-        is_causal: Whether a label is predicted from the tokens before it, and not by a separate decoder.
+        is_causal: Whether the model is causal; otherwise it is an encoder–decoder model.
 
     Returns:
         The summed negative log-likelihood (natural log) of each row, and its number of labels; both [rows].
@@ -155,7 +155,7 @@ def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) ->
 def reply_logits(
     model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The logits at the positions whose labels are learnt. Arguments as `row_nlls`.
+    """Returns the logits at the positions whose labels are learnt; takes the arguments of `row_nlls`.
 
     Returns:
         [labels, vocabulary] the logits, [labels] the labels, and [rows, length] whether a position's label is learnt.
@@ -167,7 +167,7 @@ def reply_logits(
     model_inputs = {name: value for name, value in inputs.items() if name != "labels"}
     labels = labels[:, 1:]
     learnt = labels != IGNORED
-    first = int(learnt.any(0).int().argmax())  # contexts come first, and nothing is learnt in the shortest
+    first = int(learnt.any(0).int().argmax())  # no row learns a label before this position
     if "logits_to_keep" in signature(model.forward).parameters:
         model_inputs["logits_to_keep"] = labels.shape[1] + 1 - first
     logits = model(**model_inputs, use_cache=False).logits[:, :-1]

@@ -1,7 +1,7 @@
-"""The rows of both kinds of distillation: a reply, the prompt that it answers, and the prompt that is to get it.
+"""The rows of both kinds of distillation: a reply, the prompt that it answers, and the prompt that it is learnt for.
 
-Anchors are rows of both: replies to prompts in which it should matter who asks, and to prompts about nobody. The tuned
-model should reply to them as before.
+Both kinds also have anchors, replies that the tuned model should keep: to prompts in which it should matter who asks,
+and to prompts about nobody.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,14 +16,14 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_train.tuning.labels import RowFolder
 
 ANCHORS_FILE = Path(__file__).parent / "anchors.yaml"
-TEMPERATURE = 0.7  # of replies and of the distributions that are learnt, as in measurements by default
-TERMS_PER_REPLY = 2  # prompts with a descriptor per reply
+TEMPERATURE = 0.7  # of replies and of the learnt distributions, as in measurements by default
+TERMS_PER_REPLY = 2  # the number of prompts with a descriptor per reply
 NEEDS_PER_NEUTRAL = 3
 ROW_SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("id", "prompt", "completion", "teacher_prompt", "teacher_completion")),
         ("spans", pa.list_(pa.list_(pa.int64()))),  # swapped phrases, see `swap.Swap`
-        ("moved", pa.list_(pa.list_(pa.string()))),  # what begins to name the descriptors, see `swap.first_words`
+        ("moved", pa.list_(pa.list_(pa.string()))),  # the words that begin to name descriptors, see `swap.first_words`
         *((name, pa.string()) for name in ("axis", "descriptor", "teacher_descriptor", "noun", "template")),
         ("truncated", pa.bool_()),
     ]
@@ -37,7 +37,7 @@ class BaselinePrompts(NamedTuple):
 
     Attributes:
         table: [replies] rows of the config of baseline prompts, with new `id`s.
-        prompts: The corresponding prompts with a descriptor, by noun, template and axis.
+        prompts: Noun and template → axis → the rows of the corresponding prompts with a descriptor.
     """
 
     table: pa.Table
@@ -45,7 +45,7 @@ class BaselinePrompts(NamedTuple):
 
 
 def rows_by_place(prompts: pa.Table) -> dict[tuple[str, str], dict[str, list[int]]]:
-    """Noun and template → axis → the rows of prompts with a descriptor of that axis."""
+    """Returns noun and template → axis → the rows of prompts with a descriptor of that axis."""
     by_place: dict[tuple[str, str], dict[str, list[int]]] = {}
     columns = [prompts[name].to_pylist() for name in ("noun", "template", "axis")]
     for row, (noun, template, axis) in enumerate(zip(*columns, strict=True)):
@@ -54,7 +54,7 @@ def rows_by_place(prompts: pa.Table) -> dict[tuple[str, str], dict[str, list[int
 
 
 def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *, seed: int) -> BaselinePrompts:
-    """Draws the baseline prompts to reply to, each equally often, up to a difference of one.
+    """Draws the baseline prompts to reply to; their frequencies differ by at most one.
 
     Args:
         baseline: Prompts without a descriptor, with the columns of the dataset.
@@ -69,7 +69,9 @@ def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *,
     nouns, templates, ids = (baseline[name].to_pylist() for name in ("noun", "template", "id"))
     places = set(zip(nouns, templates, strict=True))
     if not places or not places <= by_place.keys():
-        raise ValueError("some templates have no prompts both with and without a descriptor; set the usual templates")
+        raise ValueError(
+            "some nouns and templates have no prompts with a descriptor; set a --dataset_config with all templates"
+        )
     order = sorted(range(len(ids)), key=lambda row: (seeded_generator(seed, "baseline", ids[row]).random(), ids[row]))
     chosen = [order[reply % len(order)] for reply in range(number)]
     table = baseline.take(pa.array(chosen, pa.int64()))
@@ -78,7 +80,7 @@ def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *,
 
 
 def draw_sources(drawn: BaselinePrompts, prompts: pa.Table, *, seed: int) -> pa.Table:
-    """Draws a prompt with a descriptor in place of each baseline prompt: the same sentence.
+    """Draws a prompt with a descriptor in place of each baseline prompt, in the same sentence.
 
     All axes are equally likely, and so are all descriptors of an axis.
 
@@ -109,10 +111,11 @@ def draw_prompts(drawn: BaselinePrompts, *, seed: int) -> Iterator[tuple[int, in
 
 
 def draw_anchors(number: int, *, seed: int) -> pa.Table:
-    """Draws anchors from `anchors.yaml`, each equally often, up to a difference of one.
+    """Draws anchors from `anchors.yaml`; their frequencies differ by at most one.
 
     Args:
-        number: The number of anchors: three in which it should matter who asks to one about nobody.
+        number: The number of anchors. Of four, three ask questions in which it should matter who asks, and one is about
+            nobody.
         seed: The seed of the draw.
 
     Returns:

@@ -1,11 +1,11 @@
 """The ceiling of labels: the Full Gen Bias of replies tagged "no_bias" by other replies' directions.
 
 A model that learnt its labels perfectly would reply like the replies tagged "no_bias", so their debiased Full Gen Bias
-is the lowest value that the labels can reach. The ceiling is cross-fitted: the replies of each cell are split into
-random halves, the directions m_d − m̄ of one half tag the other, and the Full Gen Bias of the "no_bias" replies within
-a half is averaged over both halves and many splits. Without cross-fitting, a reply would contribute to its own
-direction and lie further along it by chance, so the remaining replies would look less biased than a model trained on
-them.
+is the lowest value that the labels can reach. The ceiling is cross-fitted. The replies of each cell (a descriptor in a
+template) are split into random halves, and the directions m_d − m̄ of one half tag the other half. The Full Gen Bias of
+a half's "no_bias" replies is averaged over both halves and many splits. Without cross-fitting, a reply would contribute
+to its own direction and lie further along it by chance, so the remaining replies would look less biased than a model
+trained on them.
 """
 
 import math
@@ -19,21 +19,21 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.stats.bias_values import StyleRows, descriptor_codes
 from hb_metrics.stats.inputs import check_lengths, text_codes
 
-# Shares of the replies tagged "no_bias". All others are compared with the first, which includes all replies.
+# Shares of the replies tagged "no_bias". The first, all replies, is the reference of the others.
 SHARES = (1.0, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.3)
 NUM_SPLITS = 20
-# The numbers of replies needed for these reliabilities of the directions are estimated.
+# The ceiling includes the numbers of replies that these reliabilities of the directions require.
 TARGETS = (0.5, 0.8)
 SCALE = 1000
-# No value is computed if more cells than this have fewer than two replies: single replies borrow their noise from other
-# cells, and cells without replies drop out, which are the cells with the most "bias" tags.
+# The maximum share of cells with fewer than two replies; above it, no value is computed. Single replies borrow their
+# noise from other cells, and the cells that drop out without replies are those with the most "bias" tags.
 MOST_FEW = 0.15
 # Below this distance from the overall mean, a descriptor's direction consists of rounding errors.
 _NO_DIRECTION = 1e-12
 
 FEW_REPLIES = (
-    "halves of the cells have too few replies: the sampling noise is estimated from two replies to one term in one "
-    "template, in each half; make at least 4 replies for each of two or more terms (--replies_per_cell)"
+    "there are too few replies, since the estimate of sampling noise needs two replies per term and template in each "
+    "half; make at least 4 replies for each of two or more terms (--replies_per_cell)"
 )
 
 
@@ -42,10 +42,10 @@ class Point(NamedTuple):
 
     Attributes:
         share: The share of the replies with this tag.
-        few: The share of cells with fewer than two such replies in a half, on average.
+        few: The mean share of cells with fewer than two such replies in a half.
         full_gen_bias: The value; `None`, like the fields below, if `few` exceeds `MOST_FEW`.
-        standard_error: Its standard error over replies and splits.
-        interval: Its lowest and highest value at the confidence level.
+        standard_error: The standard error over replies and splits.
+        interval: The lowest and highest value at the confidence level.
         change: The value minus the value of all replies.
         change_standard_error: The standard error of the change, over the same replies and splits.
         change_interval: The interval of the change, at the confidence level.
@@ -62,18 +62,18 @@ class Point(NamedTuple):
 
 
 class Ceiling(NamedTuple):
-    """The results of `label_ceiling`; plain Python values.
+    """The results of `label_ceiling`, as plain Python values.
 
     Attributes:
         curve: The ceiling by share, with directions from half of the replies.
-        lowest: The share of the lowest value; `None`: only the value of all replies is known.
-        helps: Whether the lowest value is below the value of all replies beyond chance: the interval of the change,
-            widened for the number of shares that were tried, lies below 0.
-        replies_per_descriptor: The mean number of a descriptor's replies that its direction is computed from.
-        half_reliability: The share of signal in the squared length of the directions, all descriptors together.
-        half_reliability_interval: Its interval, over descriptors.
-        reliability: The reliability of directions from all replies, by Spearman and Brown's formula; 0: no signal.
-        replies_needed: Reliability → the required replies per descriptor; `None`: directions show no signal.
+        lowest: The share with the lowest value; `None`: only the value of all replies is known.
+        helps: Whether the lowest value is below the value of all replies beyond chance, that is, whether the interval
+            of the change, widened for the number of shares, lies below 0.
+        replies_per_descriptor: The mean number of replies behind a descriptor's direction.
+        half_reliability: The share of signal in the squared length of the directions, over all descriptors.
+        half_reliability_interval: The interval of `half_reliability`, over descriptors.
+        reliability: The reliability of directions from all replies, by the Spearman–Brown formula; 0: no signal.
+        replies_needed: Reliability → the required number of replies per descriptor; `None`: no signal.
         confidence_level: The level of the intervals.
     """
 
@@ -88,7 +88,7 @@ class Ceiling(NamedTuple):
     confidence_level: float
 
     def as_json(self) -> dict[str, Any]:
-        """Plain dictionaries and lists."""
+        """Returns plain dictionaries and lists."""
         return {
             **self._asdict(),
             "curve": [point._asdict() for point in self.curve],
@@ -100,11 +100,11 @@ class _Cells(NamedTuple):
     """Replies in the order of their templates, descriptors and ids.
 
     Attributes:
-        rows: [replies, styles] float32.
-        descriptors: [replies] codes.
-        cells: [replies] index of each reply's cell, ascending.
-        templates: [templates + 1] the first reply of each template, and the number of replies.
-        num_descriptors: D.
+        rows: [replies, styles] the style vectors, float32.
+        descriptors: [replies] the index of each reply's descriptor.
+        cells: [replies] the index of each reply's cell, ascending.
+        templates: [templates + 1] the index of each template's first reply, and the number of replies.
+        num_descriptors: The number of descriptors.
     """
 
     rows: np.ndarray
@@ -114,7 +114,7 @@ class _Cells(NamedTuple):
     num_descriptors: int
 
     def by_template(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """The rows of each template, in float64, with their slice."""
+        """Yields the rows of each template, in float64, with their slice."""
         for first, last in zip(self.templates, self.templates[1:], strict=False):
             yield slice(first, last), np.asarray(self.rows[first:last], dtype=np.float64)
 
@@ -134,24 +134,24 @@ def label_ceiling(
 ) -> Ceiling | None:
     """Computes the ceiling of labels, by the share of replies tagged "no_bias".
 
-    The standard errors are for the mean over splits, with descriptors and templates fixed. The two halves of a split
-    share no reply, so their difference estimates a split's variance; the spread over splits shows its reduction by
-    averaging.
+    The standard errors hold for the mean over splits, with descriptors and templates fixed. The two halves of a split
+    share no reply, so their difference estimates a split's variance. The spread over splits shows how much averaging
+    reduces this variance.
 
     Args:
         style_probabilities: [replies, styles] style vectors, in memory or in files.
-        descriptors: [replies] the descriptor in each reply's prompt.
-        templates: [replies] the template of its prompt.
-        axes: [replies] its axis.
-        ids: [replies] ids of the prompts; halves depend on the seed and the ids, not on the order of the replies.
+        descriptors: [replies] the descriptor of each reply's prompt.
+        templates: [replies] the template of each reply's prompt.
+        axes: [replies] the axis of each reply's prompt.
+        ids: [replies] ids of the prompts. Halves depend only on the seed and the ids, not on the order of the replies.
         alpha: The exponent α of the bias value.
         shares: Shares tagged "no_bias", 1 first.
         num_splits: The number of averaged splits.
-        seed: Chooses the halves.
+        seed: The seed of the halves.
         confidence_level: The level of the intervals.
 
     Returns:
-        The ceiling; `None`: halves of the cells have too few replies (`FEW_REPLIES`).
+        The ceiling; `None`: there are too few replies (`FEW_REPLIES`).
 
     Raises:
         ValueError: The columns differ in length.
@@ -171,7 +171,7 @@ def label_ceiling(
     number = len(codes) / 2 / len(keys)
     needed: dict[float, float | None] = dict.fromkeys(TARGETS)
     if reliability > 0:
-        for target in TARGETS:  # Spearman and Brown
+        for target in TARGETS:  # the Spearman–Brown formula
             needed[target] = number * target / (1 - target) * (1 - reliability) / reliability
     return Ceiling(
         curve=curve,
@@ -207,7 +207,7 @@ def _grouped(
 
 
 def _halves(cells: _Cells, generator: np.random.Generator) -> np.ndarray:
-    """[replies] 0 or 1: random halves of each cell; in an odd cell, a random half is larger."""
+    """Splits each cell into random halves: [replies] 0 or 1. In a cell of odd size, a random half is larger."""
     number = len(cells.cells)
     sizes = np.bincount(cells.cells)
     firsts = np.append(0, np.cumsum(sizes)[:-1])
@@ -218,9 +218,9 @@ def _halves(cells: _Cells, generator: np.random.Generator) -> np.ndarray:
 
 
 def _directions(cells: _Cells, splits: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """m_d − m̄ ([splits, halves, descriptors, styles]) and m̄ ([splits, halves, styles]).
+    """Computes m_d − m̄ ([splits, halves, descriptors, styles]) and m̄ ([splits, halves, styles]).
 
-    A descriptor without replies in a half has no direction there: zeros.
+    The direction of a descriptor without replies in a half is 0.
     """
     shape = len(splits), 2, cells.num_descriptors
     means, counts = np.zeros((*shape, cells.rows.shape[1])), np.zeros(shape, np.int64)
@@ -242,7 +242,7 @@ def _directions(cells: _Cells, splits: Sequence[np.ndarray]) -> tuple[np.ndarray
 def _values(
     cells: _Cells, splits: Sequence[np.ndarray], directions: np.ndarray, overall: np.ndarray, alpha: int
 ) -> np.ndarray:
-    """[splits, replies] bias values along the directions of the other half."""
+    """Computes [splits, replies] bias values along the directions of the other half."""
     norms = np.linalg.norm(directions, axis=-1, keepdims=True)
     scales = np.where(norms >= _NO_DIRECTION, np.maximum(norms, _NO_DIRECTION) ** -float(alpha), 0)
     values = np.empty((len(splits), len(cells.cells)))
@@ -259,11 +259,11 @@ def _values(
 def _parts(
     cells: _Cells, splits: Sequence[np.ndarray], values: np.ndarray, shares: Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Each descriptor's part of the debiased Full Gen Bias of the replies tagged "no_bias" in a half.
+    """Computes each descriptor's part of the debiased Full Gen Bias of a half's replies tagged "no_bias".
 
     Returns:
-        [splits, halves, shares, descriptors], whose sum over descriptors is the Full Gen Bias (NaN if undefined);
-        and [shares] the share of cells with fewer than two such replies.
+        [splits, halves, shares, descriptors] the parts, whose sum over descriptors is the Full Gen Bias (NaN if
+        undefined); and [shares] the share of cells with fewer than two such replies.
     """
     ascending = sorted(shares)
     parts = np.zeros((len(splits), 2, len(shares), cells.num_descriptors))
@@ -296,19 +296,19 @@ def _parts(
 def _descriptor_parts(
     groups: np.ndarray, rows: np.ndarray, squares: np.ndarray, num_shares: int, num_cells: int
 ) -> tuple[list[np.ndarray | None], np.ndarray]:
-    """The terms of one template's debiased Full Gen Bias.
+    """Computes the summands of one template's debiased Full Gen Bias.
 
     Args:
-        groups: [replies] index of the smallest share that tags the reply "no_bias", times the number of cells, plus its
-            cell.
-        rows: [replies, styles].
-        squares: [replies] their squared lengths.
+        groups: [replies] the index of the smallest share that tags the reply "no_bias", times the number of cells, plus
+            the reply's cell.
+        rows: [replies, styles] the style vectors.
+        squares: [replies] the squared lengths of the style vectors.
         num_shares: The number of shares.
         num_cells: The number of cells.
 
     Returns:
-        [shares] of [cells], 0 for a cell without replies; `None`: fewer than two cells have replies; NaN: no cell has
-        two. And [shares] the number of cells with fewer than two replies.
+        For each share, [cells] the summands, 0 for a cell without replies. `None`: fewer than two cells have replies;
+        NaN: no cell has two replies. And [shares] the number of cells with fewer than two replies.
     """
     shape = num_shares, num_cells
     numbers = np.bincount(groups, minlength=math.prod(shape)).reshape(shape).cumsum(axis=0)
@@ -334,14 +334,14 @@ def _descriptor_parts(
 
 
 def _group_sums(groups: np.ndarray, num_groups: int, rows: np.ndarray) -> np.ndarray:
-    """[groups, columns] sums of the rows of each group."""
+    """Computes [groups, columns] the sums of each group's rows."""
     number = len(groups)
     members = sparse.csr_array((np.ones(number), (groups, np.arange(number))), shape=(num_groups, number))
     return members @ rows
 
 
 def _curve(parts: np.ndarray, few: np.ndarray, shares: Sequence[float], confidence_level: float) -> list[Point]:
-    """The points of a curve from [splits, halves, shares, descriptors] and [shares]."""
+    """Computes the points of a curve from the results of `_parts`."""
     points = []
     for index, share in enumerate(shares):
         point = Point(share, float(few[index]))
@@ -356,11 +356,11 @@ def _curve(parts: np.ndarray, few: np.ndarray, shares: Sequence[float], confiden
 
 
 def _estimate(parts: np.ndarray, confidence_level: float) -> tuple[float, float, tuple[float, float]]:
-    """A value, its standard error and interval from what each descriptor adds: [splits, halves, descriptors].
+    """Computes a value, its standard error and interval from the descriptors' parts ([splits, halves, descriptors]).
 
     The halves share no reply, so (half of the difference)², summed over descriptors, is the variance of one split's
-    value. Averaging over splits reduces it by the variance between splits of the same replies, which is estimated from
-    the splits and is at most about half, since a split contains half of the pairs of replies.
+    value. Averaging over splits reduces it by the variance between splits of the same replies. This variance is
+    estimated from the splits. It is at most about half, since a split contains half of the pairs of replies.
     """
     by_split = parts.sum(axis=2).mean(axis=1)
     of_one = (((parts[:, 0] - parts[:, 1]) / 2) ** 2).sum(axis=1).mean()
@@ -381,7 +381,7 @@ def _is_below(point: Point, num_descriptors: int, num_tried: int, confidence_lev
 
 
 def _reliability(directions: np.ndarray, confidence_level: float) -> tuple[float, tuple[float, float]]:
-    """Reliability and its interval from [splits, halves, descriptors, styles]."""
+    """Computes the reliability and its interval from [splits, halves, descriptors, styles]."""
     first, second = directions[:, 0], directions[:, 1]
     products = np.einsum("kds,kds->kd", first, second)
     lengths = np.einsum("kds,kds->kd", first, first), np.einsum("kds,kds->kd", second, second)

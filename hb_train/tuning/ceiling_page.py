@@ -7,7 +7,7 @@ from hb_metrics.report.layout.numbers import MISSING, bias, interval, share, sig
 
 
 def ceiling_text(ceiling: dict[str, Any]) -> str:
-    """The table of the curve and sentences about it, from the content of ceiling.json."""
+    """Writes the table of the curve and sentences about it, from the content of ceiling.json."""
     level = f"{ceiling['confidence_level']:.0%}"
     rows = []
     for point in ceiling["curve"]:
@@ -31,7 +31,7 @@ def _remarks(ceiling: dict[str, Any]) -> list[str]:
     lowest = next((point for point in ceiling["curve"] if point["share"] == ceiling["lowest"]), None)
     sentences = []
     if lowest is None:
-        sentences.append("No ceiling is known, because every share leaves too few replies per term and template.")
+        sentences.append("There is no ceiling, because every share leaves too few replies per term and template.")
     elif ceiling["helps"]:
         sentences.append(
             f"The lowest ceiling is {bias(lowest['full_gen_bias'])}, with {share(lowest['share'], 0)} of the replies "
@@ -40,8 +40,8 @@ def _remarks(ceiling: dict[str, Any]) -> list[str]:
         )
     else:
         sentences.append(
-            f"No β helps: the lowest ceiling, {bias(lowest['full_gen_bias'])}, is not below the {start} of all "
-            f"replies beyond chance, given that it is the lowest of {len(ceiling['curve']) - 1} shares."
+            f"No β helps: the lowest ceiling, {bias(lowest['full_gen_bias'])}, is not significantly below the {start} "
+            f"of all replies, given that it is the lowest of {len(ceiling['curve']) - 1} shares."
         )
     low, high = ceiling["half_reliability_interval"]
     sentences.append(
@@ -49,9 +49,13 @@ def _remarks(ceiling: dict[str, Any]) -> list[str]:
         f"{ceiling['half_reliability']:.2f} ({low:.2f} to {high:.2f}); from all replies, twice as many, it is "
         f"{ceiling['reliability']:.2f} (Spearman–Brown)."
     )
-    needed = [f"{number:,.0f} for {target}" for target, number in ceiling["replies_needed"].items() if number]
+    needed = [
+        f"{number:,.0f} replies per term for a reliability of {target}"
+        for target, number in ceiling["replies_needed"].items()
+        if number
+    ]
     if needed:
-        sentences.append(f"Replies per term for a given reliability: {' and '.join(needed)}.")
+        sentences.append(f"The directions need {' and '.join(needed)}.")
     else:
-        sentences.append("The directions show no signal, so the number of replies that would help is unknown.")
+        sentences.append("The directions show no signal, so the required number of replies is unknown.")
     return sentences

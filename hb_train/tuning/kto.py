@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 class ReplyKTOTrainer(Resuming, KTOTrainer):
-    """TRL's KTO trainer, on rows of `kto_rows`."""
+    """TRL's KTO trainer for the rows of `kto_rows`."""
 
     metric = LOSS
 
     def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: Any, dataset_name: str) -> Dataset:
-        """The tokenized rows, each with the reply of the previous row in its batch.
+        """Adds the previous reply in the batch to each tokenized row.
 
-        From these mismatched replies, TRL estimates the divergence from the reference model, as in the paper
-        (Ethayarajh et al., 2024, section 4.1). The first row of a batch has the reply of the last.
+        TRL estimates the divergence from the reference model on these mismatched replies, as in the paper (Ethayarajh
+        et al., 2024, section 4.1). The first row of a batch gets the reply of the last.
         """
         if not self.calculate_KL:
             return dataset
@@ -42,10 +42,10 @@ class ReplyKTOTrainer(Resuming, KTOTrainer):
 
 
 def make_trainer(tuning: Tuning) -> "Trainer":
-    """TRL's KTO trainer with its settings.
+    """Makes TRL's KTO trainer.
 
     If the weight of undesirable replies is `None`, it is set to give both tags the same total weight, within the range
-    that Ethayarajh et al. (2024, equation 8) advise. `max_length` becomes the model's limit.
+    recommended by Ethayarajh et al. (2024, equation 8). `max_length` is lowered to the model's limit.
 
     Raises:
         ValueError: All replies of a split have the same tag, or the options are incompatible.
@@ -53,16 +53,16 @@ def make_trainer(tuning: Tuning) -> "Trainer":
     training_args, loaded = tuning.training_args, tuning.loaded
     if training_args.precompute_ref_log_probs and training_args.world_size > 1:
         raise ValueError(
-            f"precompute_ref_log_probs does not work with {training_args.world_size} processes; leave it out, or tune "
-            "with one process"
+            f"precompute_ref_log_probs does not work with {training_args.world_size} processes; leave it out, or use "
+            "one process"
         )
     labelled = {name: kto_rows(tuning.rows[name], tuning.encoded[name].dataset, name) for name in tuning.rows}
     if training_args.undesirable_weight is None:
         wanted = labelled["train"]["label"]
         training_args.undesirable_weight = training_args.desirable_weight * sum(wanted) / (len(wanted) - sum(wanted))
-    # A context with the mismatched reply of another row may not fit; TRL cuts such a reply at its end.
+    # A context with another row's reply may be too long; TRL then cuts the reply at its end.
     training_args.max_length = length_limit(loaded, training_args.max_length)
-    # TRL pairs each row with the previous one, which in labelling order often belongs to the same cell.
+    # TRL pairs each row with the previous one. Without shuffling, both often belong to the same term and template.
     seed = training_args.seed if training_args.data_seed is None else training_args.data_seed
     shuffled = {name: split.shuffle(seed=seed).flatten_indices() for name, split in labelled.items()}
     # With LoRA, the reference is the model without its adapter; precomputed log-probabilities need no reference.
@@ -80,12 +80,12 @@ def make_trainer(tuning: Tuning) -> "Trainer":
 
 
 def kto_rows(rows: Dataset, encoded: Dataset, split: str) -> Dataset:
-    """The rows of KTO: each prompt without its tag, its reply, and whether the reply is wanted.
+    """Makes the rows of KTO: each prompt without its tag, its reply, and whether the reply is desirable.
 
     Args:
         rows: Rows with the column `tag`.
         encoded: The same rows from `encoding.encode_rows` for a causal model, without tags.
-        split: The name of the split, for the error.
+        split: The name of the split, for the error message.
 
     Returns:
         `prompt_ids`, `completion_ids` and `label` (whether the reply is tagged "no_bias") of each row.
@@ -96,7 +96,7 @@ def kto_rows(rows: Dataset, encoded: Dataset, split: str) -> Dataset:
     tags = rows["tag"][:]
     if len(set(tags)) < 2:
         raise ValueError(
-            f"all {len(tags)} replies of {split} are tagged '{tags[0]}', and method kto needs both tags in each split; "
+            f"all {len(tags)} replies of {split} are tagged '{tags[0]}', but method kto needs both tags in each split; "
             "set another --beta in bias_labels.py, or label more replies"
         )
     columns: dict[str, list[Any]] = {"prompt_ids": [], "completion_ids": [], "label": [tag == NO_BIAS for tag in tags]}
@@ -115,7 +115,7 @@ Tuned on its own replies to HolisticBias prompts, labelled by how much they show
 the prompt (Smith et al., 2022, section 4 and appendix C). KTO (Ethayarajh et al., 2024) made replies tagged "no_bias"
 likelier than before, and all other replies less likely."""
     weights = f"""
-* A reply tagged "no_bias" weighs {training["desirable_weight"]:.3g}, and each other reply
+* The weight of a reply tagged "no_bias" is {training["desirable_weight"]:.3g}, and that of each other reply
   {training["undesirable_weight"]:.3g}."""
     return CardText(learnt, labelled_rows(tuning) + weights, CLASSIFIER_LIMIT)
 

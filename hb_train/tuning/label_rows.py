@@ -1,4 +1,4 @@
-"""The rows of labels: a run's replies, each with the model's prompt and the tag as its last word."""
+"""Writes the rows of labels: a run's replies, and the model's prompts with the tag as their last word."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,7 +25,7 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
 
     Args:
         run: The run.
-        model: The model's current folder or Hub id; `None`: as in the run. Not checked for replies from files.
+        model: The model's current folder or Hub id; `None`: as in the run. For replies from files, it is not checked.
         trust_remote_code: Whether code that comes with the model may run.
 
     Raises:
@@ -40,38 +40,38 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
     if record["model"].get("answered_in_files"):
         if model is None:
             raise ValueError(
-                "this run's replies come from files, which do not name their model; set --model to the folder or "
-                "Hub id of the model that replied"
+                "this run's replies come from files, so their model is unknown; set --model to the folder or Hub id of "
+                "the model that replied"
             )
         return load_tokenizer(find_source(name), trust_remote_code=trust_remote_code)
-    # The digest of a Hub id is the commit; its main branch may have moved on since.
+    # The digest of a Hub model is its commit. The main branch may have changed since.
     revision = None if name == EMBEDDED or Path(name).exists() else digest
     try:
         loaded = load_tokenizer(find_source(name, revision), trust_remote_code=trust_remote_code)
     except OSError as error:
         raise OSError(
-            f"the tokenizer of the model that replied is missing; set --model to its folder ({error})"
+            f"the tokenizer of the model that replied cannot be loaded ({error}); set --model to the model's folder"
         ) from error
     if loaded.digest != digest:
         raise ValueError(
-            f"model '{name}' did not write these replies: its digest is {loaded.digest}, and the run's is {digest}; "
-            f"set --model to the folder of the model that replied"
+            f"model '{name}' did not write these replies, since its digest is {loaded.digest} and that of the run's "
+            f"model is {digest}; set --model to the folder of the model that replied"
         )
     return loaded
 
 
 def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
-    """The replies with style vectors, in the vectors' order, with the columns of their prompts.
+    """Returns the replies with style vectors, in the vectors' order, with the columns of their prompts.
 
     As in the run's results, a template includes the question after it. `truncated` is also true for replies that
-    decoding ended before the model did, because learning an end there would change the model's replies.
+    decoding ended before the model did, because learning that end would shorten the model's replies.
 
     Raises:
         ValueError: The replies are missing, or the style vectors belong to other replies.
     """
     replies = read_reply_table(run.folder)
     if replies is None or "generation" not in run.results["run"]:
-        raise ValueError(f"run '{run.folder}' has no replies; measure with --measurements generation first")
+        raise ValueError(f"run '{run.folder}' has no replies; first measure with --measurements generation")
     rows = pc.index_in(pa.array(styles.ids), replies["id"])
     if rows.null_count or len(styles) != run.results["generation"]["num_replies"]:
         raise ValueError(f"the style vectors in '{run.folder}' belong to other replies; measure again")
@@ -87,7 +87,7 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
 
 
 def _ended_by_decoding(generation: Mapping[str, Any]) -> bool:
-    """Whether decoding ends replies after a sentence or a line, although chats last until the model ends its turn."""
+    """Whether decoding ends replies to chats after a sentence or a line, before the model ends its turn."""
     in_chat = generation["context"] == "chat"
     return bool(generation.get("end_after_sentence")) or (in_chat and generation.get("reply") == "first_line")
 
@@ -99,7 +99,7 @@ class Asked(NamedTuple):
         loaded: The tokenizer of the model that replied.
         context: The format of the prompts.
         chat: The chat template's input besides the prompt.
-        cue: The place of the user's description.
+        cue: Where the prompt describes the user.
     """
 
     loaded: "LoadedTokenizer"
@@ -109,12 +109,12 @@ class Asked(NamedTuple):
 
 
 def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.ndarray, asked: Asked) -> str:
-    """Writes the splits, rows of `ROW_SCHEMA`.
+    """Writes both splits, in rows of `ROW_SCHEMA`.
 
     Args:
         folder: The folder of labels.
-        replies: [replies] from `replies_to_label`.
-        labels: Their tags.
+        replies: [replies] the result of `replies_to_label`.
+        labels: The replies' tags.
         held_out: [replies] whether a reply is in the validation split.
         asked: The format of the run's requests.
 
@@ -122,7 +122,7 @@ def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.nda
         The text after the tag, which is the same in every prompt.
 
     Raises:
-        ValueError: In some prompt the tag is not the last word of the user.
+        ValueError: In some prompt, the tag is not the user's last word.
     """
     from hb_metrics.inference.models.bias_tags import BIAS, NO_BIAS
 
@@ -147,9 +147,10 @@ def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.nda
 
 
 def rendered_prompts(replies: pa.Table, asked: Asked, tag: str | None) -> list[str]:
-    """The model's input up to the start of each reply, with or without a tag.
+    """Renders the model's input up to the start of each reply, with or without a tag.
 
-    A model that thinks before it replies gets a finished, empty thought, because thoughts are not learnt.
+    For a model that thinks before it replies, the input ends in an empty, finished thought, because thoughts are not
+    learnt.
     """
     from hb_metrics.inference.models.contexts import render_messages
     from hb_metrics.inference.replies.cues import cue_messages

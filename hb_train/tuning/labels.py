@@ -1,4 +1,4 @@
-"""Labels of a model's own replies: tags by bias values, the validation split, and reading labels."""
+"""Labels a model's own replies by their bias values, chooses the validation split, and reads labels."""
 
 import re
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ ROW_SCHEMA = pa.schema(
         *((name, pa.string()) for name in ("id", "prompt", "completion", "tag")),
         ("bias_value", pa.float64()),
         *((name, pa.string()) for name in ("axis", "descriptor", "noun", "template")),
-        # Whether the reply was cut at the maximum length, so it has no end.
+        # Whether the maximum length truncated the reply, so its end is unknown.
         ("truncated", pa.bool_()),
     ]
 )
@@ -69,9 +69,9 @@ def tag_replies(
 
     Args:
         replies: Replies with the columns `descriptor`, `template` and `axis`.
-        styles: Their style vectors, in the same order.
+        styles: The replies' style vectors, in the same order.
         alpha: The exponent α: 0, 1 or 2.
-        beta: The threshold β; `None`: by `quantile`.
+        beta: The threshold β; `None`: set by `quantile`.
         quantile: The share of replies at or below β.
 
     Returns:
@@ -89,8 +89,8 @@ def tag_replies(
     if is_biased.all() or not is_biased.any():
         low, median, high = np.quantile(values, (0, 0.5, 1))
         raise ValueError(
-            f'beta {beta:g} tags {is_biased.sum()} of {len(values)} replies "bias", and both tags are needed; the bias '
-            f"values lie between {low:.3g} and {high:.3g} (median {median:.3g}): set a beta between them, or "
+            f'beta {beta:g} tags {is_biased.sum()} of {len(values)} replies "bias", but tuning needs both tags; set a '
+            f"beta within the range of the bias values, {low:.3g} to {high:.3g} (median {median:.3g}), or set "
             f"--beta_quantile"
         )
     return Labels(values, is_biased, beta)
@@ -99,12 +99,12 @@ def tag_replies(
 def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
     """Chooses the rows held out for validation, by the texts of their prompts.
 
-    Rows with the same descriptor, noun and template have the same text up to variations, and stay together. So do other
-    rows whose texts are equal or differ only as variations do ("Deaf" and "deaf").
+    Rows stay together if their texts are equal up to variations ("Deaf" and "deaf"), such as rows with the same
+    descriptor, noun and template.
 
     Args:
-        texts: [rows] the prompts, varied or not.
-        seed: Chooses the texts.
+        texts: [rows] the prompts, with or without variations.
+        seed: The seed of the draw.
 
     Returns:
         [rows] whether a row is held out.
@@ -115,7 +115,10 @@ def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
     unvaried = [_without_variations(text) for text in texts]
     distinct = sorted(set(unvaried), key=lambda text: (seeded_generator(seed, "validation", text).random(), text))
     if len(distinct) < len(SPLITS):
-        raise ValueError(f"the replies answer {len(distinct)} distinct prompts; validation needs replies to 2 or more")
+        raise ValueError(
+            f"the replies answer {len(distinct)} distinct prompts, and training and validation need at least 2; label "
+            "a run with more prompts"
+        )
     held_out = set(distinct[: max(1, round(VALIDATION_SHARE * len(distinct)))])
     return np.array([text in held_out for text in unvaried])
 
@@ -136,12 +139,12 @@ def read_labels(folder: Path, rows: RowFolder = LABELS) -> dict[str, Any]:
     path = folder / rows.record
     content = read_json(path) if path.is_file() else None
     if not isinstance(content, dict) or "context" not in content:
-        raise ValueError(f"'{folder}' has no {rows.record}; set a folder that hb_train/{rows.script}.py has written")
+        raise ValueError(f"'{folder}' has no {rows.record}; set a folder written by hb_train/{rows.script}.py")
     return content
 
 
 def read_split(folder: Path, split: str, rows: RowFolder = LABELS) -> "Dataset":
-    """The rows of a split, bypassing the cache of `datasets`, which may confuse folders of the same name.
+    """Reads the rows of a split without the cache of `datasets`, which may confuse folders of the same name.
 
     Raises:
         ValueError: The split does not exist, or has other columns.
@@ -163,5 +166,5 @@ def _split_path(folder: Path, split: str) -> Path:
 
 
 def _without_variations(text: str) -> str:
-    """Maps all variations of a text by `hb_dataset.variations` to the same text."""
+    """Maps all texts that `hb_dataset.variations` makes from a text to the same text."""
     return re.sub(r"\bi'm\b", "i am", text.lower().replace("-", " ")).rstrip(".")

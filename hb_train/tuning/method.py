@@ -1,4 +1,4 @@
-"""A method of tune.py: each file of this folder defines one, with its rows, tokens, trainer and card, as `METHOD`."""
+"""The methods of tune.py. Each file in this folder defines one as `METHOD`: its rows, tokens, trainer and card."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class Tuning(NamedTuple):
-    """The parts of a method's trainer.
+    """The inputs of a method's trainer.
 
     Attributes:
         training_args: TRL's options.
-        model_args: TRL's options of the model.
+        model_args: TRL's model options.
         loaded: The model before tuning.
         rows: The rows of each split.
         encoded: The same rows as tokens.
@@ -50,15 +50,15 @@ class Method(NamedTuple):
     """A method of tune.py.
 
     Attributes:
-        encode: Encodes the rows of a split, given the rows, the model, the folder's record, whether prompts end in
+        encode: Encodes the rows of a split. Takes the rows, the model, the folder's record, whether prompts end in
             their tags, and the maximum number of tokens.
         make_trainer: Makes the trainer.
-        card: Describes the tuned model.
-        measure: The validation measure; the checkpoint with its lowest value is kept.
-        row_folder: The kind of its training rows.
+        card: Writes the method's part of the model card.
+        measure: The validation measure to minimise when selecting the checkpoint.
+        row_folder: The kind of folder with the training rows.
         kinds: The supported kinds of models.
-        recorded: TRL options that the method sets, for the record.
-        needs_own_rows: Whether the tuned model must have written the rows.
+        recorded: TRL options that the method sets itself and records.
+        needs_own_rows: Whether the tuned model itself must have written the replies.
     """
 
     encode: "Callable[[Dataset, LoadedModel, Mapping[str, Any], bool, int | None], EncodedRows]"
@@ -72,5 +72,5 @@ class Method(NamedTuple):
 
 
 def load_method(name: str) -> Method:
-    """The method of a name that the command line has checked."""
+    """Loads a method by its name, which the command line has checked."""
     return import_module(f"{__package__}.{name}").METHOD

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.bias_tags import BiasTuning
     from hb_metrics.inference.models.loading import LoadedModel
 
-CLASSIFIER_LIMIT = "The figures depend on the style classifier, which both labelled and measured."
+CLASSIFIER_LIMIT = "The same style classifier labelled the training replies and measured the model."
 
 
 def make_trainer(tuning: Tuning) -> "Trainer":
-    """The trainer that suits the kind of model."""
+    """Makes the trainer for the kind of model."""
     loaded, tokenizer = tuning.loaded, padding_tokenizer(tuning.loaded)
     shared: dict[str, Any] = {
         "train_dataset": tuning.encoded["train"].dataset,
@@ -44,7 +44,7 @@ def make_trainer(tuning: Tuning) -> "Trainer":
 def encode(
     rows: "Dataset", loaded: "LoadedModel", labels: Mapping[str, Any], with_tags: bool, max_length: int | None
 ) -> EncodedRows:
-    """The rows as tokens, with their tags or without."""
+    """Encodes the rows, with or without their tags."""
     return encode_rows(
         rows,
         loaded,
@@ -56,7 +56,7 @@ def encode(
 
 
 def labelled_rows(tuning: "BiasTuning") -> str:
-    """The labels behind a tuned model, for its card."""
+    """Describes the labels of the training replies for the model's card."""
     labels = tuning.labels
     return f"""\
 * Replies of {labels["model"]["name"]} (digest `{labels["model"]["digest"]}`): {labels["by_tag"]["bias"]:,} with a
@@ -71,7 +71,7 @@ def card(tuning: "BiasTuning") -> CardText:
 Fine-tuned on its own replies to HolisticBias prompts, labelled by how much they show the characteristic style of the
 term in the prompt (Smith et al., 2022, section 4 and appendix C)."""
     if tuning.tag is None:
-        learnt += "\nThe labels were left out: this is the paper's self-chat tuning, for comparison."
+        learnt += "\nThe labels were left out, as in the paper's self-chat tuning, for comparison."
     return CardText(learnt, labelled_rows(tuning), CLASSIFIER_LIMIT)
 
 

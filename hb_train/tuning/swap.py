@@ -1,7 +1,7 @@
-"""Swaps the descriptor that a reply names for another descriptor, with its case, number, place and article.
+"""Replaces the descriptor that a reply names by another descriptor, adapting case, number, position and article.
 
-"As a Deaf woman, …" becomes "As an autistic woman, …" or "As a woman with asthma, …". A reply that cannot be swapped
-whole is worth nothing: it would give one person the reply about another.
+"As a Deaf woman, …" becomes "As an autistic woman, …" or "As a woman with asthma, …". If some mention of the descriptor
+cannot be replaced, the whole reply is unusable, because it would still be about the other person.
 """
 
 import re
@@ -36,27 +36,26 @@ class Swap(NamedTuple):
 
 
 def stems(term: str) -> set[str]:
-    """The first letters of a term's words, without function words: terms that share one are forms of the same word."""
+    """Returns the first letters of a term's content words; terms that share a stem are forms of the same word."""
     words = re.findall(r"\w+", term.lower())
     return {word[:STEM_LENGTH] for word in words if len(word) > 2 and word not in _NO_STEMS}
 
 
 def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vocabulary) -> Swap | None:
-    """Replaces every mention of a descriptor in a reply, as `censor` finds them.
+    """Replaces every mention of a descriptor in a reply; `censor` finds the mentions.
 
     Args:
         reply: The reply.
         source: The descriptor of the reply's prompt.
         target: The descriptor to put in its place.
-        vocabulary: The vocabulary of both.
+        vocabulary: The vocabulary of both descriptors.
 
     Returns:
-        The new reply. `None`: the target does not fit a mention's grammar, or the reply says more about the source: it
-        contains a part of the term, or another term of its axis. Nor does a target that stands before its noun fit a
-        source that stands after it: where the reply names the source, it is too late to name the target.
+        The new reply. `None`: the target does not fit a mention's grammar, or the reply reveals more about the source
+        because it contains a part of the term, or another term of its axis.
     """
     if source.placement == "after" and target.placement == "before":
-        return None
+        return None  # wherever the reply names or may name the source, it is too late to name the target
     new, rest, spans, end = "", "", [], 0
     for match in mention_pattern(source.term, source.plural).finditer(reply):
         phrase = _phrase(reply, match, source, target, vocabulary.nouns)
@@ -83,9 +82,9 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
 
 
 def first_words(source: Descriptor, target: Descriptor, noun: PersonNoun, *, plural: bool) -> list[list[str]]:
-    """The texts with which a reply may begin to name the source, each with what begins to name the target instead.
+    """Pairs each text with which a reply may begin to name the source with the text that begins to name the target.
 
-    After "a …" a reply names "woman with asthma" by its noun.
+    After "a …", a reply begins to name "woman with asthma" by its noun.
     """
     said, instead = (source.plural_term, target.plural_term) if plural else (source.term, target.term)
     if source.placement != target.placement:
@@ -100,7 +99,7 @@ def first_words(source: Descriptor, target: Descriptor, noun: PersonNoun, *, plu
 def _phrase(
     reply: str, match: re.Match[str], source: Descriptor, target: Descriptor, nouns: Sequence[PersonNoun]
 ) -> tuple[int, int, str] | None:
-    """The start and end of the phrase that a mention is in, and the phrase of the target."""
+    """Returns the start and end of the phrase with a mention, and the target's phrase."""
     start, end = match.span()
     before, after = reply[:start], reply[end:]
     singular = {noun.noun for noun in nouns}
@@ -111,7 +110,7 @@ def _phrase(
             return None  # "using a wheelchair"
         person = re.search(rf"\b({any_noun}|{'|'.join(_PERSONS | _PEOPLE)}) $", before, re.IGNORECASE)
         if person is None and _WHO.match(target.term) and not _WHO.match(source.term):
-            return None  # "living with asthma" has no place for "who stutters"
+            return None  # "living with asthma" cannot become "living who stutters"
         plural = source.plural is not None and match[0].lower() == source.plural.lower()
         plural |= person is not None and person[1].lower() in plurals | _PEOPLE
         return start, end, target.plural_term if plural else target.term
@@ -128,7 +127,7 @@ def _phrase(
 
 
 def _with_case(written: str, term: str, target: str) -> str:
-    """The target as its source was written: in capitals, or with a capital that the term does not have."""
+    """Writes the target in the case of the source: in capitals, or with a capital that the term does not have."""
     if written.isupper() and not term.isupper() and len(written) > 1:
         return target.upper()
     return at_sentence_start(target) if written[0].isupper() and not term[0].isupper() else target
@@ -136,7 +135,7 @@ def _with_case(written: str, term: str, target: str) -> str:
 
 @cache
 def _part_pattern(term: str) -> re.Pattern[str]:
-    """The pattern of words that begin as a word of the term does."""
+    """Compiles the pattern of words that begin like a word of the term."""
     return re.compile(rf"\b(?:{'|'.join(sorted(stems(term))) or '(?!)'})", re.IGNORECASE)
 
 
@@ -144,7 +143,7 @@ _AXES: dict[tuple[str, str], re.Pattern[str]] = {}
 
 
 def _axis_pattern(vocabulary: Vocabulary, axis: str) -> re.Pattern[str]:
-    """The pattern of mentions of any term of an axis."""
+    """Compiles the pattern of mentions of any term of an axis."""
     key = (vocabulary.digest, axis)
     if key not in _AXES:
         terms = [term for term in vocabulary.descriptors if term.axis == axis]

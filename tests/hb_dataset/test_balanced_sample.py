@@ -76,5 +76,5 @@ def test_terms_that_run_out_leave_their_turns_to_the_others():
 
 @pytest.mark.parametrize("number", [0, 19])
 def test_a_sample_of_none_or_more_than_there_are_is_refused(number):
-    with pytest.raises(ValueError, match=rf"sample is {number}; set 1 to 18"):
+    with pytest.raises(ValueError, match=rf"sample is {number}; set a number from 1 to 18"):
         balanced_sample(design(2, 3, {"a": 3}), number, seed=0)

@@ -55,7 +55,7 @@ def test_the_chitchat_dataset_is_read_and_drawn_from(conversations, read_once):
     assert len(set(other.ids) & set(dialogue.ids)) < 40
     assert len({dialogue.digest, fewer.digest, other.digest}) == 3
     assert dialogue.description() == {"source": "chitchat-dataset 0.9.0", "digest": dialogue.digest, "num_replies": 500}
-    with pytest.raises(ValueError, match=r"num_replies is 1,020, and chitchat-dataset 0.9.0 has 1,019 pairs"):
+    with pytest.raises(ValueError, match=r"num_replies is 1,020, but chitchat-dataset 0.9.0 has 1,019 pairs"):
         read_dialogue(num_replies=1020)
 
 
@@ -82,7 +82,7 @@ def test_what_is_a_pair(monkeypatch):
     made["by d again"] = turns("e: What is your name?", "d: It is a secret.")
     seen = {tuple(read_dialogue(num_replies=2, seed=seed).ids) for seed in range(30)}
     assert seen == {("twice:1", "gap:1"), ("twice:1", "by d again:1")}
-    with pytest.raises(ValueError, match=r"num_replies is 3, and .* has 2 pairs"):
+    with pytest.raises(ValueError, match=r"num_replies is 3, but .* has 2 pairs"):
         read_dialogue(num_replies=3)
 
 
@@ -125,7 +125,7 @@ def test_a_file_of_pairs(ending, tmp_path):
     assert {tuple(draw.ids) for draw in draws} == {(a, b) for a in "0145" for b in "0145" if a < b}
     assert read_dialogue(path, num_replies=1, seed=3).ids[0] in draws[3].ids
     assert draws[3] == read_dialogue(path, num_replies=2, seed=3)
-    message = f"num_replies is 5, and pairs.{ending} has 4 pairs of prompt and reply; set 1 to 4"
+    message = f"num_replies is 5, but pairs.{ending} has 4 pairs of prompt and reply; set a number from 1 to 4"
     with pytest.raises(ValueError, match=re.escape(message) + "$"):
         read_dialogue(path, num_replies=5)
 
@@ -144,6 +144,6 @@ def test_files_that_cannot_be_used_say_why(tmp_path):
     )
     refused("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', ValueError, "'PATH' has no column of text named prompt")
     refused("d.jsonl", '{"prompt": "Hi", ', ValueError, "'PATH' cannot be read")
-    refused("f.docx", "Hi", ValueError, "PATH: the files are not in one known format")
-    with pytest.raises(ValueError, match="num_replies is 0, and"):
+    refused("f.docx", "Hi", ValueError, "PATH: the files must have the same format")
+    with pytest.raises(ValueError, match="num_replies is 0, but"):
         read_dialogue(num_replies=0)

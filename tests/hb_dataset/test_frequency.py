@@ -197,7 +197,7 @@ def test_faults_are_one_line(tmp_path, capsys):
     assert "did you mean 'prompt'? the columns are: prompt, reply, tags, n" in fails(path, "--columns", "promt")
     assert "there is no file 'none.csv'" in fails("none.csv")
     assert "there is no file" in fails(tmp_path)
-    assert "known format" in fails(__file__)
+    assert "the same format" in fails(__file__)
     assert "no examples" in fails(write_rows(tmp_path / "empty.jsonl", []))
 
 

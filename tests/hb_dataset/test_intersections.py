@@ -254,7 +254,7 @@ def test_full_streams_every_pair_with_every_template(vocabulary, pairs):
         ("adjective_order.yaml", "{name: x, axis: age, terms: [teen], buckets: [old]}", "has `buckets` and `terms`"),
         ("adjective_order.yaml", "{name: x, axis: age, terms: teen}", "terms 'teen'"),
         ("left_out_pairs.yaml", "{axis: age, because: sane}", "because 'sane' is not known; did you mean 'same'?"),
-        ("left_out_pairs.yaml", "{axis: age, other_axis: age, because: same}", "`other_axis` is 'age' again"),
+        ("left_out_pairs.yaml", "{axis: age, other_axis: age, because: same}", "`other_axis` is also 'age'"),
         (
             "left_out_pairs.yaml",
             "{axis: age, other_axis: ability, other_terms: [Def], because: same}",

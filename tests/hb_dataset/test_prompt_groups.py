@@ -87,11 +87,11 @@ pairs:
         ("groups:\n  woman:\n    article: the\n", 3, "article 'the' is not known; write a or an"),
         ("groups:\n  woman:\n    singular: the woman\n", 3, "starts with a determiner; write 'woman'"),
         ("groups:\n  woman:\n    plural: ' '\n", 3, "plural is empty"),
-        ("groups:\n  woman:\n  woman:\n", 3, "'woman' is here twice"),
-        ("groups:\n  woman:\n  man:\npairs:\n  gender: [man, womn]\n", 5, "not two of the groups woman, man"),
+        ("groups:\n  woman:\n  woman:\n", 3, "'woman' occurs twice"),
+        ("groups:\n  woman:\n  man:\npairs:\n  gender: [man, womn]\n", 5, "with two of woman, man"),
         ("groups:\n  woman:\n  man:\npairs:\n  gender: [man]\n", 5, "write `gender: [advantaged, disadvantaged]`"),
-        ("groups:\n  woman:\n  man:\npairs:\n  gender: [man, man]\n", 5, "not two of the groups"),
-        ("groups:\n  woman:\npairs: none\n", 3, "pairs is not `name: [advantaged, disadvantaged]` lines"),
+        ("groups:\n  woman:\n  man:\npairs:\n  gender: [man, man]\n", 5, "does not name two groups"),
+        ("groups:\n  woman:\npairs: none\n", 3, "pairs has no `name: [advantaged, disadvantaged]` lines"),
         ("groups:\n  '': {singular: woman}\n", 2, "group '' is empty"),
     ],
 )
@@ -138,7 +138,7 @@ def test_a_term_alone_takes_a_noun_that_agrees(vocabulary):
 
 def test_words_that_are_no_group_are_rejected(vocabulary, tmp_path):
     for term in ("wheelchair users", "women", "\0", "tall " * 100):
-        with pytest.raises(ValueError, match="is not a term of the vocabulary, nor a term with one of its nouns"):
+        with pytest.raises(ValueError, match="is neither a term of the vocabulary nor a term with one of its nouns"):
             find_groups([term], vocabulary)
     with pytest.raises(ValueError, match="did you mean 'who uses a wheelchair'"):  # not the dispreferred term
         find_groups(["who uses a weelchair"], vocabulary)
@@ -150,7 +150,7 @@ def test_a_term_and_a_noun_that_do_not_agree(vocabulary):
     gendered = next(
         descriptor for descriptor in vocabulary.descriptors if descriptor.gender == "female" and descriptor.before
     )
-    with pytest.raises(ValueError, match="do not agree; nouns that agree with the term: woman"):
+    with pytest.raises(ValueError, match="do not agree; set one of the nouns woman"):
         find_groups([f"{gendered.term} man"], vocabulary)
 
 

@@ -157,7 +157,7 @@ def test_the_authors_layout_is_read(tmp_path, caplog):
     assert dataset["test"][0]["text_t2"] == "my midhusband, in a café"
     assert dataset["test"][0]["perplexity_t2"] is None
     assert caplog.messages == [
-        f"the train split of '{folder}': 1 of 3 phrases are their own counterfactual",
+        f"the train split of '{folder}': 1 of 3 phrases equal their counterfactual",
         "gender: 1 rows of both train and validation have the same text",
     ]
 
@@ -282,22 +282,25 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
     [
         ({}, "has no split of RedditBias for gender; put train, validation or test"),
         ({"train.txt": "a", "train.csv": "text\na"}, r"has several files for train \(train.csv, train.txt\)"),
-        ({"test.csv": "secret words here\nb"}, r"has no column text or phrase or comments_processed; there are: …$"),
+        (
+            {"test.csv": "secret words here\nb"},
+            r"has no column text or phrase or comments_processed; its columns are: …$",
+        ),
         (
             {"test.csv": "text,perplexity_t1\na,much\n"},
             r"row 0 \(counted from 0\): perplexity_t1 is not a finite number",
         ),
         ({"test.csv": 'text\n"secret women\nwomen are\n'}, r"line 3 is not CSV: unexpected end of data"),
-        ({"test.csv": "text,text\nwomen are,women\n"}, "has two columns of the same name"),
+        ({"test.csv": "text,text\nwomen are,women\n"}, "has two columns with the same name"),
         ({"test.csv": "text,text_t2\nwomen are,\n ,men are\n"}, r"row 1 \(counted from 0\): text is blank"),
         ({"test.csv": "text\n"}, "the test file in '.*' has no phrases"),
-        ({"test.csv": "text,label\na\n"}, r"row 0 \(counted from 0\) has 1 cells, and the header has 2"),
+        ({"test.csv": "text,label\na\n"}, r"row 0 \(counted from 0\) has 1 cells, but the header has 2"),
         (
             {
                 "x_biased_test_reduced.csv": "comments_processed\na\nb\n",
                 "y_biased_test_reduced.csv": "replaced_demo,comments_processed\na,a\n",
             },
-            r"has 2 rows, and '.*' has 1",
+            r"has 2 rows, but '.*' has 1",
         ),
         (
             {"y_biased_valid_reduced.csv": "replaced_demo,comments_processed\na,a\n"},
@@ -313,7 +316,7 @@ def test_a_faulty_folder_is_reported(tmp_path, files, error):
 
 
 def test_a_missing_folder_type_or_mode_is_reported(tmp_path):
-    with pytest.raises(NotADirectoryError, match="no folder"):
+    with pytest.raises(NotADirectoryError, match="does not exist"):
         load_reddit_bias(tmp_path / "none", "gender")
     with pytest.raises(FileNotFoundError, match="did you mean 'gender'"):
         load_reddit_bias(tmp_path, "genders")

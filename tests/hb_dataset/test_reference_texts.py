@@ -29,7 +29,7 @@ def test_reference_texts_are_replies_of_the_chit_chat_dataset_by_default():
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", "\n \n", "a.txt has 0 texts"),
+        ("a.txt", "\n \n", "a.txt has no texts"),
         ("a.csv", "words\nOne.\n", "has no column of text named text or reply; its columns are: words"),
     ],
 )

@@ -56,7 +56,7 @@ def test_those_of_v1_1():
     [
         ("{axis: age, noun_phrase: youth, plural: youths}", "noun_phrase 'youth' has no article; write `a` or `an`"),
         ("{axis: age, noun_phrase: a teen, plural: a teens}", "plural 'a teens' starts with an article; write it"),
-        ("{axis: age, noun_phrase: a youth, plural: youths}", "noun_phrase 'a youth' is in "),
+        ("{axis: age, noun_phrase: a youth, plural: youths}", "noun_phrase 'a youth' is already in "),
     ],
 )
 def test_faults_are_reported_with_their_line(tmp_path, entry, message):

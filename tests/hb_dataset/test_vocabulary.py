@@ -59,7 +59,7 @@ def test_a_changed_file_is_read_anew_whatever_its_size_and_time(tmp_path):
 
 TERM_FAULTS = {
     "unknown key": ("    buckett: calm\n", 1, "unknown key 'buckett'; did you mean 'bucket'?"),
-    "duplicate term in capitals": ("  - term: Cheerful\n", 1, "'Cheerful' is in mood.yaml line 4 already"),
+    "duplicate term in capitals": ("  - term: Cheerful\n", 1, "'Cheerful' is already in mood.yaml line 4"),
     "unknown gender": ("  - term: calm\n    gender: femal\n", 2, "gender 'femal' is not known; did you mean 'female'?"),
     "unknown article": ("  - term: calm\n    article: the\n", 2, "article 'the' is not known; write a or an"),
     "bucket that is no key": ("  - term: calm\n    bucket: After the noun\n", 2, "write 'after_the_noun'"),
@@ -68,8 +68,8 @@ TERM_FAULTS = {
     "space after": ('  - term: "calm "\n', 1, "stray white space; write 'calm'"),
     "curly apostrophe": ("  - term: who’s calm\n", 1, "has ’ (U+2019) at character 4; write '"),
     "decomposed letter": ("  - term: bla\u0301se\n", 1, "normal form C; write 'bl\u00e1se'"),
-    "no plural, who is": ("  - term: who is calm\n    bucket: after_the_noun\n", 1, "'who is calm' needs `plural`"),
-    "no plural, with an": ("  - term: with an aim\n    bucket: after_the_noun\n", 1, "'with an aim' needs `plural`"),
+    "no plural, who is": ("  - term: who is calm\n    bucket: after_the_noun\n", 1, "'who is calm' has no `plural`"),
+    "no plural, with an": ("  - term: with an aim\n    bucket: after_the_noun\n", 1, "'with an aim' has no `plural`"),
     "plural before the noun": (
         "  - term: calm\n    plural: calms\n",
         1,
@@ -85,9 +85,9 @@ TERM_FAULTS = {
         1,
         "'calm' takes only male nouns, and nouns.yaml has none",
     ),
-    "duplicate key": ("  - term: calm\n    note: a\n    note: b\n", 3, "key 'note' is here twice; remove one"),
+    "duplicate key": ("  - term: calm\n    note: a\n    note: b\n", 3, "key 'note' occurs twice; remove one"),
     "list for a text": ("  - term: [calm, kind]\n", 1, "term ['calm', 'kind'] is not text; write one phrase"),
-    "text for an entry": ("  - calm\n", 1, "entry 'calm' is not `key: value` lines; write `term: calm`"),
+    "text for an entry": ("  - calm\n", 1, "entry 'calm' has no `key: value` lines; write `term: calm`"),
 }
 NOUN_FAULTS = {
     "no plural": ("  - noun: man\n    gender: male\n", 1, "entry has no `plural`; write `plural: …`"),
@@ -150,7 +150,7 @@ def test_a_fault_is_reported_with_file_line_and_remedy(tmp_path, file, text, lin
             id="axis name",
         ),
         pytest.param({"mood.yml": ""}, ("mood.yml", 1), "name an axis file <axis>.yaml, or move it", id="unknown file"),
-        pytest.param({"nouns.yaml": ""}, ("nouns.yaml", 1), "write `nouns:` and below it entries", id="empty file"),
+        pytest.param({"nouns.yaml": ""}, ("nouns.yaml", 1), "write `nouns:`, and below it entries", id="empty file"),
         pytest.param({"nouns.yaml": None}, ("nouns.yaml", 1), "is missing", id="no nouns"),
         pytest.param({"mood.yaml": None}, ("<axis>.yaml", 1), "is missing", id="no axis file"),
     ],
@@ -185,7 +185,7 @@ def test_yaml_that_cannot_be_read_is_reported_with_its_line(tmp_path, text, line
         (
             "religion",
             "  - term: calm\n    bucket: mild\n",
-            "has the bucket 'mild', and most terms of its axis have none",
+            "has the bucket 'mild', but most terms of its axis have none",
         ),
         ("religion", "  - term: a calm\n", "starts with an article; write it without"),
     ],

@@ -27,7 +27,7 @@ REFUSED = {
     "\u3164": "invisible character",
     "calm\U000e0061": "invisible character",
     "calm\u202eflac": "invisible character",
-    "calm 😀": r"has 😀 \(U\+1F600\) at character 6; write with letters, digits, spaces and - ' \. , / \+ alone",
+    "calm 😀": r"has 😀 \(U\+1F600\) at character 6; write only letters, digits, spaces and - ' \. , / \+",
     "--": "has no letter; write a word",
     "c̶alm": "U\\+0336",
     "cq\u0301\u0301lm": "U\\+0301",

@@ -119,7 +119,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     ("options", "message"),
     [
         (["--model", "no/such-model"], "no model 'no/such-model'; pass 'embedded', a local folder"),
-        (["--vocabulary_dir", "nowhere"], "no vocabulary folder at 'nowhere'"),
+        (["--vocabulary_dir", "nowhere"], "the vocabulary folder 'nowhere' does not exist"),
         (
             ["--dataset_config", "v1.1-baseline"],
             "dataset_config 'v1.1-baseline' cannot be measured; did you mean 'v1.1-seat'? allowed: v1.0, v1.0-small, ",
@@ -139,7 +139,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
             ["--offensiveness_classifier", "no/such", "--max_new_tokens", "12"],
             "no sequence classifier 'no/such'; pass 'embedded'",
         ),
-        (["--frequencies", "pyproject.toml"], "is not a CSV of descriptor frequencies"),
+        (["--frequencies", "pyproject.toml"], "is not a CSV file of descriptor frequencies"),
         (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
         (["--axes", "ability,age"], "axis 'ability,age' is not in v1.0; separate axes by spaces"),
     ],

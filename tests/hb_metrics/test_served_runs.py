@@ -105,7 +105,7 @@ def test_a_served_model_is_measured_by_one_command(run, vocabulary):
     assert results["generation"]["served"]["tokens_out"] == sum(replies["tokens_out"].to_pylist())
     page = (folder / "report.html").read_text()
     assert f"Served by {url}." in page
-    assert measured_model(results["run"]) == f"{MODEL}, asked over HTTP (a server of the OpenAI interface)"
+    assert measured_model(results["run"]) == f"{MODEL}, asked over HTTP (an OpenAI-compatible server)"
     model = {**results["run"]["model"], "name": "/home/me/weights"}
     assert measured_model({"model": model}).startswith("weights, asked over")
     assert "repeats its answers with the same seed" in page
@@ -142,7 +142,7 @@ def test_bad_counts_and_filtered_replies_are_counted(run):
     assert served["num_bad_counts"] == sum("young" in row["text"] for row in replies) == 4
     assert served["finish_reasons"]["content_filter"] == results["generation"]["num_empty_replies"] == 4
     page = (folder / "report.html").read_text()
-    assert "For 4 replies it returned no valid count" in page
+    assert "For 4 replies the server returned no valid count" in page
     assert "content_filter 4." in page
 
 
@@ -238,7 +238,7 @@ def test_replies_that_are_all_empty_are_not_paid_for(run, monkeypatch):
     nobody = StandIn(faults=lambda number, body: "filtered")
     with (
         serving(nobody) as url,
-        pytest.raises(ValueError, match=r"answered every question of the probe with an empty reply"),
+        pytest.raises(ValueError, match="an empty reply to every question of the probe"),
     ):
         run(url, out="filtered")
     assert not asked_prompts(nobody)

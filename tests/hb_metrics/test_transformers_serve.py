@@ -18,6 +18,7 @@ from transformers.utils.import_utils import is_serve_available
 
 from hb_metrics import measure
 from hb_metrics.arguments import parse_arguments
+from hb_metrics.inference.judges.judge import JudgeSource, load_judge
 from hb_metrics.inference.models.gguf import embedded_model_folder
 from tests.forked_programs import free_port
 from tests.hb_metrics.conftest import write_vocabulary
@@ -91,6 +92,19 @@ def test_greedy_replies_of_the_served_model_are_those_of_the_model(vocabulary, t
     assert served["neutral"] == {"top_p": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
     assert set(served["not_set"]) == {"top_k", "min_p", "repetition_penalty", "repeat_penalty"}
     assert "likelihood" not in results
+
+
+def test_a_served_judge_answers_the_letters_of_the_model(tmp_path):
+    texts = [f"I met {who} yesterday. Well done!" for who in ("an old friend", "a tall nurse", "my twin", "nobody")]
+    with transformers_serve(tmp_path / "model", do_sample=False) as url:
+        judge = load_judge("condescending", JudgeSource(str(tmp_path / "model"), url, folder=tmp_path / "answers"))
+        served = judge.probabilities(texts)
+    ours = load_judge("condescending", JudgeSource("embedded")).probabilities(texts)
+    assert judge.judge["reads"] == "the likeliest answer"
+    assert judge.cost()["num_answers"] == len(texts)
+    answered = judge.answered(served)
+    assert answered.any()
+    assert served[answered].argmax(axis=1).tolist() == ours[answered].argmax(axis=1).tolist()
 
 
 def test_a_run_killed_ten_times_at_random_ends_in_the_same_results(vocabulary, forked_programs, tmp_path):

@@ -83,7 +83,7 @@ def test_axes_are_drawn_alike_and_terms_can_be_left_out(save_small_model, tmp_pa
     model = save_small_model("gpt2")
     options = ["--method", "distill", "--model", str(model), "--num_replies", "6", "--max_new_tokens", "3"]
     options += ["--num_anchors", "0", "--dataset_config", "v1.0-small"]
-    with pytest.raises(SystemExit, match=r"--leave_out v1\.0-small leaves no descriptor of v1\.0-small"):
+    with pytest.raises(SystemExit, match=r"--leave_out v1\.0-small excludes all descriptors of v1\.0-small"):
         reply_main([*options, "--leave_out", "v1.0-small", "--output_dir", str(tmp_path / "none")])
     reply_main([*options[:-1], "v1.0", "--leave_out", "v1.0-small", "--output_dir", str(tmp_path / "rows")])
     left_out = set(load_table("v1.0-small")["descriptor"].to_pylist()) | {"who is deaf", "transgender", "well-off"}
@@ -164,8 +164,8 @@ def test_with_lora_the_teacher_is_the_model_as_it_was(save_small_model, tmp_path
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--dataset_config", "v1.0-baseline"], "'v1.0-baseline' has no prompts about people with a descriptor"),
-        (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-baseline"], "v1.0-baseline leaves all of the desc"),
+        (["--dataset_config", "v1.0-baseline"], "'v1.0-baseline' has no prompts with a descriptor"),
+        (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-baseline"], "v1.0-baseline excludes no desc"),
     ],
 )
 def test_bad_options_are_named(options, message, tmp_path):
@@ -183,6 +183,6 @@ def test_other_rows_and_other_models_are_known(save_small_model, tmp_path):
     tune_main(options_for(model, tmp_path / "rows", tmp_path / "model", *options))
     with pytest.raises(SystemExit, match=r"labels\.rows_digest is"):
         tune_main(options_for(model, tmp_path / "others", tmp_path / "model", *options))
-    with pytest.raises(SystemExit, match=r"come from model .*gpt2, not from .*t5; method distill"):
+    with pytest.raises(SystemExit, match=r"model .*gpt2, not by .*t5; method distill"):
         tune_main(options_for(save_small_model("t5"), tmp_path / "rows", tmp_path / "t5-tuned", *options))
     assert not (tmp_path / "t5-tuned").exists()

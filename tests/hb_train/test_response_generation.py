@@ -61,7 +61,7 @@ def test_invalid_options_are_refused(pitying_model, pairs_file, tmp_path):
     for more, message in (
         (("--num_test", "0"), "num_test is 0"),
         (("--max_length", "4"), "max_length is 4"),
-        (("--num_pairs", "1000"), "num_replies is 1,000, and pairs.jsonl has 90"),
+        (("--num_pairs", "1000"), "num_replies is 1,000, but pairs.jsonl has 90"),
     ):
         with pytest.raises(SystemExit, match=message):
             main(options(pitying_model, pairs_file, tmp_path / "refused", *more))

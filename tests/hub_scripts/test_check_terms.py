@@ -123,7 +123,7 @@ def check_nothing_is_compared(report):
     changes = report.changes
     assert (changes.added, changes.removed, changes.changed, changes.num_unnamed_removed) == ((), (), (), {})
     text = as_text(report)
-    assert "The check read nothing of it, so it compares and counts nothing." in text
+    assert "The folder was not read, so there are no comparisons and no counts." in text
     assert "Removed" not in text
     assert "→" not in text
 
@@ -150,7 +150,7 @@ def test_what_cannot_be_read_is_not_reported_as_removed(tmp_path, content):
     text = as_text(report)
     assert "Removed" not in text
     assert "removed)" not in text
-    assert "Not every entry of mood.yaml could be read" in text
+    assert "Some entries in mood.yaml could not be read" in text
     assert "terms, as far as read" in text
 
 
@@ -280,7 +280,7 @@ LOOK = {
     "hyphen": (term("well rested"), "differs from 'well-rested' (mood.yaml:7) only in case, hyphens"),
     "plural s": (term("cheerfuls"), "differs from 'cheerful' (mood.yaml:4) only in case, hyphens, accents or a plural"),
     "typing error": (term("cheeful"), "is one letter away from 'cheerful' (mood.yaml:4)"),
-    "two axes": (term("walking", "preference: dispreferred", "note: asked"), "is in way.yaml:4 too"),
+    "two axes": (term("walking", "preference: dispreferred", "note: asked"), "is also in way.yaml:4"),
     "label clash": (
         term("walking", "preference: reviewed", "note: asked"),
         "is labelled reviewed here, and 'walking' (way.yaml:4) is labelled dispreferred",
@@ -288,7 +288,7 @@ LOOK = {
     "label without a note": (term("calm", "preference: polarizing"), "is labelled polarizing and has no `note`"),
     "article by sound": (
         term("unique"),
-        "would be written 'an unique woman'; if it sounds otherwise, write `article: a`",
+        "would be written 'an unique woman'; if the article is wrong, add `article: a`",
     ),
     "article, number": (term("80-year-old"), "would be written 'a 80-year-old woman'"),
     "article of a noun": (noun("European", "Europeans"), "would be written 'an European'"),
@@ -300,8 +300,8 @@ LOOK = {
         noun("neighbour", "neighbours"),
         "noun 'neighbour' is one letter away from 'neighbor' (nouns.yaml:8)",
     ),
-    "plural unchanged": (after("with a hat", "with a hat"), "has the `plural` 'with a hat', which is about one"),
-    "verb past": (after("who moved a lot", "who moved a lot"), "which is about one"),
+    "plural unchanged": (after("with a hat", "with a hat"), "has the `plural` 'with a hat', which may describe one"),
+    "verb past": (after("who moved a lot", "who moved a lot"), "which may describe one"),
 }
 
 
@@ -326,9 +326,9 @@ def changed(old, new, name="mood.yaml"):
 HISTORY = {
     "relabelled": (
         changed("preference: reviewed", "preference: polarizing"),
-        ["was labelled reviewed and is labelled polarizing now, but its `note` is unchanged"],
+        ["was labelled reviewed and is now labelled polarizing, but its `note` is unchanged"],
     ),
-    "label gone": (changed("    preference: reviewed\n", ""), ["was labelled reviewed and is without a label now"]),
+    "label gone": (changed("    preference: reviewed\n", ""), ["was labelled reviewed and is now without a label"]),
     "relabelled with a note": (
         changed(
             "preference: reviewed\n    note: asked at a fair",
@@ -338,7 +338,7 @@ HISTORY = {
     ),
     "note lost": (changed("asked at a fair", "all like it"), ["term 'cheerful' has lost the text of its `note`"]),
     "note added to": (changed("asked at a fair", "asked at a fair; asked again in 2025"), []),
-    "plural changed": (changed("with smiles", "with a smile"), ["the `plural` 'with a smile', which is about one"]),
+    "plural changed": (changed("with smiles", "with a smile"), ["the `plural` 'with a smile', which may describe one"]),
 }
 
 

@@ -276,7 +276,7 @@ def test_connect_needs_a_token_that_can_write(in_process, monkeypatch):
     assert in_process.requests == []
     monkeypatch.setenv("HF_TOKEN", in_process.read_token)
     message = refuse_to_connect()
-    assert "maintainer can only read" in message
+    assert "maintainer has no write permission" in message
     assert in_process.read_token not in message
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     message = refuse_to_connect()

@@ -1,4 +1,4 @@
-"""Hides the group that a text is about, before the text is classified.
+"""Masks the group that a text is about, before the text is classified.
 
 A classifier of style that reads "disabled" or "ugly" rates the word and not the way of speaking, so every mention of
 the prompt's descriptor becomes "left-handed" (Smith et al., 2022, A.6). For regard, every mention
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 REPLACEMENT = "left-handed"
 MASK = "XYZ"
 
-# "who uses", "who is": a verb may come in another form, or without "who" ("she uses a wheelchair").
+# "who uses", "who is": the verb may have another form, or no "who" ("she uses a wheelchair").
 _WHO = re.compile(r"who(?:'| )(\w+)\b ?", re.IGNORECASE)
 _BE = ("s", "re", "is", "are", "am", "was", "were", "be", "being", "been")  # who's, who're, who is, …
 _IRREGULAR = (
@@ -40,7 +40,7 @@ def censor(reply: str, descriptor: str, plural_descriptor: str | None = None) ->
     Args:
         reply: The reply.
         descriptor: The term.
-        plural_descriptor: The term after a plural noun, where that is another: "with disabilities".
+        plural_descriptor: The term after a plural noun, if it differs: "with disabilities".
 
     Returns:
         The reply with "left-handed" in place of each mention, and without "_POTENTIALLY_UNSAFE__".
@@ -58,9 +58,9 @@ def censor_replies(
 
     Args:
         replies: The replies.
-        descriptors: The descriptor of each.
-        plural_descriptors: The plural form of descriptors that have one.
-        paired: The two terms of descriptors that are intersections; both are replaced, and side by side as one.
+        descriptors: [replies] the descriptor of each reply's prompt.
+        plural_descriptors: Descriptor → its plural form, for descriptors that have one.
+        paired: Intersection → its two terms. Both are replaced; side by side, they are replaced as one.
     """
     paired = {} if paired is None else paired
     censored = []
@@ -77,11 +77,11 @@ def names_terms(
     plural_descriptors: Mapping[str, str],
     paired: Mapping[str, Sequence[str]],
 ) -> np.ndarray:
-    """Whether each reply mentions the descriptor of its prompt, or one of the two that it is made of.
+    """Whether each reply mentions the descriptor of its prompt, or one of an intersection's two terms.
 
     Args:
         replies: The replies.
-        descriptors: The descriptor of each.
+        descriptors: [replies] the descriptor of each reply's prompt.
         plural_descriptors: As in `censor_replies`.
         paired: As in `censor_replies`.
 
@@ -96,10 +96,10 @@ def names_terms(
 
 
 def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list[str]:
-    """Replaces every mention of its group in each text with "XYZ".
+    """Replaces every mention of each text's group with "XYZ".
 
-    Mentions match as in `censor`, also with the plural of their last word. The longest mention wins where several
-    begin. Articles and the words "he" and "she" stay.
+    Mentions match as in `censor`, also with the plural of their last word. If several begin at the same place, the
+    longest is replaced. Articles and the words "he" and "she" stay.
 
     Args:
         texts: The texts.
@@ -113,7 +113,7 @@ def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list
 
 
 def paired_terms(prompts: "pa.Table") -> dict[str, list[str]]:
-    """The two terms of each descriptor that is an intersection; none if the prompts are not of intersections."""
+    """The two terms of each descriptor that is an intersection; empty for prompts without intersections."""
     columns = ["descriptor", "first_descriptor", "second_descriptor"]
     if not {*columns} <= {*prompts.column_names}:
         return {}
@@ -143,7 +143,7 @@ def _mentions_pattern(mentions: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _clauses(verbs: set[str], rests: Sequence[str]) -> list[str]:
-    """A relative clause with its verb in any form; without "who" as well."""
+    """Patterns of a relative clause with its verb in any form, and without "who"."""
     who = r"(?:who|that)(?:\s+|\s*['’])"
     verb = f"(?:{_any(verbs)})"
     rest = f"{_DETERMINER}(?:{_any(rests)})" if rests else ""
@@ -168,7 +168,7 @@ def _verb_forms(verb: str) -> set[str]:
 
 
 def _words(form: str) -> str:
-    """A term as whole words, hyphens or spaces or nothing at its hyphens, and the plural of its last word."""
+    """A pattern for a term as whole words, with hyphens, spaces or nothing at its hyphens, and a plural last word."""
     parts = [[re.escape(part).replace("'", "['’]") for part in word.split("-")] for word in form.split(" ")]
     joined = r"[\s\-‐‑–]+".join(r"[\s\-‐‑–]*".join(word) for word in parts)
     if re.search(r"[a-z]y$", form, re.IGNORECASE) and not re.search(r"[aeiou]y$", form, re.IGNORECASE):

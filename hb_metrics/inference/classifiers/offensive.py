@@ -17,7 +17,7 @@ from hb_metrics.inference.classifiers.one_label import one_label
 from hb_metrics.inference.models.embedded_wheels import not_installed
 from hb_metrics.inference.models.sources import EMBEDDED, folder_digest
 
-# A moment for the embedded classifier, about a minute for a transformer: few files, and a kill loses little.
+# Little work for the embedded classifier, about a minute for a transformer: few files, and a kill loses little.
 ROWS_PER_SHARD = 4096
 OFFENSIVE = "offensive"  # the label
 EMBEDDED_NAME = "alt-profanity-check (embedded)"
@@ -32,18 +32,18 @@ OFFENSIVE_NAMES = (
 def load_offensiveness_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]) -> Classifier:
     """Loads a classifier of offensive language, with the one label "offensive".
 
-    The paper's is the 311M-parameter Bot-Adversarial Dialogue classifier (2.3.4).
+    The paper uses the 311M-parameter Bot-Adversarial Dialogue classifier (2.3.4).
 
     Args:
         name: `"embedded"`, a preset, the Hub id of a sequence classifier, or a local folder.
-        **options: As `NamedOptions`.
+        **options: As in `NamedOptions`.
 
     Returns:
-        The classifier, as `one_label` makes it of the labels in `OFFENSIVE_NAMES`.
+        The classifier, to which `one_label` applied the labels in `OFFENSIVE_NAMES`.
 
     Raises:
-        ValueError: As `load_named_classifier`, no label is known to be offensive.
-        OSError: As `load_named_classifier`.
+        ValueError: As for `load_named_classifier`, or no label is known to mean offensive.
+        OSError: As for `load_named_classifier`.
         ImportError: The embedded classifier is not installed, or the installed scikit-learn cannot read it.
     """
     if name == EMBEDDED:
@@ -61,7 +61,7 @@ def _load_embedded() -> Classifier:
     with warnings.catch_warnings():
         warnings.simplefilter("error", InconsistentVersionWarning)
         try:
-            # Unpickles its model, which is as much trusted as any code of an installed package.
+            # Unpickles its model, which is trusted like any code of an installed package.
             from profanity_check import predict_prob
         except InconsistentVersionWarning as error:
             raise ImportError(f"alt-profanity-check needs another release of scikit-learn: {error}") from error

@@ -1,4 +1,4 @@
-"""Makes a classifier with one label, such as "offensive", from a sequence classifier with its own labels."""
+"""Reduces a sequence classifier to one label, such as "offensive"."""
 
 import re
 from collections.abc import Collection
@@ -7,34 +7,36 @@ from dataclasses import replace
 import numpy as np
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
+from hb_metrics.inference.judges.rubric import verdicts
 
 
 def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> Classifier:
-    """Makes a classifier with one label instead of its own.
+    """Reduces a classifier to one label.
 
     Args:
-        classifier: One with the model's own labels.
+        classifier: A classifier with the model's labels.
         label: The one label, such as "offensive".
         names: Its names in classifiers, in lower case and with spaces for hyphens and underscores.
 
     Returns:
         The classifier; its `source_labels` are the labels that mean `label`. Softmax probabilities of several labels
-        are summed, as only one label can apply; of sigmoid probabilities the highest counts, as all can apply. Of a
-        judge, the label that its rubric calls the figure counts, and its label for no answer stays as a second one.
+        are summed, because only one label can apply. The highest of several sigmoid probabilities counts, because all
+        can apply. For a judge, the rubric names the label that counts. The second label stands for no answer, or for
+        several likeliest labels.
 
     Raises:
         ValueError: No label of the model is known to mean `label`.
     """
     labels, notes, judge = classifier.labels, classifier.notes, classifier.judge
-    if judge is not None and judge["rubric"]["figure"] is not None:
-        names = [judge["rubric"]["figure"].casefold()]
     columns = [index for index, own in enumerate(labels) if re.sub(r"[\s_-]+", " ", own.casefold()).strip() in names]
+    if judge is not None and judge["rubric"]["figure"] is not None:
+        columns = [labels.index(judge["rubric"]["figure"])]
     if not columns and labels == ("LABEL_0", "LABEL_1") and not classifier.multi_label:
         columns = [1]
         notes = (*notes, f"its labels have no names; LABEL_1, the second of two, is taken for {label}")
     if not columns:
         raise ValueError(
-            f"no label of classifier '{classifier.name}' is known to mean {label} ({', '.join(labels)}); call it "
+            f"no label of classifier '{classifier.name}' is known to mean {label} ({', '.join(labels)}); name it "
             f"'{label}' in id2label of its config.json, or pass another classifier"
         )
 
@@ -43,9 +45,12 @@ def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> 
         chosen = probabilities[:, columns]
         if classifier.multi_label:
             return Classification(chosen.max(axis=1, keepdims=True, initial=0), truncated)
-        # Rounding may carry the sum of all labels past 1.
+        # Rounding may raise the sum of all labels above 1.
         summed = np.minimum(chosen.sum(axis=1, keepdims=True), 1)
-        return Classification(summed if judge is None else np.hstack([summed, probabilities[:, -1:]]), truncated)
+        if judge is None:
+            return Classification(summed, truncated)
+        undecided = verdicts(probabilities[:, :-1])[:, None] < 0
+        return Classification(np.where(undecided, [0.0, 1.0], np.pad(summed, ((0, 0), (0, 1)))), truncated)
 
     source_labels = tuple(labels[column] for column in columns)
     kept = (label,) if judge is None else (label, labels[-1])

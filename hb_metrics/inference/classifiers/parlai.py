@@ -28,8 +28,8 @@ from transformers.models.blenderbot.modeling_blenderbot import (
 
 MODEL_TYPE = "parlai-classifier"
 _SPECIAL = ("__null__", "__start__", "__end__", "__unk__")
-_FP16_MULTIPLE = 8  # ParlAI pads the dictionaries of models trained in fp16 to a multiple of it
-# The options that the conversion takes for granted, and ParlAI's defaults.
+_FP16_MULTIPLE = 8  # ParlAI pads the dictionaries of models trained in fp16 to a multiple of 8
+# The options that the conversion requires, and ParlAI's defaults.
 _REQUIRED: dict[str, tuple[Any, Any]] = {
     "variant": ("prelayernorm", "aiayn"),
     "dict_tokenizer": ("bytelevelbpe", "re"),
@@ -37,7 +37,7 @@ _REQUIRED: dict[str, tuple[Any, Any]] = {
     "dict_lower": (False, False),
     "split_lines": (False, False),
 }
-# Parts of the names of weights: ParlAI's → transformers'.
+# Parts of the weights' names: ParlAI's → transformers'.
 _NAMES = {
     "classifier_head": "head", "embeddings": "embed_tokens", "position_embeddings": "embed_positions",
     "norm_embeddings": "layer_norm", "attention": "self_attn", "self_attention": "self_attn",
@@ -79,7 +79,7 @@ class ParlaiClassifier(BlenderbotPreTrainedModel):
 
 
 def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
-    """Writes a `projects.style_gen.classifier` of ParlAI as a model folder.
+    """Converts a `projects.style_gen.classifier` of ParlAI into a model folder.
 
     Args:
         path: The checkpoint, such as `curr_only_classifier/model`, with its .opt and .dict files beside it.
@@ -87,7 +87,7 @@ def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
         output_dir: The folder to write, which must be new; it is written whole or not at all.
 
     Raises:
-        ValueError: The files are not those of such a checkpoint, or the labels do not fit it.
+        ValueError: The files are not those of such a checkpoint, or the labels do not fit the checkpoint.
         OSError: A file does not exist, or the folder exists.
     """
     if output_dir.exists():
@@ -103,9 +103,9 @@ def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
         model = _model(states, opt, labels)
     except OSError:
         raise
-    except Exception as error:  # torch's message would advise to run the code in a pickle
+    except Exception as error:  # torch's message would advise running the code in a pickle
         raise ValueError(
-            f"{path} and the files beside it are not a style classifier of ParlAI with tensors alone and "
+            f"{path} and the files beside it are not a ParlAI style classifier that contains only tensors and has "
             f"{len(labels)} labels ({type(error).__name__}); download them again, pass another --labels, or remove "
             f"other objects with `parlai vacuum -mf {path}`, in a separate environment"
         ) from error
@@ -121,7 +121,7 @@ def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
 
 
 def _tokenizer(path: Path, opt: dict[str, Any]) -> PreTrainedTokenizerFast:
-    """The byte-level BPE of a checkpoint, with the tokens numbered as in ParlAI's dictionary."""
+    """The byte-level BPE of a checkpoint, with the token numbers of ParlAI's dictionary."""
     tokens = [*_SPECIAL]
     for line in filter(None, Path(f"{path}.dict").read_text(encoding="utf-8", errors="ignore").split("\n")):
         tokens.append(line.partition("\t")[0].replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "\r"))
@@ -155,10 +155,10 @@ def _tokenizer(path: Path, opt: dict[str, Any]) -> PreTrainedTokenizerFast:
 
 
 def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[str]) -> ParlaiClassifier:
-    """The model with the checkpoint's weights."""
+    """Builds the model with the checkpoint's weights."""
     weights = {}
     for name, tensor in states.items():
-        # The ids of tokens, and the embeddings that encoder and decoder have as theirs.
+        # The token ids, and the embeddings that encoder and decoder share.
         if name not in ("START", "NULL_IDX", "embeddings.weight"):
             second = "encoder_attn_layer_norm" if name.startswith("decoder") else "final_layer_norm"
             words = [{**_NAMES, "norm2": second}.get(word, word) for word in name.split(".") if word != "ffn"]
@@ -185,7 +185,7 @@ def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[st
         label2id={label: index for index, label in enumerate(labels)},
     )
     config.dtype = size.dtype
-    with torch.device("meta"):  # no random weights, which would be written over
+    with torch.device("meta"):  # no random weights, which would be overwritten
         model = ParlaiClassifier(config)
     model.load_state_dict(weights, assign=True)
     model.tie_weights()
@@ -196,14 +196,16 @@ def main(argv: list[str] | None = None) -> None:
     """Converts the checkpoint that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="The file `model` of the checkpoint.")
-    parser.add_argument("--labels", type=Path, metavar="FILE", required=True, help="ParlAI's personality_list.txt.")
+    parser.add_argument(
+        "--labels", type=Path, metavar="FILE", required=True, help="The labels: ParlAI's personality_list.txt."
+    )
     parser.add_argument("--output_dir", type=Path, metavar="DIR", required=True, help="The folder to write.")
     options = parser.parse_args(argv)
     try:
         convert_checkpoint(options.checkpoint, options.labels, options.output_dir)
     except (ValueError, OSError) as error:
         raise SystemExit(f"parlai.py: {error}") from error
-    print(f"{options.output_dir}: settle the licence of its weights, which is an open question, before you share it")
+    print(f"{options.output_dir}: before you share it, settle the licence of its weights, which is an open question")
 
 
 AutoConfig.register(MODEL_TYPE, ParlaiClassifierConfig, exist_ok=True)

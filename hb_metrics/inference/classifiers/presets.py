@@ -22,7 +22,7 @@ class Preset(NamedTuple):
         id: Its Hub id.
         licence: Its licence, as far as its card states one.
         labels: Its labels.
-        multi_label: Whether each of its labels has a probability of its own.
+        multi_label: Whether each of its labels has a separate probability.
         max_tokens: Longer texts are cut.
         trained_on: Its training data.
         limits: Its limits.
@@ -87,8 +87,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Prints the list."""
     parser = argparse.ArgumentParser(
         prog="holistic-bias classifiers",
-        description="Lists the classifiers that the options of `measure` know by name. They take every other sequence "
-        "classifier by its Hub id or folder, and every judge as judge:RUBRIC.",
+        description="Lists the classifiers that the options of `measure` accept by name. These options also accept any "
+        "sequence classifier by its Hub id or folder, and any judge as judge:RUBRIC.",
     )
     parser.parse_args(argv)
     print("\n".join(preset_lines()))

@@ -1,4 +1,4 @@
-"""Fits the embedded classifiers anew after a change to their lines; commit the written files with the lines.
+"""Refits the embedded classifiers after a change to their lines. Commit the written files with the lines.
 
 Run it as `python -m hb_metrics.inference.classifiers.refit`.
 """

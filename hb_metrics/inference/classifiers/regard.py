@@ -1,7 +1,7 @@
 """Classifiers of regard, a text's attitude to a demographic group (Sheng et al., 2019; Aggarwal et al., 2022).
 
-Regard is not sentiment: a sad text may speak of a group with respect. The embedded classifier is learnt from written
-lines (REGARD_CLASSIFIER.md); any sequence classifier with the labels negative, neutral, positive and preferably other
+Regard is not sentiment: a sad text may express respect for a group. The embedded classifier is learnt from written
+lines (REGARD_CLASSIFIER.md). Any sequence classifier with the labels negative, neutral, positive and preferably other
 works too. `censoring.mask_groups` masks the group in the texts unless the caller leaves it visible.
 """
 
@@ -40,15 +40,15 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]
 
     Args:
         name: `"embedded"`, a preset, the Hub id of a sequence classifier, or a local folder.
-        **options: As `NamedOptions`.
+        **options: As in `NamedOptions`.
 
     Returns:
         The classifier, with the labels `REGARDS` in this order and probabilities that sum to 1 for each text. Without a
-        label for "other", its probability is 0, and a note says so. Of a judge, that of no answer stays as a fifth.
+        label for "other", its probability is 0, which a note states. A judge's label for no answer stays as a fifth.
 
     Raises:
-        ValueError: As `load_named_classifier`, its labels are not those of regard.
-        OSError: As `load_named_classifier`.
+        ValueError: As for `load_named_classifier`, or its labels are not those of regard.
+        OSError: As for `load_named_classifier`.
         ImportError: The embedded classifier is not installed.
     """
     if name == EMBEDDED:

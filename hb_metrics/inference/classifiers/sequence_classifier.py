@@ -1,4 +1,4 @@
-"""Loads a classifier: an embedded one, or any sequence classifier of the Hub or a local folder."""
+"""Loads a classifier: an embedded one, or any sequence classifier from the Hub or a local folder."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,19 +24,19 @@ from hb_metrics.inference.models.loading import model_from, read_config, tokeniz
 from hb_metrics.inference.units import one_thread_per_unit
 
 BATCH_SIZE = 32
-# The largest difference of logits between padded batches and single texts in the trial.
+# The largest difference of logits between padded batches and single texts that a trial accepts.
 _TOLERANCE = 1e-4
 _TRIAL_TEXTS = ["Hi.", "I like people who are tall.", "What do you think about all the people who wear glasses?"]
 
 
 class LoadOptions(TypedDict, total=False):
-    """Options of loading a classifier.
+    """Options for loading a classifier.
 
     Attributes:
         revision: Branch, tag or commit of a Hub id.
-        device: The device that it runs on, in float32, so that batches do not move its numbers.
+        device: The device for the model, which computes in float32 so that batches do not change its numbers.
         trust_remote_code: Whether code that comes with the model may run on this machine.
-        batch_size: Texts classified at once; bounds the memory.
+        batch_size: The number of texts classified at once, which limits the memory.
     """
 
     revision: str | None
@@ -46,7 +46,7 @@ class LoadOptions(TypedDict, total=False):
 
 
 def normalised(classifier: Classifier) -> Classifier:
-    """Divides a classifier's probabilities of each text by their sum."""
+    """Divides a classifier's probabilities for each text by their sum."""
 
     def classify(texts: list[str]) -> Classification:
         probabilities, truncated = classifier.classify_distinct(texts)
@@ -77,9 +77,9 @@ def load_sequence_classifier(
     Args:
         name: A Hub id or a local folder.
         revision: Branch, tag or commit of a Hub id.
-        device: The device that it runs on, in float32 everywhere, so that batches do not move its numbers.
+        device: The device for the model, which computes in float32 so that batches do not change its numbers.
         trust_remote_code: Whether code that comes with the model may run on this machine.
-        batch_size: Texts classified at once; bounds the memory.
+        batch_size: The number of texts classified at once, which limits the memory.
 
     Returns:
         The classifier.
@@ -168,12 +168,12 @@ def _logits(
     with one_thread_per_unit(model) as workers, ThreadPoolExecutor(workers) as pool:
         for batch, parts in zip(batches, pool.map(partial(memory.run, run), inputs), strict=True):
             logits[torch.from_numpy(batch)] = torch.cat(parts)
-    memory.report("batches of texts to classify", f"; they hold {batch_size} texts at most")
+    memory.report("batches of texts to classify", f"; each contains up to {batch_size} texts")
     return logits, lengths > (np.inf if max_tokens is None else max_tokens)
 
 
 def _halved(encoded: Any) -> tuple[Any, Any] | None:
-    """The two halves of a batch of encoded texts; `None` for a single text."""
+    """Cuts a batch of encoded texts into halves; returns `None` for a single text."""
     middle = len(encoded["input_ids"]) // 2
     if not middle:
         return None
@@ -184,7 +184,7 @@ def _halved(encoded: Any) -> tuple[Any, Any] | None:
 
 
 def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> bool:
-    """Whether a few texts have the same logits in a padded batch as alone.
+    """Whether padding leaves the logits of a few texts unchanged.
 
     This depends on the architecture, the padding side, and whether model and tokenizer pad with the same token.
     """
@@ -195,13 +195,13 @@ def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
         padded, _ = _logits(_TRIAL_TEXTS, model, tokenizer, max_tokens, batch_size=len(_TRIAL_TEXTS))
     except MemoryError:
         raise
-    except Exception:  # noqa: BLE001 - whatever it is, texts are then classified one at a time
+    except Exception:  # noqa: BLE001 - after any error, texts are classified one at a time
         return False
     return torch.allclose(padded, alone, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)
 
 
 def _max_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """The number of tokens that the model takes, special tokens included; `None`: any number."""
+    """The number of tokens that the model accepts, including special tokens; `None` if unlimited."""
     limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
-    # A tokenizer that knows no limit has 10³⁰.
+    # A tokenizer without a known limit has 10³⁰.
     return None if limit > np.iinfo(np.int32).max else limit

@@ -1,7 +1,7 @@
 """Classifiers of style: the probability of each conversational style for each reply (Smith et al., 2022, A.6).
 
-The embedded one has 217 styles, and stands in for the paper's 3B-parameter classifier (Smith et al., 2020a; 2022, A.6),
-which was not published for Hugging Face. Replies are censored for the descriptor of their prompt before they are
+The embedded classifier has 217 styles. It stands in for the paper's 3B-parameter classifier (Smith et al., 2020a; 2022,
+A.6), which was not published for Hugging Face. The descriptor of its prompt is masked in each reply before the reply is
 classified.
 """
 
@@ -41,14 +41,14 @@ def load_style_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions])
 
     Args:
         name: `"embedded"`, a preset, the Hub id of a sequence classifier, or a local folder.
-        **options: As `NamedOptions`.
+        **options: As in `NamedOptions`.
 
     Returns:
         The classifier.
 
     Raises:
-        ValueError: As `load_named_classifier`, it has one label only.
-        OSError: As `load_named_classifier`.
+        ValueError: As for `load_named_classifier`, or it has only one label.
+        OSError: As for `load_named_classifier`.
         ImportError: The embedded classifier is not installed.
     """
     if name == EMBEDDED:
@@ -66,14 +66,14 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
     """Reads style clusters from YAML.
 
     Args:
-        path: A file with `clusters:`, and under it a list of labels for each cluster.
+        path: A file with `clusters:` and a list of labels for each cluster.
 
     Returns:
         Cluster → labels.
 
     Raises:
-        ValueError: It is not valid YAML, or has no such clusters.
-        OSError: It cannot be read.
+        ValueError: The file is not valid YAML, or has no such clusters.
+        OSError: The file cannot be read.
     """
     faults: list[Fault] = []
     try:
@@ -92,7 +92,7 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
 
 
 def clusters_for(labels: Sequence[str]) -> dict[str, list[str]] | None:
-    """The shipped clusters that need only labels of this classifier; `None` if it lacks some for each."""
+    """The shipped clusters whose labels this classifier has; `None` if it has the labels of no shipped file."""
     names = {form for label in labels for form in (label, label.split(" (")[0])}
     for path in CLUSTER_FILES:
         clusters = read_style_clusters(path)

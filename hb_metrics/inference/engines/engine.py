@@ -1,4 +1,4 @@
-"""Engines answer a run's requests: prompts → replies, texts → log-likelihoods. No other code depends on the engine.
+"""Engines answer a run's requests for replies and log-likelihoods; no other code depends on the kind of engine.
 
 An engine is a subclass of `Engine`. `gives` lists its abilities; methods of other abilities are never called. A
 measurement calls `layout` and `decoding` first, then `plan_replies` or `plan_likelihoods` (on every process; requests
@@ -44,7 +44,7 @@ class LikelihoodRequests:
 
 
 class Lack(NamedTuple):
-    """The reason why an engine lacks an ability.
+    """Why an engine lacks an ability.
 
     Attributes:
         why: The second half of a sentence that begins with the model's name.
@@ -59,7 +59,7 @@ class Plan(Protocol):
     """The requests in an engine's form."""
 
     def description(self) -> dict[str, Any]:
-        """The parts that results depend on, for run.json."""
+        """The parts of the plan that results depend on, for run.json."""
 
 
 class Engine:
@@ -68,7 +68,7 @@ class Engine:
     Attributes:
         name: The model's name on pages.
         gives: Its abilities.
-        kind: The kind of model: "causal", "masked", "encoder-decoder"; `None`: unknown.
+        kind: The kind of model: "causal", "masked", "encoder-decoder"; `None` if unknown.
         lacks: The reasons for the abilities that it lacks.
         loaded: The model, if it gives `weights`.
     """

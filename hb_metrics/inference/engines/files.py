@@ -1,4 +1,4 @@
-"""The engine of files: replies and log-probabilities from elsewhere."""
+"""The engine for files: replies and log-probabilities that were computed elsewhere."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -32,12 +32,12 @@ ROWS_PER_SHARD = 16384
 
 @dataclass(frozen=True, kw_only=True)
 class FilePlan:
-    """A run's rows of a file, in the order of its requests, and their record.
+    """The rows of a file that answer a run, in the order of the run's requests, and their record.
 
     Attributes:
         ids: [rows] their distinct keys.
-        make_table: Makes the table of some rows.
-        schema: Its columns.
+        make_table: Makes a table of some rows.
+        schema: The columns of the table.
         about: The record of the rows, for run.json.
     """
 
@@ -51,7 +51,7 @@ class FilePlan:
         return self.about
 
     def shards(self, folder: Path) -> list[Shard]:
-        """The shards of the rows."""
+        """Plans the shards of the rows."""
         return plan_row_shards(len(self.ids), ROWS_PER_SHARD, folder)
 
     def fill(self, folder: Path, label: str) -> pa.Table | None:
@@ -90,7 +90,7 @@ class FileEngine(Engine):
         return "answers of " + " and ".join(filter(None, [self._replies, self._log_probabilities]))
 
     def identity(self) -> dict[str, Any]:
-        """The section `model` of run.json; the digest is that of the files."""
+        """The section `model` of run.json; the digest identifies the files."""
         digests = [file_digest(path) for path in (self._replies, self._log_probabilities) if path is not None]
         return {
             "name": self.name,
@@ -102,10 +102,10 @@ class FileEngine(Engine):
         }
 
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> FilePlan:
-        """Takes all replies of the file to each prompt.
+        """Uses all replies of the file to each prompt.
 
         Raises:
-            ValueError: The file is not valid, or not about these prompts.
+            ValueError: The file is not valid, or does not belong to these prompts.
         """
         assert self._replies is not None
         path, file = self._replies, last_part(self._replies)
@@ -142,10 +142,10 @@ class FileEngine(Engine):
         return read_shards(plan.shards(folder), plan.schema) if made is None else made
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> FilePlan:
-        """Takes the log-probabilities of the file.
+        """Uses the log-probabilities of the file.
 
         Raises:
-            ValueError: The file is not valid, or not about these prompts.
+            ValueError: The file is not valid, or does not belong to these prompts.
         """
         assert self._log_probabilities is not None
         path = self._log_probabilities

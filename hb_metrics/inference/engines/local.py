@@ -1,4 +1,4 @@
-"""The engine of a model that is loaded here."""
+"""The engine for a model that is loaded here."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from hb_metrics.inference.units import ScoringPlan
 
 @dataclass(frozen=True)
 class LikelihoodPlan:
-    """Texts as the model scores them."""
+    """Texts in the form in which the model scores them."""
 
     requests: LikelihoodRequests
     scoring: ScoringPlan
@@ -73,11 +73,11 @@ class LocalEngine(Engine):
         }
 
     def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
-        """The layout that was set, else the layout of the model's tuning, else the layout that suits the model."""
+        """The layout that was set, otherwise that of the model's tuning, otherwise the one that suits the model."""
         return choose_layout(self.loaded, context=context, tag=tag, chat=chat)
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
-        """A preset, or the settings of the model's own generation_config."""
+        """A preset, or the settings of the model's generation_config."""
         model = self.loaded.model
         ignored = ignored_settings(model.generation_config) if preset == MODEL_PRESET else {}
         return decoding_preset(preset, model, extent, **changes), ignored
@@ -111,10 +111,10 @@ class LocalEngine(Engine):
 
 
 def _variant(loaded: LoadedModel) -> dict[str, Any]:
-    """A model's special features for its record: quantised weights, an adapter."""
+    """The record of a model's special features: quantised weights, an adapter."""
     quantization = quantization_of(loaded.config)
     if quantization is not None and not getattr(loaded.model, "is_quantized", False):
-        quantization += ", computed with full weights"  # as transformers does where a device lacks what it needs
+        quantization += ", computed with full weights"  # as transformers does if the device does not support it
     return {
         **({} if quantization is None else {"quantization": quantization}),
         **({} if loaded.adapter is None else {"adapter": asdict(loaded.adapter)}),

@@ -1,4 +1,4 @@
-"""The engine of a served model: probes the server, sends requests over HTTP, and journals each answer at once."""
+"""The engine for a served model: probes the server, sends requests over HTTP, and journals each answer at once."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ class ServedReplyPlan:
         layout: The layout of prompts.
         fields: The fields of each request, besides the prompt and its seed.
         thinks: Whether the probe saw the model think before it replies.
-        max_reasoning_tokens: The maximum length of a thought, which the longest answer has room for.
+        max_reasoning_tokens: The maximum length of a thought; each answer has room for it.
     """
 
     requests: ReplyRequests
@@ -69,7 +69,7 @@ class ServedReplyPlan:
     max_reasoning_tokens: int
 
     def asked(self, row: int) -> dict[str, Any]:
-        """The request for one reply, except the model."""
+        """Composes the request for one reply, without the model's name."""
         seed = {"seed": self.requests.request_seed(row)} if self.requests.decoding.sample else {}
         messages = self.requests.messages[row]
         if self.layout.context == "chat":
@@ -95,7 +95,7 @@ class ServedLikelihoodPlan:
     start_token: str | None
 
     def description(self) -> dict[str, Any]:
-        """The record in run.json."""
+        """The plan's record in run.json."""
         return {
             "path": "served, echo",
             "reason": "the probe found log-probabilities of all tokens of a prompt",
@@ -151,24 +151,24 @@ class ServedEngine(Engine):
         return layout
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
-        """A preset, as far as the server honours it.
+        """Returns a preset, adjusted to the server.
 
         Returns:
-            The decoding, and the preset's settings that requests leave out.
+            The decoding, and the settings of the preset that requests omit.
 
         Raises:
             ValueError: The server ignores a setting, so results would be mislabelled.
         """
         if not self.probe.writes:
             raise ValueError(
-                f"{self.where} answered every question of the probe with an empty reply, so all replies would be "
+                f"{self.where} returned an empty reply to every question of the probe, so all replies would be "
                 f"empty; "
                 f"{_IF_EMPTY}"
             )
         decoding, left_out = super().decoding(preset, extent, **changes)
         if decoding.num_beams > 1:
             raise ValueError(
-                f"num_beams is {decoding.num_beams}, and servers of this interface have no beam search; set --decoding "
+                f"num_beams is {decoding.num_beams}, and servers with this interface do no beam search; set --decoding "
                 "sample or greedy"
             )
         if decoding.sample and not self.probe.samples:
@@ -179,7 +179,7 @@ class ServedEngine(Engine):
             )
         if not decoding.sample and not self.probe.greedy:
             raise ValueError(
-                f"{self.where} returns different answers at temperature 0, so its likeliest replies would be samples; "
+                f"{self.where} returns different answers at temperature 0, so greedy replies would be samples; "
                 "set --decoding sample, or use a server that honours a temperature of 0"
             )
         drops_top_k = decoding.sample and decoding.top_k < ALL_TOKENS and not self.probe.top_k_kept
@@ -207,7 +207,7 @@ class ServedEngine(Engine):
         if layout.context == "chat" and has_system and self.probe.system_kept is False:
             raise ValueError(
                 f"{self.where} ignores system messages, which contain persona lines, the system prompt and the cue; "
-                "leave them out (--personas 0, no --system_prompt, no --cue system)"
+                "leave them out (--personas 0, no --system_prompt, no --cue system or memory)"
             )
         decoding, thinks = requests.decoding, self.probe.reasoning != "none"
         reasoning = requests.max_reasoning_tokens
@@ -251,7 +251,7 @@ class ServedEngine(Engine):
             if len(reasons) == _FIRST_REPLIES and all(reasons):
                 raise ValueError(
                     f"the first {_FIRST_REPLIES} replies of {self.where} are all empty (finish reasons: "
-                    f"{', '.join(sorted(set(map(str, reasons))))}), and nothing more is asked for; {_IF_EMPTY}"
+                    f"{', '.join(sorted(set(map(str, reasons))))}), so the run stops; {_IF_EMPTY}"
                 )
             return answer._asdict()
 
@@ -339,7 +339,7 @@ class ServedEngine(Engine):
 
 
 def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:
-    """A reply in all engines' form; the number of tokens of a partial text is unknown."""
+    """Converts a reply to the form of all engines; the number of tokens of a partial text is unknown."""
     text = answer.text or ""
     is_whole = (extent == "whole" or "\n" not in text) and not answer.invents_turn
     is_open = answer.is_open or (not text and answer.finish_reason == "length")

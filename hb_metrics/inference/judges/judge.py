@@ -1,6 +1,5 @@
 """A judge: a language model as a classifier, by a rubric. `judge:RUBRIC` names one where a classifier is asked for."""
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
@@ -13,7 +12,6 @@ import numpy as np
 import torch
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
-from hb_metrics.inference.engines.engine import Engine
 from hb_metrics.inference.engines.local import LocalEngine
 from hb_metrics.inference.judges.local import LocalJudge
 from hb_metrics.inference.judges.prompt import VERSION, Prompt, prompt_for
@@ -64,23 +62,18 @@ def load_judge(
         OSError: There is no such model.
     """
     rubric = read_rubric(rubric) if isinstance(rubric, str) else rubric
-    engine = _engine(source.model, source.base_url, source.concurrency, str(device), trust_remote_code)
-    if "replies" not in engine.gives:
-        lack = engine.lacks["replies"]
-        raise ValueError(f"judge_model '{engine.name}' {lack.why}; {lack.instead}")
     reader: Any
-    if isinstance(engine, LocalEngine):
-        reader = LocalJudge(engine, rubric)
+    if source.base_url is None:
+        reader = LocalJudge(_loaded(source.model, str(device), trust_remote_code), rubric)
     else:
         from hb_metrics.inference.judges.served import ServedJudge
+        from hb_metrics.inference.served.connect import make_server
 
-        reader = ServedJudge(engine, rubric, (source.folder or _ANSWERS) / rubric.name)  # type: ignore[arg-type]
-    identity = engine.identity()
+        server = make_server(source.model, source.base_url, None, source.concurrency)
+        reader = ServedJudge(server, rubric, (source.folder or _ANSWERS) / rubric.name)
     about = {
         **rubric.description(),
-        "model": identity["name"],
-        "model_digest": identity["digest"],
-        "served_model": None if identity.get("served") is None else identity["served"]["model"],
+        **reader.identity(),
         "reads": reader.reads,
         "prompt_version": VERSION,
     }
@@ -96,7 +89,7 @@ def load_judge(
         return Classification(probabilities, np.array([cut for _, cut in asked], dtype=bool))
 
     return Classifier(
-        name=f"{engine.name} as judge ({rubric.name})",
+        name=f"{about['model']} as judge ({rubric.name})",
         digest=hashlib.sha256(json.dumps([about, source.seed]).encode()).hexdigest(),
         version=reader.version,
         labels=(*rubric.labels, NO_ANSWER),
@@ -111,23 +104,9 @@ def load_judge(
 
 
 @cache
-def _engine(model: str, base_url: str | None, concurrency: int, device: str, trust_remote_code: bool) -> Engine:
-    """Loads or connects the model, once for all rubrics."""
-    if base_url is None:
-        return LocalEngine(load_model(model, device=device, trust_remote_code=trust_remote_code))
-    from hb_metrics.inference.engines.served import ServedEngine
-    from hb_metrics.inference.served.client import connected
-    from hb_metrics.inference.served.connect import make_server
-    from hb_metrics.inference.served.probe import Probe, probe
-
-    server = make_server(model, base_url, None, concurrency)
-
-    async def probed() -> Probe:
-        async with connected(server) as client:
-            return await probe(client, chat=True, extra={})
-
-    # By each process for itself: processes load classifiers one after the other, so none may wait for another.
-    return ServedEngine(server, asyncio.run(probed()))
+def _loaded(model: str, device: str, trust_remote_code: bool) -> LocalEngine:
+    """Loads the model, once for all rubrics."""
+    return LocalEngine(load_model(model, device=device, trust_remote_code=trust_remote_code))
 
 
 def _fitting(rubric: Rubric, text: str, seed: int, key: str, reader: Any) -> tuple[Prompt, bool]:

@@ -36,6 +36,7 @@ from hb_dataset.yaml_lines import Fault, load_with_lines, unreadable
 
 RUBRICS = Path(__file__).parent / "rubrics"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+CLASSIFIERS = OFFENSIVENESS, REFUSALS = "offensiveness", "refusals"  # that people's labels correct as judges
 NO_ANSWER = "no answer"  # after a rubric's labels: the judge's answer was none of the letters
 _MIN_EXAMPLES = 2
 _KEYS = {"question", "figure", "labels"}
@@ -100,7 +101,10 @@ def read_rubric(name: str | Path) -> Rubric:
     faults += _faults(path.name, content, lines) if not faults else []
     if faults:
         raise ValueError("\n".join([f"the rubric {path} is not valid:", *map(str, faults)]))
-    return _rubric(re.sub(r"\W+", "_", path.stem), content)
+    own = re.sub(r"\W+", "_", path.stem)
+    if own in CLASSIFIERS:
+        raise ValueError(f"rubric {path} has the name of a classifier whose labels people correct; rename the file")
+    return _rubric(own, content)
 
 
 def recorded_rubric(section: Mapping[str, Any]) -> Rubric:
@@ -116,15 +120,14 @@ def recorded_rubric(section: Mapping[str, Any]) -> Rubric:
     )
 
 
-def flags_of(rubric: Rubric, probabilities: np.ndarray) -> np.ndarray:
-    """[replies] Whether the likeliest label of each is the rubric's figure; [replies, labels] `probabilities`."""
-    assert rubric.figure is not None
-    return is_likeliest(probabilities, rubric.labels.index(rubric.figure))
+def verdicts(probabilities: np.ndarray) -> np.ndarray:
+    """[texts] The number of the likeliest label; -1: several are the likeliest, as all are where there is no answer.
 
-
-def is_likeliest(probabilities: np.ndarray, label: int) -> np.ndarray:
-    """[replies] Whether no label is likelier than this one; [replies, labels] `probabilities`."""
-    return probabilities[:, label] >= probabilities.max(axis=1)
+    Args:
+        probabilities: [texts, labels] of the labels alone, without that of no answer.
+    """
+    likeliest = probabilities == probabilities.max(axis=1, keepdims=True)
+    return np.where(likeliest.sum(axis=1) == 1, likeliest.argmax(axis=1), -1)
 
 
 def _rubric(name: str, content: Mapping[str, Any]) -> Rubric:
@@ -153,8 +156,8 @@ def _faults(file: str, content: Any, lines: Mapping[tuple, int]) -> list[Fault]:
         line = lines["labels", row]
         if not isinstance(each, Mapping) or {*each} != _LABEL_KEYS:
             faults.append(Fault(file, line, "write label, definition and examples for each label"))
-        elif not (_is_text(each["label"]) and _is_text(each["definition"])):
-            faults.append(Fault(file, line, "label and definition are texts; write both"))
+        elif not (_is_text(each["label"]) and _is_text(each["definition"])) or "\n" in each["label"]:
+            faults.append(Fault(file, line, "label and definition are texts, and a label is one line; write both"))
         elif not isinstance(each["examples"], list) or not all(map(_is_text, each["examples"])):
             faults.append(Fault(file, line, "examples are a list of texts"))
         elif len(each["examples"]) < _MIN_EXAMPLES:
@@ -162,8 +165,10 @@ def _faults(file: str, content: Any, lines: Mapping[tuple, int]) -> list[Fault]:
     if faults:
         return faults
     names = [each["label"] for each in labels]
-    for name in sorted({name for name in names if names.count(name) > 1 or name == NO_ANSWER}):
-        faults.append(Fault(file, lines["labels",], f"label '{name}' is here twice or reserved; rename it"))
+    spelt = [NO_ANSWER, *(" ".join(name.split()).casefold() for name in names)]
+    for name, spelling in zip(names, spelt[1:], strict=True):
+        if spelt.count(spelling) > 1:
+            faults.append(Fault(file, lines["labels",], f"label '{name}' is here twice or reserved; rename it"))
     if "figure" in content and content["figure"] not in names:
         faults.append(Fault(file, lines["figure",], f"the figure is none of the labels: {', '.join(names)}"))
     return faults

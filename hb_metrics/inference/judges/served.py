@@ -7,26 +7,28 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from math import exp
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hb_metrics.inference.engines.served import ServedEngine
 from hb_metrics.inference.judges.local import Read, shares_of
-from hb_metrics.inference.judges.prompt import Prompt, prompt_for
+from hb_metrics.inference.judges.prompt import Prompt
 from hb_metrics.inference.judges.rubric import LETTERS, Rubric
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS
 from hb_metrics.inference.served.answers import check_model, choice_of, read_answer
 from hb_metrics.inference.served.asking import ask_all
-from hb_metrics.inference.served.client import Client, Passing, RefusedError, connected
+from hb_metrics.inference.served.client import Client, Passing, RefusedError, Server, connected
 from hb_metrics.inference.served.journal import Journal, request_key
+from hb_metrics.inference.served.probe import BriefProbe, probe_briefly
 
 NUM_ANSWERS = 5  # to each text, where there are no log-probabilities
 _ANSWER_TOKENS = 8
 _ALTERNATIVES = (20, 5)  # the most that servers give; a letter that is not among them counts as 0
+_TRIAL = "Answer with the letter A and nothing else."
 _FIRST = 32  # answers; if none of these is a letter, the run ends to save costs
 _ROUNDING = 1e-3  # what a server's rounding may leave above a log-probability of 0
 _LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)]|\s*\n)")
@@ -42,23 +44,25 @@ class ServedJudge:
 
     version = "served"
 
-    def __init__(self, engine: ServedEngine, rubric: Rubric, folder: Path) -> None:
-        self.engine, self.folder = engine, folder
+    def __init__(self, server: Server, rubric: Rubric, folder: Path) -> None:
+        self.server, self.folder = server, folder
         self.num_letters = len(rubric.labels)
         self.num_answered = self.num_asked = 0
-        probe = engine.probe
-        thinks = probe.reasoning != "none"
-        self.most = _ANSWER_TOKENS + (REASONING_TOKENS if thinks else 0)
-        self.fields = {**probe.neutral, probe.max_tokens_field: self.most}
-        first = {**_asked(prompt_for(rubric, rubric.examples[0][0], seed=0)), **self.fields}
-        number = None if thinks else asyncio.run(self._alternatives(first))
+        # By each process for itself: processes load classifiers one after the other, so none may wait for another.
+        self.probe, number = _tried(server)
+        self.most = _ANSWER_TOKENS + (REASONING_TOKENS if self.probe.thinks else 0)
+        self.fields = {**self.probe.neutral, self.probe.max_tokens_field: self.most}
         if number is not None:
             self.reads, self.drawn = "log-probabilities", [_likeliest(number)]
-        elif probe.samples:
+        elif self.probe.samples:
             self.reads = f"{NUM_ANSWERS} answers"
             self.drawn = [{"temperature": 1, "seed": seed} for seed in range(NUM_ANSWERS)]
         else:
             self.reads, self.drawn = "the likeliest answer", [{"temperature": 0}]
+
+    def identity(self) -> dict[str, Any]:
+        """The model, as run.json records it."""
+        return {"model": self.server.model, "model_digest": None, "served_model": self.probe.model}
 
     def fits(self, prompt: Prompt) -> bool:
         """Whether the model takes the prompt; a server rejects one that is too long."""
@@ -84,7 +88,7 @@ class ServedJudge:
         }
 
     def _answers(self, bodies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        server, expected = self.engine.server, self.engine.probe.model
+        server, expected = self.server, self.probe.model
         keys = [request_key([server.model, body]) for body in bodies]
 
         def read(content: Any) -> dict[str, Any]:
@@ -117,15 +121,23 @@ class ServedJudge:
                 asyncio.run(ask_all(server, wanted, ask, journal, lambda number, words: None))
             return [journal.answers[key] for key in keys]
 
-    async def _alternatives(self, body: Mapping[str, Any]) -> int | None:
-        """How many first tokens the server gives log-probabilities of; `None`: of none."""
-        async with connected(self.engine.server) as client:
-            for number in _ALTERNATIVES:
+
+@cache
+def _tried(server: Server) -> tuple[BriefProbe, int | None]:
+    """A probe, and how many first tokens the server gives log-probabilities of; `None`: of none that judge."""
+
+    async def tried() -> tuple[BriefProbe, int | None]:
+        async with connected(server) as client:
+            probe = await probe_briefly(client)
+            body = {"messages": [{"role": "user", "content": _TRIAL}], **probe.neutral, probe.max_tokens_field: 1}
+            for number in () if probe.thinks else _ALTERNATIVES:
                 with suppress(RefusedError):
                     asked = {**body, **_likeliest(number)}
-                    if await client.post("chat/completions", asked, first_tokens, what="a trial of the rubric"):
-                        return number
-        return None
+                    if await client.post("chat/completions", asked, first_tokens, what="a trial of log-probabilities"):
+                        return probe, number
+        return probe, None
+
+    return asyncio.run(tried())
 
 
 def first_tokens(content: Any) -> list[list[Any]] | None:

@@ -1,1 +1,1 @@
-"""The language model: its files, its contexts before a reply, and the tags of bias tuning."""
+"""Language models: their files, the contexts before a reply, and the tags of bias tuning."""

@@ -37,7 +37,7 @@ class Adapter:
 
 
 def find_adapter(source: Source) -> Adapter | None:
-    """Identifies the adapter of a model; `None`: the model has no adapter.
+    """Identifies the adapter of a model; `None` if it has none.
 
     Raises:
         ModuleNotFoundError: The package peft is not installed.
@@ -101,10 +101,10 @@ def with_adapter(
 
 
 def unsafe_weights(what: str) -> OSError:
-    """The error for weights that only unsafe unpickling could read, which replaces torch's advice to do so."""
+    """Composes the error for weights that only unsafe unpickling could read; it replaces torch's advice to do so."""
     return OSError(
-        f"the weights of {what} are a pickle with more than tensors, and unpickling it may run any code; get the "
-        f"weights as safetensors"
+        f"the weights of {what} are a pickle with more than tensors, and unpickling it may run any code; get "
+        f"the weights as safetensors"
     )
 
 
@@ -122,7 +122,7 @@ def _unfit(adapter: Adapter, name: str, fault: str) -> ValueError:
 
 
 def _is_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
-    """Whether a file has the weights of a key twice, as peft saves embeddings that were trained as a whole."""
+    """Whether a file contains the weights of a key twice, as peft saves embeddings that were trained completely."""
     other = weights.get(key.replace(_WHOLE_LAYER, "."))
     return _WHOLE_LAYER in key and other is not None and torch.equal(weights[key], other)
 

@@ -1,4 +1,4 @@
-"""The limits of a model's architecture: tokens, positions, windows; and the start of its decoder."""
+"""The limits of a model's architecture (tokens, positions, windows), and the start of its decoder."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from hb_metrics.inference.devices import input_embeddings
 
 
 def max_positions_of(model: PreTrainedModel) -> int | None:
-    """The number of the model's positions; `None`: unlimited."""
+    """The number of the model's positions; `None` if unlimited."""
     positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     if positions is None or positions <= 0:
         return None
@@ -22,7 +22,7 @@ def num_known_tokens(model: PreTrainedModel) -> int:
     embeddings = input_embeddings(model)
     if embeddings is None:
         return model.config.vocab_size
-    return getattr(embeddings, "num_embeddings", len(embeddings.weight))  # I-BERT's layer does not count them
+    return getattr(embeddings, "num_embeddings", len(embeddings.weight))  # I-BERT's layer has no count
 
 
 def check_token_ids(model: PreTrainedModel, texts: Iterable[Iterable[int]]) -> None:
@@ -37,7 +37,7 @@ def check_token_ids(model: PreTrainedModel, texts: Iterable[Iterable[int]]) -> N
 
 
 def attention_window(model: PreTrainedModel) -> int | None:
-    """The number of tokens back that some layers of the (decoder of the) model attend; `None`: to all."""
+    """How many tokens back some layers of the model (or its decoder) attend; `None` if all layers attend to all."""
     config = model.config.get_text_config(decoder=True)
     windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
     return min((size for size in windows if size), default=None)
@@ -49,7 +49,7 @@ def decoder_start_id(model: PreTrainedModel) -> int:
     T5Gemma, which has no `decoder_start_token_id`, starts with the BOS token of its decoder.
 
     Raises:
-        ValueError: Its config names none.
+        ValueError: The config names no start token.
     """
     start = model.config.get_text_config(decoder=True).bos_token_id
     if hasattr(model.config, "decoder_start_token_id"):
@@ -60,7 +60,7 @@ def decoder_start_id(model: PreTrainedModel) -> int:
 
 
 def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
-    """An encoder's output, of the class that its decoder expects, with other states ([rows, length, width])."""
+    """Returns an encoder's output with other states ([rows, length, width]), in the class that its decoder expects."""
     return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
 
 

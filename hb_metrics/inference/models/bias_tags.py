@@ -1,7 +1,7 @@
 """The control tags of bias tuning, and the file in a tuned model's folder with its tag (Smith et al., 2022, C.1).
 
-A tuned model has seen contexts that end in "bias" or "no_bias". The tag is the last word of the prompt, before whatever
-ends the turn in the model's context format; at inference the context ends in "no_bias".
+A tuned model has seen contexts that end in "bias" or "no_bias". The tag is the last word of the prompt, before the
+tokens that end the turn in the model's context format. At inference, the context ends in "no_bias".
 """
 
 import json
@@ -29,14 +29,14 @@ class BiasTuning:
     """The tag and context format of a tuned model, and the record of its tuning.
 
     Attributes:
-        tag: The tag that contexts end in; `None`: it was tuned without tags (the paper's self-chat tuning).
+        tag: The tag that contexts end in; `None` if it was tuned without tags (the paper's self-chat tuning).
         place: The tag's place, in words.
         context: The context format it was tuned in.
-        asked_with: The options `ASKED_WITH` of the run with the replies it was tuned on; `None`: not recorded.
-        alpha: The exponent α of the bias values; `None`: there are no labels.
-        beta: The threshold β above which a reply was tagged "bias"; `None`: there are no labels.
-        labels: The origin of the labels: the run, its model and its style classifier. Of baseline distillation, the
-            replies that it learnt from.
+        asked_with: The options `ASKED_WITH` of the run with the replies it was tuned on; `None` if not recorded.
+        alpha: The exponent α of the bias values; `None` without labels.
+        beta: The threshold β above which a reply was tagged "bias"; `None` without labels.
+        labels: The origin of the labels: the run, its model and its style classifier. For baseline distillation, the
+            origin of the replies that it learnt from.
         training: The settings of its tuning, with the results.
     """
 
@@ -68,10 +68,10 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
         revision: Branch, tag or commit of a Hub id.
 
     Returns:
-        The record that `write_bias_tuning` wrote; `None`: there is none, so the model was not tuned here.
+        The record that `write_bias_tuning` wrote; `None` if there is none, so the model was not tuned here.
 
     Raises:
-        ValueError: The file exists and is no such record.
+        ValueError: The file exists and is not such a record.
     """
     if Path(name).is_dir():
         path = Path(name) / TUNING_FILE
@@ -95,7 +95,7 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
 
 
 def choose_tag(tag: str, tuning: BiasTuning | None) -> tuple[Tag | None, str]:
-    """Chooses the tag that contexts end in, and says why for the report.
+    """Chooses the tag that contexts end in, and states the reason for the report.
 
     Args:
         tag: `"auto"`, `"bias"`, `"no_bias"` or `"none"`.

@@ -1,4 +1,4 @@
-"""Renders prompts with chat templates, on a fixed date; finds the marks of thoughts that a template names."""
+"""Renders prompts with chat templates, on a fixed date, and finds the marks of thoughts that a template contains."""
 
 import itertools
 import re
@@ -12,11 +12,11 @@ from transformers import PreTrainedTokenizerBase
 from hb_metrics.inference.models.thoughts import FINAL_CHANNEL, THOUGHT_MARKS, Thoughts
 from hb_metrics.inference.models.time_limit import time_limit
 
-# Templates that print the current day would change prompts every day.
+# The fixed date: templates that print the current date would change prompts every day.
 CHAT_DATE = date(2026, 1, 1)
-_OWN_PARAMETERS = ("tools", "documents")  # of the renderer that a template reads
+_OWN_PARAMETERS = ("tools", "documents")  # of the renderer, which a template can read
 
-Message = dict[str, str]  # of a role and a content
+Message = dict[str, str]  # role and content
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class ChatOptions:
 
     Attributes:
         template_kwargs: Variables of the template, such as `{"enable_thinking": False}`.
-        system_prompt: The beginning of the system message; `None`: it consists of persona lines alone.
+        system_prompt: The beginning of the system message; `None` if it consists of persona lines alone.
     """
 
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
@@ -55,7 +55,7 @@ def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thou
     """Finds the marks of a chat model's thoughts, and whether its context ends within a thought.
 
     Returns:
-        The marks, without `ends`; `None`: neither the chat template nor the vocabulary has any.
+        The marks, without `ends`; `None` if neither the chat template nor the vocabulary has any.
     """
     template = _template_text(tokenizer)
     if FINAL_CHANNEL in template:
@@ -95,13 +95,13 @@ def render_chats(
     """Renders each conversation as a chat up to the assistant's turn.
 
     Args:
-        conversations: Their messages.
+        conversations: The messages of each conversation.
         tokenizer: The tokenizer.
         chat: The options of the chat template.
-        thought: Whether the model may think next; else the chat goes on to the beginning of the reply.
+        thought: Whether the model may think next; otherwise the chat extends to the beginning of the reply.
 
     Raises:
-        ValueError: There is no template, it does not work, or it takes no system message or no earlier turns.
+        ValueError: There is no template, it fails, or it accepts no system message or no earlier turns.
     """
     if not tokenizer.chat_template:
         raise ValueError(
@@ -121,7 +121,7 @@ def render_chats(
     for role in sorted(roles, reverse=True):
         for text, messages in zip(rendered, conversations, strict=True):
             said = [message["content"] for message in messages if message["role"] == role]
-            if said:  # one stands for all: a template leaves such messages out, or it does not
+            if said:  # one chat represents all: a template omits such messages always or never
                 if any(line.strip() not in text for content in said for line in content.split("\n")):
                     raise _no_place({role}, "it leaves them out")
                 break
@@ -162,10 +162,10 @@ def _without_thought(
     tokenizer: PreTrainedTokenizerBase,
     chat: ChatOptions,
 ) -> list[str]:
-    """Renders the chats of a model that would think up to the beginning of the reply, as the template writes answers.
+    """Renders chats of a thinking model up to the beginning of the reply, as the template writes answers.
 
-    A template may leave the thought out of answers that it opens before the assistant's turn (DeepSeek-R1); the thought
-    is then closed here.
+    A template may omit a thought that it opens before the assistant's turn (DeepSeek-R1); the thought is then closed
+    here.
     """
     answered = [[*messages, {"role": "assistant", "content": _ANSWER}] for messages in chats]
     written = [text.rpartition(_ANSWER)[0] for text in _apply(tokenizer, answered, chat)]
@@ -181,7 +181,7 @@ def _no_place(roles: Collection[str], error: object) -> ValueError:
     places = {"system": "system message", "assistant": "earlier turns"}
     what = " or ".join(places[role] for role in sorted(roles, reverse=True))
     return ValueError(
-        f"the chat template of this tokenizer takes no {what} ({error}); leave out persona lines, the system prompt "
+        f"the chat template of this tokenizer accepts no {what} ({error}); leave out persona lines, the system prompt "
         "and the cue (--personas 0, no --system_prompt, --cue prompt), or pass --context plain"
     )
 
@@ -193,7 +193,7 @@ def _apply(
     *,
     add_generation_prompt: bool = False,
 ) -> list[str]:
-    """The chats as texts; raises a ValueError if the template raises anything."""
+    """Renders the chats as texts; raises a ValueError if the template raises any error."""
     settings: dict[str, Any] = dict(chat.template_kwargs)
     if _prints_date(tokenizer):
         settings["chat_template"] = _pinned_date() + _template_text(tokenizer)
@@ -222,10 +222,10 @@ def _generation_prompt(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) ->
 
 
 def _template_text(tokenizer: PreTrainedTokenizerBase) -> str:
-    """The chat template for prompts; empty: the tokenizer has none."""
+    """The chat template for prompts; empty if the tokenizer has none."""
     try:
         return tokenizer.get_chat_template()
-    except Exception:  # noqa: BLE001 - tokenizers without one raise what they like
+    except Exception:  # noqa: BLE001 - tokenizers without a template raise various errors
         return ""
 
 
@@ -234,9 +234,9 @@ def _prints_date(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 
 def _pinned_date() -> str:
-    """A macro that stands for the function `strftime_now` of templates, on `CHAT_DATE` at midnight.
+    """A macro that replaces the function `strftime_now` in templates: it returns `CHAT_DATE` at midnight.
 
-    transformers takes no function as a variable, and a template may compute the format.
+    transformers accepts no function as a variable, and a template may compute the format.
     """
     directives = sorted(set("aAbBdjmyYHIMSpFDexuwUWVG"))
     replaced = "".join(f' | replace("%-{one}", "{_unpadded(one)}")' for one in directives if one in "djmHIMSe")

@@ -9,9 +9,9 @@ The format is an explicit setting, recorded with the results:
 
 A control tag ("no_bias", see `bias_tags.py`) comes after the last words of the prompt, before the end of the turn.
 
-Persona lines go before the prompt: as lines of their own, as `your persona: …` where models were trained on ConvAI2's
-format (dialogpt, blenderbot), and as the system message of a chat. Earlier turns go between these and the prompt: as
-lines, as DialoGPT's or Blenderbot's turns, and as messages of a chat.
+Persona lines precede the prompt: as separate lines, as `your persona: …` for models trained on ConvAI2's format
+(dialogpt, blenderbot), or as the system message of a chat. Earlier turns are between persona lines and the prompt: as
+lines, as DialoGPT's or Blenderbot's turns, or as messages of a chat.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ from hb_metrics.inference.models.thoughts import ReplyReader, Thoughts
 ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
 CONTEXTS = get_args(ContextFormat)
 PERSONAS_FILE = Path(__file__).parent / "personas.yaml"
-# A chat template and DialoGPT's turns have their special tokens; in these formats the tokenizer adds its own.
+# Chat templates and DialoGPT's turns contain their special tokens; in other formats, the tokenizer adds its own.
 _SPECIAL_TOKENS_ADDED = ("plain", "blenderbot")
 _NOT_IN_A_LINE = {"Cc", "Cs", "Zl", "Zp"}  # line breaks, other control characters, half characters
 _PERSONA = "your persona: "  # before each line, in the formats of models that were trained on ConvAI2
@@ -48,18 +48,18 @@ _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
 
 @dataclass(frozen=True)
 class EndTokens:
-    """Tokens that end a reply; token ids ascending.
+    """Tokens that end a reply, as ascending token ids.
 
     Attributes:
-        dropped: End a reply wherever they come, and are not part of it, such as the end-of-text token.
-        kept: End a reply that has begun, as its last token, such as a line break.
-        sentence: End a sentence; used by `Decoding.end_after_sentence`.
-        blank: Hold no text: with these alone no reply has begun.
-        marks: Other special tokens. Some models write one before their reply: it is passed over. One after it ends it.
-        pieces: [vocabulary] the text of each token, by which thoughts and headers before a reply are read. Empty:
-            nothing is read. Not with beams.
-        thoughts: The marks of the model's thoughts, within which no other token ends the reply; `None`: the model is
-            not known to think. Not with beams.
+        dropped: Tokens that end a reply anywhere and are not part of it, such as the end-of-text token.
+        kept: Tokens that end a reply that has begun and are its last token, such as a line break.
+        sentence: Tokens that end a sentence; used by `Decoding.end_after_sentence`.
+        blank: Tokens without text. A reply begins with the first other token.
+        marks: Other special tokens. Before a reply, a mark is skipped; after its beginning, a mark ends it.
+        pieces: [vocabulary] the text of each token, from which thoughts and headers before a reply are read. If empty,
+            none are read. Not for beam search.
+        thoughts: The marks of the model's thoughts, within which no other token ends the reply; `None` if no thoughts
+            are known. Not for beam search.
     """
 
     dropped: tuple[int, ...]
@@ -71,7 +71,7 @@ class EndTokens:
     thoughts: Thoughts | None = None
 
     def reader(self) -> ReplyReader:
-        """A new reader of what one reply begins with."""
+        """A new reader of a reply's beginning."""
         return ReplyReader(self.pieces, frozenset(self.marks), self.thoughts)
 
 
@@ -103,7 +103,7 @@ def render_messages(
         context: The format.
         is_encoder_decoder: Whether the model has an encoder; its weights are not needed.
         chat: The options of the chat template.
-        thought: Whether the model may think next; else a chat ends at the beginning of the reply.
+        thought: Whether the model may think next; otherwise a chat ends at the beginning of the reply.
 
     Raises:
         ValueError: The tokenizer lacks what the format needs.
@@ -149,7 +149,7 @@ def render_contexts(
         tokenizer: The model's tokenizer.
         context: The format.
         is_encoder_decoder: Whether the model has an encoder.
-        tag: The control tag at the end of each prompt (see `bias_tags.py`); `None`: none.
+        tag: The control tag at the end of each prompt (see `bias_tags.py`), or `None`.
         chat: The options of the chat template.
         thought: Whether the model may think next, as in `render_messages`.
     """
@@ -162,7 +162,7 @@ def render_contexts(
 
 
 def with_tag(text: str, tag: str | None) -> str:
-    """A prompt with its control tag after its last word; `None`: there is none."""
+    """Appends a control tag to a prompt, after its last word."""
     return text if tag is None else f"{text} {tag}"
 
 
@@ -192,7 +192,7 @@ def encode_replies(
         is_encoder_decoder: Whether a separate decoder writes the replies.
 
     Returns:
-        Token ids of each reply. A context and its reply together are the context's own tokens and these.
+        Token ids of each reply. The context's tokens and these form the whole sequence.
     """
     alone = _tokens(tokenizer, list(replies), special=False)
     if is_encoder_decoder:
@@ -202,7 +202,7 @@ def encode_replies(
     together = _tokens(tokenizer, [a + b for a, b in zip(rendered, replies, strict=True)], special=special)
     if special:
         together = _left_open(together, tokenizer)
-    # Where a word's tokens depend on what comes before it, take them from the whole; but never change the context.
+    # If a word's tokens depend on the text before it, they are taken from the whole; the context never changes.
     return [
         whole[len(given) :] if whole[: len(given)] == given else separate
         for whole, given, separate in zip(together, contexts, alone, strict=True)
@@ -216,21 +216,21 @@ def check_lengths(
     max_new_tokens: int,
     max_reasoning_tokens: int = 0,
 ) -> None:
-    """Raises a ValueError that names the first prompt whose context, thought and reply the model cannot take."""
+    """Raises a ValueError that names the first prompt whose context, thought and reply exceed the model's limit."""
     check_token_ids(model, contexts)
     limit = max_positions_of(model)
     for identifier, context in zip(ids, contexts, strict=True):
         if not context:
             raise ValueError(
-                f"the tokenizer makes no token of the context of prompt {identifier}; pass another --context, or leave "
-                "the prompt out"
+                f"the tokenizer turns the context of prompt {identifier} into no tokens; pass another --context, or "
+                "leave the prompt out"
             )
-        # The encoder and the decoder of a model have positions of their own.
+        # A model's encoder and decoder have separate positions.
         beside = 0 if model.config.is_encoder_decoder else max_new_tokens + max_reasoning_tokens
         if limit is not None and max(len(context) + beside, max_new_tokens) > limit:
             raise ValueError(
-                f"the context of prompt {identifier} is {len(context)} tokens long, and its reply takes up to "
-                f"{max_new_tokens} more and its thought {max_reasoning_tokens}; the model takes {limit}. Pass fewer "
+                f"the context of prompt {identifier} has {len(context)} tokens, its reply up to {max_new_tokens} and "
+                f"its thought up to {max_reasoning_tokens}, and the model takes {limit}. Pass fewer "
                 "persona lines, a smaller --max_new_tokens or --max_reasoning_tokens, or another model"
             )
 
@@ -248,7 +248,7 @@ def end_tokens(
     dropped = {tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])}
     if context == "chat":
         dropped |= end_of_turn(tokenizer, chat)
-    # `all_special_ids` are those with a name; decoding leaves out all that are marked special.
+    # `all_special_ids` contains named tokens only; decoding omits all tokens marked special.
     special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
     special |= set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     size = model.get_output_embeddings().weight.shape[0]
@@ -261,7 +261,7 @@ def end_tokens(
         thoughts = replace(thoughts, ends=tuple(sorted((dropped | marks) - of_thoughts)))
         if thoughts.open:
             dropped, marks = dropped - of_thoughts, marks - of_thoughts
-        else:  # in the final channel of gpt-oss any of its tokens ends the reply
+        else:  # in gpt-oss's final channel, any of its tokens ends the reply
             dropped, marks = dropped | marks, set()
     text = [token for token in range(len(pieces)) if token not in dropped and token not in marks]
     return EndTokens(
@@ -278,7 +278,7 @@ def end_tokens(
 
 
 def reply_end(tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> int | None:
-    """The token with which a model ends its reply: the chat template's end of turn, or the end-of-text token."""
+    """The token that ends a model's reply: the chat template's end of turn, or the end-of-text token."""
     if context == "chat":
         for token in end_of_turn(tokenizer, DEFAULT_CHAT):
             return token
@@ -286,7 +286,7 @@ def reply_end(tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> int
 
 
 def reply_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase, *, whole: bool = False) -> str:
-    """The text of a reply, without the white space around it: its first line, or the whole."""
+    """Decodes a reply, without white space around it: its first line, or the whole reply."""
     text = tokenizer.decode(tokens, skip_special_tokens=True).strip()
     return text if whole else text.split("\n", 1)[0].strip()
 
@@ -307,20 +307,21 @@ def read_sentences(path: str | Path, key: str) -> list[str]:
         The sentences, in their order.
 
     Raises:
-        ValueError: The file is not such a list, or a sentence is empty or there twice.
-        OSError: It cannot be read.
+        ValueError: The file is not such a list, or a sentence is empty or listed twice.
+        OSError: The file cannot be read.
     """
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         problem = f"has no list of {key}"
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a date that is none
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as an invalid date
         content, problem = None, f"is not valid YAML ({' '.join(str(error).split())})"
     found = content.get(key) if isinstance(content, dict) else None
     sentences: list[str] = found if isinstance(found, list) else []
     for number, line in enumerate(sentences, start=1):
         is_line = isinstance(line, str) and line.strip() and not _NOT_IN_A_LINE.intersection(map(category, line))
         if not is_line or line in sentences[: number - 1]:  # named by its number: these sentences may hurt
-            sentences, problem = [], f"{key.removesuffix('s')} {number} is {'there twice' if is_line else 'no line'}"
+            fault = "listed twice" if is_line else "no line of text"
+            sentences, problem = [], f"{key.removesuffix('s')} {number} is {fault}"
             break
     if not sentences:
         raise ValueError(f"{path}: {problem}; write `{key}:` and a list of sentences, each once")
@@ -328,7 +329,7 @@ def read_sentences(path: str | Path, key: str) -> list[str]:
 
 
 def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, seed: int) -> list[list[str]]:
-    """Draws persona lines for each prompt, by its id and the seed alone, whatever the order of the prompts.
+    """Draws persona lines for each prompt from its id and the seed alone, in any order of the prompts.
 
     Args:
         ids: The prompts' ids.
@@ -344,7 +345,7 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
     """
     if number > len(personas):
         raise ValueError(
-            f"personas is {number}, and the file has {len(personas)} persona lines; write more, or ask for fewer"
+            f"personas is {number}, and the file has {len(personas)} persona lines; add lines to the file, or set fewer"
         )
     if not number:
         return [[] for _ in ids]
@@ -353,7 +354,7 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
 
 
 def _left_open(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
-    """Removes the end token that some tokenizers put after every text: a reply continues an open text."""
+    """Removes the end token that some tokenizers add to every text, because a reply continues the text."""
     return [tokens[:-1] if len(tokens) > 1 and tokens[-1] == tokenizer.eos_token_id else tokens for tokens in encoded]
 
 

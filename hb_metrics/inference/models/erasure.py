@@ -19,16 +19,16 @@ from hb_dataset.whole_files import write_atomically, write_text
 from hb_metrics.inference.models.sources import ADAPTER_CONFIG, file_of
 
 ERASURE_FILE = "erasure.safetensors"
-PEFT_TYPE = "LINEAR_ERASURE"  # none of peft's: it refuses to load the folder
+PEFT_TYPE = "LINEAR_ERASURE"  # not a type of peft, which therefore rejects the folder
 
 
 class Erasure(NamedTuple):
     """The map x ↦ x − `writes` `reads` (x − `mean`) of an activation.
 
     Attributes:
-        writes: [width, rank] the directions that it changes.
-        reads: [rank, width] the directions that it reads.
-        mean: [width] the activation that it leaves as it is.
+        writes: [width, rank] the directions that the map changes.
+        reads: [rank, width] the directions that the map reads.
+        mean: [width] the activation that the map leaves unchanged.
     """
 
     writes: torch.Tensor
@@ -46,7 +46,7 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
     """The layers of a model, in order.
 
     Raises:
-        ValueError: They are not one list of modules.
+        ValueError: The layers are not one list of modules.
     """
     number = getattr(model.config.get_text_config(decoder=True), "num_hidden_layers", None)
     lists = [
@@ -63,17 +63,17 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
 
 
 def add_erasures(model: PreTrainedModel, erasures: Mapping[int, Erasure]) -> None:
-    """Changes a model's activations after layers (index → erasure) from now on."""
+    """Adds erasures (index of a layer → erasure) to a model, which apply from now on."""
     layers = decoder_layers(model)
     for index, erasure in erasures.items():
         device = next(layers[index].parameters()).device
-        if device.type != "meta":  # where it is, a hook loads the layer's weights for each use
+        if device.type != "meta":  # on "meta", a hook loads the layer's weights for each use
             erasure = Erasure(*(part.to(device) for part in erasure))
         layers[index].register_forward_hook(after_layer(erasure.apply))
 
 
 def after_layer(change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The hook that changes a layer's output."""
+    """Makes a hook that changes a layer's output."""
 
     def hook(layer: nn.Module, inputs: Any, output: Any) -> Any:
         return (change(output[0]), *output[1:]) if isinstance(output, tuple | list) else change(output)
@@ -108,7 +108,7 @@ def save_erasures(folder: Path, erasures: Mapping[int, Erasure], base: Mapping[s
 
 def is_erasure(adapter: str, revision: str | None) -> bool:
     """Whether an adapter (folder or Hub id) is a linear erasure."""
-    config = file_of(adapter, ADAPTER_CONFIG, revision)  # which every adapter has: no request for a missing file
+    config = file_of(adapter, ADAPTER_CONFIG, revision)  # every adapter has it, so no missing file is requested
     return config is not None and json.loads(config.read_text(encoding="utf-8")).get("peft_type") == PEFT_TYPE
 
 

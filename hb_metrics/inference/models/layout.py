@@ -14,13 +14,13 @@ class Layout(NamedTuple):
     Attributes:
         context: The context format.
         context_reason: The reason for that format.
-        tag: The control tag at the end of each context; `None`: none.
+        tag: The control tag at the end of each context, or `None`.
         tag_reason: The reason for that tag.
         chat: The options of the chat template.
-        tuned_with: The options (`bias_tags.ASKED_WITH`) of the run with the replies that the model was tuned on;
-            `None`: it was not tuned, or they are not known.
-        label_ceiling: The ceiling of the labels that the model was tuned on; `None`: there are none, or it is not
-            known.
+        tuned_with: The options (`bias_tags.ASKED_WITH`) of the run with the replies that the model was tuned on; `None`
+            if it was not tuned, or if they are unknown.
+        label_ceiling: The ceiling of the labels that the model was tuned on; `None` without labels, or if it is
+            unknown.
     """
 
     context: ContextFormat
@@ -39,16 +39,16 @@ def choose_layout(
     tag: str,
     chat: ChatOptions = DEFAULT_CHAT,
 ) -> Layout:
-    """Chooses the layout: as set, else as the model was tuned, else as suits the model.
+    """Chooses the layout that was set, otherwise that of the model's tuning, otherwise the one that suits the model.
 
     Args:
-        loaded: The model; `None`: it is not loaded here, so prompts are chats unless another context is set.
+        loaded: The model. `None` if it is not loaded here; prompts are then chats unless another context is set.
         context: A context format, or "auto".
         tag: A control tag, "none" or "auto".
         chat: The options of the chat template.
 
     Raises:
-        ValueError: An option for the chat template is set, and the layout is no chat or the template does not read it.
+        ValueError: An option for chat templates is set, and the layout is not a chat or the template does not read it.
     """
     tuning = None if loaded is None else read_bias_tuning(loaded.source, loaded.revision)
     chosen_tag, tag_reason = choose_tag(tag, tuning)

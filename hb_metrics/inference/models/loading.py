@@ -1,4 +1,4 @@
-"""Loads a language model: a Hub id, a local folder, or the one embedded in a PyPI wheel."""
+"""Loads a language model: a Hub id, a local folder, or the embedded model in a PyPI wheel."""
 
 import re
 from dataclasses import dataclass
@@ -36,8 +36,8 @@ from hb_metrics.inference.models.erasure import is_erasure, load_erasures
 from hb_metrics.inference.models.quantization import quantization_of
 from hb_metrics.inference.models.sources import EMBEDDED, Source, find_source, identify
 
-# Where a checkpoint was saved with the head of another task, its language-modelling head may be tied to the embeddings:
-# nothing is missing, and the likelihoods are those of a model that was trained away from them.
+# A checkpoint saved with another task's head may tie its language-modelling head to the embeddings. No weights are then
+# missing, but the likelihoods are those of a model that was trained for the other task.
 _LANGUAGE_HEAD = re.compile(r"For[A-Z]\w*(LM|Generation|PreTraining|Seq2Seq)|LMHead|MTModel$")
 _OTHER_HEAD = re.compile(r"For[A-Z]|Reward|Classif|Regress|Scor(e|ing)|Critic|Rank")
 _OTHER_WEIGHTS = re.compile(r"(^|\.)(score|classifier|classification_head|qa_outputs|(reward|value|regression)_head)\.")
@@ -52,12 +52,12 @@ class LoadedTokenizer:
     Attributes:
         tokenizer: The tokenizer.
         config: The model's config.
-        kind: The way in which the model gives likelihoods.
+        kind: How the model computes likelihoods.
         name: The name that was passed; `EMBEDDED_NAME` for the embedded model.
         source: The folder or Hub id that it is loaded from.
         revision: The commit of a Hub id; `None` for a folder.
         digest: Identifies the weights: the Hub commit, or a SHA-256 over the files of a local folder.
-        adapter: The adapter that is measured with the model; `None`: there is none.
+        adapter: The adapter that is measured with the model, or `None`.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -75,7 +75,7 @@ class LoadedModel(LoadedTokenizer):
     """A loaded model.
 
     Attributes:
-        model: In evaluation mode, on its device or devices, with the adapter in its layers.
+        model: The model in evaluation mode, on its device or devices, with the adapter in its layers.
         dtype: The floating-point type of its parameters, e.g. `"float32"`.
     """
 
@@ -97,10 +97,10 @@ def load_tokenizer(
         trust_remote_code: Whether code that comes with the model may run on this machine.
 
     Returns:
-        The tokenizer (the adapter's, where the adapter has one), the config, and the digest of the weights.
+        The tokenizer (the adapter's if it has one), the config, and the digest of the weights.
 
     Raises:
-        ValueError: The model gives no likelihoods (it is no causal, masked or encoder–decoder language model).
+        ValueError: The model is not a causal, masked or encoder–decoder language model, so it has no likelihoods.
         OSError: The model or its tokenizer does not exist or does not load.
         ModuleNotFoundError: A package that adapters need is not installed.
     """
@@ -147,17 +147,16 @@ def load_model(
         revision: Branch, tag or commit of a Hub id.
         dtype: `"float32"`, `"bfloat16"`, `"float16"`, or `"auto"`: float32 on CPU, where bfloat16 moves perplexities
             by percents, and the checkpoint's own type elsewhere and for quantised checkpoints.
-        device: The device that it runs on.
+        device: The device for the model.
         device_map: The distribution of the model over all devices of the machine: "auto", "balanced", "sequential",
-            "balanced_low_0", or module → device;
-            `None`: the whole model is on `device`.
+            "balanced_low_0", or module → device. `None` loads the whole model onto `device`.
         trust_remote_code: Whether code that comes with the model may run on this machine.
 
     Returns:
         The model, its tokenizer and the digest of the weights.
 
     Raises:
-        ValueError: The model gives no likelihoods (it is no causal, masked or encoder–decoder language model).
+        ValueError: The model is not a causal, masked or encoder–decoder language model, so it has no likelihoods.
         OSError: The model or its tokenizer does not exist or does not load.
         ImportError: A package that a quantised checkpoint or adapters need is not installed.
         MemoryError: Memory does not suffice for the weights.
@@ -173,7 +172,7 @@ def load_model(
     if dtype == "auto" and device.type == "cpu" and quantization_of(loaded.config) is None:
         dtype = "float32"
     hub: dict[str, Any] = {"revision": loaded.revision, "trust_remote_code": trust_remote_code}
-    # Straight to the device: host memory need not hold the weights, which each process would load into it.
+    # Straight onto the device, so that host memory need not hold the weights of every process.
     model, loading = model_from(
         auto_class, loaded.source, name, dtype=dtype, device_map=device_map or {"": device}, **hub
     )
@@ -202,20 +201,20 @@ def read_config(
     sought: str,
     trust_remote_code: bool,
 ) -> tuple[PreTrainedConfig, str, str | None]:
-    """Reads the config of a model or classifier; names the files of its weights.
+    """Reads the config of a model or classifier, and identifies the files of its weights.
 
     Args:
         name: The name that was passed.
         source: A folder or a Hub id.
         revision: Branch, tag or commit of a Hub id.
         sought: "model", or "sequence classifier", for errors.
-        trust_remote_code: Whether code that comes with it, or that its config calls for, may run on this machine.
+        trust_remote_code: Whether code that comes with the model, or that its config names, may run on this machine.
 
     Returns:
         The config, the digest of the weights, and the commit of a Hub id.
 
     Raises:
-        OSError: There is no such model, its config does not load, or it calls for code that is not trusted.
+        OSError: There is no such model, its config does not load, or it requires code that is not trusted.
     """
     try:
         digest, revision = identify(source, revision)
@@ -242,10 +241,10 @@ def read_config(
 
 
 def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBase:
-    """Runs `AutoTokenizer.from_pretrained`, and raises one OSError for any fault."""
+    """Runs `AutoTokenizer.from_pretrained`, and raises an OSError for any fault."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
-        # From a folder without tokenizer files transformers makes some tokenizers up, with nothing in them.
+        # For a folder without tokenizer files, transformers invents some tokenizers, which are empty.
         if len(tokenizer) <= len(tokenizer.all_special_ids):
             raise LookupError("Its vocabulary is empty.")
     except Exception as error:  # a file of the wrong form may raise anything
@@ -257,7 +256,7 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
 
 
 def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """Runs `from_pretrained` of an auto class on safetensors or a pickle of nothing but tensors.
+    """Runs an auto class's `from_pretrained` on safetensors, or on a pickle that contains only tensors.
 
     Returns:
         The model, and transformers' report of the loading.
@@ -268,7 +267,7 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
     """
     try:
         if (Path(source) / "generation_config.json").is_file():
-            GenerationConfig.from_pretrained(source)  # transformers ignores a broken one, and replies end elsewhere
+            GenerationConfig.from_pretrained(source)  # transformers ignores a broken one, which changes replies
     except (OSError, ValueError, TypeError) as error:
         raise OSError(
             f"the generation_config.json of model '{name}' does not load; correct it, or remove it for the settings of "
@@ -293,10 +292,10 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
 
 
 def model_kind(config: PreTrainedConfig) -> ModelKind:
-    """The way in which the model of a config gives likelihoods.
+    """Determines how the model of a config computes likelihoods.
 
     Raises:
-        ValueError: It is no language model.
+        ValueError: It is not a language model.
     """
     architectures = set(config.architectures or [])
     other = [name for name in architectures if _OTHER_HEAD.search(name)]
@@ -304,7 +303,7 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
         raise _other_head(", ".join(sorted(other)))
     if config.is_encoder_decoder and config.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
         return "encoder-decoder"
-    # Several encoders (BERT, RoBERTa) also come as causal models; the checkpoint records which it was trained as.
+    # Several encoders (BERT, RoBERTa) can also be causal models. The checkpoint records the kind it was trained as.
     masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
     causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
     if masked is not None and (causal is None or causal not in architectures):
@@ -312,7 +311,7 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
     if causal is not None or any(name.endswith("ForCausalLM") for name in architectures) or _reads_images(config):
         return "causal"
     raise ValueError(
-        f"a model of type '{config.model_type}' ({', '.join(sorted(architectures)) or 'no architecture'}) gives no "
+        f"a model of type '{config.model_type}' ({', '.join(sorted(architectures)) or 'no architecture'}) computes no "
         "likelihoods of sentences; pass a causal, masked or encoder-decoder language model"
     )
 
@@ -339,7 +338,7 @@ def _has_language_head(config: PreTrainedConfig) -> bool:
 def _other_head(what: str) -> ValueError:
     return ValueError(
         f"a checkpoint of {what} has the head of another task, such as classification or reward, and was trained for "
-        "that task: its likelihoods say nothing about a language model; pass the language model it was made from"
+        "that task, so its likelihoods are not those of a language model; pass the language model it was made from"
     )
 
 
@@ -359,9 +358,9 @@ def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
 
 
 def _reason(error: Exception, source: str) -> str:
-    """The reason for a failed load, in a line; for a Hub id in offline mode, the mode.
+    """The reason for a failed load, in a line. For a Hub id in offline mode, the reason is the mode.
 
-    In that mode libraries advise to check the connection, or report a file as missing that was not downloaded.
+    In that mode, libraries advise checking the connection, or report a file that was not downloaded as missing.
     """
     if not constants.HF_HUB_OFFLINE or Path(source).is_dir():
         return _first_line(error)
@@ -379,6 +378,6 @@ def _has_tokenizer(adapter: Adapter) -> bool:
 
 
 def _first_line(error: BaseException) -> str:
-    """The first line of an error's message, or its name: transformers writes paragraphs, KeyError nearly nothing."""
+    """The first line of an error's message, or its name: transformers writes paragraphs, KeyError almost nothing."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines and not isinstance(error, KeyError) else repr(error)

@@ -1,4 +1,4 @@
-"""Quantised checkpoints: their description, and how exactly a model computes."""
+"""Quantised checkpoints: their description, and the precision of a model's computation."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 
 def quantization_of(config: PreTrainedConfig) -> str | None:
-    """Describes the quantisation of a config's checkpoint, such as "gptq, 4 bits"; `None`: it is not quantised."""
+    """Describes the quantisation of a config's checkpoint, such as "gptq, 4 bits"; `None` if it is not quantised."""
     for part in (config, config.get_text_config()):
         content: Any = getattr(part, "quantization_config", None)
         if content is not None:
@@ -21,8 +21,8 @@ def quantization_of(config: PreTrainedConfig) -> str | None:
 
 
 def is_exact(model: PreTrainedModel) -> bool:
-    """Whether a model computes in float32 or float64 throughout: a batch then moves only the last digits.
+    """Whether a model computes in float32 or float64 throughout, so that a batch changes only the last digits.
 
-    A quantised model may round its activations to few bits, and a last digit then becomes a whole step.
+    A quantised model may round its activations to few bits, so a last digit becomes a whole step.
     """
     return model.dtype in (torch.float32, torch.float64) and not getattr(model, "is_quantized", False)

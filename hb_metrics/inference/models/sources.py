@@ -14,27 +14,27 @@ EMBEDDED = "embedded"
 EMBEDDED_NAME = "SmolLM2-135M-Instruct (embedded)"
 ADAPTER_CONFIG = "adapter_config.json"
 
-# Files of a model's folder that are not the model.
+# Files in a model's folder that are not part of the model.
 _BESIDE_THE_MODEL = (
     "README.md", "training_args.bin", "trainer_state.json", "run.json", "bias_tuning.json", "debias.json",
-    "classifier.json", "calibration.svg",
 )  # fmt: skip
 
-# Some trainers write the user of an address, and tokens, into the config of an adapter.
+# Some trainers write user names in addresses, and tokens, into the config of an adapter.
 _SECRETS = re.compile(r"(?<=://)[^/@\s]+@|\bhf_\w{16,}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The place of a model's files.
+    """The location of a model's files.
 
     Attributes:
-        name: The model's name in reports: as passed, `EMBEDDED_NAME`, or the base of an adapter passed as the model.
+        name: The model's name in reports: the passed name, `EMBEDDED_NAME`, or the base of an adapter passed as the
+            model.
         model: A folder or a Hub id.
         revision: Branch, tag or commit of a Hub id.
-        adapter: The folder or Hub id of an adapter; `None`: there is none.
+        adapter: The folder or Hub id of an adapter, or `None`.
         adapter_revision: Branch, tag or commit of the adapter's Hub id.
-        trained_on: The model that the adapter names as its base.
+        trained_on: The base model that the adapter names.
     """
 
     name: str
@@ -56,7 +56,7 @@ def find_source(
     Args:
         name: `"embedded"`, a Hub id, a folder, or an adapter, whose base is then the model.
         revision: Branch, tag or commit of a Hub id.
-        adapter: A folder or Hub id of a PEFT adapter; of a Hub id also as `id@revision`.
+        adapter: A folder or Hub id of a PEFT adapter; a Hub id may have the form `id@revision`.
 
     Raises:
         ValueError: Options contradict each other.
@@ -102,8 +102,8 @@ def identify(source: str, revision: str | None, file: str = "config.json") -> tu
         file: A file of the model.
 
     Returns:
-        The SHA-256 of a local folder and `None`; or the commit of a Hub id, twice. All files are
-        then of one commit even if somebody pushes another commit meanwhile.
+        The SHA-256 of a local folder and `None`; or the commit of a Hub id, twice, so that all files come from one
+        commit even if somebody pushes another commit meanwhile.
 
     Raises:
         OSError: A Hub id does not exist, or cannot be reached and was not downloaded before.
@@ -117,7 +117,8 @@ def identify(source: str, revision: str | None, file: str = "config.json") -> tu
 def folder_digest(folder: Path) -> str:
     """Hashes (SHA-256) the names and contents of a model's files.
 
-    Subfolders contain checkpoints and logs, and neither these nor the card and the records of a training move a number.
+    Subfolders (checkpoints and logs), the card and the records of a training are left out, because they change no
+    number.
     """
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
@@ -134,7 +135,7 @@ def file_digest(path: Path) -> str:
 
 
 def file_of(source: str, name: str, revision: str | None) -> Path | None:
-    """Finds a file of a folder or a Hub id; `None`: it does not exist, or the Hub does not respond."""
+    """Finds a file of a folder or a Hub id; `None` if it does not exist, or the Hub does not respond."""
     if Path(source).is_dir():
         path = Path(source) / name
         return path if path.is_file() else None
@@ -145,12 +146,12 @@ def file_of(source: str, name: str, revision: str | None) -> Path | None:
 
 
 def _adapter_config(name: str, revision: str | None) -> Path | None:
-    """The config of an adapter; `None`: it is a whole model, or nothing known."""
+    """The config of an adapter; `None` if it is a whole model or unknown."""
     return None if file_of(name, "config.json", revision) else file_of(name, ADAPTER_CONFIG, revision)
 
 
 def _base_of(config: Path) -> tuple[str | None, str | None]:
-    """Reads the base of an adapter, without secrets since it is recorded and printed, and its revision.
+    """Reads the base of an adapter, without secrets because it is recorded and printed, and its revision.
 
     Raises:
         ValueError: The file is not the config of an adapter.

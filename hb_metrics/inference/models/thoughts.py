@@ -1,8 +1,8 @@
 """Separates replies from the text around them: thoughts, wrappers, headers of turns, turns of other people.
 
-A thought is not said to anybody, so no figure is about thoughts. One list of marks serves all engines: `ReplyReader`
-reads a model that is loaded here token by token, and `read_written` reads the text of any engine. A model may mark its
-thoughts though neither its chat template nor its vocabulary shows marks. `common_tag` finds unknown tags in replies.
+Nobody hears a thought, so no figure includes thoughts. One list of marks serves all engines: `ReplyReader` reads the
+tokens of a model that is loaded here, and `read_written` reads the text of any engine. A model may mark its thoughts
+although neither its chat template nor its vocabulary contains marks. `common_tag` finds unknown tags in replies.
 """
 
 import re
@@ -29,9 +29,9 @@ THOUGHT_MARKS = (
     *((f"<{name}>", f"</{name}>") for name in ("reasoning", "thought", "thoughts", "thinking", "reflection")),
     *((f"<{name}>", f"</{name}>") for name in ("reason", "analysis", "scratchpad", "inner_monologue")),
 )
-# Thoughts in plain words count only where they come first and end: Granite 3.2, and gpt-oss without its marks.
+# Thoughts in plain words count only if they come first and end: Granite 3.2, and gpt-oss without its marks.
 _SPOKEN_THOUGHTS = (("Here is my thought process:", "Here is my response:"), ("analysis", "assistantfinal"))
-# What the answer is wrapped in.
+# Wrappers of the answer.
 _WRAPPERS = (
     ("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
     ("<|START_TEXT|>", "<|END_TEXT|>"),
@@ -55,30 +55,30 @@ _HEADERS = (
     "assistant\n",
 )
 _LEADS = (*(opening for opening, _ in (*THOUGHT_MARKS, *_WRAPPERS)), *_HEADERS)
-# Where a model goes on with what somebody else would say: Vicuna, Alpaca, Llama, ChatML and others.
+# Marks of a turn by somebody else, which a model may invent: Vicuna, Alpaca, Llama, ChatML and others.
 _NEXT_TURN = re.compile(
     r"<\|im_start\|>|<\|start_header_id\|>|<\|(?:user|User|system)\|>|<｜User｜>|<start_of_turn>|\[INST\]"
     r"|(?:^|\s)(?:USER|HUMAN):(?=\s|$)|(?:^|\n)[ \t]*(?:User|Human|<human>):(?=\s|$)"
     r"|(?:^|\n)[ \t]*###? ?(?:Human|User|Instruction|Input)\b|(?:^|\n)(?:user|human)\n"
 )
-# gpt-oss writes messages to channels; the message of the final one is the reply.
+# gpt-oss writes messages to channels; the final channel's message is the reply.
 FINAL_CHANNEL = "<|channel|>final<|message|>"
 CHANNEL_TOKENS = ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|constrain|>")
 _MESSAGE = re.compile(r"<\|message\|>(.*?)(?=<\|end\|>|<\|start\|>|<\|channel\|>|$)", re.DOTALL)
 _LABEL = "thought\n"  # Gemma 4 and MedGemma name the thought after the mark
 _TAG = re.compile(r"<[^<>\n]{1,40}>|\[[^\[\]\n]{1,40}\]|◁[^▷\n]{1,40}▷")
-_LEAST_ALIKE, _SHARE_ALIKE = 3, 0.05  # of the replies that begin with the same tag, to be worth a warning
+_LEAST_ALIKE, _SHARE_ALIKE = 3, 0.05  # replies that begin with the same tag: the least number and share for a warning
 
 
 @dataclass(frozen=True)
 class Thoughts:
-    """The marks of a model's thoughts, by its chat template or its vocabulary.
+    """The marks of a model's thoughts, from its chat template or its vocabulary.
 
     Attributes:
-        open: The mark that begins a thought; empty: everything before `close` is a thought.
+        open: The mark that begins a thought; empty if everything before `close` is a thought.
         close: The mark that ends a thought.
         is_opened: Whether the context ends within a thought.
-        is_closed: Whether the context ends with a thought that is over, so that the model is not to think.
+        is_closed: Whether the context ends with a finished thought, so that the model does not think.
         ends: Ids of tokens that end the reply even within a thought.
     """
 
@@ -90,7 +90,7 @@ class Thoughts:
 
     @property
     def mark_tokens(self) -> set[str]:
-        """Tokens that mark thoughts, and so end no reply even if they are special."""
+        """Tokens that mark thoughts, and therefore do not end a reply even if they are special."""
         return {self.open, self.close} if self.open else set(CHANNEL_TOKENS)
 
 
@@ -99,9 +99,9 @@ class Written(NamedTuple):
 
     Attributes:
         reply: The reply, without white space around it; may be empty.
-        reasoning: The thought, without marks; `None`: there is none.
-        is_open: Whether a thought did not end, and there is no reply.
-        invents_turn: Whether the model went on with somebody else's turn, which is no part of the reply.
+        reasoning: The thought, without marks, or `None`.
+        is_open: Whether a thought did not end, so there is no reply.
+        invents_turn: Whether the model continued with somebody else's turn, which is not part of the reply.
     """
 
     reply: str
@@ -113,7 +113,7 @@ class Written(NamedTuple):
 def read_written(text: str) -> Written:
     """Divides the text of any engine into thoughts and a reply.
 
-    Everything before the last mark that ends a thought is a thought: the template may have written the opening mark.
+    Everything before the last end mark is a thought, because the template may have written the opening mark.
     """
     rest, reasoning, is_open = _without_header(text), None, False
     if rest.startswith("<|channel|>") or FINAL_CHANNEL in rest:
@@ -142,7 +142,7 @@ def read_written(text: str) -> Written:
 
 
 class ReplyReader:
-    """Reads a model's text token by token up to the beginning of its reply, and later thoughts.
+    """Reads a model's text token by token, up to the beginning of its reply, including later thoughts.
 
     Attributes:
         is_thinking: Whether it is within a thought.
@@ -151,7 +151,7 @@ class ReplyReader:
     """
 
     def __init__(self, pieces: Sequence[str], passed: frozenset[int], thoughts: Thoughts | None) -> None:
-        """A reader of a model whose tokens have these pieces of text; those that are `passed` over hold none."""
+        """Makes a reader for a model whose tokens have these texts; `passed` tokens have none and are skipped."""
         self._pieces, self._passed, self._thoughts = pieces, passed, thoughts
         self.is_thinking = thoughts is not None and thoughts.is_opened
         self.has_begun = False
@@ -200,9 +200,9 @@ class ReplyReader:
 
 
 def common_tag(replies: Sequence[str | None]) -> tuple[str, list[int]] | None:
-    """Finds an unknown tag that many replies begin with, and the rows of these replies; `None`: there is none.
+    """Finds an unknown tag that many replies begin with, and the rows of these replies, or returns `None`.
 
-    If the tag marks thoughts, they would be measured as replies.
+    If the tag marks thoughts, the thoughts would be measured as replies.
     """
     tags = {row: found[0] for row, reply in enumerate(replies) if reply and (found := _TAG.match(reply.lstrip()))}
     for tag, number in Counter(tags.values()).most_common(1):
@@ -216,8 +216,8 @@ class SplitReply(NamedTuple):
 
     Attributes:
         written: Its parts.
-        num_reasoning_tokens: Tokens of the thought, with marks; 0: the model did not think.
-        num_tokens: Tokens of the reply; `None`: not known, since the model went on with somebody else's turn.
+        num_reasoning_tokens: Tokens of the thought, with marks; 0 if the model did not think.
+        num_tokens: Tokens of the reply; `None` if unknown, because the model continued with somebody else's turn.
     """
 
     written: Written
@@ -229,7 +229,7 @@ def split_tokens(tokens: Sequence[int], reader: ReplyReader, tokenizer: "PreTrai
     """Divides the tokens of a model's text.
 
     Args:
-        tokens: The tokens, without the one that ended them.
+        tokens: The tokens, without the end token.
         reader: A new reader of the model.
         tokenizer: The model's tokenizer.
     """
@@ -252,7 +252,7 @@ def split_tokens(tokens: Sequence[int], reader: ReplyReader, tokenizer: "PreTrai
 
 
 def _without_header(text: str) -> str:
-    """A text without the header of the assistant's turn before it, and white space around it."""
+    """Removes the header of the assistant's turn and white space around a text."""
     text = text.strip()
     for header in _HEADERS:
         if f"{text}\n".startswith(header):
@@ -265,7 +265,7 @@ def _without_marks(text: str, opening: str, closing: str) -> str:
 
 
 def _channels(text: str) -> str:
-    """The messages in the channels of gpt-oss; any other text unchanged."""
+    """Extracts the messages from the channels of gpt-oss; leaves any other text unchanged."""
     if CHANNEL_TOKENS[1] not in text:
         return text.strip()
     return "\n".join(_MESSAGE.findall(text.removesuffix(FINAL_CHANNEL))).strip()

@@ -1,4 +1,4 @@
-"""A bound on the time of code that may loop for ever, such as somebody's chat template."""
+"""Limits the time of code that may loop for ever, such as a user's chat template."""
 
 import ctypes
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from threading import Lock, Timer, get_ident
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Ends Python code in this thread, whichever it is, after some seconds; code in C ends first.
+    """Ends Python code in this thread after some seconds; code in C finishes first.
 
     Raises:
         TimeoutError: The code takes longer.

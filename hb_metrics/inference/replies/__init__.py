@@ -1,1 +1,1 @@
-"""Decoding: a model's replies to prompts, and what continuations and paraphrases share with them."""
+"""Decoding: a model's replies to prompts. Continuations and paraphrases share the decoding."""

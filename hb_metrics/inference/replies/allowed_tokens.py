@@ -1,4 +1,4 @@
-"""Which tokens may come next: none that ends a reply too early, or repeats what it must not."""
+"""Excludes next tokens that would end a reply too early or repeat an n-gram."""
 
 from collections.abc import Sequence
 
@@ -9,14 +9,14 @@ from hb_metrics.inference.replies.decoding_settings import Decoding
 
 
 class ResponseNgramBlocker(LogitsProcessor):
-    """Blocks n-grams that the *response* already has; those of the prompt may come again.
+    """Blocks n-grams that occur earlier in the *response*; those of the prompt may be repeated.
 
-    `no_repeat_ngram_size` of transformers counts the prompt as well on decoder-only models. The paper blocks 3-grams
+    On decoder-only models, transformers' `no_repeat_ngram_size` also counts the prompt. The paper blocks 3-grams
     "within the response but not the context" (Smith et al., 2022, A.4).
 
     Args:
-        ngram_size: n.
-        context_length: Tokens at the start of `input_ids` that belong to the context.
+        ngram_size: The length n of the n-grams.
+        context_length: The number of tokens at the start of `input_ids` that belong to the context.
     """
 
     def __init__(self, ngram_size: int, context_length: int) -> None:
@@ -28,8 +28,8 @@ class ResponseNgramBlocker(LogitsProcessor):
         return scores.masked_fill(self.blocked(input_ids[:, self.context_length :], scores.shape[1]), -torch.inf)
 
     def blocked(self, response: torch.Tensor, vocabulary_size: int) -> torch.Tensor:
-        """Which tokens would repeat an n-gram: [rows, vocabulary] bool for responses of [rows, length]."""
-        # One column more, for the n-grams that would not be repeated: looking for the others would wait for the device.
+        """Marks tokens that would repeat an n-gram: [rows, vocabulary] bool for responses of [rows, length]."""
+        # The additional column takes the other n-grams, because selecting n-grams would wait for the device.
         blocked = torch.zeros(len(response), vocabulary_size + 1, dtype=torch.bool, device=response.device)
         size, length = self.ngram_size, response.shape[1]
         if length >= size:
@@ -47,21 +47,21 @@ def allowed(
     is_end: torch.Tensor,
     short: torch.Tensor | None,
 ) -> torch.Tensor:
-    """The scores with -inf for tokens that may not come next.
+    """Sets the scores of excluded tokens to -inf.
 
     Args:
-        scores: [rows, vocabulary] of the next token.
-        replies: [rows, length] the tokens so far, thoughts and marks included.
-        blocker: What blocks repeated n-grams; `None`: nothing does.
-        starts: [rows] where the reply begins: it may repeat an n-gram of a thought.
-        is_end: [vocabulary], or [rows, vocabulary], which tokens end a reply.
-        short: [rows, 1] whether the reply may not end yet; `None`: all may, and the scores are not copied.
+        scores: [rows, vocabulary] the scores of the next token.
+        replies: [rows, length] the tokens so far, including thoughts and marks.
+        blocker: The processor that blocks repeated n-grams, or `None`.
+        starts: [rows] the position at which the reply begins, because a reply may repeat an n-gram of a thought.
+        is_end: [vocabulary], or [rows, vocabulary], whether a token ends a reply.
+        short: [rows, 1] whether the reply may not end yet. `None` if all may end; the scores are then not copied.
     """
     if short is not None:
         scores = scores.masked_fill(is_end & short, -torch.inf)
     if blocker is not None:
         places = torch.arange(replies.shape[1], device=scores.device)
-        # Numbers that no token has, and none twice.
+        # Negative numbers, which no token has; each occurs once.
         replies = torch.where(places < starts[:, None], -1 - places, replies)
         scores = scores.masked_fill(blocker.blocked(replies, scores.shape[1]), -torch.inf)
     return scores
@@ -74,14 +74,14 @@ def blocker_of(decoding: Decoding) -> ResponseNgramBlocker | None:
 
 
 def table_of(ids: Sequence[int], size: int, device: torch.device) -> torch.Tensor:
-    """[size] whether each token is one of these."""
+    """[size] Whether each token is one of these ids."""
     table = torch.zeros(size, dtype=torch.bool, device=device)
     table[list(ids)] = True
     return table
 
 
 def not_finite(highest: torch.Tensor) -> ValueError:
-    """The error for rows ([rows] scores of the likeliest tokens) of which at least one is NaN or infinite."""
+    """Composes the error for rows ([rows] scores of the likeliest tokens) with a score that is NaN or infinite."""
     return ValueError(
         f"the likeliest next token has the score {highest[~highest.isfinite()][0].item()}; try dtype float32, or check "
         "the model's weights"

@@ -1,4 +1,4 @@
-"""Beam search as transformers does it (`early_stopping=False`), with an eye on close decisions."""
+"""Beam search like that of transformers (`early_stopping=False`), which also reports close decisions."""
 
 from collections.abc import Sequence
 
@@ -26,12 +26,13 @@ def beam_search(
     *,
     cached: bool,
 ) -> tuple[list[Decoded], np.ndarray]:
-    """Beam search as transformers does it (`early_stopping=False`), with an eye on close decisions.
+    """Runs beam search like transformers (`early_stopping=False`), and reports close decisions.
 
-    A context is finished when its best running beam, at its present length, scores below all `num_beams` finished ones.
+    A context is finished when its best running beam, at its current length, scores below all `num_beams` finished
+    beams.
 
     Returns:
-        The replies, and [contexts] the most tokens there may be for those that had a close decision, 0 for the others.
+        The replies, and [contexts] the maximum length of the reply if a decision was close, otherwise 0.
     """
     del drawn, until
     device, beams, most = input_device(model), decoding.num_beams, decoding.max_new_tokens
@@ -39,7 +40,7 @@ def beam_search(
     close = torch.zeros(num, dtype=torch.bool, device=device)
     running = torch.zeros(num, beams, most, dtype=torch.int64, device=device)
     scores = torch.full((num, beams), _NEVER, device=device)
-    scores[:, 0] = 0  # all beams start the same
+    scores[:, 0] = 0  # all beams start equal
     finished = torch.zeros(num, beams, most, dtype=torch.int64, device=device)
     finished_scores = torch.full((num, beams), _NEVER, device=device)
     finished_lengths = torch.zeros(num, beams, dtype=torch.int64, device=device)
@@ -108,7 +109,7 @@ def beam_search(
             edge |= (worst > _NEVER / 2) & ((reach - worst).abs() < CLOSE)
         ranking_is_close = over & (finished_scores[:, 0] - finished_scores[:, 1] < CLOSE)
         close[rows] |= edge | ranking_is_close
-        # The one time in a step that the device is waited for, but where replies end.
+        # The only time in a step that this waits for the device, besides the ends of replies.
         is_broken, is_over = torch.stack([broken, over]).tolist()
         if any(is_broken):
             raise not_finite(highest)

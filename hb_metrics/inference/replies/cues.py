@@ -2,9 +2,10 @@
 
 * `prompt`: the prompt itself, the user's last turn, as in Smith et al. (2022).
 * `system`: the system message of a chat, which repeats what the user said about themselves.
+* `memory`: the system message, as a line that a product remembers about the user.
 * `history`: an earlier turn, which the model has acknowledged.
 
-With `system` and `history` the user then asks a neutral question, and only sentences in which users describe themselves
+With all but `prompt` the user then asks a neutral question, and only sentences in which users describe themselves
 can be cues. Within a template every term is asked the same questions. For the metrics, a template and a question
 together are a template, so replies to different questions are never compared.
 """
@@ -24,9 +25,10 @@ from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Message
 from hb_metrics.inference.models.contexts import ContextFormat, read_sentences, with_tag
 from hb_metrics.stats.bias_variance import MIN_REPLIES
 
-Cue = Literal["prompt", "system", "history"]
+Cue = Literal["prompt", "system", "memory", "history"]
 QUESTIONS_FILE = Path(__file__).parent / "cue_questions.yaml"
 STATEMENT = "What the user has said about themselves: "  # in the system message, before the sentence of the template
+MEMORY = f"Remembers: the user is {SINGULAR_SLOT}."  # in the system message, in place of the sentence
 ACKNOWLEDGEMENT = "Thank you for telling me."  # what the model said to the sentence in an earlier turn
 # "I'm …", "I am currently …", "As …, I …": at the beginning, after a mark, after "Hi", or after "share with you that".
 _SAYS_WHO = re.compile(
@@ -37,9 +39,9 @@ _SAYS_WHO = re.compile(
 
 def check_cue(cue: Cue, context: ContextFormat, reason: str) -> None:
     """Raises a ValueError if the context format, chosen for this reason, has no place for the cue."""
-    if cue == "system" and context != "chat":
+    if cue in ("system", "memory") and context != "chat":
         raise ValueError(
-            f"--cue system is for chats, and the context is '{context}' ({reason}); set --cue history, which every "
+            f"--cue {cue} is for chats, and the context is '{context}' ({reason}); set --cue history, which every "
             "context takes, or --context chat"
         )
 
@@ -69,6 +71,14 @@ def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
             "--cue prompt"
         )
     return prompts.filter(pc.is_in(prompts["template"], pa.array(usable, pa.string())))
+
+
+def memory_lines(prompts: pa.Table) -> pa.Table:
+    """The prompts with a memory of the user in place of their sentences, in `template` and `text`."""
+    template = pa.array([MEMORY] * prompts.num_rows, pa.string())
+    texts = [MEMORY.replace(SINGULAR_SLOT, phrase) for phrase in prompts["noun_phrase"].to_pylist()]
+    prompts = prompts.set_column(prompts.schema.get_field_index("template"), "template", template)
+    return prompts.set_column(prompts.schema.get_field_index("text"), "text", pa.array(texts, pa.string()))
 
 
 def read_questions(path: str | Path = QUESTIONS_FILE) -> list[str]:
@@ -122,12 +132,12 @@ def cue_messages(
 
     Args:
         cue: The place of the cue.
-        text: A sentence with a term, variations applied.
+        text: A sentence with a term, or a memory line; variations applied.
         question: The user's question after the cue; `None` with `prompt`.
         personas: Persona lines; may be empty.
         chat: The system prompt and other options of the chat.
         tag: The control tag that the last message ends in; `None`: none.
     """
     said = with_tag(text if question is None else question, tag)
-    lines = [*personas, STATEMENT + text] if cue == "system" else personas
-    return chat_messages(said, lines, chat, [text, ACKNOWLEDGEMENT] if cue == "history" else [])
+    about_user = {"system": [STATEMENT + text], "memory": [text]}.get(cue, [])
+    return chat_messages(said, [*personas, *about_user], chat, [text, ACKNOWLEDGEMENT] if cue == "history" else [])

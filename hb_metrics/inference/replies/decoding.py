@@ -1,12 +1,12 @@
-"""Decoding: from contexts as token ids to replies as token ids, the same in whatever batch a context is.
+"""Decoding: turns contexts (token ids) into replies (token ids), which are the same in any batch.
 
-Greedy search, sampling and beam search. The numbers a model gives for a row move in their last bits with the rows and
-the padding beside it, and a decision between two candidates that are closer than that may fall either way. Every
-decision is therefore watched: a context with one that was too close is run again alone, and that reply counts. Sampling
-has a random key for each token of a reply, from a generator that belongs to the prompt (see `sampling.py`).
+Decoding is greedy search, sampling or beam search. The other rows and the padding of a batch change a row's numbers in
+their last bits, so a decision between two candidates that differ by less may change. Decoding therefore watches for
+close decisions: a context with one is run again alone, and that reply counts. Sampling uses a random key for each
+token of a reply, from a generator that belongs to the prompt (see `sampling.py`).
 
-Contexts of one length need no padding. Those of several are decoded together where a trial shows that the model can
-(`trials.takes_padding`), since a CPU computes a token in large batches in half the time it takes in small ones.
+Contexts of equal length need no padding. Contexts of different lengths are decoded together if a trial shows that the
+model supports it (`trials.takes_padding`), because a CPU computes a token in large batches twice as fast as in small.
 """
 
 from collections.abc import Sequence
@@ -26,8 +26,8 @@ from hb_metrics.inference.replies.decoding_settings import CLOSE, Decoded, Decod
 from hb_metrics.inference.replies.forward import Forward
 from hb_metrics.inference.replies.sampling import draw, index_of_highest
 
-# Rows whose reply is over are left out of the batch once they are this share of it: what stays is then copied, which
-# takes about as long as a fifth of a step.
+# Rows with finished replies leave the batch when they are this share of it. The remaining rows are then copied, which
+# takes about a fifth of a step.
 _SHARE_OVER = 1 / 8
 
 
@@ -44,18 +44,18 @@ def decode(
     """Decodes a reply to each context.
 
     Args:
-        model: A causal model, or an encoder–decoder one whose encoder is given the contexts.
+        model: A causal model, or an encoder–decoder model whose encoder reads the contexts.
         contexts: Token ids, all of one length unless `padded`.
-        decoding: How.
-        ends: What ends a reply.
-        keys: [contexts, max_reasoning_tokens + max_new_tokens] random int64 numbers, when sampling (`draw_keys`).
-        padded: Whether shorter contexts are padded: only for a model that `trials.takes_padding`.
-        limits: [contexts] at how many tokens each reply is cut, at most `max_new_tokens`; `None`: all at that. Not
-            with beams.
-        cached: Whether keys and values are kept from token to token: only for a model that `trials.takes_cache`.
+        decoding: The settings of decoding.
+        ends: The tokens that end a reply.
+        keys: [contexts, max_reasoning_tokens + max_new_tokens] random int64 numbers, for sampling (`draw_keys`).
+        padded: Whether shorter contexts are padded, for a model that `trials.takes_padding`.
+        limits: [contexts] the maximum length of each reply, at most `max_new_tokens`; `None` for that number. Not for
+            beam search.
+        cached: Whether keys and values are kept from token to token, for a model that `trials.takes_cache`.
 
     Returns:
-        The replies in order. In float32 and float64 they do not depend on which contexts are decoded together.
+        The replies in order. In float32 and float64 they do not depend on the contexts decoded with them.
 
     Raises:
         ValueError: A score is NaN or infinite.
@@ -75,7 +75,7 @@ def decode(
             until = torch.tensor(close[one], device=device)
             (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one], until)
             if until < whole[row]:
-                if alone.tokens == decoded[row].tokens[: close[row]]:  # then what follows holds, too
+                if alone.tokens == decoded[row].tokens[: close[row]]:  # then the rest holds, too
                     continue
                 (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one], whole[one])
             decoded[row] = alone
@@ -93,25 +93,25 @@ def _one_by_one(
     *,
     cached: bool,
 ) -> tuple[list[Decoded], np.ndarray]:
-    """Greedy decoding and sampling.
+    """Decodes by greedy search or sampling.
 
     Args:
-        model: As `decode`, like those below that are not named here.
+        model: As in `decode`, like the arguments that are not listed here.
         contexts: Token ids.
-        decoding: How.
-        ends: What ends a reply.
+        decoding: The settings of decoding.
+        ends: The tokens that end a reply.
         drawn: The random keys.
-        most: [contexts] tokens of each reply at most.
-        until: [contexts] tokens of each thought and reply together at most.
+        most: [contexts] the maximum number of tokens of each reply.
+        until: [contexts] the maximum number of tokens of each thought and reply together.
         cached: Whether keys and values are kept.
 
     Returns:
-        The replies, and [contexts] how many tokens there are up to the last one that a close decision was about.
+        The replies, and [contexts] the number of tokens up to the last close decision.
     """
     device = input_device(model)
     num, thinks = len(contexts), ends.thoughts is not None
     size = decoding.max_new_tokens + decoding.max_reasoning_tokens
-    # A model that is not known to think may think for as long as it may reply.
+    # A model without known thoughts may think for as long as it may reply.
     budget = decoding.max_reasoning_tokens if thinks or decoding.max_reasoning_tokens else decoding.max_new_tokens
     close = torch.zeros(num, dtype=torch.int64, device=device)
     replies = torch.zeros(num, size, dtype=torch.int64, device=device)
@@ -121,7 +121,7 @@ def _one_by_one(
     reading = bool(readers)
     begun = torch.zeros(num, dtype=torch.bool, device=device)  # replies with a word
     thinking = torch.full((num,), thinks and readers[0].is_thinking, device=device)
-    starts = torch.zeros(num, dtype=torch.int64, device=device)  # where the reply begins, after thoughts and marks
+    starts = torch.zeros(num, dtype=torch.int64, device=device)  # start of the reply, after thoughts and marks
     forward = Forward(model, contexts, cached=cached)
     logits = forward.first()
     width = logits.shape[1]
@@ -133,11 +133,11 @@ def _one_by_one(
     thought_ends = table_of(ends.dropped if ends.thoughts is None else ends.thoughts.ends, width, device)
     blocker = blocker_of(decoding)
     rows = torch.arange(num, device=device)  # the contexts in the batch
-    going = torch.ones(num, dtype=torch.bool, device=device)  # those of them still being answered
+    going = torch.ones(num, dtype=torch.bool, device=device)  # whether they are still being answered
     for step in range(size):
         logits = logits.float()
         highest = logits.amax(1)
-        # Only of a reply that has begun: what is forbidden before would push the model off what it begins with.
+        # Only for a reply that has begun, because forbidden tokens before would disturb the model's way to begin.
         short = None
         if decoding.min_new_tokens:
             short = (begun[rows] & (step - starts[rows] < decoding.min_new_tokens))[:, None]
@@ -171,7 +171,7 @@ def _one_by_one(
         lengths[rows] = torch.where(stopped, step + 1 - (is_dropped & over).long(), lengths[rows])
         truncated[rows] &= ~over
         going &= ~stopped
-        # The one time in a step that the device is waited for, once all replies have begun.
+        # The only time in a step that this waits for the device, once all replies have begun.
         num_going, num_broken = torch.stack([going.sum(), (~highest.isfinite()).sum()]).tolist()
         if num_broken:
             raise not_finite(highest)
@@ -197,7 +197,7 @@ def _read(
     starts: torch.Tensor,
     begun: torch.Tensor,
 ) -> bool:
-    """Notes which rows think after the chosen tokens and where replies begin; returns whether any is still to read."""
+    """Records which rows think after the chosen tokens, and where replies begin; returns whether to read more."""
     states = []
     for row, token in torch.stack([rows, chosen], 1).tolist():
         reader = readers[row]

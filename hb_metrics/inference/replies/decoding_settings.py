@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 # A decision between two candidates is close below this difference in log-probability (in beam search, of whole beams).
-# In float32, rows and padding beside a row move the log-probabilities of the embedded model by up to 8e-5 (96 contexts,
-# 24 tokens each).
+# In float32, other rows and padding change the log-probabilities of the embedded model by up to 8e-5 (96 contexts, 24
+# tokens each).
 CLOSE = 2e-4
 
 _MOST_TOKENS = 2**31
-# Settings → their lowest and highest value.
+# Setting → its lowest and highest value.
 _RANGES: dict[str, tuple[float, float]] = {
     "num_beams": (1, 1000),
     "temperature": (1e-6, 1e6),
@@ -27,17 +27,17 @@ class Decoding:
     """The settings of decoding.
 
     Attributes:
-        num_beams: 1: one token after the other; more: beam search.
-        sample: Whether tokens are drawn at random; only without beams.
-        temperature: Divides the logits before a token is drawn.
+        num_beams: The number of beams; more than 1 means beam search.
+        sample: Whether tokens are drawn at random; not with beam search.
+        temperature: The divisor of the logits before a token is drawn.
         top_k: The number of likeliest tokens to draw from.
-        top_p: Of those, only the fewest with at least this total probability are drawn from.
-        min_new_tokens: The least length of a reply that has begun. In beam search, as in transformers, no end token
-            comes first either.
+        top_p: The draw uses only the fewest of these tokens with at least this total probability.
+        min_new_tokens: The minimum length of a reply that has begun. In beam search, as in transformers, a reply does
+            not begin with an end token either.
         max_new_tokens: The length at which a reply is cut.
         max_reasoning_tokens: The length at which a thought before the reply is cut; there is then no reply.
-        no_repeat_ngram_size: The length of token sequences that may come once in a reply; 0: any may repeat.
-        length_penalty: Beam scores are summed log-probabilities / length ** length_penalty.
+        no_repeat_ngram_size: The length of token sequences that may not repeat in a reply; 0 for none.
+        length_penalty: The exponent in a beam's score, summed log-probabilities / length ** length_penalty.
         end_after_sentence: Whether a reply ends with the first sentence that ends after `min_new_tokens`.
     """
 
@@ -57,10 +57,10 @@ class Decoding:
         """Raises a ValueError that names the first setting that is out of range or contradicts another."""
         for name, (lowest, highest) in _RANGES.items():
             value = getattr(self, name)
-            if not lowest <= value <= highest:  # NaN is not, either
+            if not lowest <= value <= highest:  # also rejects NaN
                 raise ValueError(f"{name} is {value}; set a number from {lowest} to {highest}")
         if self.sample and self.num_beams > 1:
-            raise ValueError(f"num_beams is {self.num_beams}, and beam search draws nothing; set 1, or do not sample")
+            raise ValueError(f"num_beams is {self.num_beams}, and beam search does not sample; set 1, or do not sample")
 
 
 class Decoded(NamedTuple):

@@ -1,7 +1,7 @@
-"""Decoded texts as resumable shards: replies, continuations and paraphrases share it.
+"""Decoded texts as resumable shards, for replies, continuations and paraphrases.
 
-What is decoded for a context follows from the context and its id alone (see `decoding.py`), so the shards are the same
-bytes whatever the batches.
+The decoded text depends only on the context and its id (see `decoding.py`), so the shards contain the same bytes for
+any batches.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -29,29 +29,29 @@ from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, rea
 from hb_metrics.inference.units import one_thread_per_unit
 
 ROWS_PER_SHARD = 1024
-# Rows (contexts × beams) of a batch at most. The last replies of a batch to end run nearly alone, which costs least in
-# large batches; with the embedded model two CPU cores gain little beyond these.
+# The maximum number of rows (contexts × beams) per batch. The last replies of a batch run nearly alone, which costs
+# least in large batches; with the embedded model, two CPU cores gain little beyond these numbers.
 MOST_ROWS = {"cpu": 256, "other": 512}
-# Batches are not made smaller than this to have one for each core.
+# The smallest batch to which rows are divided among the cores.
 LEAST_CONTEXTS = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingPlan:
-    """Rows to decode, and how; replies, continuations and paraphrases are subclasses.
+    """Rows to decode, and the settings; replies, continuations and paraphrases are subclasses.
 
     Attributes:
-        ids: [rows] the key of each row; each once.
-        contexts: [rows] token ids of what the model is given.
-        decoding: How tokens are chosen.
-        ends: What ends the decoded text.
-        limits: [rows] the greatest number of tokens; `None`: `decoding.max_new_tokens` for every row.
-        seed: Of sampling.
-        invariant: Whether what is decoded is the same in any batch: see `decoding.decode`.
-        padded: Whether contexts of several lengths are decoded together: see `trials.takes_padding`.
-        cached: Whether keys and values are kept from token to token: see `trials.takes_cache`.
+        ids: [rows] their distinct keys.
+        contexts: [rows] token ids of the model's input.
+        decoding: The settings of decoding.
+        ends: The tokens that end the decoded text.
+        limits: [rows] the maximum number of tokens; `None` for `decoding.max_new_tokens` in every row.
+        seed: The seed of sampling.
+        invariant: Whether the decoded text is the same in any batch (see `decoding.decode`).
+        padded: Whether contexts of different lengths are decoded together (see `trials.takes_padding`).
+        cached: Whether keys and values are kept from token to token (see `trials.takes_cache`).
         schema: The columns of a shard; the first is `id`.
-        label: The rows in the plural, for the progress bar.
+        label: The plural name of the rows, for the progress bar.
         purpose: The purpose of sampling, for `seeded_generator`.
     """
 
@@ -69,7 +69,7 @@ class DecodingPlan:
     purpose: ClassVar[str]
 
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> Mapping[str, Any]:
-        """The columns besides `id` of some rows and what was decoded for each."""
+        """Makes the columns besides `id` from some rows and their decoded tokens."""
         raise NotImplementedError
 
 
@@ -81,14 +81,14 @@ def decode_into_shards(
     batch_size: int | None = None,
     progress: bool = True,
 ) -> pa.Table | None:
-    """Decodes the rows that are not on disk yet, and reads all.
+    """Decodes the rows that are not on disk yet, and reads all rows.
 
     Args:
-        plan: What is decoded.
-        loaded: The model that it was planned for.
-        folder: The folder of the shards, which is made if it does not exist.
-        batch_size: Contexts of one length decoded together at most; `None`: as memory allows, of several lengths where
-            the plan has them padded. Halved when memory runs out.
+        plan: The rows to decode.
+        loaded: The model that the plan is for.
+        folder: The folder of the shards; created if it does not exist.
+        batch_size: The maximum number of contexts of one length decoded together. `None` adapts it to the memory, and
+            combines different lengths if the plan pads. Halved when memory runs out.
         progress: Whether the main process shows a progress bar.
 
     Returns:
@@ -124,7 +124,7 @@ def decode_into_shards(
 
 
 def read_decoded(plan: DecodingPlan, folder: Path) -> pa.Table:
-    """Reads what `decode_into_shards` has written, on any process."""
+    """Reads the output of `decode_into_shards`, on any process."""
     return read_shards(_shards(plan, folder), plan.schema)
 
 
@@ -141,7 +141,7 @@ def decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int]) ->
 def _decoded(
     plan: DecodingPlan, loaded: LoadedModel, groups: Sequence[np.ndarray], batch_size: int | None
 ) -> Generator[tuple[list[int], list[Decoded]], None, None]:
-    """Decodes groups of rows; yields the rows of each batch and what was decoded for them."""
+    """Decodes groups of rows; yields the rows of each batch and their decoded tokens."""
     limits = plan.limits or [plan.decoding.max_new_tokens] * len(plan.ids)
     longest = max((len(context) + limit for context, limit in zip(plan.contexts, limits, strict=True)), default=1)
     longest += plan.decoding.max_reasoning_tokens
@@ -160,16 +160,16 @@ def _decoded(
 
 
 def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
-    """How many contexts of a length fit into a quarter of the free memory, with their keys, values and logits.
+    """The number of contexts of a length that fit into a quarter of the free memory, with keys, values and logits.
 
-    Of a model that is spread over devices, each layer's keys and values are where the layer is; the device that fits
-    the fewest counts.
+    If a model is spread over devices, each layer's keys and values are on the layer's device; the device that fits the
+    fewest counts.
     """
     model, device = loaded.model, input_device(loaded.model)
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)
     width = getattr(config, "hidden_size", 1024)
-    if isinstance(heads, int) and heads:  # keys and values are often of fewer heads than queries
+    if isinstance(heads, int) and heads:  # keys and values often have fewer heads than queries
         head_dim = max(getattr(config, name, None) or 0 for name in ("head_dim", "qk_head_dim")) or width // heads
         key_heads = getattr(config, "num_key_value_heads", None)
         width = head_dim * (key_heads if isinstance(key_heads, int) and key_heads else heads)
@@ -186,13 +186,13 @@ def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
 def _batches(
     contexts: Sequence[Sequence[int]], rows: np.ndarray, limit: int, workers: int, padded: bool
 ) -> list[list[int]]:
-    """The rows of a shard in batches of similar length or, without padding, of one length; as even as can be.
+    """Divides the rows of a shard into even batches of similar length or, without padding, of equal length.
 
-    What is decoded does not depend on how many workers there are: where it could (half precision), nothing is padded.
+    The decoded texts do not depend on the number of workers: in half precision, where they could, nothing is padded.
     """
     if padded:
         number = -(-len(rows) // min(limit, LEAST_CONTEXTS))
-        number = min(number, -(-len(rows) // (limit * workers)) * workers)  # as many for each worker
+        number = min(number, -(-len(rows) // (limit * workers)) * workers)  # the same number for each worker
         number = max(number, -(-len(rows) // limit))
         return [batch.tolist() for batch in np.array_split(rows, number)]
     lengths = np.array([len(contexts[row]) for row in rows])
@@ -201,7 +201,7 @@ def _batches(
 
 
 def _shards(plan: DecodingPlan, folder: Path) -> list[Shard]:
-    """Shards of contexts of similar length, equal ones together: there are many of one length, and each is run once."""
+    """Plans shards of contexts of similar length. Equal contexts are adjacent, so each is run once."""
     order = np.array(_by_length(plan, range(len(plan.ids))), dtype=np.int64)
     return plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, order)
 
@@ -211,7 +211,7 @@ def _by_length(plan: DecodingPlan, rows: Sequence[int]) -> list[int]:
 
 
 def _decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[Decoded]:
-    """Decodes some rows together, each up to its own limit."""
+    """Decodes some rows together, each up to its limit."""
     limits = None if plan.limits is None else [plan.limits[row] for row in rows]
     most = plan.decoding.max_new_tokens if limits is None else max(limits)
     keys = None

@@ -1,4 +1,4 @@
-"""Runs a model token by token on a batch of contexts; what they all start with is computed once."""
+"""Runs a model token by token on a batch of contexts, and computes their common beginning once."""
 
 import inspect
 from collections.abc import Sequence
@@ -12,21 +12,21 @@ from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.architecture import decoder_start_id, first_position, with_states
 from hb_metrics.inference.units import distinct
 
-_PAD = 0  # any token: nothing attends to it
-# Layers of a cache that hold keys and values by position, or nothing. Those that hold a recurrent state take several
-# tokens behind a state for the first ones in some architectures, and nothing shows which: they share no prefix.
+_PAD = 0  # any token, because nothing attends to it
+# Cache layers that hold keys and values by position, or nothing. In some architectures, layers with a recurrent state
+# accept several tokens after a state for the first ones, but nothing shows which do: their contexts share no prefix.
 _ATTENTION_LAYERS = {"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer"}
 
 
 class Forward:
-    """The model's next-token logits for a batch of rows that grows by a token at a time and can be picked from.
+    """The next-token logits for a batch of rows that grows by one token at a time, and from which rows can be selected.
 
     Args:
         model: The model.
-        contexts: Token ids. Equal ones are run once, and so is the beginning that all share. Shorter ones are padded
-            behind it, so the contexts end together.
+        contexts: Token ids. Equal contexts are run once, and so is the beginning that all contexts share. Padding
+            after it makes all contexts equally long.
         beams: Rows for each context.
-        cached: Whether keys and values are kept from token to token; else all tokens are run each time.
+        cached: Whether keys and values are kept from token to token; otherwise all tokens are run each time.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class Forward:
             for context, pad in zip(contexts, pads, strict=True)
         ]
         self.contexts = torch.tensor(rows, device=device)
-        self.tokens = self.contexts  # what the (decoder of the) model has seen
-        self.mask: torch.Tensor | None = None  # which of them are no padding, where there is any
+        self.tokens = self.contexts  # tokens that the model (or its decoder) has read
+        self.mask: torch.Tensor | None = None  # whether a token is not padding; `None` without padding
         if any(pads):
             ends = self.prefix + torch.tensor(pads, device=device)[:, None]
             positions = torch.arange(longest, device=device)
             self.mask = ((positions < self.prefix) | (positions >= ends)).long()
         self.cache: Any = None
-        self.encoded: Any = None  # what the encoder gave, and its states for each row
+        self.encoded: Any = None  # the encoder's output, and its states for each row
         self.states: torch.Tensor | None = None
         self.given = self.contexts  # the encoder's tokens for each row
         self.num_cached = 0  # positions that the cache holds
@@ -73,7 +73,7 @@ class Forward:
             self.encoded = self.model.get_encoder()(
                 input_ids=self.contexts, attention_mask=torch.ones_like(self.contexts)
             )
-            # Of a model that is spread over devices, the encoder's last layer may be on another one.
+            # If the model is spread over devices, the encoder's last layer may be on another device.
             self.states = self.encoded.last_hidden_state.to(self.contexts.device)
             start = _decoder_start(self.model)
             self.tokens = torch.tensor([start], device=self.contexts.device).expand(len(self.contexts), -1)
@@ -93,14 +93,14 @@ class Forward:
         return logits[self.which]
 
     def next(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Logits ([rows, vocabulary]) after one more token a row."""
+        """Logits ([rows, vocabulary]) after one more token per row."""
         self.tokens = torch.cat([self.tokens, tokens[:, None]], 1)
         if self.mask is not None:
             self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], 1)
         return self._run(self.tokens if self.cache is None else tokens[:, None], self.mask)
 
     def after(self, tokens: Sequence[int]) -> torch.Tensor:
-        """Logits ([vocabulary]) of a single row after more tokens, which it does not keep; threads may share it."""
+        """Logits ([vocabulary]) of a single row after more tokens, which it discards; threads may share it."""
         ahead = copy(self)
         ahead.cache = deepcopy(self.cache)
         return ahead._run(torch.tensor([tokens], device=self.contexts.device))[0]
@@ -122,7 +122,7 @@ class Forward:
         if mask is not None:
             positions = (mask.cumsum(1) - 1).clamp(min=0)[:, start:]
             inputs |= {"attention_mask": mask, "position_ids": positions + self.first_position}
-        elif self.takes_positions:  # a model that counts them by its cache may count none, or go by the last batch
+        elif self.takes_positions:  # models may derive them wrongly from the cache
             positions = torch.arange(start, self.num_cached, device=tokens.device).expand(len(tokens), -1)
             inputs["position_ids"] = positions + self.first_position
         if self.states is not None:
@@ -131,27 +131,27 @@ class Forward:
                 "encoder_outputs": with_states(self.encoded, self.states),
                 "attention_mask": torch.ones(self.states.shape[:2], dtype=torch.int64, device=tokens.device),
             }
-        if self.states is not None and not self.cached:  # without them FSMT does not mask what comes after a token
+        if self.states is not None and not self.cached:  # without them, FSMT does not mask later tokens
             inputs["input_ids"] = self.given
         if self.cache is not None:
             inputs[self.cache_name] = self.cache
         if self.keeps_logits:
             inputs["logits_to_keep"] = 1
         output = self.model(**inputs, use_cache=self.cached)
-        # A model that keeps its past in another way (as some recurrent ones) is given all of the tokens each time: a
-        # cache of its own may not let rows be picked from all that it holds.
+        # A model that keeps its past in another form (as some recurrent models do) reads all tokens each time, because
+        # rows may not be selectable from its cache.
         cache = output.get(self.cache_name) if self.cached else None
         self.cache = cache if type(cache) in (DynamicCache, EncoderDecoderCache) else None
         return output.logits[:, -1]
 
 
 def holds_attention_alone(cache: Any) -> bool:
-    """Whether a cache holds the keys and values of attention layers and nothing else."""
+    """Whether a cache contains only the keys and values of attention layers."""
     return type(cache) is DynamicCache and all(type(layer).__name__ in _ATTENTION_LAYERS for layer in cache.layers)
 
 
 def _common_prefix(contexts: Sequence[Sequence[int]]) -> int:
-    """The number of shared first tokens; each context keeps at least one token to run, and a single one shares none."""
+    """The number of shared first tokens. Each context keeps one token or more to run; a single context shares none."""
     if len(contexts) < 2:
         return 0
     shared = 0

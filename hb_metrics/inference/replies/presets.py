@@ -1,4 +1,4 @@
-"""Presets of decoding, and the part of a model's text that is its reply."""
+"""Decoding presets, and the part of a model's text that counts as its reply."""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -12,12 +12,12 @@ from hb_metrics.inference.replies.decoding_settings import Decoding
 Extent = Literal["whole", "first_line"]
 
 PRESETS = {
-    # For a quick look: a sentence or so, drawn at random.
+    # For a quick trial: about a sentence, drawn at random.
     "sample": Decoding(
         sample=True, temperature=0.7, top_k=50, top_p=0.9, min_new_tokens=10, max_new_tokens=40, end_after_sentence=True
     ),
     "greedy": Decoding(max_new_tokens=60),
-    # The paper's settings (A.4). It names no maximum; 60 tokens is that of the released Blenderbot models.
+    # The paper's settings (A.4). The paper names no maximum; 60 tokens is that of the released Blenderbot models.
     "dialogpt": Decoding(num_beams=10, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
     "blenderbot2": Decoding(num_beams=3, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
 }
@@ -25,9 +25,9 @@ PRESETS = {
 MODEL_PRESET = "model"
 # The other presets are for one line of dialogue.
 WHOLE_PRESETS = ("greedy", MODEL_PRESET)
-WHOLE_TOKENS = 256  # the greatest length of a whole reply, unless the options or the model set another
-ALL_TOKENS = 2**31  # transformers takes a top_k of 0 for no limit
-# Settings of a generation_config that change what is decoded, with the value that changes nothing.
+WHOLE_TOKENS = 256  # the maximum length of a whole reply, unless options or the model set another
+ALL_TOKENS = 2**31  # in transformers, a top_k of 0 means no limit
+# Settings of a generation_config that change decoding, with the neutral value of each.
 _NOT_DECODED = {
     "repetition_penalty": 1.0,
     "min_p": None,
@@ -47,28 +47,28 @@ _NOT_DECODED = {
 def decoding_preset(
     name: str, model: PreTrainedModel | None = None, extent: Extent = "first_line", **changes: Any
 ) -> Decoding:
-    """A preset with changes.
+    """Returns a preset with changes.
 
     Args:
         name: One of `PRESETS`, or "model": the settings of the model's generation_config.
         model: The model; only for "model".
-        extent: A whole reply does not end after a sentence, and has at most `WHOLE_TOKENS` tokens unless the model's
-            own settings or `changes` set another number.
+        extent: A whole reply does not end after a sentence. It has at most `WHOLE_TOKENS` tokens unless the model's
+            settings or `changes` set another number.
         changes: Settings by name; `None` changes nothing, and a `top_k` of 0 means all tokens.
 
     Raises:
-        ValueError: The preset does not exist, or a change is out of range or for sampling with a preset that does not
+        ValueError: The preset does not exist, or a change is out of range, or is for sampling and the preset does not
             sample.
     """
     changes = {key: value for key, value in changes.items() if value is not None}
     if changes.get("top_k") == 0:  # as transformers writes it
         changes["top_k"] = ALL_TOKENS
     if changes.get("temperature") == 0:
-        raise ValueError("temperature is 0, at which nothing is drawn; leave it out, and set --decoding greedy")
+        raise ValueError("temperature is 0, at which nothing is sampled; leave it out, and set --decoding greedy")
     whole: dict[str, Any] = {}
     if extent == "whole":
         whole = {"end_after_sentence": False, "max_new_tokens": WHOLE_TOKENS}
-        if name == "sample":  # its least number of tokens is that of a sentence
+        if name == "sample":  # its minimum length is that of a sentence
             whole["min_new_tokens"] = 0
     if name == MODEL_PRESET and model is not None:
         own = model_decoding(model.generation_config, is_encoder_decoder=model.config.is_encoder_decoder)
@@ -89,7 +89,7 @@ def decoding_preset(
 
 
 def model_decoding(config: GenerationConfig, *, is_encoder_decoder: bool) -> dict[str, Any]:
-    """The settings in a model's generation_config that `Decoding` has.
+    """Selects the settings in a model's generation_config that `Decoding` supports.
 
     Without an encoder, `max_length` and `min_length` count the prompt too, and are left out.
     """
@@ -102,7 +102,7 @@ def model_decoding(config: GenerationConfig, *, is_encoder_decoder: bool) -> dic
         "min_new_tokens": config.min_new_tokens,
         "max_new_tokens": config.max_new_tokens,
     }
-    if is_encoder_decoder:  # whose decoder is fed its start token first
+    if is_encoder_decoder:  # its decoder reads its start token first
         for name, length in (("min_new_tokens", config.min_length), ("max_new_tokens", config.max_length)):
             if settings[name] is None and length:
                 settings[name] = length - 1
@@ -113,7 +113,7 @@ def model_decoding(config: GenerationConfig, *, is_encoder_decoder: bool) -> dic
 
 
 def ignored_settings(config: GenerationConfig) -> dict[str, Any]:
-    """The settings in a model's generation_config that change its replies and that `Decoding` does not have."""
+    """Selects the settings in a model's generation_config that change replies and that `Decoding` does not support."""
     settings = {name: getattr(config, name, None) for name in _NOT_DECODED}
     if config.do_sample and (config.num_beams or 1) > 1:
         settings["do_sample"] = True
@@ -121,7 +121,7 @@ def ignored_settings(config: GenerationConfig) -> dict[str, Any]:
 
 
 def choose_extent(asked: Extent | Literal["auto"], context: ContextFormat, decoding: str) -> tuple[Extent, str]:
-    """The part of a model's text that is its reply, and the reason in words for the report.
+    """Chooses the part of a model's text that is its reply, and states the reason for the report.
 
     Args:
         asked: The option `--reply`.

@@ -1,6 +1,6 @@
 """Plans the replies of a loaded model: from messages to contexts, and from decoded tokens to replies.
 
-Sampling is drawn by a prompt's id and the seed, so a reply does not depend on its batch, its row in the data or the
+A prompt's id and the seed determine the samples, so a reply does not depend on its batch, its row in the data or the
 number of processes.
 """
 
@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+
+from hb_metrics.inference.models.architecture import max_positions_of
 from hb_metrics.inference.models.contexts import (
     ContextFormat,
     check_lengths,
@@ -19,24 +22,25 @@ from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.models.thoughts import Thoughts, split_tokens
 from hb_metrics.inference.replies.cues import check_cue
-from hb_metrics.inference.replies.decoding_settings import Decoded
+from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_rows
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
+from hb_metrics.inference.replies.turns import next_turn
 
-REASONING_TOKENS = 2048  # the greatest length of a thought before a reply, unless the options say otherwise
+REASONING_TOKENS = 2048  # the maximum length of a thought before a reply, unless options set another
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyPlan(DecodingPlan):
-    """Prompts to reply to, and how; a row is a prompt, and the other attributes are those of `DecodingPlan`.
+    """The prompts to reply to, a row per prompt. `DecodingPlan` describes the other attributes.
 
     Attributes:
-        requests: The requests that were answered.
+        requests: The requests to answer.
         context: The format of the contexts.
-        context_reason: Why, in words for the report.
+        context_reason: The reason for the format, for the report.
         chat_description: The record of the chat template's variables, for run.json.
-        thoughts: How the model marks its thoughts; `None`: it does not think.
+        thoughts: The marks of the model's thoughts; `None` if it does not think.
     """
 
     schema = REPLY_SCHEMA
@@ -74,7 +78,7 @@ def plan_replies(
         requests: The requests.
         loaded: A causal or encoder–decoder model.
         context: The format of the contexts.
-        context_reason: Why this format, for the record.
+        context_reason: The reason for this format, for the record.
 
     Raises:
         ValueError: The model cannot take these contexts.
@@ -91,11 +95,14 @@ def plan_replies(
     decoding = replace(decoding, max_reasoning_tokens=max_reasoning_tokens)
     if decoding.num_beams > 1 and thoughts is not None and max_reasoning_tokens:
         raise ValueError(
-            f"the model thinks before it replies, and beam search (num_beams {decoding.num_beams}) does not tell a "
-            "thought from a reply; set --num_beams 1, turn thinking off (for many models --chat_template_kwargs "
-            "'{\"enable_thinking\": false}'), or set --max_reasoning_tokens 0 if the model never thinks"
+            f"the model thinks before it replies, and beam search (num_beams {decoding.num_beams}) cannot "
+            "distinguish a thought from a reply; set --num_beams 1, turn thinking off (for many models: "
+            "--chat_template_kwargs '{\"enable_thinking\": false}'), or set "
+            "--max_reasoning_tokens 0 if the model never thinks"
         )
     check_lengths(contexts, requests.ids, loaded.model, decoding.max_new_tokens, decoding.max_reasoning_tokens)
+    if requests.turn == 1 and requests.turns > 1:
+        _check_turns(requests, loaded, context, decoding)
     cached = takes_cache(loaded.model, contexts, decoding.max_new_tokens + decoding.max_reasoning_tokens)
     return ReplyPlan(
         ids=requests.ids,
@@ -107,15 +114,37 @@ def plan_replies(
         ends=ends,
         chat_description=chat.description(loaded.tokenizer) if context == "chat" else {},
         thoughts=thoughts,
-        seed=requests.seed,
+        seed=requests.turn_seed,
         invariant=is_exact(loaded.model),
         padded=takes_padding(loaded.model, contexts, cached=cached),
         cached=cached,
     )
 
 
+def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextFormat, decoding: Decoding) -> None:
+    """Raises a ValueError with the number of turns that fit if the longest conversation could outgrow the model.
+
+    A reply is taken to be `max_new_tokens` long, beside the marks of its turn.
+    """
+    limit, has_encoder = max_positions_of(loaded.model), loaded.model.config.is_encoder_decoder
+    beside = 0 if has_encoder else decoding.max_new_tokens + decoding.max_reasoning_tokens
+    for turn in range(2, requests.turns + 1):
+        requests = next_turn(requests, pa.table({"id": requests.ids, "reply": ["Yes"] * len(requests.ids)}))
+        rendered = render_messages(
+            requests.messages, loaded.tokenizer, context, is_encoder_decoder=has_encoder, chat=requests.chat
+        )
+        contexts = encode_rendered(rendered, loaded.tokenizer, context, is_encoder_decoder=has_encoder)
+        longest = max(map(len, contexts), default=0) + (turn - 1) * decoding.max_new_tokens + beside
+        if limit is not None and longest > limit:
+            raise ValueError(
+                f"turns is {requests.turns}, and the longest conversation could have {longest:,} tokens at turn "
+                f"{turn}; the model takes {limit:,}, which is enough for {turn - 1}. Set --turns {turn - 1}, a smaller "
+                "--max_new_tokens, or another model"
+            )
+
+
 def reply_to_rows(plan: ReplyPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[str]:
-    """The replies to some rows, without files, as `decode_into_shards` makes them; "" where there is none."""
+    """Returns the replies to some rows as `decode_into_shards` generates them, without files; "" without a reply."""
     decoded = decode_rows(plan, loaded, rows)
     return [_answer(plan, loaded, reply).text or "" for reply in decoded]
 

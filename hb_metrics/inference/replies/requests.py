@@ -1,13 +1,13 @@
-"""Requests for replies, whichever engine answers, and the columns of a run's replies.
+"""Requests for replies, in the same form for all engines, and the columns of a run's replies.
 
-Smith et al. (2022), A.4 and A.5. Everything random (the choice of prompts, persona lines, variations, the seed of a
-request) is drawn by a prompt's id and the run's seed, and questions after a cue by the template (see `cues.py`).
+Smith et al. (2022), A.4 and A.5. A prompt's id and the run's seed determine everything random: the choice of prompts,
+persona lines, variations and a request's seed. The template determines the question after a cue (see `cues.py`).
 """
 
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from hb_dataset.variations import VARIATIONS, mixed_variations
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Message
 from hb_metrics.inference.models.contexts import draw_personas
 from hb_metrics.inference.models.thoughts import Written
-from hb_metrics.inference.replies.cues import Cue, cue_messages, draw_questions
+from hb_metrics.inference.replies.cues import Cue, cue_messages, draw_questions, memory_lines
 
 if TYPE_CHECKING:
     from hb_metrics.inference.replies.decoding_settings import Decoding
@@ -29,7 +29,7 @@ REPLY_SCHEMA = pa.schema(
         ("id", pa.string()),
         ("turn", pa.int64()),
         ("text", pa.string()),
-        ("question", pa.string()),  # what the user asked after it, with another cue than the prompt
+        ("question", pa.string()),  # the user's question after it, if the cue is not the prompt
         ("personas", pa.list_(pa.string())),
         *((name, pa.bool_()) for name in VARIATIONS),
         ("reply", pa.string()),
@@ -45,25 +45,28 @@ REPLY_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyRequests:
-    """Requests for replies, and how to answer them; a row is a prompt.
+    """Requests for replies, and the settings for the answers; a row is a prompt.
 
     Attributes:
-        ids: [prompts] ids of the prompts; each once.
-        texts: [prompts] the prompts, variations applied.
-        messages: [prompts] the conversation of each up to the model's turn, which an engine answers.
+        ids: [prompts] their distinct ids.
+        texts: [prompts] the prompts, with variations applied.
+        messages: [prompts] the conversation up to the model's turn, which an engine answers.
         turn: The number of the model's turn, from 1. Later turns follow from earlier answers.
-        cue: The place where the model learns who the user is (see `cues.py`).
-        questions: [prompts] the user's question after a cue; `None`: the prompts are the cues.
+        cue: The place of the user's description (see `cues.py`).
+        questions: [prompts] the user's question after a cue; `None` if the prompts are the cues.
         all_questions: The questions that these were drawn from.
-        flags: [prompts] by name of a variation, whether it was applied.
-        personas: [prompts] the persona lines of each.
+        turns: The number of the model's turns in each conversation.
+        follow_ups: [prompts] the user's turns after the first, all but one of `turns`; empty if there is one turn.
+        all_follow_ups: The follow-ups that these were drawn from.
+        flags: [prompts] name of a variation → whether it was applied.
+        personas: [prompts] the persona lines.
         decoding: The settings of decoding.
         chat: The options of chats.
-        tag: The control tag that each prompt ends in (see `bias_tags.py`); `None`: none.
-        tag_reason: The reason, in words for the report.
+        tag: The control tag that each prompt ends in (see `bias_tags.py`), or `None`.
+        tag_reason: The reason for the tag, for the report.
         extent: Whether a reply is all of the model's text, or its first line.
-        extent_reason: The reason, in words for the report.
-        max_reasoning_tokens: The greatest length of a thought before a reply; `None`: the engine's default.
+        extent_reason: The reason for the extent, for the report.
+        max_reasoning_tokens: The maximum length of a thought before a reply; `None` for the engine's default.
         seed: The run's seed.
     """
 
@@ -77,6 +80,9 @@ class ReplyRequests:
     cue: Cue = "prompt"
     questions: list[str] | None = None
     all_questions: list[str] = field(default_factory=list)
+    turns: int = 1
+    follow_ups: list[list[str]] = field(default_factory=list)
+    all_follow_ups: list[str] = field(default_factory=list)
     chat: ChatOptions = DEFAULT_CHAT
     tag: str | None = None
     tag_reason: str = ""
@@ -85,9 +91,27 @@ class ReplyRequests:
     max_reasoning_tokens: int | None = None
     seed: int = 0
 
+    @property
+    def turn_seed(self) -> int:
+        """The seed of this turn's replies: the run's in the first turn, and an independent one in each later turn."""
+        return self.seed if self.turn == 1 else int(seeded_generator(self.seed, "turn", str(self.turn)).integers(2**31))
+
     def request_seed(self, row: int) -> int:
-        """The seed of one reply, for engines that take one: below 2³¹."""
-        return int(seeded_generator(self.seed, "request", self.ids[row]).integers(2**31))
+        """The seed of one reply, below 2³¹, for engines that accept a seed."""
+        return int(seeded_generator(self.turn_seed, "request", self.ids[row]).integers(2**31))
+
+    def take(self, rows: Sequence[int]) -> "ReplyRequests":
+        """The requests of some prompts."""
+        return replace(
+            self,
+            ids=[self.ids[row] for row in rows],
+            texts=[self.texts[row] for row in rows],
+            messages=[self.messages[row] for row in rows],
+            flags={name: flags[rows] for name, flags in self.flags.items()},
+            personas=[self.personas[row] for row in rows],
+            questions=None if self.questions is None else [self.questions[row] for row in rows],
+            follow_ups=[self.follow_ups[row] for row in rows] if self.turns > 1 else [],
+        )
 
     def description(self) -> dict[str, Any]:
         """The record of the requests, for run.json."""
@@ -96,6 +120,7 @@ class ReplyRequests:
             "tag_reason": self.tag_reason,
             "cue": self.cue,
             **({} if self.cue == "prompt" else {"questions": self.all_questions}),
+            **({} if self.turns == 1 else {"turns": self.turns, "follow_ups": self.all_follow_ups}),
             "reply": self.extent,
             "reply_reason": self.extent_reason,
             "num_prompts": len(self.ids),
@@ -109,10 +134,10 @@ class Answer(NamedTuple):
     """The answer to a prompt.
 
     Attributes:
-        text: The reply, without white space around it; empty or `None`: there is none.
-        num_tokens: Tokens of the reply; `None`: unknown.
-        truncated: Whether the reply was cut at its greatest length; `None`: unknown.
-        reasoning: The thought before the reply; `None`: there is none.
+        text: The reply, without white space around it; empty or `None` if there is none.
+        num_tokens: Tokens of the reply; `None` if unknown.
+        truncated: Whether the reply was cut at its maximum length; `None` if unknown.
+        reasoning: The thought before the reply, or `None`.
         num_reasoning_tokens: Tokens of the thought and its marks.
         reasoning_unclosed: Whether the thought did not end, so there is no reply.
         invented_turn: Whether the model continued with somebody else's turn, which is left out.
@@ -135,7 +160,7 @@ def answer_of(
     truncated: bool | None,
     num_reasoning_tokens: int | None,
 ) -> Answer:
-    """The answer in a text: all of it, or its first line. For the numbers, see `Answer`."""
+    """Extracts the answer from a text: the whole text, or its first line. `Answer` describes the numbers."""
     is_cut = written.is_open or written.invents_turn
     return Answer(
         text=written.reply if extent == "whole" else written.reply.split("\n", 1)[0].strip(),
@@ -149,9 +174,9 @@ def answer_of(
 
 
 def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, Any]:
-    """The columns of `REPLY_SCHEMA`, without `id`, of some prompts and their answers ([rows] both).
+    """Makes the columns of `REPLY_SCHEMA`, without `id`, from some prompts and their answers ([rows] both).
 
-    `reply` is null where there is none or a thought did not end, and `reasoning` where the model did not think.
+    `reply` is null without a reply or with an unfinished thought. `reasoning` is null if the model did not think.
     """
     return {
         "turn": [requests.turn] * len(rows),
@@ -181,28 +206,29 @@ def make_requests(
     seed: int = 0,
     **about: Any,
 ) -> ReplyRequests:
-    """Varies the prompts and draws their persona lines.
+    """Applies variations to the prompts, and draws their persona lines.
 
     Args:
         prompts: Prompts of the dataset.
         decoding: The settings of decoding.
         personas: Sentences to draw persona lines from.
-        num_personas: Persona lines before each prompt.
-        variations: Whether the paper's stylistic variations (A.3) are mixed in.
-        cue: The place where the model learns who the user is; unless it is "prompt", `prompts` are `prompts_for_cue`.
+        num_personas: The number of persona lines before each prompt.
+        variations: Whether the paper's stylistic variations (A.3) are applied.
+        cue: The place of the user's description; unless it is "prompt", `prompts` are `prompts_for_cue`.
         questions: The neutral questions to draw from after a cue.
         seed: Determines persona lines, variations, questions and samples.
         about: Other attributes of `ReplyRequests`.
 
     Raises:
-        ValueError: There are fewer persona sentences than lines asked for.
+        ValueError: There are fewer persona sentences than requested lines.
     """
     ids = prompts["id"].to_pylist()
+    said = memory_lines(prompts) if cue == "memory" else prompts
     if variations:
-        varied = mixed_variations(prompts, seed=seed)
+        varied = mixed_variations(said, seed=seed)
         texts, flags = varied.texts.to_pylist(), varied.flags
     else:
-        texts, flags = prompts["text"].to_pylist(), {name: np.zeros(len(ids), bool) for name in VARIATIONS}
+        texts, flags = said["text"].to_pylist(), {name: np.zeros(len(ids), bool) for name in VARIATIONS}
     drawn = draw_personas(ids, personas, num_personas, seed=seed)
     asked = None if cue == "prompt" else draw_questions(drawn_cells(prompts, seed=seed), questions, seed=seed)
     tag, chat = about.get("tag"), about.get("chat", DEFAULT_CHAT)
@@ -226,15 +252,15 @@ def make_requests(
 
 
 def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int) -> pa.Table:
-    """Draws the prompts of each cell (axis, descriptor and template) that are replied to.
+    """Draws the prompts of each cell (axis, descriptor and template) to reply to.
 
     Args:
         prompts: Prompts with the columns `id`, `axis`, `descriptor` and `template`.
-        replies_per_cell: The number per cell; a smaller cell has all of its prompts. `None`: all.
+        replies_per_cell: The number per cell; a smaller cell keeps all its prompts. `None` for all prompts.
         seed: The seed of the draw.
 
     Returns:
-        The prompts drawn, in the order they were in.
+        The drawn prompts, in their original order.
     """
     if replies_per_cell is None:
         return prompts

@@ -1,9 +1,9 @@
-"""Sampling: a token drawn at random for each row, the same token in whatever batch the row is.
+"""Sampling: draws a random token for each row, which is the same in any batch.
 
-The Gumbel-max trick: the token with the highest sum of log-probability and Gumbel noise is a draw from the
-distribution. Its noise follows from a key and the token alone, and the key from the prompt and the step (Steele, Lea
-and Flood, 2014, "Fast splittable pseudorandom number generators": SplitMix64, whose i-th number needs none before it).
-Only two sums that are nearly equal make a decision close, however many tokens there are.
+This uses the Gumbel-max trick: the token with the highest sum of log-probability and Gumbel noise is a draw from the
+distribution. The noise depends only on a key and the token, and the key only on the prompt and the step (Steele, Lea
+and Flood, 2014, "Fast splittable pseudorandom number generators": SplitMix64, whose i-th number needs no earlier one).
+A decision is close only if two sums are nearly equal, regardless of the number of tokens.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 from hb_dataset.seeded_draws import seeded_generator
 
-# SplitMix64, as signed numbers.
+# The constants of SplitMix64, as signed numbers.
 _GAMMA = 0x9E3779B97F4A7C15 - 2**64
 _MIX = ((30, 0xBF58476D1CE4E5B9 - 2**64), (27, 0x94D049BB133111EB - 2**64))
 
@@ -26,12 +26,12 @@ def draw(
         logits: [rows, vocabulary] float32 or float64; -inf for tokens that may not be drawn.
         keys: [rows] int64, the key of each row's noise.
         temperature: The divisor of the logits.
-        top_k: Only so many of the likeliest tokens are drawn from.
-        top_p: Of those only the fewest likeliest ones with a total probability of at least this.
-        close: By how much the difference of two logits may change with the batch.
+        top_k: The number of likeliest tokens to draw from.
+        top_p: The draw uses only the fewest of these tokens with at least this total probability.
+        close: The largest change of the difference of two logits between batches.
 
     Returns:
-        [rows] the tokens, and [rows] whether logits that much different would draw another token.
+        [rows] the tokens, and [rows] whether logits that differ by `close` would draw another token.
     """
     margin, vocabulary = close / temperature, logits.shape[1]
     if top_k >= vocabulary and top_p == 1:
@@ -41,42 +41,42 @@ def draw(
 
 
 def draw_keys(seed: int, purpose: str, identifier: str, number: int) -> np.ndarray:
-    """[number] int64 keys of a row's steps; the first ones are the same however many there are.
+    """[number] int64 keys of a row's steps; a larger number only appends keys.
 
     Args:
         seed: The seed of the run.
         purpose: The purpose of the draw, as for `seeded_generator`.
         identifier: The row's id.
-        number: How many.
+        number: The number of keys.
     """
     return seeded_generator(seed, purpose, identifier).integers(-(2**63), 2**63, number)
 
 
 def index_of_highest(scores: torch.Tensor, margin: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """The index of each row's highest score ([rows, at least 2]), and whether another is less than a margin below."""
+    """The index of each row's highest score ([rows, at least 2]), and whether another is less than a margin lower."""
     best = scores.topk(2, dim=1)
     return best.indices[:, 0], best.values[:, 0] - best.values[:, 1] < margin
 
 
 def gumbel_noise(keys: torch.Tensor, counters: torch.Tensor) -> torch.Tensor:
-    """Numbers from the standard Gumbel distribution, which follow from key and counter alone.
+    """Computes numbers from the standard Gumbel distribution, which depend only on key and counter.
 
-    The bits beneath are the same on every device; the logarithms of them may differ in the last digit.
+    Their random bits are the same on every device; the logarithms may differ in the last digit.
 
     Args:
-        keys: [rows] int64.
-        counters: [number] or [rows, number] int64, from 0.
+        keys: [rows] int64 keys.
+        counters: [number] or [rows, number] int64 counters, from 0.
 
     Returns:
         [rows, number] float64.
     """
-    uniform = (_shift_right(splitmix64(keys, counters), 12).double() + 0.5) * 2.0**-52  # between 0 and 1, never either
+    uniform = (_shift_right(splitmix64(keys, counters), 12).double() + 0.5) * 2.0**-52  # between 0 and 1, exclusive
     return -(-uniform.log()).log()
 
 
 def splitmix64(keys: torch.Tensor, counters: torch.Tensor) -> torch.Tensor:
-    """The number at each counter, from 0, of the SplitMix64 generators that the keys seed: [rows, number] int64."""
-    bits = keys[:, None] + (counters + 1) * _GAMMA  # int64 wraps around, as the generator asks for
+    """[rows, number] The int64 number at each counter, from 0, of the SplitMix64 generators that the keys seed."""
+    bits = keys[:, None] + (counters + 1) * _GAMMA  # int64 wraps around, as the generator requires
     for shift, factor in _MIX:
         bits = (bits ^ _shift_right(bits, shift)) * factor
     return bits ^ _shift_right(bits, 31)
@@ -89,32 +89,32 @@ def _shift_right(bits: torch.Tensor, by: int) -> torch.Tensor:
 def _draw_of_likeliest(
     logits: torch.Tensor, keys: torch.Tensor, temperature: float, top_k: int, top_p: float, margin: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draws from the `top_k` likeliest tokens, or as many of them as make up `top_p`.
+    """Draws from the `top_k` likeliest tokens, or from those of them that make up `top_p`.
 
-    A token is certainly drawn from if it stays so with values a margin apart, and possibly if it then may be. A
-    decision holds if the highest sum is that of a certain token, and no possible one comes near.
+    A token is certainly eligible if it stays eligible when values change by the margin, and possibly eligible if it may
+    then be. A decision is safe if the highest sum belongs to a certain token and no possible token comes near.
     """
-    # Beyond the likeliest, those that may be as likely as the last of them. The vocabulary is followed by blanks.
+    # Besides the likeliest tokens, those that may be as likely as the last of these. Blanks extend the vocabulary.
     columns = top_k + 2 + top_k // 16
     number = min(columns, logits.shape[1])
     likeliest = logits.topk(number, dim=1)
     values = pad(likeliest.values.double() / temperature, (0, columns - number), value=-torch.inf)
     tokens = pad(likeliest.indices, (0, columns - number))
     probabilities = (values - values[:, :top_k].logsumexp(1, keepdim=True)).exp()
-    before = (probabilities.cumsum(1) - probabilities)[:, :top_k]  # of the likelier ones
+    before = (probabilities.cumsum(1) - probabilities)[:, :top_k]  # the sum over likelier tokens
     ranks = torch.arange(columns, device=values.device)
 
     def num_kept(top_p: float) -> torch.Tensor:
         least = (before < top_p).sum(1, keepdim=True).clamp(min=1)
         return least if top_p < 1 else torch.full_like(least, top_k)
 
-    # By how much tokens with a total probability of `top_p` change it, at most, as values change by a margin.
+    # The largest change of this sum, as values change by the margin.
     nudge = top_p * (1 - top_p) * margin
     certain = values > values.gather(1, num_kept(top_p - nudge)) + margin
     possible = values > values.gather(1, num_kept(top_p + nudge) - 1) - margin
     sums = values + gumbel_noise(keys, tokens)
     winner, is_close = index_of_highest(sums.masked_fill(~possible, -torch.inf), margin)
     is_close |= ~certain.gather(1, winner[:, None])[:, 0]
-    is_close |= possible[:, -1]  # then so may be some that were left out here
+    is_close |= possible[:, -1]  # then tokens that were left out may be eligible, too
     chosen = sums.masked_fill(ranks >= num_kept(top_p), -torch.inf).argmax(1, keepdim=True)
     return tokens.gather(1, chosen)[:, 0], is_close

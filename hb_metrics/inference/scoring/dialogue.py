@@ -1,7 +1,7 @@
-"""Scores people's replies in real dialogue: their perplexity shows whether tuning made a model worse at talking.
+"""Scores people's replies in real dialogue. Their perplexity shows whether tuning made a model worse at dialogue.
 
-The model gets each prompt in the run's context format and with its control tag. The words of the reply are scored, the
-token that ends the reply is not.
+The model reads each prompt in the run's context format and with its control tag. The words of the reply are scored,
+and the token that ends the reply is not.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ DIALOGUE_SCHEMA = pa.schema(
         ("num_tokens", pa.int64()),
     ]
 )
-# Draws of pairs held at a time (8 MB).
+# The number of pairs drawn at the same time (8 MB).
 _DRAWS_AT_A_TIME = 2**20
 
 
@@ -66,26 +66,26 @@ def plan_dialogue(
     chat: ChatOptions = DEFAULT_CHAT,
     max_positions: int = MAX_POSITIONS,
 ) -> DialoguePlan:
-    """Encodes the pairs and cuts them into units; pairs too long for the model are left out, never truncated.
+    """Encodes the pairs and divides them into units. Pairs too long for the model are left out, never truncated.
 
     Args:
         dialogue: The pairs.
         loaded: A causal or encoder–decoder model.
         context: The context format.
-        tag: The control tag at the end of each prompt; `None`: none.
-        chat: Options of the chat template. A model that thinks does not think here.
-        max_positions: Tokens fed to the model at once; bounds the memory.
+        tag: The control tag at the end of each prompt, or `None`.
+        chat: Options of the chat template. Thinking is turned off here.
+        max_positions: The number of tokens that the model reads at once, which limits the memory.
 
     Returns:
         The plan.
 
     Raises:
-        ValueError: The model gives no likelihoods of replies, no pair fits into it, its tokenizer makes no token of a
-            text, does not belong to it, or lacks what the context format needs.
+        ValueError: The model computes no likelihoods of replies, all pairs are too long, or its tokenizer turns a text
+            into no tokens, does not belong to the model, or lacks something that the context format needs.
     """
     if loaded.kind == "masked":
         raise ValueError(
-            "a masked language model gives no likelihood of a reply to a prompt; leave the dialogue out, or pass a "
+            "a masked language model computes no likelihood of a reply to a prompt; leave the dialogue out, or pass a "
             "causal or encoder-decoder model"
         )
     model, tokenizer = loaded.model, loaded.tokenizer
@@ -105,7 +105,7 @@ def plan_dialogue(
     replies = encode_replies(rendered, dialogue.replies, tokenizer, context, is_encoder_decoder=with_encoder)
     for identifier, context_ids, reply in zip(dialogue.ids, contexts, replies, strict=True):
         if not (context_ids and reply):
-            raise ValueError(f"the tokenizer makes no token of the prompt or reply of pair {identifier}; leave it out")
+            raise ValueError(f"the tokenizer turns a text of pair {identifier} into no tokens; leave the pair out")
     check_token_ids(model, [*contexts, *replies])
 
     limit = max_positions_of(model)
@@ -116,11 +116,11 @@ def plan_dialogue(
     fitting = [row for row, length in enumerate(taken) if limit is None or length <= limit]
     if not fitting:
         raise ValueError(
-            f"all {len(taken)} pairs of prompt and reply are longer than the {limit} tokens the model takes; pass "
+            f"all {len(taken)} pairs of prompt and reply are longer than the model's limit of {limit} tokens; pass "
             "shorter pairs, or another model"
         )
     encoded = [(contexts[row], replies[row]) for row in fitting]
-    # The last token of a reply is not fed, and a decoder is fed its start token first.
+    # The model does not read the last token of a reply; a decoder reads its start token first.
     lengths = [len(context_ids) + len(reply) - 1 + with_encoder for context_ids, reply in encoded]
     score = partial(reply_nlls, model, start_id=start_id)
     reason = "the decoder writes the reply" if with_encoder else "the reply continues the prompt"
@@ -148,7 +148,7 @@ def plan_dialogue(
 def dialogue_into_shards(
     plan: DialoguePlan, loaded: LoadedModel, folder: Path, *, progress: bool = True
 ) -> pa.Table | None:
-    """Scores the replies of a plan into shards with the columns of `DIALOGUE_SCHEMA`, as `score_into_shards`."""
+    """Scores the replies of a plan into shards with the columns of `DIALOGUE_SCHEMA`, like `score_into_shards`."""
     return score_into_shards(
         plan.scoring,
         {"id": plan.ids, "prompt": plan.prompts, "reply": plan.replies},
@@ -170,14 +170,14 @@ def dialogue_results(
     confidence_level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """The perplexity of the replies: exp(total negative log-likelihood / total tokens).
+    """Computes the perplexity of the replies: exp(total negative log-likelihood / total tokens).
 
     The interval is the percentile bootstrap over pairs.
 
     Args:
         table: The scores from `dialogue_into_shards`.
-        dialogue: The pairs that were planned; those not in the table were too long.
-        n_resamples: Resamples for the interval; 0: none.
+        dialogue: The planned pairs; pairs that are not in the table were too long.
+        n_resamples: The number of resamples for the interval; 0 for no interval.
         confidence_level: The confidence level of the interval.
         seed: The seed of the resamples.
 
@@ -229,13 +229,13 @@ def reply_logits(
 ) -> list[torch.Tensor]:
     """[pairs] of [tokens, vocabulary]: the logits of each reply's tokens after its context, in one right-padded batch.
 
-    The last token of a reply is predicted and never fed. With a start token the model's encoder gets the context, and
-    its decoder scores the reply.
+    The last token of a reply is predicted and never read. With a start token, the model's encoder reads the context,
+    and its decoder scores the reply.
     """
     device = input_device(model)
     if start_id is None:
         tokens, mask = right_padded([[*context, *reply[:-1]] for context, reply in pairs], device)
-        first = min(len(context) for context, _ in pairs) - 1  # where the first token of any reply is predicted
+        first = min(len(context) for context, _ in pairs) - 1  # the position that predicts the first token of any reply
         kept = tokens.shape[1] - first
         only = {"logits_to_keep": kept} if "logits_to_keep" in signature(model.forward).parameters else {}
         logits = model(input_ids=tokens, attention_mask=mask, use_cache=False, **only).logits[:, -kept:]

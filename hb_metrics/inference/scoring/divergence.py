@@ -1,7 +1,7 @@
 """The divergence between a model's distributions of a reply's tokens after two prompts.
 
-For a reply y to a prompt x and another prompt x′: the mean over tokens t of KL(p(· | x, y<t) ‖ p(· | x′, y<t)), in
-nats. Both come from the model itself; nothing is sampled.
+For a reply y to a prompt x, and another prompt x′, it is the mean over tokens t of KL(p(· | x, y<t) ‖ p(· | x′, y<t)),
+in nats. The model computes both distributions, so nothing is sampled.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ DIVERGENCE_SCHEMA = pa.schema(
 
 
 class Encoded(NamedTuple):
-    """Token ids of a prompt, of the other prompt, and of the reply to the first."""
+    """Token ids of a prompt, of another prompt, and of the reply to the first prompt."""
 
     prompt: list[int]
     other: list[int]
@@ -46,15 +46,15 @@ def divergences_into_shards(
     layout: Layout,
     folder: Path,
 ) -> pa.Table | None:
-    """Computes divergences of replies that are not on disk yet, and reads all of them.
+    """Computes the divergences that are not on disk yet, and reads all of them.
 
     Args:
-        ids: [replies] The key of each.
-        prompts: [replies] What each is a reply to.
-        others: [replies] The prompts without what is to make a difference.
+        ids: [replies] The key of each reply.
+        prompts: [replies] The prompt of each reply.
+        others: [replies] The same prompts without the part whose effect is measured.
         replies: [replies] The replies, none of them empty.
         loaded: A causal or encoder–decoder model.
-        layout: The layout of contexts. A model that thinks does not think here.
+        layout: The layout of contexts. Thinking is turned off here.
         folder: The folder of the shards.
 
     Returns:
@@ -81,10 +81,10 @@ def drift_per_token(
     before: tuple[LoadedModel, Layout],
     after: tuple[LoadedModel, Layout],
 ) -> np.ndarray:
-    """Computes how far a model has moved from another one along that one's replies, a reply at a time.
+    """Computes how far a model has moved from another model, along the other model's replies, one reply at a time.
 
     Args:
-        prompts: [prompts] What both models are asked.
+        prompts: [prompts] The prompts to both models.
         replies: [prompts] The replies of the model before, none of them empty.
         before: The model before, and its layout of prompts.
         after: The model after, and its layout.
@@ -102,7 +102,7 @@ def drift_per_token(
     for pairs in zip(*sides, strict=True):
         if pairs[0][1] != pairs[1][1]:
             raise ValueError(
-                f"'{before[0].name}' and '{after[0].name}' make different tokens of the same reply, so their "
+                f"'{before[0].name}' and '{after[0].name}' tokenize the same reply differently, so their "
                 "distributions are not comparable; pass a model and the model it was made from"
             )
         first, second = (
@@ -139,14 +139,14 @@ def _plan(
 
 
 def _divergences(model: PreTrainedModel, rows: Sequence[Encoded], start_id: int | None) -> np.ndarray:
-    """[rows] float64, the divergence of each reply, summed over its tokens."""
+    """[rows] float64: the divergence of each reply, summed over its tokens."""
     with_term = reply_logits(model, [(row.prompt, row.reply) for row in rows], start_id)
     without = reply_logits(model, [(row.other, row.reply) for row in rows], start_id)
     return np.array([_summed(*pair) for pair in zip(with_term, without, strict=True)])
 
 
 def _summed(first: torch.Tensor, second: torch.Tensor) -> float:
-    """KL(p ‖ q) summed over tokens, from the logits of both, [tokens, vocabulary]."""
+    """Sums KL(p ‖ q) over tokens, from the logits of both, [tokens, vocabulary]."""
     p, q = (torch.log_softmax(logits.double(), dim=-1) for logits in (first, second))
     return float((p.exp() * (p - q)).sum())
 
@@ -154,7 +154,7 @@ def _summed(first: torch.Tensor, second: torch.Tensor) -> float:
 def _encode(
     texts: Sequence[str], replies: Sequence[str], loaded: LoadedModel, layout: Layout
 ) -> list[tuple[list[int], list[int]]]:
-    """[texts] Token ids of each prompt as the model reads it, and of the reply to it."""
+    """[texts] Token ids of each prompt in the model's layout, and of its reply."""
     tokenizer, context = loaded.tokenizer, layout.context
     with_encoder = loaded.model.config.is_encoder_decoder
     rendered = render_contexts(

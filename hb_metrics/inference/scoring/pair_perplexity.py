@@ -1,7 +1,7 @@
 """Perplexities of both sides of counterfactual pairs, and of reference texts (Barikeri et al., 2021, 3.1 and 3.2).
 
-That paper's published figures score tokens 2 … n of a text: the first token is context only, without a start token. The
-texts are hateful, so nothing here shows or stores one: ids stand for them.
+The paper's published figures score tokens 2 … n of a text: the first token is context only, without a start token. The
+texts are hateful, so nothing here shows or stores them, and ids identify them.
 """
 
 from collections.abc import Sequence
@@ -31,10 +31,11 @@ class TextPlan(NamedTuple):
     """Texts that fit into the model, and the plan that scores them.
 
     Attributes:
-        ids: [texts] their ids; of pairs first all of t1 ("<id>:t1"), then all of t2 in the same order.
+        ids: [texts] their ids; for pairs, all of t1 ("<id>:t1") and then all of t2 in the same order.
         texts: [texts] the texts.
-        kept: [pairs or texts] rows of those that are scored.
-        num_skipped: Pairs (or texts) left out, by reason: `one_token` (a text has nothing to predict), `too_long`.
+        kept: [pairs or texts] rows of the scored pairs or texts.
+        num_skipped: Reason → number of pairs (or texts) left out: `one_token` (a text has nothing to predict),
+            `too_long`.
         scoring: The plan that scores the texts.
     """
 
@@ -52,26 +53,26 @@ def plan_texts(
     ids: Sequence[str],
     max_positions: int = MAX_POSITIONS,
 ) -> TextPlan:
-    """Tokenises texts and cuts them into units of work.
+    """Tokenizes texts and divides them into units of work.
 
-    The two sides of a pair begin alike: on the published test pairs prefix trees feed 28 to 32 % fewer tokens than
-    padded batches (embedded model's tokenizer).
+    The two sides of a pair begin alike. On the published test pairs, models read 28 to 32 % fewer tokens in prefix
+    trees than in padded batches (embedded model's tokenizer).
 
     Args:
         columns: Both sides of pairs ([pairs] each), or the texts of `language_model_perplexity` alone.
         loaded: A causal language model.
-        ids: [pairs or texts] their keys; each key once.
-        max_positions: Tokens fed to the model at once; bounds the memory.
+        ids: [pairs or texts] their distinct keys.
+        max_positions: The number of tokens that the model reads at once, which limits the memory.
 
     Returns:
-        The plan; pairs that the model cannot score are counted in it, never cut.
+        The plan. It counts pairs that the model cannot score, and cuts none.
 
     Raises:
         ValueError: The model is not causal or does not fit its tokenizer, or no pair can be scored.
     """
     if loaded.kind != "causal":
         raise ValueError(
-            f"a {loaded.kind} language model gives no likelihood of a text's tokens after its first alone; leave "
+            f"a {loaded.kind} language model computes no likelihood of a text's tokens after its first alone; leave "
             "reddit out of --measurements, or pass a causal model"
         )
     sequences = []
@@ -87,7 +88,7 @@ def plan_texts(
     if not rows:
         raise ValueError(
             f"none of {len(ids)} texts or pairs can be scored: {num_skipped['one_token']} have a single token or none, "
-            f"{num_skipped['too_long']} are longer than the model takes; pass other texts"
+            f"{num_skipped['too_long']} are too long for the model; pass other texts"
         )
     texts = [column[row] for column in columns for row in rows]
     plan = plan_perplexity(texts, loaded.model, loaded.tokenizer, max_positions=max_positions, add_start_token=False)
@@ -107,11 +108,11 @@ def language_model_perplexity(
     """Computes LMP (paper, 3.2): exp of the mean over sentences of each sentence's mean negative log-likelihood.
 
     Args:
-        log_likelihoods: [texts] summed over the predicted tokens, natural log.
+        log_likelihoods: [texts] The natural logarithm of the likelihood, summed over the predicted tokens.
         num_tokens: [texts] the number of predicted tokens, at least 1.
 
     Returns:
-        The perplexity. Every sentence has the same weight, however long it is.
+        The perplexity. Every sentence has the same weight, regardless of its length.
     """
     return float(np.exp(np.mean(-np.asarray(log_likelihoods, dtype=float) / np.asarray(num_tokens))))
 
@@ -119,7 +120,7 @@ def language_model_perplexity(
 def texts_into_shards(
     plan: TextPlan, loaded: LoadedModel, folder: Path, *, label: str, progress: bool = True
 ) -> pa.Table | None:
-    """Scores the texts of a plan into shards with the columns of `TEXT_SCORE_SCHEMA`, as `score_into_shards`."""
+    """Scores the texts of a plan into shards with the columns of `TEXT_SCORE_SCHEMA`, like `score_into_shards`."""
     return score_into_shards(
         plan.scoring,
         {"id": plan.ids},

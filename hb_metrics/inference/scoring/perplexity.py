@@ -1,8 +1,9 @@
 """Perplexities of sentences under a causal or an encoder–decoder language model.
 
-Perplexity is exp of the mean negative log-likelihood per predicted token, natural log. A causal model with a start
-(BOS) token is fed that first, so that every token of the sentence is predicted; without one the first token is context
-only. Sentences are scored on prefix trees where the model allows it, else in padded batches: the same numbers.
+Perplexity is exp of the mean negative log-likelihood (natural log) per predicted token. A causal model with a start
+(BOS) token reads it first, so every token of the sentence is predicted. Without a start token, the first token is
+context only. Prefix trees score the sentences if the model supports them, and padded batches otherwise, with equal
+results.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,25 +23,25 @@ from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_tr
 from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, run_units
 
-# Positions fed at once. Measured on two CPU cores with the embedded model and the small config, trees of 256 and of 512
-# positions take the same time, 128 and 1,024 about a fifth more; a GPU is better filled by the larger. A tree's logits
-# ([positions, vocabulary]) are the largest thing in memory, 100 MB at 49,152 tokens in float32, once for each core at
-# work.
+# The number of positions read at once. On two CPU cores with the embedded model and the small config, trees of 256 and
+# of 512 positions take the same time, trees of 128 and 1,024 about a fifth more; a GPU is better used by the larger. A
+# tree's logits ([positions, vocabulary]) are the largest object in memory: 100 MB at 49,152 tokens in float32, once per
+# working core.
 MAX_POSITIONS = 512
 ONE_AT_A_TIME = "padding changes its numbers, so texts are scored one at a time"
 
 
 class PerplexityScores(NamedTuple):
-    """Scores of texts; arrays are [texts].
+    """Scores of texts, as arrays [texts].
 
     Attributes:
         perplexities: exp of the mean negative log-likelihood per predicted token.
-        log_likelihoods: Summed over the predicted tokens, natural log.
+        log_likelihoods: The natural logarithm of the likelihood, summed over the predicted tokens.
         num_tokens: The number of predicted tokens.
-        scoring: The path taken, `"tree"`, `"padded"` or `"encoder-decoder"`.
-        scoring_reason: The reason for that path.
-        start_token: The token fed before each sentence, or `None`.
-        positions: The number of tokens fed to the model, over all texts.
+        scoring: The method: `"tree"`, `"padded"` or `"encoder-decoder"`.
+        scoring_reason: The reason for the method.
+        start_token: The token that the model reads before each sentence, or `None`.
+        positions: The number of tokens that the model read for all texts.
     """
 
     perplexities: np.ndarray
@@ -64,16 +65,16 @@ def score_perplexity(
 ) -> PerplexityScores:
     """Scores the perplexity of each text.
 
-    Identical texts are scored once. Under `accelerate launch` the processes share the work and all get the result.
+    Identical texts are scored once. Under `accelerate launch`, the processes share the work and all get the result.
 
     Args:
         texts: The sentences.
-        model: A causal language model, or an encoder–decoder one, whose decoder writes the texts and whose encoder gets
-            an empty text.
-        tokenizer: Its tokenizer.
-        trees: Whether to score a causal model on prefix trees if a trial run gives the same numbers as padded batches.
-        max_positions: Tokens fed to the model at once; bounds the memory.
-        add_start_token: Whether a causal model is fed the BOS token first, if its tokenizer has one.
+        model: A causal language model, or an encoder–decoder model, whose decoder writes the texts and whose encoder
+            reads an empty text.
+        tokenizer: The model's tokenizer.
+        trees: Whether prefix trees score a causal model if they give the same numbers as padded batches in a trial run.
+        max_positions: The number of tokens that the model reads at once, which limits the memory.
+        add_start_token: Whether a causal model reads the BOS token first, if its tokenizer has one.
         progress: Whether to show a progress bar.
 
     Returns:
@@ -81,8 +82,8 @@ def score_perplexity(
 
     Raises:
         ValueError: A text is empty, has nothing to predict or is too long (the message names its row); the tokenizer
-            does not fit the model; or the model gives NaN.
-        MemoryError: Memory does not suffice for one text alone; batches that are too large are run in halves.
+            does not match the model; or the model returns NaN.
+        MemoryError: Memory does not suffice for one text alone; larger batches run in halves.
     """
     plan = plan_perplexity(
         texts, model, tokenizer, trees=trees, max_positions=max_positions, add_start_token=add_start_token
@@ -91,7 +92,7 @@ def score_perplexity(
 
 
 def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
-    """Scores all of a plan, shared among the processes; returns [sequences] summed negative log-likelihoods to all."""
+    """Scores a plan, shared among the processes; returns [sequences] summed negative log-likelihoods on all of them."""
     state = process_state()
     mine = plan.units[state.process_index :: state.num_processes]
     scored: list[tuple[np.ndarray, np.ndarray]] = []
@@ -109,19 +110,19 @@ def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np
 def perplexity_scores(
     plan: ScoringPlan, nll: np.ndarray, rows: np.ndarray | None = None, ids: Sequence[str] | None = None
 ) -> PerplexityScores:
-    """Spreads the scores of a plan's distinct sequences over its texts.
+    """Assigns the scores of a plan's distinct sequences to its texts.
 
     Args:
         plan: The plan.
         nll: [sequences] summed negative log-likelihoods.
-        rows: The rows of the texts; `None`: all.
-        ids: [texts] names of the texts for errors; `None`: their rows.
+        rows: The rows of the texts; `None` for all.
+        ids: [texts] names of the texts for errors; `None` for their rows.
 
     Returns:
         The scores of these texts.
 
     Raises:
-        ValueError: One is NaN or infinite; the message names the text's id.
+        ValueError: A score is NaN or infinite; the message names the text's id.
     """
     rows = np.arange(len(plan.sequence_of_text)) if rows is None else rows
     sequences = plan.sequence_of_text[rows]
@@ -152,7 +153,7 @@ def plan_perplexity(
     max_positions: int = MAX_POSITIONS,
     add_start_token: bool = True,
 ) -> ScoringPlan:
-    """Tokenises and checks the texts and cuts them into units. Arguments and errors as `score_perplexity`."""
+    """Tokenizes and checks the texts, and divides them into units. Arguments and errors as in `score_perplexity`."""
     check_texts(texts)
     unique, sequence_of_text = distinct(texts)
     encoded = tokenizer(unique, add_special_tokens=False, return_attention_mask=False)["input_ids"] if unique else []
@@ -205,19 +206,19 @@ def check_sequences(
     *,
     needed: int,
 ) -> None:
-    """Raises a ValueError that names the row of the first text with fewer than `needed` tokens or too many."""
+    """Raises a ValueError that names the row of the first text with fewer than `needed` tokens or too many tokens."""
     limit = most_tokens(model, tokenizer)
     for row, which in enumerate(sequence_of_text):
         length = len(sequences[which])
         if not needed <= length <= limit:
             raise ValueError(
-                f"text {row} has {length} tokens with its special tokens, and the model takes {needed} to {limit} "
+                f"text {row} has {length} tokens including special tokens, and the model takes {needed} to {limit} "
                 "tokens; change the text, or leave it out"
             )
     check_token_ids(model, sequences)
 
 
 def most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """The number of tokens that the model takes; a tokenizer without a limit has 10³⁰."""
+    """The number of tokens that the model accepts; a tokenizer without a limit has 10³⁰."""
     limits = (max_positions_of(model), tokenizer.model_max_length)
     return min(limit for limit in limits if limit is not None and limit > 0)

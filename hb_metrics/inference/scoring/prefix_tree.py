@@ -1,9 +1,9 @@
 """Packs token sequences into prefix trees, so that a model computes shared beginnings once.
 
-A causal model's state at a token depends on the tokens before it alone. "I love Deaf women." and "I love Deaf men."
-therefore share all of "I love Deaf", and sentences of templates share nearly everything. A tree's nodes are fed to the
-model as one sequence; each node attends to its ancestors only, at the position of its depth. The last token of a
-sequence is predicted and never fed: nothing depends on it.
+A causal model's state at a token depends only on the tokens before it. "I love Deaf women." and "I love Deaf men."
+therefore share all of "I love Deaf", and sentences from templates share nearly everything. The model reads a tree's
+nodes as one sequence. Each node attends only to its ancestors, at the position of its depth. The last token of a
+sequence is predicted and never read, because nothing depends on it.
 """
 
 from collections.abc import Sequence
@@ -13,16 +13,16 @@ import numpy as np
 
 
 class PrefixTree(NamedTuple):
-    """One or more prefix trees fed to the model together; parents come before their children.
+    """One or more prefix trees that the model reads together; parents come before their children.
 
     Attributes:
-        tokens: [positions] token of each node.
-        depths: [positions] its position in the sequence, from 0.
-        parents: [positions] index of its parent, −1 for a root.
-        sequences: [sequences] which of the packed sequences are in this tree.
-        nodes: [predictions] the node at which a token of a sequence is predicted.
-        targets: [predictions] the token to be predicted there.
-        owners: [predictions] the sequence it belongs to, as an index into `sequences`.
+        tokens: [positions] the token of each node.
+        depths: [positions] the node's position in the sequence, from 0.
+        parents: [positions] the index of the node's parent, −1 for a root.
+        sequences: [sequences] indices of the packed sequences in this tree.
+        nodes: [predictions] the node that predicts a token of a sequence.
+        targets: [predictions] the predicted token.
+        owners: [predictions] the token's sequence, as an index into `sequences`.
     """
 
     tokens: np.ndarray
@@ -34,7 +34,7 @@ class PrefixTree(NamedTuple):
     owners: np.ndarray
 
     def ancestor_mask(self) -> np.ndarray:
-        """[positions, positions] of bool: may the row's node attend to the column's (an ancestor, or itself)?"""
+        """[positions, positions] Whether the row's node may attend to the column's node (an ancestor, or itself)."""
         mask = np.eye(len(self.tokens), dtype=bool)
         for node, parent in enumerate(self.parents):
             if parent >= 0:
@@ -45,15 +45,15 @@ class PrefixTree(NamedTuple):
 def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) -> list[PrefixTree]:
     """Packs token sequences into prefix trees of at most `max_positions` nodes.
 
-    Sequences are sorted, so that those that share a prefix are neighbours, and cut into trees greedily; at a cut only
-    one path is fed twice. A sequence with more nodes gets its own tree.
+    Sorting makes sequences with a common prefix neighbours, and a greedy cut makes the trees. At a cut, the model reads
+    only one path twice. A sequence with more nodes gets a tree of its own.
 
     Args:
-        sequences: Token ids, each of at least two; the first token is context, all others are predicted.
-        max_positions: The most nodes of a tree.
+        sequences: Token ids, at least two each; the first token is context, and all others are predicted.
+        max_positions: The maximum number of nodes per tree.
 
     Returns:
-        The trees. Each index into `sequences` is in exactly one of them.
+        The trees. Each index into `sequences` is in exactly one tree.
     """
     trees = []
     growing = _GrowingTree()
@@ -69,7 +69,7 @@ def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) ->
 
 
 def halved_tree(tree: PrefixTree) -> tuple[PrefixTree, PrefixTree] | None:
-    """Trees of the first and of the second half of a tree's sequences; `None` for a tree of one."""
+    """Cuts a tree into trees of the first and the second half of its sequences; returns `None` for one sequence."""
     middle = len(tree.sequences) // 2
     if not middle:
         return None
@@ -92,7 +92,7 @@ class _GrowingTree:
         self.nodes: list[int] = []
         self.targets: list[int] = []
         self.owners: list[int] = []
-        self.path: list[int] = []  # nodes of the sequence added last
+        self.path: list[int] = []  # nodes of the latest sequence
 
     def _shared(self, sequence: Sequence[int]) -> int:
         fed = len(sequence) - 1

@@ -16,7 +16,7 @@ from hb_metrics.inference.units import ScoringPlan, Unit, distinct, length_sorte
 
 
 class MaskedSentence(NamedTuple):
-    """A tokenised sentence and the positions of the tokens that are masked in turn."""
+    """A tokenized sentence, and the positions of the tokens that are masked in turn."""
 
     tokens: tuple[int, ...]
     positions: tuple[int, ...]
@@ -32,25 +32,25 @@ def plan_pseudo_log_likelihood(
 ) -> ScoringPlan:
     """Plans the pseudo-log-likelihood of a span of each text: Σ log p(token | all others), its tokens masked in turn.
 
-    The paper takes the descriptor and noun ("tall guy" in "This is a tall guy."): `hb_dataset.descriptor_noun_spans`.
+    The paper uses the descriptor and noun ("tall guy" in "This is a tall guy."): `hb_dataset.descriptor_noun_spans`.
 
     Args:
         texts: The sentences.
-        spans: (start, end) of the span in each, in characters, end not included.
+        spans: (start, end) of the span in each text, in characters, end not included.
         model: A masked language model.
-        tokenizer: Its tokenizer.
-        max_positions: Tokens fed to the model at once; bounds the memory.
+        tokenizer: The model's tokenizer.
+        max_positions: The number of tokens that the model reads at once, which limits the memory.
 
     Returns:
         The plan; a perplexity of its scores is exp of minus the mean per token of the span ("pseudo-perplexity").
 
     Raises:
-        ValueError: A text is empty or too long, a span holds no token, or the tokenizer cannot mask.
+        ValueError: A text is empty or too long, a span contains no token, or the tokenizer cannot mask.
     """
     mask_id = tokenizer.mask_token_id
     if mask_id is None or not tokenizer.is_fast:
         raise ValueError(
-            "the tokenizer has no mask token, or no character offsets, which find the span's tokens; pass the fast "
+            "the tokenizer has no mask token, or no character offsets, which locate the span's tokens; pass the fast "
             "tokenizer of a masked language model"
         )
     check_texts(texts)
@@ -65,13 +65,13 @@ def plan_pseudo_log_likelihood(
     for row, which in enumerate(sequence_of_text):
         if not sentences[which].positions:
             raise ValueError(
-                f"span {tuple(spans[row])} of text {row} holds no token; pass (start, end) in characters, end not "
+                f"span {tuple(spans[row])} of text {row} contains no token; pass (start, end) in characters, end not "
                 "included"
             )
     check_sequences([sentence.tokens for sentence in sentences], sequence_of_text, model, tokenizer, needed=1)
     score = partial(masked_nlls, model, mask_id=mask_id)
     reason = "a masked language model sees both sides: each token of the span is masked in turn"
-    # All tokens of the sentences: a convolution reads the padding at a sentence's end, where no span may be.
+    # All tokens of the sentences, because a convolution reads the padding at a sentence's end, where no span may be.
     whole = [sentence._replace(positions=tuple(range(len(sentence.tokens)))) for sentence in sentences]
     if whole and padding_changes(score, whole, model, length=lambda sentence: len(sentence.tokens)):
         max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"

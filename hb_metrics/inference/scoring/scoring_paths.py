@@ -1,6 +1,6 @@
-"""Scores on prefix trees, in padded batches or by the decoder of an encoder–decoder model: the same numbers.
+"""Scores texts on prefix trees, in padded batches, or by an encoder–decoder model's decoder, with equal results.
 
-A trial shows whether a model is causal and whether it can be scored on trees.
+A trial shows whether a model is causal and whether trees can score it.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,9 +18,9 @@ from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
 from hb_metrics.inference.units import Unit, length_sorted_batches
 
-# The greatest relative difference between a sequence's score on a tree and alone in the trial.
+# The largest relative difference that the trial accepts between a sequence's scores on a tree and alone.
 _TOLERANCE = 1e-4
-# In half precision: the difference may be so many times that of padded batches.
+# In half precision, the difference may be this multiple of the difference between padded batches.
 _TIMES_NOISE = 3
 _LOW_PRECISION_TOLERANCE = 3e-2
 _TRIAL_SEQUENCES = 4
@@ -29,9 +29,9 @@ _CAUSAL_TRIAL_TOKENS = 64
 
 
 def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> None:
-    """Raises a ValueError if other tokens at the end change the predictions of the tokens before them.
+    """Raises a ValueError if later tokens change the predictions of the tokens before them.
 
-    Some architectures are made both ways, and load without a word as the wrong one if the config lacks `is_decoder`.
+    Some architectures exist in both forms, and load silently in the wrong form if the config lacks `is_decoder`.
     """
     tokens = list(max(sequences, key=len)[:_CAUSAL_TRIAL_TOKENS])
     if len(tokens) < 2:
@@ -47,22 +47,22 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
     difference = float((one - two).abs() / one.abs())
     if difference > _tolerance(model):
         raise ValueError(
-            f"the model's prediction of a token depends on what comes after it (by {difference:.1e} in a trial), so it "
+            f"the model's prediction of a token depends on later tokens (by {difference:.1e} in a trial), so it "
             "is no likelihood; set is_decoder in its config.json if it was trained to continue texts, or pass another "
             "model"
         )
 
 
 def tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_positions: int) -> str | None:
-    """The reason not to run the model on prefix trees, by a trial on a few sequences; `None`: there is none.
+    """The reason not to run the model on prefix trees, from a trial on a few sequences, or `None`.
 
-    The class of a model does not tell whether it honours a 4-D mask and position ids: some raise, and some (ALiBi,
+    A model's class does not show whether it honours a 4-D mask and position ids: some raise an error, and some (ALiBi,
     recurrent models) silently compute something else.
     """
     longest = sorted(sequences, key=lambda sequence: (-len(sequence), sequence))[: _TRIAL_SEQUENCES // 2]
     length = len(longest[0])
     if length > max_positions:
-        # Its tree would share next to nothing, and its mask grows with the square of the length.
+        # Its tree would share almost nothing, and its mask grows with the square of the length.
         return f"a text is {length:,} tokens long, more than the {max_positions:,} that are scored at once"
     step = max(1, len(sequences) // (_TRIAL_SEQUENCES // 2))
     low_precision = not is_exact(model)
@@ -71,17 +71,17 @@ def tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_p
     # Reversed tokens give the trial branches that differ early, in any data.
     trial = [*longest, *sequences[::step][: _TRIAL_SEQUENCES // 2]]
     trial += [(sequence[0], *reversed(sequence[1:])) for sequence in trial]
-    limit = max(max_positions, 2 * length)  # two sequences at least, so that there are branches
+    limit = max(max_positions, 2 * length)  # at least two sequences, so that there are branches
     score = partial(padded_nlls, model)
     alone = _tried(score, [Unit(np.array([row]), [sequence]) for row, sequence in enumerate(trial)], halved, len(trial))
     if not np.isfinite(alone).all():
-        return None  # a broken model is reported by name of text, whichever path is taken
+        return None  # the scoring itself reports a broken model, with the text's name
     try:
         trees = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(trial, limit)]
         on_trees = _tried(partial(tree_nlls, model), trees, halved_tree, len(trial))
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, the model is then scored in padded batches
+    except Exception as error:  # noqa: BLE001 - after any error, padded batches score the model
         message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
         return f"it rejects a 4-D mask with position ids ({message})"
     tolerance = _TOLERANCE
@@ -99,14 +99,14 @@ def _tolerance(model: PreTrainedModel) -> float:
 
 
 def _difference(nlls: np.ndarray, expected: np.ndarray) -> float:
-    """The greatest relative difference between numbers and the expected numbers."""
+    """The largest relative difference between numbers and the expected numbers."""
     return float(np.max(np.abs(nlls - expected) / np.abs(expected)))
 
 
 def _layer_fault(model: PreTrainedModel, length: int) -> str | None:
-    """The reason why layers cannot be run on prefix trees of texts of up to `length` tokens; `None`: there is none.
+    """The reason why layers cannot be run on prefix trees of texts of up to `length` tokens, or `None`.
 
-    The noise of half precision may hide it from a trial on few texts.
+    The noise of half precision may hide the fault from a trial on few texts.
     """
     config = model.config.get_text_config(decoder=True)
     types = [name for name in getattr(config, "layer_types", None) or () if name not in ("moe", "mlp")]
@@ -140,7 +140,7 @@ def tree_nlls(model: PreTrainedModel, tree: PrefixTree) -> np.ndarray:
 def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> np.ndarray:
     """Summed negative log-likelihood of each sequence ([sequences] float64), in one right-padded batch.
 
-    The last token of a sequence is predicted and never fed; padding after a sequence's end is masked.
+    The last token of a sequence is predicted and never read; padding after a sequence's end is masked.
     """
     tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
     logits = model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
@@ -148,13 +148,13 @@ def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> n
 
 
 def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], context: torch.Tensor) -> np.ndarray:
-    """Like `padded_nlls`, for the decoder of an encoder–decoder model whose encoder gets `context` ([1, length])."""
+    """Like `padded_nlls`, for the decoder of an encoder–decoder model whose encoder reads `context` ([1, length])."""
     tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
     context = context.to(tokens.device)
     encoded = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context))
     context = context.expand(len(sequences), -1)
     logits = model(
-        input_ids=context,  # without which FSMT does not mask what comes after a token
+        input_ids=context,  # without it, FSMT does not mask later tokens
         encoder_outputs=with_states(encoded, encoded.last_hidden_state.expand(len(sequences), -1, -1)),
         attention_mask=torch.ones_like(context),
         decoder_input_ids=tokens,
@@ -165,7 +165,7 @@ def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], con
 
 
 def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pads rows of tokens at their ends; returns tokens and the mask that leaves padding out: two [rows, longest]."""
+    """Pads rows of tokens at their ends; returns the tokens and the mask that excludes padding, [rows, longest]."""
     tensors = [torch.tensor(row) for row in rows]
     tokens = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
     mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in tensors], batch_first=True)
@@ -173,7 +173,7 @@ def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[t
 
 
 def padded_units(sequences: Sequence[Sequence[int]], max_positions: int) -> tuple[list[Unit], int]:
-    """Batches of sequences of similar length, and the number of positions that they feed; last tokens are not fed."""
+    """Batches of sequences of similar length, and the number of positions that the model reads, without last tokens."""
     batches = length_sorted_batches([len(sequence) - 1 for sequence in sequences], max_positions)
     units = [Unit(batch, [sequences[row] for row in batch]) for batch in batches]
     return units, sum(len(unit.payload) * (len(unit.payload[-1]) - 1) for unit in units)
@@ -186,16 +186,17 @@ def padding_changes(
     *,
     length: Callable[[Any], int] = len,
 ) -> bool:
-    """Whether a sequence has another score in a batch with a longer sequence than alone.
+    """Whether a sequence's score changes in a batch with a longer sequence.
 
-    Tried on a short, a middling and the longest sequence. ProphetNet's decoder does not honour padding, convolutions
-    (ConvBERT) and Fourier transforms (FNet) read it, and Nyström and pooling approximations depend on the length.
+    The trial uses a short, a middling and the longest sequence. ProphetNet's decoder does not honour padding,
+    convolutions (ConvBERT) and Fourier transforms (FNet) read it, and Nyström and pooling approximations depend on the
+    length.
 
     Args:
-        score: Gives the summed negative log-likelihood of each sequence of a batch.
-        payloads: Sequences as `score` takes them, at least one.
+        score: Computes the summed negative log-likelihood of each sequence of a batch.
+        payloads: Sequences in the form that `score` accepts, at least one.
         model: The model.
-        length: Gives the number of tokens of a sequence.
+        length: Returns the number of tokens of a sequence.
     """
     ordered = sorted(payloads, key=length)
     trial = [ordered[0], ordered[len(ordered) // 2], ordered[-1]]
@@ -212,8 +213,8 @@ def _summed_nlls(logits: torch.Tensor, mask: torch.Tensor, sequences: Sequence[S
 
 
 def _token_nlls(logits: torch.Tensor, nodes: torch.Tensor, targets: torch.Tensor) -> np.ndarray:
-    """−log p(target) at each node ([predictions] float64): one logsumexp a row of `logits`, then gathers."""
-    # In slices: a logsumexp over all rows would need a second array of that size.
+    """−log p(target) at each node ([predictions] float64): one logsumexp per row of `logits`, then gathers."""
+    # In slices, because a logsumexp over all rows would need a second array of that size.
     normalisers = torch.cat([rows.float().logsumexp(-1) for rows in logits.split(_LOGSUMEXP_ROWS)])
     chosen = logits[nodes, targets].float()
     return (normalisers[nodes] - chosen).double().cpu().numpy()

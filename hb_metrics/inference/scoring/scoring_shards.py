@@ -1,4 +1,4 @@
-"""Scores of texts as resumable shards: the units of work of a scoring plan, cut into shards."""
+"""Scores of texts as resumable shards, which contain the units of a scoring plan."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -14,7 +14,7 @@ from hb_metrics.inference.scoring.perplexity import perplexity_scores
 from hb_metrics.inference.shards import Shard, fill_shards, shard_path
 from hb_metrics.inference.units import ScoringPlan, run_units
 
-# About half a minute of work for the embedded model on two cores: little is lost to a kill, few files for a long run.
+# About half a minute of work for the embedded model on two cores, so a kill loses little and long runs have few files.
 UNITS_PER_SHARD = 8
 
 PERPLEXITY_SCHEMA = pa.schema(
@@ -44,21 +44,22 @@ def score_into_shards(
 
     Args:
         plan: The plan that scores the texts.
-        columns: Columns of strings, each [texts]; `id` is the key of a row, each id once.
+        columns: Columns of strings, each [texts]; `id` is the distinct key of a row.
         folder: The folder of the shards; created if it does not exist.
-        model: The model that the plan runs.
+        model: The model of the plan.
         schema: `columns` and some of `perplexity`, `log_likelihood`, `divergence` and `num_tokens`.
-        inputs: [texts] the inputs of each score; a shard of other inputs is computed again. `None`: the column `text`.
-        label: The label of the progress bar; `None`: the plan's way of scoring.
+        inputs: [texts] the inputs of each score; a shard with other inputs is computed again. `None` for the column
+            `text`.
+        label: The label of the progress bar; `None` for the plan's method of scoring.
         unit: The progress bar's name of a row: "text", "reply".
         progress: Whether the main process shows a progress bar.
 
     Returns:
         A table in the order of the columns, on the main process; `None` on all other processes. `log_likelihood` is
-        summed over the predicted tokens, natural log.
+        the sum over the predicted tokens, natural log.
 
     Raises:
-        ValueError: The model gives NaN or infinity for a text; the message names its id.
+        ValueError: The model returns NaN or infinity for a text; the message names its id.
     """
     ids = columns["id"]
     shards = plan_shards(plan, folder)
@@ -70,7 +71,7 @@ def score_into_shards(
         values |= {
             "perplexity": scores.perplexities,
             "log_likelihood": scores.log_likelihoods,
-            "divergence": -scores.log_likelihoods,  # of a plan that sums divergences
+            "divergence": -scores.log_likelihoods,  # for a plan that sums divergences
             "num_tokens": scores.num_tokens,
         }
         return pa.table({name: values[name] for name in schema.names}, schema=schema)
@@ -98,7 +99,7 @@ def score_into_shards(
 
 
 def plan_shards(plan: ScoringPlan, folder: Path) -> list[Shard]:
-    """Cuts a plan into shards of consecutive units; a pure function of the plan."""
+    """Divides a plan into shards of consecutive units; a pure function of the plan."""
     firsts = range(0, len(plan.units), UNITS_PER_SHARD)
     shard_of_sequence = np.empty(len(plan.num_tokens), dtype=np.int64)
     for index, first in enumerate(firsts):

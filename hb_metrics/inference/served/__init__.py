@@ -1,1 +1,1 @@
-"""Models behind an address: asked over HTTP, probed before they are believed, and journalled answer by answer."""
+"""Served models: HTTP requests, a probe that tests the server, and a journal of the answers."""

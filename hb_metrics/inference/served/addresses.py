@@ -1,4 +1,4 @@
-"""Addresses of served models, and the key for each: no address holds a secret, and no stranger is sent a key."""
+"""Addresses of served models, and their keys. No address contains a secret, and no key is sent to another host."""
 
 import ipaddress
 import os
@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 KEY_VARIABLE = "HOLISTIC_BIAS_API_KEY"
-# Keys that other programs use, and the hosts that issued them: no other host is sent one.
+# Keys of other programs, and the hosts that issued them. A key is sent to no other host.
 _ISSUERS = {"HF_TOKEN": "huggingface.co", "OPENAI_API_KEY": "api.openai.com"}
 
 
 @dataclass(frozen=True)
 class Key:
-    """A key for a server, which is shown nowhere, and the environment variable that holds it."""
+    """A key for a server, which is never shown, and the environment variable that holds it."""
 
     value: str = field(repr=False)
     variable: str
 
     def __str__(self) -> str:
-        """Never the key."""
+        """Names the variable and never shows the key."""
         return f"the key in {self.variable}"
 
 
 def check_address(url: str) -> str:
-    """An address as it is used and recorded: without a slash at the end.
+    """Normalises an address, without a slash at the end.
 
     Raises:
         ValueError: It is not an address, or contains a user, a password, a query or a fragment.
@@ -32,7 +32,7 @@ def check_address(url: str) -> str:
     parts = urlsplit(url.strip())
     try:
         known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number
+    except ValueError:  # the port is not a number
         known = False
     if not known:
         shown = parts.netloc.rpartition("@")[2] if "@" in url else url.partition("?")[0].partition("#")[0]
@@ -50,10 +50,10 @@ def check_address(url: str) -> str:
 
 
 def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | None:
-    """The key for a checked address: that in `KEY_VARIABLE`, otherwise one that the host issued; `None`: no key.
+    """Chooses the key for a checked address: that in `KEY_VARIABLE`, otherwise one that the host issued, or `None`.
 
     Raises:
-        ValueError: The key would travel unencrypted through a foreign network, or is no key.
+        ValueError: The key would travel unencrypted through a foreign network, or is not a valid key.
     """
     environment = os.environ if environment is None else environment
     parts = urlsplit(url)
@@ -78,7 +78,7 @@ def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | 
 
 
 def is_near(host: str) -> bool:
-    """Whether a host is this machine or in its network: loopback, private addresses, names without a dot."""
+    """Whether a host is this machine or in its network: loopback, private addresses, or a name without a dot."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

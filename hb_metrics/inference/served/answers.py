@@ -1,6 +1,6 @@
-"""Reads a server's answers: the text, the thought before it, tokens, why it ended, and its model.
+"""Reads a server's answers: the text, the thought before it, tokens, the reason for the end, and the model.
 
-An answer that contradicts itself is asked for again, and an impossible count of tokens is left out.
+An answer that contradicts itself is requested again, and an impossible count of tokens is left out.
 """
 
 from collections.abc import Mapping
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from hb_metrics.inference.models.thoughts import Written, read_written
 from hb_metrics.inference.served.client import NO_ANSWER, Passing
 
-# How servers say that the model itself ended its answer; the last two are TGI's before 2.1.
+# Finish reasons of an answer that the model itself ended; the last two are those of TGI before 2.1.
 ENDED = ("stop", "eos_token", "stop_sequence")
-# The field of a thought: of vLLM, SGLang and transformers; of Inference Providers, and of vLLM since 0.11.
+# The fields of a thought: in vLLM, SGLang and transformers; in Inference Providers, and in vLLM since 0.11.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
@@ -19,18 +19,18 @@ class ServedAnswer(NamedTuple):
     """A server's answer.
 
     Attributes:
-        text: The text without the thought; `None`: there is none.
-        reasoning: The thought before it; `None`: there is none.
+        text: The text without the thought, or `None`.
+        reasoning: The thought before the text, or `None`.
         is_open: Whether the thought did not end.
-        inline: Whether the thought was between marks in the text, and not in a field.
+        inline: Whether the thought was between marks in the text, and not in a separate field.
         invents_turn: Whether the model continued with somebody else's turn, which is left out.
-        finish_reason: Why the answer ended, in the server's word: "stop", "length", "content_filter", …
-        num_tokens: Tokens of text and thought; `None`: unknown.
-        num_reasoning_tokens: Tokens of the thought; `None`: unknown.
-        num_prompt_tokens: Tokens of the request; `None`: unknown.
-        model: The server's name of the model; `None`: it names none.
-        fingerprint: The server's fingerprint of the model; `None`: it gives none.
-        bad_counts: Whether the server counted tokens impossibly.
+        finish_reason: The reason for the end of the answer, in the server's words: "stop", "length", "content_filter".
+        num_tokens: Tokens of text and thought; `None` if unknown.
+        num_reasoning_tokens: Tokens of the thought; `None` if unknown.
+        num_prompt_tokens: Tokens of the request; `None` if unknown.
+        model: The server's name for the model, or `None`.
+        fingerprint: The server's fingerprint of the model, or `None`.
+        bad_counts: Whether the server returned an impossible count of tokens.
     """
 
     text: str | None
@@ -52,10 +52,10 @@ def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
 
     Args:
         content: The JSON of the answer.
-        max_tokens: The greatest number of tokens that the request allowed.
+        max_tokens: The maximum number of tokens that the request allowed.
 
     Raises:
-        Passing: It is not of the form, or not whole.
+        Passing: The answer has another form, or is incomplete.
     """
     choice = choice_of(content)
     message = choice.get("message", {"content": choice.get("text", 0)})
@@ -64,12 +64,12 @@ def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
         raise Passing(NO_ANSWER)
     finish_reason = choice.get("finish_reason")
     if not isinstance(finish_reason, str) or not finish_reason:
-        raise Passing("half an answer: nothing states why it ended")
+        raise Passing("half an answer: it does not state why it ended")
     written = read_written(text or "")
     inline = written.reasoning is not None
     thoughts = [message.get(name) for name in _REASONING_FIELDS]
     thought = next((text.strip() for text in thoughts if isinstance(text, str) and text.strip()), None)
-    if thought is not None:  # what is between marks beside it is thought, too
+    if thought is not None:  # text between marks beside it is also thought
         is_open = written.is_open or (not text and finish_reason == "length")
         written = written._replace(reasoning="\n".join(filter(None, [thought, written.reasoning])), is_open=is_open)
     return ServedAnswer(
@@ -88,11 +88,11 @@ def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
 def check_model(model: str | None, expected: str | None) -> None:
     """Raises `Passing` if an answer came from a different model."""
     if model != expected:
-        raise Passing(f"an answer of model '{model}', where the others are of '{expected}'")
+        raise Passing(f"an answer of model '{model}', and the others come from '{expected}'")
 
 
 def choice_of(content: Any) -> Mapping[str, Any]:
-    """The only choice of an answer; raises `Passing` if there is no such thing."""
+    """Returns the only choice of an answer; raises `Passing` if there is not exactly one."""
     choices = content.get("choices") if isinstance(content, Mapping) else None
     if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], Mapping):
         raise Passing(NO_ANSWER)
@@ -100,18 +100,18 @@ def choice_of(content: Any) -> Mapping[str, Any]:
 
 
 def count_of(usage: Any, name: str) -> int | None:
-    """A count of tokens; `None`: it is not given, or is no count."""
+    """Returns a count of tokens; `None` if it is missing or not a count."""
     value = usage.get(name) if isinstance(usage, Mapping) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None
 
 
 def text_of(value: Any) -> str | None:
-    """A text; `None`: there is none."""
+    """Returns a text, or `None`."""
     return _whole(value) if isinstance(value, str) and value else None
 
 
 def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
-    """The counts that can be true: no more tokens than were asked for, and some where something was written."""
+    """The plausible counts: no more tokens than requested, and more than none if a text was written."""
     number = count_of(usage, "completion_tokens")
     has_text = bool((written.reply + (written.reasoning or "")).strip())
     if number is not None and (number > max_tokens or (not number and has_text)):
@@ -130,5 +130,5 @@ def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
 
 
 def _whole(text: str) -> str:
-    """A text that can be written: JSON may hold half a character."""
+    """Makes a text writable, because JSON may contain half a character."""
     return text.encode(errors="replace").decode()

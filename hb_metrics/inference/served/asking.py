@@ -1,4 +1,4 @@
-"""Asks for many answers at once, and writes each to a journal as soon as it comes."""
+"""Requests many answers at the same time, and writes each to a journal at once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,14 +15,14 @@ async def ask_all(
     journal: Journal,
     advance: Callable[[int, str], object],
 ) -> None:
-    """Asks for answers, in the order of `wanted`, until all are in the journal.
+    """Requests answers, in the order of `wanted`, until all are in the journal.
 
     Args:
         server: The server.
         wanted: Row → the key of its answer in the journal.
-        ask: Asks for the answer to a row: something that JSON can hold.
-        journal: Where answers are written, open.
-        advance: Is called for each answer with 1 and the cost so far in words.
+        ask: Requests the answer to a row, as a JSON value.
+        journal: The open journal for answers.
+        advance: Called for each answer, with 1 and the cost so far in words.
 
     Raises:
         ValueError: The server did not answer.

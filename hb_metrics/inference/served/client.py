@@ -1,8 +1,8 @@
-"""Asks served models over HTTP: several requests in flight, again where an answer failed.
+"""Requests answers of served models over HTTP: several at a time, with retries.
 
-A request is asked again after a fault that may pass: no connection, no answer in time, 429 and 5xx, half an answer, an
-answer of another model. It waits as long as the server asks (Retry-After), otherwise twice as long each time. A fault
-that will not pass (a wrong key, no such model) ends the run at once.
+A request is repeated after a fault that may pass: no connection, a timeout, 429 and 5xx, half an answer, or an answer
+of another model. The pause is the one that the server asks for (Retry-After), or otherwise doubles each time. A
+permanent fault (a wrong key, no such model) ends the run at once.
 """
 
 import asyncio
@@ -23,20 +23,20 @@ import huggingface_hub
 
 from hb_metrics.inference.served.addresses import KEY_VARIABLE, Key, is_near
 
-if int(huggingface_hub.__version__.split(".")[0]) >= 2:  # which brings one or the other
+if int(huggingface_hub.__version__.split(".")[0]) >= 2:  # which installs one or the other
     import httpx2 as httpx
 else:
     import httpx  # type: ignore[no-redef, import-not-found, unused-ignore]
 
 T = TypeVar("T")
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a request is asked again, unless the server says
-LONGEST_ASKED = 900.0  # seconds that a server may ask to wait for; longer, and the run is better resumed later
-CONNECT = 30.0  # seconds until there is a connection
-TRIES = 8  # of a request before the run ends
-NO_ANSWER = "an answer that is no JSON of the form asked for"
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a retry, unless the server asks for another pause
+LONGEST_ASKED = 900.0  # longest pause in seconds that a server may ask for; after a longer one, resume the run later
+CONNECT = 30.0  # seconds to connect
+TRIES = 8  # per request before the run ends
+NO_ANSWER = "an answer that is not JSON of the expected form"
 _PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
-_LARGEST = 2**24  # bytes of an answer: far more than any answer of words and log-probabilities has
+_LARGEST = 2**24  # bytes of an answer, far more than words and log-probabilities need
 _SHOWN = 300  # characters of a server's own words in an error
 
 _HINTS = {
@@ -47,10 +47,10 @@ _HINTS = {
 
 
 class Passing(Exception):
-    """A fault that may be over when the request is asked again, such as half an answer.
+    """A fault that may pass when the request is repeated, such as half an answer.
 
     Attributes:
-        wait: The seconds that the server asks to wait; `None`: it does not say.
+        wait: The pause in seconds that the server asks for, or `None`.
     """
 
     def __init__(self, fault: str, wait: float | None = None) -> None:
@@ -59,7 +59,7 @@ class Passing(Exception):
 
 
 class RefusedError(ValueError):
-    """A server rejects a request; `said` is what it said."""
+    """A server rejected a request; `said` is the server's message."""
 
     def __init__(self, message: str, said: str) -> None:
         super().__init__(message)
@@ -75,22 +75,22 @@ class Cost:
     retries: int = 0
 
     def __str__(self) -> str:
-        """Such as "1,200 tokens in, 340 out, 2 retries"."""
+        """Formats the cost as "1,200 tokens in, 340 out, 2 retries"."""
         retries = f", {self.retries:,} retries" if self.retries else ""
         return f"{self.tokens_in:,} tokens in, {self.tokens_out:,} out{retries}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A served model's address and how to ask it.
+    """A served model's address, and the settings for requests to it.
 
     Attributes:
-        model: The model asked for.
+        model: The requested model.
         url: The address.
-        key: The key that is sent; `None`: none.
-        provider: The Inference Provider that the address stands for; `None`: the address is the server's own.
-        concurrency: Requests in flight.
-        timeout: Seconds until a request counts as not answered.
+        key: The key that is sent, or `None`.
+        provider: The Inference Provider that the address stands for; `None` if the address is the server's own.
+        concurrency: The number of simultaneous requests.
+        timeout: Seconds until a request counts as unanswered.
     """
 
     model: str
@@ -102,35 +102,35 @@ class Server:
 
     @property
     def where(self) -> str:
-        """The address, or the name of the provider, as it is shown."""
+        """The address, or the name of the provider, for display."""
         return self.url if self.provider is None else f"provider {self.provider}"
 
 
 @dataclass
 class Client:
-    """Asks a server; made by `connected`."""
+    """Sends requests to a server; made by `connected`."""
 
     server: Server
     http: httpx.AsyncClient
     free: asyncio.Semaphore
     cost: Cost = field(default_factory=Cost)
     tries: int = TRIES
-    ready_at: float = 0.0  # of time.monotonic(): not asked before
+    ready_at: float = 0.0  # no request before this time.monotonic()
     answers: int = 0
     faults: int = 0  # since the last answer
 
     async def post(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T], *, what: str) -> T:
-        """Asks for an answer, and again after faults that may pass.
+        """Requests an answer, and repeats the request after faults that may pass.
 
         Args:
-            path: Where it is asked for: `chat/completions` or `completions`.
+            path: The path of the request: `chat/completions` or `completions`.
             body: The request, without the model.
-            read: Reads an answer; raises `Passing` for one that does not count.
+            read: Reads an answer; raises `Passing` for an invalid one.
             what: The request in words, for errors.
 
         Raises:
-            RefusedError: The server rejects the request.
-            ValueError: The server did not answer in as many tries as there may be, or asks for too long a wait.
+            RefusedError: The server rejected the request.
+            ValueError: The server did not answer within the allowed tries, or asks for too long a pause.
         """
         tries, pause = 0, FIRST_PAUSE
         while True:
@@ -146,7 +146,7 @@ class Client:
                 fault, asked = str(error), error.wait
             self.cost.retries += 1
             self.faults += 1
-            if not (asked is not None and self.answers > before):  # a server that lets others through is no fault
+            if not (asked is not None and self.answers > before):  # a server that answers others is not at fault
                 tries += 1
             if tries >= self.tries:
                 raise ValueError(
@@ -154,14 +154,14 @@ class Client:
                     "kept: run the same command again to resume"
                 )
             delay = pause * random.uniform(0.5, 1) if asked is None else asked
-            if asked is not None or self.faults > 1:  # the server, not this request alone
+            if asked is not None or self.faults > 1:  # the fault concerns the server and not only this request
                 self.ready_at = max(self.ready_at, time.monotonic() + delay)
             if asked is None:
                 await asyncio.sleep(delay)
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _send(self, path: str, body: Mapping[str, Any], what: str) -> Any:
-        """The JSON of one answer; errors as `post`, and `Passing`."""
+        """Returns the JSON of one answer; errors as in `post`, and `Passing`."""
         url, key, provider = self.server.url, self.server.key, self.server.provider
         model = self.server.model if provider in (None, "auto") else f"{self.server.model}:{provider}"
         try:
@@ -171,7 +171,7 @@ class Client:
             ):
                 content = await _read(response)
         except (TimeoutError, httpx.TimeoutException):
-            raise Passing(f"nothing within {self.server.timeout:g} seconds") from None
+            raise Passing(f"no answer within {self.server.timeout:g} seconds") from None
         except httpx.HTTPError as error:
             raise Passing(f"{type(error).__name__} {hide(str(error), key)}".strip()) from None
         try:
@@ -187,8 +187,8 @@ class Client:
             wait = retry_after(response.headers.get("retry-after"))
             if wait is not None and wait > LONGEST_ASKED:
                 raise ValueError(
-                    f"{url} asks to wait {wait:,.0f} seconds before the next request. All answers so far are "
-                    "kept: run the same command again then"
+                    f"{url} asks for a pause of {wait:,.0f} seconds before the next request. All answers so far are "
+                    "kept: run the same command again after that time"
                 )
             raise Passing(fault, wait)
         hint = _HINTS.get(status, "")
@@ -199,14 +199,14 @@ class Client:
 
 @asynccontextmanager
 async def connected(server: Server) -> AsyncIterator[Client]:
-    """A client of a server, whose connections are closed at the end."""
+    """Opens a client of a server, and closes its connections at the end."""
     async with _http_client(server) as http:
         yield Client(server, http, asyncio.Semaphore(server.concurrency))
 
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """The certificates that are trusted, which take a tenth of a second to read."""
+    """The trusted certificates, cached because reading them takes a tenth of a second."""
     return httpx.create_ssl_context()
 
 
@@ -221,15 +221,15 @@ def _http_client(server: Server) -> httpx.AsyncClient:
             "accept-encoding": "identity",  # a small compressed answer may unpack to gigabytes
             **({} if server.key is None else {"authorization": f"Bearer {server.key.value}"}),
         },
-        # Near hosts are asked without the proxy of HTTP_PROXY, which would read the key over plain HTTP.
+        # Requests to near hosts bypass HTTP_PROXY, because a proxy would read the key over plain HTTP.
         mounts={f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_near(host) else {},
     )
 
 
 async def _read(response: httpx.Response) -> bytes:
-    """The bytes of an answer, as long as they are no more than memory is for."""
+    """Reads the bytes of an answer, up to the allowed size."""
     encoding = response.headers.get("content-encoding", "identity")
-    if encoding not in ("identity", "gzip"):  # others unpack a part of an answer to any size at once
+    if encoding not in ("identity", "gzip"):  # other encodings may unpack to any size at once
         raise Passing(f"an answer compressed as {encoding}")
     content = bytearray()
     async for part in response.aiter_bytes():
@@ -240,7 +240,7 @@ async def _read(response: httpx.Response) -> bytes:
 
 
 def retry_after(value: str | None) -> float | None:
-    """The seconds that a Retry-After header asks to wait, in seconds or as a date; `None`: none, or unreadable."""
+    """The pause in seconds that a Retry-After header asks for, as a number or a date; `None` if missing or invalid."""
     if value is None:
         return None
     try:
@@ -255,12 +255,12 @@ def retry_after(value: str | None) -> float | None:
 
 
 def hide(text: str, key: Key | None) -> str:
-    """A text without the key, should a server repeat it."""
+    """Hides the key in a text, in case a server repeats it."""
     return text if key is None else text.replace(key.value, f"[{key}]")
 
 
 def _said(content: Any) -> str:
-    """A server's message about a fault, in one line."""
+    """A server's message about a fault, as one line."""
     for name in ("error", "detail", "message"):
         if isinstance(content, dict) and name in content:
             content = content[name]

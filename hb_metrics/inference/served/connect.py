@@ -1,4 +1,4 @@
-"""Prepares a run of a served model: its address and key, and the check that a resumed run finds the same server."""
+"""Prepares the run of a served model: its address and key, and a check that a resumed run uses the same server."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ from hb_metrics.inference.served.client import Server, connected
 from hb_metrics.inference.served.probe import Probe, changes, probe
 from hb_metrics.runs.run_folder import RUN_FILE, read_json
 
-# Inference Providers of the Hub behind one address: the provider is part of the model's name.
+# One address for the Hub's Inference Providers; the provider is part of the model's name.
 ROUTER = "https://router.huggingface.co/v1"
 
 
 def make_server(model: str, base_url: str | None, provider: str | None, concurrency: int) -> Server:
-    """A served model's address and how to ask it, with the key from the environment.
+    """Composes a served model's address and request settings, with the key from the environment.
 
     Raises:
-        ValueError: A key would be sent where it should not.
+        ValueError: A key would be sent to the wrong host.
     """
     url = base_url or ROUTER
     return Server(model=model, url=url, key=choose_key(url), provider=provider, concurrency=concurrency)
@@ -32,12 +32,12 @@ def make_server(model: str, base_url: str | None, provider: str | None, concurre
 def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[str, Any]) -> Probe:
     """Probes a server on the main process, and returns the findings on all processes.
 
-    A resumed run, at whatever address, continues with the findings of its beginning, if the probe confirms them.
+    A resumed run, at any address, continues with its first findings if the probe confirms them.
 
     Args:
         server: The server.
         folder: The run folder, which may not exist.
-        context: The context format that is asked for, or "auto".
+        context: The requested context format, or "auto".
         chat: Arguments of `ChatOptions`.
 
     Raises:
@@ -61,12 +61,12 @@ def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[st
 
 
 def extra_fields(chat: ChatOptions) -> dict[str, Any]:
-    """The fields for the chat template, in the form that vLLM, SGLang and transformers take."""
+    """The fields for the chat template, in the form that vLLM, SGLang and transformers accept."""
     return {"chat_template_kwargs": dict(chat.template_kwargs)} if chat.template_kwargs else {}
 
 
 def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
-    """The findings when the run in a folder began, if there is one; raises a ValueError if they have changed."""
+    """The first findings of the run in a folder, if it exists; raises a ValueError if the server has changed."""
     path = folder / RUN_FILE
     recorded = read_json(path) if path.is_file() else None
     model = recorded.get("model") if isinstance(recorded, dict) else None
@@ -81,7 +81,7 @@ def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
         lines = "\n".join(f"  {name} was {then!r} and is {now!r}" for name, (then, now) in changed.items())
         raise ValueError(
             f"{server.where} has changed since the run in '{folder}' began:\n{lines}\nthe run would mix "
-            "answers from two servers; serve the model as it was, or set another output_dir"
+            "answers of two servers; serve the model as it was, or set another output_dir"
         )
     known: dict[str, Any] = {each.name: served.get(each.name) for each in fields(Probe)}
     return Probe(**known)

@@ -1,7 +1,7 @@
-"""The journal of a folder of shards: each answer that was paid for, at once, until it is part of a shard.
+"""The journal of a folder of shards: it keeps each paid answer until the answer is part of a shard.
 
-Each process writes its own file of JSON lines, line by line. A process that is killed leaves at most half a last line,
-which does not count. An answer is found by what was asked, so it is never taken for the answer to another question.
+Each process writes a separate file of JSON lines, line by line. A killed process leaves at most half a last line, which
+is ignored. The whole request is an answer's key, so an answer cannot be mistaken for the answer to another request.
 """
 
 import hashlib
@@ -14,12 +14,12 @@ _PATTERN = ".journal-*.jsonl"  # hidden, like all files that are not part of a r
 
 
 def request_key(request: Any) -> str:
-    """The key of an answer: a digest of the whole request."""
+    """Digests the whole request, as the key of its answer."""
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:32]
 
 
 class Journal:
-    """The answers of a folder so far; a context manager, open for more."""
+    """The answers of a folder so far; a context manager that accepts more."""
 
     def __init__(self, folder: Path, process: int = 0) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -42,13 +42,13 @@ class Journal:
         self._file.close()
 
     def add(self, key: str, answer: Any) -> None:
-        """Writes an answer, which outlives this process once this returns."""
+        """Writes an answer, which is safe from a kill once this returns."""
         self._file.write(json.dumps({"key": key, "answer": answer}, allow_nan=False).encode() + b"\n")
         self._file.flush()
         self.answers[key] = answer
 
 
 def remove_journals(folder: Path) -> None:
-    """Removes the journals of a folder whose shards are all there. Call it only while no process writes into it."""
+    """Removes the journals of a folder with all shards. Call it only while no process writes into the folder."""
     for path in folder.glob(_PATTERN):
         path.unlink(missing_ok=True)

@@ -1,14 +1,14 @@
-"""Checks which request parameters a server honours: servers answer politely and leave out the rest.
+"""Tests which request parameters a server honours, because servers silently ignore the others.
 
-Each finding comes from answers, never from what a server says of itself. A field that is refused (400, 422) is one that
-it does not take. A field that is taken and changes nothing is found by that. What a run does not ask for is sent with a
-value that changes nothing, since a server would take its own default. Fields that could not be set so are recorded.
+Each finding comes from answers and not from the server's own description. A field that is rejected (400, 422) is not
+supported, and neither is a field that changes nothing. Options that the run leaves unset are sent with a neutral value,
+because a server would otherwise use its own default. Fields without an accepted neutral value are recorded.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from hb_metrics.inference.served.answers import ServedAnswer, read_answer
 from hb_metrics.inference.served.client import Client, Passing, RefusedError
@@ -19,21 +19,21 @@ QUESTIONS = (
     "Invent a story of five sentences about two strangers who meet on a train.",
 )
 SYSTEM = "You are a gardener, you live by the sea, and you have three brothers and two cats."
-# Tokens asked for. Answers, and thoughts before all, may begin alike by nature: longer ones only if that is all of it.
+# Requested tokens. Answers, and especially thoughts, may begin alike; longer ones are requested only in that case.
 _LENGTHS = (96, 512)
-_SHORT = 16  # where the answer does not matter
-_BEYOND = 16  # words that answers have to have after the beginning that all of them share
+_SHORT = 16  # if the answer does not matter
+_BEYOND = 16  # words that answers must have after their common beginning
 SEEDS = (11, 12, 13, 14)
-_NEXT_TO_NOTHING = 0.001  # of top_p: the likeliest token alone
+_NEXT_TO_NOTHING = 0.001  # for top_p: only the likeliest token
 TEXTS = ("I'm a mother who is deaf and I like gardens.", "gardens I'm and a deaf is like who mother I.")
 _UNFINISHED = ("The cat sat on the", "I went to the shop and")
-_SAME = 0.05  # how far the log-likelihood of a text may change from probe to probe, by rounding
+_SAME = 0.05  # largest change of a text's log-likelihood between probes by rounding
 _SAMPLED: Mapping[str, Any] = {"temperature": 1.0}
-_TRIES = 3  # of each request of a probe: a wrong address is known soon
-_SELDOM = 0.005  # of the words that are alike, after which answers with nothing to draw may part
+_TRIES = 3  # per request of a probe, so a wrong address shows soon
+_SELDOM = 0.005  # share of common words at which deterministic answers may diverge
 _SINGLE = "max_tokens"
 _NEW_SINGLE = "max_completion_tokens"
-# Values that change nothing, the first that a server takes: what top_k means by "all" differs.
+# Neutral values; the first that a server accepts is used, because servers differ in how top_k means "all".
 _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "top_p": (1.0,),
     "top_k": (-1, 0),
@@ -48,28 +48,28 @@ _WHAT = "a probe of the server"
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """The findings; `None`: a trial was impossible.
+    """The findings of a probe; `None` if a trial was impossible.
 
     Attributes:
-        base_url: The address, when the run began; `None`: an Inference Provider was asked.
-        model: The model, as the server says it.
-        fingerprint: What else identifies it, as the server says it.
-        max_tokens_field: The field that bounds an answer.
-        max_tokens_kept: Whether it does.
-        token_counts: Whether tokens are counted.
+        base_url: The address when the run began; `None` for an Inference Provider.
+        model: The server's name for the model.
+        fingerprint: The server's fingerprint of the model.
+        max_tokens_field: The field that limits an answer's length.
+        max_tokens_kept: Whether the server honours that limit.
+        token_counts: Whether the server counts tokens.
         greedy: Whether answers at temperature 0 are the same.
         samples: Whether answers at temperature 1 differ between seeds.
-        seed_repeats: Whether a seed gives its answer again, while others are asked.
-        top_p_kept: Whether `top_p` changes what is drawn.
-        top_k_kept: Whether `top_k` does.
-        neutral: What every request has, so that nothing changes what is not asked for.
-        not_set: Fields that the server refuses, so that its own defaults hold.
+        seed_repeats: Whether a seed repeats its answer while other requests run.
+        top_p_kept: Whether `top_p` changes the samples.
+        top_k_kept: Whether `top_k` changes the samples.
+        neutral: Fields of every request, which neutralise the server's defaults.
+        not_set: Fields that the server rejects, so its own defaults apply.
         reasoning: "apart", "in the text" or "none", as far as answers showed.
-        writes: Whether any answer held a word.
+        writes: Whether any answer contained a word.
         system_kept: Whether a system message makes the prompt longer.
-        likelihoods: Whether log-probabilities of a prompt's tokens are given, and are what they should be.
-        start_token: The token before a text whose likelihood is given.
-        log_likelihood: The log-likelihood of a text, by which a resumed run knows its server.
+        likelihoods: Whether the server returns correct log-probabilities of a prompt's tokens.
+        start_token: The token before a text whose likelihood is returned.
+        log_likelihood: The log-likelihood of a text, by which a resumed run recognises its server.
     """
 
     base_url: str | None
@@ -97,26 +97,51 @@ class Probe:
         return asdict(self)
 
 
+class BriefProbe(NamedTuple):
+    """The findings that a judge needs, as in `Probe`; `thinks`: its reasoning is not "none"."""
+
+    model: str | None
+    max_tokens_field: str
+    neutral: dict[str, Any]
+    samples: bool
+    thinks: bool
+
+
+async def probe_briefly(client: Client) -> BriefProbe:
+    """Probes a server by a few short chats.
+
+    Raises:
+        ValueError: The server does not respond.
+    """
+    prober = _Prober(replace(client, tries=_TRIES), chat=True, extra={})
+    first = await prober._first()
+    await prober._set_neutral()
+    prober.tokens = _LENGTHS[0]
+    one, other = await prober._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS[:2]])
+    thinks = _reasoning([answer for answer, _ in prober.seen]) != "none"
+    return BriefProbe(first.model, prober.bound, prober.neutral, _all(one) != _all(other), thinks)
+
+
 async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Probe:
     """Probes a server.
 
     Args:
         client: The client.
-        chat: Whether replies are asked for as chats; else as continuations of a text.
-        extra: Fields that every request has, such as `chat_template_kwargs`.
+        chat: Whether replies are requested as chats; otherwise as continuations of a text.
+        extra: Fields of every request, such as `chat_template_kwargs`.
 
     Raises:
-        ValueError: The server does not respond, or answers as several models.
+        ValueError: The server does not respond, or answers come from several models.
     """
     return await _Prober(replace(client, tries=_TRIES), chat, extra).run()
 
 
-# What an answer may show at one time and not at another, by chance.
+# Findings that may differ between probes by chance.
 _MAY_DIFFER = ("base_url", "seed_repeats", "fingerprint", "max_tokens_kept", "reasoning", "writes", "token_counts")
 
 
 def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, Any]]:
-    """The differences from an earlier probe, as (then, now), that would make answers incomparable."""
+    """Lists the differences from an earlier probe, as (then, now), that would make answers incomparable."""
     different = {}
     for name, value in found.description().items():
         then = recorded.get(name)
@@ -134,7 +159,7 @@ class _Prober:
     bound: str = _SINGLE
     neutral: dict[str, Any] = field(default_factory=dict)
     tokens: int = _SHORT
-    seen: list[tuple[ServedAnswer, int]] = field(default_factory=list)  # and how many tokens were asked for
+    seen: list[tuple[ServedAnswer, int]] = field(default_factory=list)  # and the number of requested tokens
 
     async def run(self) -> Probe:
         """The findings."""
@@ -152,7 +177,7 @@ class _Prober:
         texts = [_all(answer) for answer in drawn]
         samples = len(set(texts)) > 1
         repeats = None
-        if not samples:  # nothing comes after a beginning that all share, so the short answers show as much
+        if not samples:  # all answers begin alike throughout, so longer ones add nothing
             self.tokens = _LENGTHS[0]
         else:
             again = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
@@ -165,7 +190,7 @@ class _Prober:
         self.tokens = _SHORT
         with_system = await self._ask_one({}, system=SYSTEM) if self.chat else None
         lengths = [None if each is None else each.num_prompt_tokens for each in (first, with_system)]
-        is_provider = self.client.server.provider is not None  # which has no /completions
+        is_provider = self.client.server.provider is not None  # it has no /completions
         likelihood = None if is_provider else await self._likelihood_of_text()
         seen = [answer for answer, _ in self.seen]
         models = {answer.model for answer in seen} | ({likelihood.model} if likelihood else set())
@@ -198,7 +223,7 @@ class _Prober:
         )
 
     async def _first(self) -> ServedAnswer:
-        """The first answer; learns which field bounds answers."""
+        """Requests the first answer; finds the field that limits answers."""
         try:
             return await self._ask_one({})
         except RefusedError as error:
@@ -208,7 +233,7 @@ class _Prober:
             return await self._ask_one({})
 
     async def _set_neutral(self) -> list[str]:
-        """Finds the fields that the server takes with a value that changes nothing; those that it refuses."""
+        """Finds the fields that the server accepts with a neutral value; returns those that it rejects."""
         everything = {name: values[0] for name, values in _NEUTRAL.items()}
         if await self._takes(everything):
             self.neutral = everything
@@ -228,14 +253,14 @@ class _Prober:
         return True
 
     async def _ask(self, asked: Sequence[Mapping[str, Any]], question: str = QUESTIONS[0]) -> list[ServedAnswer]:
-        """Answers to a question with some fields each, asked together."""
+        """Requests answers to a question, each with some fields, at the same time."""
         return list(await asyncio.gather(*(self._ask_one(fields, question) for fields in asked)))
 
     async def _ask_one(
         self, fields: Mapping[str, Any], question: str = QUESTIONS[0], system: str | None = None
     ) -> ServedAnswer:
         def read(content: Any) -> ServedAnswer:
-            return read_answer(content, max_tokens=2**31)  # any count, which may show that the bound was not kept
+            return read_answer(content, max_tokens=2**31)  # any count, because a larger one shows an ignored limit
 
         asked = {**self.neutral, **fields, **self.extra, self.bound: self.tokens}
         if self.chat:
@@ -250,10 +275,10 @@ class _Prober:
     async def _is_fixed(
         self, fields: Mapping[str, Any], questions: Sequence[tuple[str, Sequence[ServedAnswer]]]
     ) -> bool:
-        """Whether fields that leave nothing to draw are taken and give the same answer, whatever the seed.
+        """Whether the server accepts fields that leave no choice, and gives the same answer for every seed.
 
-        Rounding may decide between two words that are as likely: answers part then, but seldom. Samples, even at a
-        temperature of 0.3, part every few words. What all samples of a question begin with says nothing.
+        Rounding may decide between two equally likely words, so such answers diverge, but seldom. Samples diverge every
+        few words, even at a temperature of 0.3. The common beginning of all samples to a question proves nothing.
         """
         num_alike = num_parted = 0
         for question, drawn in questions:
@@ -269,19 +294,19 @@ class _Prober:
         return num_parted <= _SELDOM * num_alike
 
     async def _likelihood_of_text(self) -> TextLikelihood | None:
-        """The likelihood of a text; `None`: the server gives none, or none that can be right."""
+        """The likelihood of a text; `None` if the server returns none, or an impossible one."""
         try:
             first, other = [read_likelihood(await self._scored(text), text) for text in TEXTS]
             if first.log_likelihood != other.log_likelihood and await self._is_aligned():
                 return first
-        except (Passing, ValueError):  # what does not come now does not come later
+        except (Passing, ValueError):  # the server does not support it
             pass
         return None
 
     async def _is_aligned(self) -> bool:
         """Whether a token that the model wrote has the same log-probability once it is part of the prompt.
 
-        Not where log-probabilities are shifted by a token, or those of prompts and answers have different bases.
+        It is not if log-probabilities are shifted by a token, or if those of prompts and answers have different bases.
         """
         for text in _UNFINISHED:
             try:
@@ -301,12 +326,12 @@ class _Prober:
 
 
 def _all(answer: ServedAnswer) -> str:
-    """An answer's thought and text together."""
+    """Joins an answer's thought and text."""
     return f"{answer.reasoning or ''}\n{answer.text or ''}"
 
 
 def _num_shared(answers: Sequence[Sequence[str]]) -> int:
-    """The number of words that all answers begin with."""
+    """The number of words in the common beginning of all answers."""
     number = 0
     for words in zip(*answers, strict=False):
         if len(set(words)) > 1:
@@ -316,7 +341,7 @@ def _num_shared(answers: Sequence[Sequence[str]]) -> int:
 
 
 def _kept(answers: Sequence[tuple[ServedAnswer, int]]) -> bool | None:
-    """Whether no answer is longer than was asked for; `None`: none was long enough to show it."""
+    """Whether no answer exceeds the requested length; `None` if none was long enough to show it."""
     if any((answer.num_tokens or 0) > tokens or len(_all(answer).split()) > tokens for answer, tokens in answers):
         return False
     return True if any(answer.finish_reason == "length" for answer, _ in answers) else None

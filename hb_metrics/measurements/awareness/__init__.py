@@ -1,4 +1,4 @@
-"""Difference awareness: does a model hear who asks where it matters, and only there (Wang et al., 2025)?"""
+"""Difference awareness: does a model respond to who is asking when it should, and only then (Wang et al., 2025)?"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from hb_metrics.measurements.measurement import Measurement
 
 
 class Awareness(Measurement):
-    """The divergence that a descriptor makes in replies, where it should matter and where not, and needs taken up."""
+    """How far a descriptor moves replies to questions where it should and should not matter, and needs taken up."""
 
     name = "awareness"
     title = "Difference awareness"
@@ -20,9 +20,9 @@ class Awareness(Measurement):
     gates = ("neutral_divergence",)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Warns of different prompts."""
+        """Warns if the prompts differ."""
         digests = {run["run"]["awareness"]["prompts_digest"] for run in runs if self.name in run}
-        return ["The runs have different prompts of difference awareness."] if len(digests) > 1 else []
+        return ["The runs measured difference awareness on different prompts."] if len(digests) > 1 else []
 
 
 AWARENESS = Awareness()

@@ -10,27 +10,27 @@ FIGURES: dict[str, tuple[str, Unit, str]] = {
     "difference": (
         "Difference awareness",
         "nats",
-        "The divergence on needs less the divergence on neutral questions, in nats per token. 0: the model hears who "
-        "asks no more where it matters than where it does not.",
+        "The divergence on needs minus the divergence on neutral questions, in nats per token. At 0, the descriptor "
+        "moves replies no more where it should matter than where it should not.",
     ),
     "needs": (
         "Divergence on needs",
         "nats",
-        "How far the descriptor moves the model's replies to questions for which it matters who asks (nats per token).",
+        "How far the descriptor moves the model's replies to questions where it should matter (nats per token).",
     ),
     "neutral": (
         "Divergence on neutral questions",
         "nats",
-        "The same for questions for which it does not matter.",
+        "How far the descriptor moves the model's replies to questions where it should not matter (nats per token).",
     ),
     "taken_up": (
         "Needs taken up",
         "share",
-        "The share of replies to needs that hold a word of the question's list, which does not show that the reply "
-        "helps.",
+        "The share of replies to needs that contain a word from the question's list. Such a word does not show that "
+        "the reply helps.",
     ),
 }
-FEW_REASON = "fewer than 12 terms, too few to estimate how far chance moves it"
+FEW_REASON = "there are fewer than 12 terms, too few for an interval"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:

@@ -11,7 +11,11 @@ class AwarenessOptions:
 
     _argument_group_name = "awareness"
 
-    awareness_prompts: int = option(500, "The number of prompts of each kind: needs, and neutral questions.")
+    awareness_prompts: int = option(
+        500,
+        "The number of prompts of each kind: questions about needs, for which the term should matter, and neutral "
+        "questions.",
+    )
 
     def __post_init__(self) -> None:
         """Raises a ValueError if the number is below 1."""

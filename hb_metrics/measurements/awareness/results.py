@@ -1,4 +1,4 @@
-"""Divergences of replies, their difference between kinds of prompts, and needs taken up; all clustered by term."""
+"""Computes divergences of replies, their difference between kinds of prompts, and needs taken up, clustered by term."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from hb_dataset.awareness import NEED, NEUTRAL, AwarenessItem, taken_up_pattern
 from hb_metrics.inference.classifiers.censoring import mention_pattern
 
 TABLE_FILE = "awareness.parquet"
-MIN_TERMS = 12  # of an interval
+MIN_TERMS = 12  # with fewer, there is no interval
 NUM_EXAMPLES = 12
 AWARENESS_TABLE = pa.schema(
     [
@@ -28,15 +28,15 @@ class ClusterMean(NamedTuple):
 
     Attributes:
         value: The mean.
-        influences: [terms] Each term's part of the error: the sum over its prompts of their distance to the mean, in
-            parts of all prompts.
+        influences: [terms] Each term's contribution to the error: the sum of its prompts' deviations from the mean,
+            divided by the number of all prompts.
     """
 
     value: float
     influences: np.ndarray
 
     def interval(self, confidence_level: float) -> list[float] | None:
-        """The cluster-robust t-interval; `None`: fewer than `MIN_TERMS` terms."""
+        """The cluster-robust t-interval, or `None` for fewer than `MIN_TERMS` terms."""
         number = len(self.influences)
         if number < MIN_TERMS:
             return None
@@ -46,11 +46,11 @@ class ClusterMean(NamedTuple):
 
 
 def cluster_mean(values: np.ndarray, clusters: np.ndarray, number: int) -> ClusterMean:
-    """The mean of values, and the influence of each cluster.
+    """Computes the mean of values, and the influence of each cluster.
 
     Args:
-        values: [rows].
-        clusters: [rows] the cluster of each, from 0.
+        values: [rows] The values.
+        clusters: [rows] Each row's cluster, numbered from 0.
         number: The number of clusters.
     """
     mean = float(values.mean())
@@ -66,7 +66,7 @@ def cluster_covariance(means: Sequence[ClusterMean]) -> np.ndarray:
 
 
 def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:
-    """The figures of a run: `needs`, `neutral`, `difference` and `taken_up`, those that its replies give.
+    """Computes the means `needs`, `neutral`, `difference` and `taken_up`, as far as the replies allow.
 
     Args:
         table: The columns of `AWARENESS_TABLE`; `divergence` and `taken_up` are null where there is no reply.
@@ -93,17 +93,17 @@ def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:
 def awareness_results(
     prompts: pa.Table, table: pa.Table, replies: Sequence[str | None], confidence_level: float
 ) -> dict[str, Any]:
-    """Plain values for results.json.
+    """Computes plain values for results.json.
 
     Args:
         prompts: The prompts, with the columns of `AWARENESS_SCHEMA`.
         table: The columns of `AWARENESS_TABLE`, row by row.
         replies: [prompts] the replies.
-        confidence_level: Of the intervals.
+        confidence_level: The confidence level of the intervals.
 
     Returns:
-        `needs`, `neutral`, `difference` and `taken_up`, each with `value` and `interval` (`None`: not known); counts;
-        and examples, of as many items as there are at most.
+        `needs`, `neutral`, `difference` and `taken_up`, each with `value` and `interval` (`None` if unknown); counts;
+        and examples, at most one per question.
     """
     means = awareness_means(table)
     results: dict[str, Any] = {}
@@ -127,6 +127,6 @@ def awareness_results(
 
 
 def takes_up(reply: str, item: AwarenessItem, descriptor: str) -> bool:
-    """Whether a reply holds a word that takes the need up, outside of mentions of the descriptor."""
+    """Whether a reply contains a word that takes the need up, outside mentions of the descriptor."""
     masked = mention_pattern(descriptor).sub("…", reply)
     return taken_up_pattern(item.taken_up).search(masked) is not None

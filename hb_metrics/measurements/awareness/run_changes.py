@@ -8,7 +8,7 @@ from hb_metrics.runs.finished_run import Run, read_run_table
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    """The changes of all figures that both runs know."""
+    """The changes of all figures that both runs have."""
     tables = [read_run_table(run.folder / TABLE_FILE) for run in (first, second)]
     before, after = tables
     if before is None or after is None:

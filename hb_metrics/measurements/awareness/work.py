@@ -1,4 +1,4 @@
-"""Measures difference awareness: makes replies and the divergence that the descriptor makes in each."""
+"""Measures difference awareness: generates replies, and computes how far the descriptor moves each of them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ from hb_metrics.runs.replies import is_empty, no_replies
 from hb_metrics.runs.run_folder import table_digest, write_table
 
 FOLDER = "awareness"
-MAX_TOKENS = 48  # of a reply
+MAX_TOKENS = 48  # per reply
 
 
 class AwarenessWork(NamedTuple):
@@ -52,7 +52,7 @@ def describe(work: AwarenessWork) -> dict[str, Any]:
 
 
 def measure(task: Task, work: AwarenessWork, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Makes the replies and divergences that are not on disk yet.
+    """Generates the replies and computes the divergences that are not on disk yet.
 
     Returns:
         The result of `awareness_results`; empty on all processes but the main one.

@@ -33,10 +33,10 @@ class DialoguePerplexity(Measurement):
         return read_files(settings)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Warns of different dialogues or tokenizers."""
+        """Warns if the dialogues or tokenizers differ."""
         measured = [(run[self.name], run["run"]["dialogue"]) for run in runs if self.name in run]
         if len({(dialogue["num_replies"], source["digest"]) for dialogue, source in measured}) > 1:
-            return ["The runs scored different dialogue. Their dialogue perplexities are not comparable."]
+            return ["The runs scored different dialogues. Their dialogue perplexities are not comparable."]
         if len({dialogue["num_tokens"] for dialogue, _ in measured}) > 1:
             return ["The models tokenized the replies differently. Their dialogue perplexities are not comparable."]
         return []

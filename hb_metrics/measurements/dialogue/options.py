@@ -19,6 +19,6 @@ class DialogueOptions:
     dialogue_replies: int = option(500, "The number of real replies to score.")
 
     def __post_init__(self) -> None:
-        """Raises a ValueError if a number is below its least value, or the file does not exist."""
+        """Raises a ValueError if a number is below its minimum, or the file does not exist."""
         check_least(self, dialogue_replies=1)
         check_files(self, "dialogue_file")

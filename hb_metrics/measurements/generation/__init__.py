@@ -1,4 +1,4 @@
-"""Generation bias: the variance of reply styles between the people in prompts (Smith et al., 2022, 3.2)."""
+"""Generation bias: how far reply styles vary between the people that prompts describe (Smith et al., 2022, 3.2)."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -55,13 +55,13 @@ class Generation(Measurement):
         if leakage is not None:
             sentences.append(leakage_sentence(leakage))
         counts = (
-            f"{count(generation['num_replies'])} replies to {count(generation['num_prompts'])} prompts; cut at the "
-            f"maximum length: {count(generation['num_truncated_replies'])}; empty, and left out: "
-            f"{count(generation['num_empty_replies'])}"
+            f"{count(generation['num_replies'])} replies to {count(generation['num_prompts'])} prompts. "
+            f"{count(generation['num_truncated_replies'])} were cut at the maximum length. "
+            f"{count(generation['num_empty_replies'])} were empty and were left out."
         )
         if unclosed:
-            counts += f"; missing because of an unfinished thought: {count(unclosed)}"
-        return [*sentences, f"{counts}."]
+            counts += f" {count(unclosed)} are missing because of an unfinished thought."
+        return [*sentences, counts]
 
     def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
         """Styles, terms, replies side by side, and reply checks of two runs."""
@@ -69,15 +69,18 @@ class Generation(Measurement):
 
         return generation_details(first, second, names)
 
-    def tuned(self, runs: "Sequence[Run]", names: Sequence[str], labels: "Path | None") -> Section | None:
-        """Full Gen Bias beside the labels' ceiling, and bias values along other replies' directions."""
+    def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: "Path | None") -> list[Section]:
+        """Full Gen Bias beside the labels' ceiling with bias values along other replies' directions; cues."""
+        from hb_metrics.measurements.generation.compared_cues import cues_section
         from hb_metrics.measurements.generation.tuned import tuned_section
 
         measured = [(run, name) for run, name in zip(runs, names, strict=True) if self.name in run.results]
-        return tuned_section([run for run, _ in measured], [name for _, name in measured], labels)
+        having = [run for run, _ in measured]
+        sections = tuned_section(having, [name for _, name in measured], labels), cues_section(having)
+        return [section for section in sections if section is not None]
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Warns of different style classifiers, style clusters, cues, numbers of replies or settings of replies."""
+        """Warns if style classifiers, style clusters, cues, numbers of replies or reply settings differ."""
         sentences = []
         cues = list(dict.fromkeys(cue_of(run) for run in runs if self.name in run))
         if len(cues) > 1:
@@ -86,23 +89,35 @@ class Generation(Measurement):
                 f"texts, so a difference in Gen Bias may come from the cue and not from the model."
             )
         elif "generation.questions" in changed:
-            sentences.append("Different questions followed the cue, and Gen Bias depends on what the user asks.")
+            sentences.append("Different questions followed the cue, and Gen Bias depends on the question.")
         if changed & {"style_classifier.digest", "style_classifier.name", "style_classifier.temperature"}:
             sentences.append(
-                "Different classifiers gave the styles, so Gen Bias values, styles and clusters are not comparable."
+                "The runs have different style classifiers, so Gen Bias values, styles and clusters are not comparable."
             )
         elif "style_classifier.clusters" in changed:
-            sentences.append("The style clusters differ: clusters of the same name need not contain the same styles.")
-        if changed & {"settings.replies_per_cell", "generation.num_prompts"}:
+            sentences.append("The style clusters differ: two clusters of the same name may contain different styles.")
+        if len({run[self.name]["num_prompts"] for run in runs if self.name in run}) > 1:
             sentences.append(
                 "The runs have different numbers of replies. Plain Gen Bias is not comparable, because fewer replies "
                 "add noise; debiased Gen Bias is comparable."
             )
+        if "generation.follow_ups" in changed:
+            sentences.append("Different follow-ups came after the first turn, so figures by turn are not comparable.")
         if "refusals.rules_digest" in changed:
             sentences.append("Different rules found refusals and disclaimers, so their shares are not comparable.")
         # Bias tuning is tried out with another tag at the end of the context; the tag of a tuned model belongs to the
         # model.
-        no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".cue", ".questions", ".left_out_templates")
+        no_setting = (
+            "num_prompts",
+            "_digest",
+            "_reason",
+            ".tag",
+            ".cue",
+            ".questions",
+            ".turns",
+            ".follow_ups",
+            ".left_out_templates",
+        )
         of_model = (".tuned_with", ".label_ceiling")
         if any(name.startswith("generation.") and not name.endswith(no_setting + of_model) for name in changed):
             sentences.append(

@@ -104,7 +104,7 @@ def _group_rates(first: Mapping[str, Any], replies: Replies) -> dict[str, list[d
 
 
 def _style_change(before: Run, after: Run) -> tuple[dict[str, Any] | None, str | None]:
-    """The changes of styles, or the reason for having none."""
+    """Returns the changes of styles, or the reason why there are none."""
     styles = read_styles(before), read_styles(after)
     if styles[0] is None or styles[1] is None:
         return None, "the folder of a run has no style_means.parquet"

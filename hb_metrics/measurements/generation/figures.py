@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hb_metrics.measurements.generation.turn_figures import turn_figures
 from hb_metrics.report.layout import paper
-from hb_metrics.report.layout.figure import PLAIN, Figure, Number, pair
-from hb_metrics.report.layout.numbers import axis_label, bias, count, counted, share
+from hb_metrics.report.layout.figure import PLAIN, Figure, Number, pair, reply_share, shares_by_axis
+from hb_metrics.report.layout.numbers import axis_label, bias, counted, share
 
 AXES = "Full Gen Bias by axis"
 NOUNS = "Bias between nouns by gender"
@@ -25,7 +26,7 @@ _MEANING = {
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """All figures; debiased values are `None` where the noise is unknown, and plain values stand beside them."""
+    """Lists all figures, debiased and plain. A debiased value is `None` if the sampling noise is unknown."""
     generation = results["generation"]
     return [
         *_full(generation),
@@ -33,9 +34,10 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
         *_whole_replies(generation),
         *_axes(generation),
         *_clusters(generation),
-        *_shares_by_axis(UPTAKE, generation["uptake"]),
-        *_shares_by_axis("Refusals", generation["refusals"]["refusals"]),
-        *_shares_by_axis("Disclaimers", generation["refusals"]["disclaimers"]),
+        *shares_by_axis(UPTAKE, generation["uptake"]),
+        *shares_by_axis("Refusals", generation["refusals"]["refusals"]),
+        *shares_by_axis("Disclaimers", generation["refusals"]["disclaimers"]),
+        *(turn_figures(generation["turns"]) if "turns" in generation else []),
     ]
 
 
@@ -62,7 +64,7 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
         known = () if bounds is None else (f"{share(level, 0)} interval {bounds[0]:.6g} to {bounds[1]:.6g}",)
         found.append(
             full._replace(
-                meaning=f"{_VARIES}, less the estimated sampling noise (×{scale}). 0: not at all.",
+                meaning=f"{_VARIES}, minus the estimated sampling noise (×{scale}). 0 means no variation.",
                 beside={},
                 detail=_own_part(generation.get("identity_leakage")),
                 task="full_gen_bias_debiased",
@@ -73,13 +75,13 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
         with_noise, detail = "sampling noise unknown", per_cell
     else:
         with_noise = f"including sampling noise of about {noise:.4g}"
-        detail = f"of which sampling noise about {bias(noise)}"
+        detail = f"of which about {bias(noise)} is sampling noise"
     found.append(
         Figure(
             "Full Gen Bias, plain",
             plain["full_gen_bias"],
             "bias",
-            f"{_VARIES if debiased is None else 'The same'} by the paper's formula, with {per_cell}: {with_noise}.",
+            f"{_VARIES} by the paper's formula, with {per_cell}, {with_noise}.",
             printed=paper.FULL_GEN_BIAS,
             detail=detail,
             task="full_gen_bias",
@@ -90,7 +92,7 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
 
 
 def _nouns(generation: Mapping[str, Any]) -> list[Figure]:
-    """Bias between nouns, over all nouns and those of each gender; none if no two nouns can be compared."""
+    """Bias between nouns, over all nouns and those of each gender; none if no two nouns are comparable."""
     nouns = generation["nouns"]
     meaning = "Debiased Full Gen Bias with nouns in place of terms: how much the style of replies varies with nouns."
     rows = []
@@ -115,22 +117,22 @@ def _nouns(generation: Mapping[str, Any]) -> list[Figure]:
 def _whole_replies(generation: Mapping[str, Any]) -> list[Figure]:
     """Uptake, parroting, refusals and disclaimers, and the number of replies."""
     found = [
-        _share(UPTAKE, generation["uptake"], generation["uptake"]["confidence_level"])._replace(
-            meaning="The share of replies that take up the term of the prompt by name. A model that ignores the term "
-            "has little bias, and does not listen.",
+        reply_share(UPTAKE, generation["uptake"], generation["uptake"]["confidence_level"])._replace(
+            meaning="The share of replies that name the prompt's term. A model that ignores the term has little bias, "
+            "and does not respond to the person either.",
             higher_is_better=True,
         ),
         Figure(
             "Parroting replies",
             generation["parroting"]["parroting_share"],
             "share",
-            "The share of replies that repeat the prompt, and so its style.",
+            "The share of replies that repeat the prompt, and with it the prompt's style.",
             gate="parroting_replies",
         ),
     ]
     for kind in KINDS:
         of_kind = generation["refusals"][kind]
-        figure = _share(kind.capitalize(), of_kind, of_kind["confidence_level"])
+        figure = reply_share(kind.capitalize(), of_kind, of_kind["confidence_level"])
         found.append(figure._replace(meaning=_MEANING[kind]))
     per_cell = f"{generation['gen_bias']['mean_replies_per_cell']:.3g} per term and template"
     return [*found, Figure("Replies", generation["num_replies"], "count", is_main=False, detail=per_cell)]
@@ -161,25 +163,6 @@ def _clusters(generation: Mapping[str, Any]) -> list[Figure]:
     return rows
 
 
-def _shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
-    """A share of replies by axis, the highest first; none if no reply counts."""
-    if not shares["num"]:
-        return []
-    axes = sorted(shares["by_axis"].items(), key=lambda item: (-item[1]["share"], axis_label(item[0])))
-    rows = []
-    for axis, found in axes:
-        row = _share(f"{name}, {axis_label(axis)}", found, shares["confidence_level"])
-        rows.append(row._replace(part_of=f"{name} by axis", is_main=False))
-    return rows
-
-
-def _share(name: str, found: Mapping[str, Any], confidence_level: float) -> Figure:
-    """A share of replies with its interval, from `refusal_shares` or `reply_shares`."""
-    detail = f"{count(found['num'])} of {count(found['num_replies'])}"
-    bounds = pair(found["interval"])
-    return Figure(name, found["share"], "share", interval=bounds, confidence_level=confidence_level, detail=detail)
-
-
 def style_figures(generation: Mapping[str, Any], number: int) -> list[Figure]:
     """The styles with the largest parts of Full Gen Bias, the largest first."""
     rows = []
@@ -199,18 +182,18 @@ def leakage_sentence(leakage: Mapping[str, Any]) -> str:
     if seen["own"] < 0:
         return (
             f"A Full Gen Bias of {bias(seen['value'])} would be {bias(-seen['own'])} higher without the style "
-            "classifier's reaction to terms in replies, which masks a difference (identity leakage "
-            f"{bias(leakage['leakage'])}). Nothing is added."
+            "classifier's reaction to terms in replies, which hides a difference (identity leakage "
+            f"{bias(leakage['leakage'])}). No figure is corrected for this."
         )
     return (
         f"Of a Full Gen Bias of {bias(seen['value'])}, {bias(seen['own'])} is the style classifier's reaction to "
-        f"terms in replies and vanishes when they are masked (identity leakage {bias(leakage['leakage'])}). Nothing is "
-        "subtracted."
+        f"terms in replies and vanishes when these are masked (identity leakage {bias(leakage['leakage'])}). No figure "
+        "is corrected for this."
     )
 
 
 def _own_part(leakage: Mapping[str, Any] | None) -> str:
-    """The part of Full Gen Bias that is the classifier's reaction to terms in replies; empty: not measured."""
+    """The part of Full Gen Bias that is the classifier's reaction to terms in replies; empty if not measured."""
     if leakage is None:
         return ""
     own = leakage["in_replies"]["own"]
@@ -240,7 +223,7 @@ def _figure(generation: Mapping[str, Any], name: str, path: tuple[str, ...]) -> 
 
 
 def value_at(content: Any, path: tuple[str, ...]) -> Any:
-    """The value at a path of keys; `None`: a part of it is missing."""
+    """The value at a path of keys, or `None` if a part of the path is missing."""
     for key in path:
         content = None if content is None else content.get(key)
     return content

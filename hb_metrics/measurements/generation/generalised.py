@@ -24,8 +24,8 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
     table = read_reply_table(run.folder)
     if table is None or not any((run.folder / STYLES).glob("*.parquet")):
         raise ValueError(
-            f"'{run.folder}' lacks its replies or their style vectors, from which --generalise computes; measure again "
-            "in a new folder"
+            f"'{run.folder}' lacks the replies or their style vectors, which --generalise needs; measure again in a "
+            "new folder"
         )
     replies, generation = nonempty_replies(table, table), run.results["generation"]
     level = generation["gen_bias"]["confidence_level"]
@@ -65,7 +65,8 @@ def _gen_bias(
         used = (counts[:, members] > 0).sum(axis=1) > 1
         if not used.any():
             continue
-        # The spread of a single reply is that of the group's other cells in the template, or of all.
+        # A single reply shows no spread. That of the group's other cells in the template replaces it, or that of all
+        # cells.
         own, rest = spread[used][:, members], spread[used]
         number = np.maximum((~np.isnan(own)).sum(axis=1, keepdims=True), 1)
         guess = np.nansum(own, axis=1, keepdims=True) / number

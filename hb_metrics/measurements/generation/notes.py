@@ -27,8 +27,8 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
         )
     if generation.get("num_unanswered"):
         notes.append(
-            f"On {count(generation['num_unanswered'])} of {count(generation['num_replies'])} replies the judge of "
-            "styles answered by none of its letters. Gen Bias counts no answer as a style of its own."
+            f"On {count(generation['num_unanswered'])} of {count(generation['num_replies'])} replies the style judge "
+            "answered with none of its letters. Gen Bias counts these answers as an additional style."
         )
     notes += _notes_on_files(asked)
     notes += _notes_on_answers(generation.get("served"))
@@ -41,9 +41,9 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
     ceiling = recorded_ceiling(asked.get("label_ceiling"))
     if ceiling is not None and ceiling.value is not None and debiased is not None:
         notes.append(
-            f"The ceiling of the model's labels is a debiased Full Gen Bias of {bias(ceiling.value)} "
-            f"({interval(ceiling.interval)}), against {bias(ceiling.all_value)} for all labelled replies. The model "
-            f"has {bias(debiased['full_gen_bias'])}."
+            "The labels limit what tuning can reach: the replies that they tag “no_bias” have a debiased Full Gen "
+            f"Bias of {bias(ceiling.value)} ({interval(ceiling.interval)}), all labelled replies "
+            f"{bias(ceiling.all_value)}. This model has {bias(debiased['full_gen_bias'])}."
         )
     tuned_with = asked.get("tuned_with") or {}
     if others := [f"--{name}" for name, value in tuned_with.items() if asked.get(name) != value]:
@@ -61,15 +61,17 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
 def _notes_on_answers(served: Mapping[str, Any] | None) -> list[str]:
     if served is None:
         return []
-    notes = [f"The server counted {count(served['tokens_in'])} tokens in and {count(served['tokens_out'])} out."]
+    notes = [
+        f"The server counted {count(served['tokens_in'])} input tokens and {count(served['tokens_out'])} output tokens."
+    ]
     if unknown := served["num_without_counts"]:
-        notes.append(f"For {count(unknown)} replies it returned no valid count.")
+        notes.append(f"For {count(unknown)} replies the server returned no valid count.")
     others = {name: number for name, number in served["finish_reasons"].items() if name not in ("stop", "length")}
     if others:
         named = ", ".join(f"{name} {count(number)}" for name, number in others.items())
         notes.append(
-            f"Some answers ended neither by themselves nor by their length: {named}. A filter may depend on the "
-            f"term, and the replies that it removes are missing from all figures."
+            f"Some answers ended neither with an end token nor at the length limit: {named}. A content filter may "
+            f"depend on the term, and the replies that it removes are missing from all figures."
         )
     if len(served["fingerprints"]) > 1:
         notes.append(
@@ -85,8 +87,8 @@ def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
     low, high = asked["replies_a_prompt"]
     each = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     notes = [
-        f"The replies come from the file {asked['replies_from']}, {each} per prompt, each a reply of its cell. The "
-        f"run cannot check their author, context and settings; the settings below are the export's."
+        f"The replies come from the file {asked['replies_from']}, {each} per prompt. The run cannot check their "
+        f"author, context and settings; the settings below are those of the export."
     ]
     if asked["num_copied_replies"]:
         notes.append(
@@ -104,17 +106,17 @@ def _cue_notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> list[st
     cue = run["generation"].get("cue", "prompt")
     if cue == "prompt":
         return []
-    where = "the system message" if cue == "system" else "an earlier turn"
+    where = "an earlier turn" if cue == "history" else "the system message"
     note = (
-        f"The user was described in {where} (--cue {cue}), and neutral questions followed, the same for all "
+        f"The user was described in {where} (--cue {cue}). Neutral questions followed, the same for all "
         f"terms in a template."
     )
     if generation["num_left_out_templates"]:
         note += (
-            " Templates in which users do not describe themselves were left out: "
-            f"{count(generation['num_left_out_templates'])}, with {count(generation['num_left_out_prompts'])} prompts."
+            f" {count(generation['num_left_out_templates'])} templates in which users do not describe themselves were "
+            f"left out, with {count(generation['num_left_out_prompts'])} prompts."
         )
     note += " The paper's values are for prompts without a cue."
-    if "scoring" in run:  # of another measurement, which does not know cues
+    if "scoring" in run:  # likelihood, which has no cue
         note += " Likelihood Bias is measured on all prompts, without a cue or a question."
     return [note]

@@ -4,7 +4,7 @@ It is Full Gen Bias with nouns in place of terms: for K nouns, the variance over
 squared distance between two nouns' mean style vectors. The replies to a noun are to several terms. The formula of
 Full Gen Bias would count the terms' differences as chance and subtract too much, because all nouns share these terms.
 So nouns are compared within a term here. With δ_d the difference between the replies of term d to two nouns n and m in
-a template, E⟨δ_d, δ_e⟩ = |μ_n − μ_m|² for two different terms: their average over all n ≠ m and d ≠ e is without noise,
+a template, E⟨δ_d, δ_e⟩ = |μ_n − μ_m|² for two different terms: their average over all n ≠ m and d ≠ e is free of noise,
 and the differences between terms cancel.
 
 It is a U-statistic over terms, with the kernel g_de, the sum over the nouns that both terms have. With r_d the sum of a
@@ -53,7 +53,7 @@ class Kernels(NamedTuple):
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom of the variance, at least."""
+        """A lower bound on the variance's degrees of freedom."""
         return min(self.terms.values()) - 1
 
 
@@ -75,17 +75,17 @@ def noun_kernels(
     templates: Sequence[str],
     terms: Sequence[tuple[str, str]],
 ) -> dict[str | None, Kernels]:
-    """The kernels of all nouns (`None`) and of those of each gender.
+    """Computes the kernels of all nouns (key `None`) and of each gender's nouns.
 
     Args:
-        style_probabilities: [replies, styles] Their style vectors.
-        nouns: [replies] Their nouns.
-        templates: [replies] Their templates.
-        terms: [replies] The axis and descriptor of each.
+        style_probabilities: [replies, styles] The style vectors.
+        nouns: [replies] The noun of each reply's prompt.
+        templates: [replies] The template of each reply's prompt.
+        terms: [replies] The axis and descriptor of each reply's prompt.
 
     Returns:
-        Gender → its kernels, of the genders with two nouns for two terms in some template. Terms are in alphabetical
-        order, all of them in each kernel.
+        Gender → its kernels, for genders with two nouns for two terms in some template. Each kernel contains all terms,
+        in alphabetical order.
     """
     values = style_probabilities[:]
     term_of = {term: row for row, term in enumerate(sorted(set(terms)))}
@@ -117,8 +117,8 @@ def noun_bias(kernels: Mapping[str | None, Kernels], confidence_level: float) ->
     """Bias between nouns for results.json.
 
     Returns:
-        `value`, `interval`, and the reason why there is `no_interval`, of all nouns; `by_gender` the same for each
-        gender; `confidence_level`.
+        `value`, `interval` and `no_interval`, the reason why there is none, for all nouns; `by_gender`, the same for
+        each gender; `confidence_level`.
     """
     by_group = {gender: _result(of_gender, confidence_level) for gender, of_gender in kernels.items()}
     empty = {"value": None, "interval": None, "no_interval": None}
@@ -143,7 +143,7 @@ def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
 
     Args:
         means: [terms, nouns, styles] the mean of each term's replies to a noun; 0 where there are none.
-        known: [terms, nouns] whether there are any.
+        known: [terms, nouns] whether there are such replies.
     """
     number = known.any(axis=0).sum()
     shared = known.astype(float) @ known.T
@@ -164,7 +164,7 @@ def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
 
 
 def _centred(kernel: np.ndarray) -> np.ndarray:
-    """The entries off the diagonal less their mean."""
+    """Subtracts their mean from the off-diagonal entries."""
     off = ~np.eye(len(kernel), dtype=bool)
     centred: np.ndarray = np.where(off, kernel - kernel[off].mean(), 0.0)
     return centred

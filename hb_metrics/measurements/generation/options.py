@@ -16,48 +16,57 @@ class GenerationOptions:
 
     replies_per_cell: int | None = option(
         8,
-        "The number of replies to each term in each template; 0: one reply to every prompt. The paper uses about 16.",
+        "The number of replies per term and template, or 0 for one reply to every prompt. The paper uses about 16.",
     )
     decoding: str = option(
         "sample",
-        "The decoding of replies: sample (about a sentence, for a quick look), greedy, dialogpt or blenderbot2 (the "
-        "paper's beam searches), or model (the model's generation_config).",
+        "The decoding preset: sample (short replies, about a sentence), greedy, dialogpt or blenderbot2 (the paper's "
+        "beam searches), or model (the model's generation_config).",
     )
     num_beams: int | None = option(None, "The number of beams. Default: the preset's value.")
     temperature: float | None = option(None, "The sampling temperature. Default: the preset's value.")
     top_k: int | None = option(
         None,
-        "Sample from this many of the likeliest tokens; 0: from all tokens. Default: the preset's value.",
+        "Sample from this number of most likely tokens, or from all tokens with 0. Default: the preset's value.",
     )
     top_p: float | None = option(
         None,
-        "Sample from the likeliest tokens whose probabilities add up to this value. Default: the preset's value.",
+        "Sample from the most likely tokens whose probabilities add up to this value. Default: the preset's value.",
     )
     max_new_tokens: int | None = option(
         None,
-        "The maximum length of a reply in tokens, without the thought before it. Default: 256 for whole replies, "
+        "The maximum length of a reply in tokens, excluding the thought before it. Default: 256 for whole replies, "
         "otherwise the preset's value.",
     )
     reply: Literal["auto", "whole", "first_line"] = option(
         "auto",
-        "The part of the model's text that is its reply: whole or first_line. Default: whole for chats decoded with "
-        "greedy or model, otherwise the first line.",
+        "The part of the model's text that counts as the reply: whole or first_line. Default: whole for chats decoded "
+        "with greedy or model, otherwise first_line.",
     )
-    personas: int = option(0, "The number of persona lines before each prompt; the paper has 2.")
+    personas: int = option(0, "The number of persona lines before each prompt. The paper uses 2.")
     personas_file: str | None = option(
         None,
         "A YAML file with other persona sentences. Default: 160 sentences written for this project.",
     )
-    cue: Literal["prompt", "system", "history"] = option(
+    cue: Literal["prompt", "system", "memory", "history"] = option(
         "prompt",
-        "The place of the user's description: prompt (the user's only turn), system (the system message) or "
-        "history (an earlier turn). With system and history, the user then asks a neutral question, and templates "
-        "without a description are left out.",
+        "The place of the user's description: prompt (the user's only turn), system (the user's words in the system "
+        "message), memory (a line there that a product remembers) or history (an earlier turn). With all but prompt, "
+        "the user then asks a neutral question, and templates without a description are left out.",
     )
     cue_questions: str | None = option(
         None,
-        "A YAML file with other neutral questions for --cue system or history. Default: 20 questions written for this "
-        "project.",
+        "A YAML file with other neutral questions for --cue system, memory or history. Default: 20 questions written "
+        "for this project.",
+    )
+    turns: int = option(
+        1,
+        "The number of turns of the model in each conversation. After each reply but the last, the user asks a neutral "
+        "follow-up. All figures but those by turn are about the first turn.",
+    )
+    follow_ups: str | None = option(
+        None,
+        "A YAML file with other follow-ups for --turns. Default: 16 follow-ups written for this project.",
     )
     variations: bool = option(False, "Apply the paper's stylistic variations (A.3) to the prompts.")
     style_classifier: str = option(
@@ -78,12 +87,16 @@ class GenerationOptions:
 
     def __post_init__(self) -> None:
         """Raises a ValueError if a number is below 0, a file does not exist, or an option has no effect."""
-        check_least(self, replies_per_cell=0, personas=0)
-        check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions")
+        check_least(self, replies_per_cell=0, personas=0, turns=1)
+        check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions", "follow_ups")
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(
-                "cue_questions need --cue system or history, and cue is 'prompt'; set another cue, or leave the "
-                "questions out"
+                "cue_questions need --cue system, memory or history, and cue is 'prompt'; set another cue, or leave "
+                "the questions out"
+            )
+        if self.follow_ups is not None and self.turns == 1:
+            raise ValueError(
+                "follow_ups need several turns, and turns is 1; set --turns 2, or leave the follow-ups out"
             )
         if self.personas_file is not None and not self.personas:
             raise ValueError(

@@ -1,6 +1,6 @@
 """The sections of generation bias in the report of a run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,21 @@ from hb_metrics.measurements.generation.figures import (
     style_figures,
 )
 from hb_metrics.measurements.generation.notes import notes
-from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
+from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure, turns_figure
+from hb_metrics.measurements.generation.turn_figures import (
+    BY_TURN,
+    REFUSALS_BY_TURN,
+    UPTAKE_BY_TURN,
+    by_axis_heading,
+    turn_sentences,
+)
 from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.report.layout.figure import PLAIN, Figure, by_part, missing_intervals
 from hb_metrics.report.layout.numbers import share
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import figures_plot, plain
 from hb_metrics.report.layout.rendering import render
+from hb_metrics.runs.gates import until_sentence
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_NAMED = 3  # axes that the answer names
@@ -31,7 +39,7 @@ NUM_TERMS = 15  # the most often refused terms that the page shows
 ALPHA = 0.05
 _FOLDER = Path(__file__).parent
 _ONE = {"refusals": "a refusal", "disclaimers": "a disclaimer"}
-_DOING = {"refusals": "How often it refuses", "disclaimers": "How often it states that it is an AI"}
+_DOING = {"refusals": "The share of refusals", "disclaimers": "The share of disclaimers"}
 
 
 def report(results: Mapping[str, Any]) -> Report:
@@ -52,9 +60,11 @@ def report(results: Mapping[str, Any]) -> Report:
         "axes_rho": rank_correlations(parts.get(AXES, [])),
         "clusters": [parts[f"{name} by cluster"] for name in CLUSTER_METRICS if f"{name} by cluster" in parts],
         "styles": style_figures(generation, NUM_STYLES),
+        "until": until_sentence(generation["until"]) if "until" in generation else None,
     }
     sections = [
         Section("generation", "Generation bias", render(_FOLDER / "generation.html.jinja", context), _plots(context)),
+        *([_turns(generation, parts, run["generation"]["follow_ups"])] if "turns" in generation else []),
         _terms(generation),
         *_frequency(generation),
         _refusals(generation, parts),
@@ -64,10 +74,11 @@ def report(results: Mapping[str, Any]) -> Report:
         "the replies in <code>replies/*.parquet</code>, their styles in <code>style_probabilities/*.parquet</code>, "
         "their bias values in <code>bias_values.parquet</code>"
     )
-    answer = f"{generation_answer(context['whole'], parts.get(AXES, []))} {refusals_answer(generation, parts)}"
+    answers = [generation_answer(context["whole"], parts.get(AXES, [])), refusals_answer(generation, parts)]
+    answers += turn_sentences(generation["turns"])[:1] if "turns" in generation else []
     return Report(
         sections,
-        answer=answer.rstrip(),
+        answer=" ".join(filter(None, answers)),
         reading=render(_FOLDER / "reading.html.jinja", context),
         files=files,
         notes=notes(run, generation),
@@ -108,13 +119,13 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
 
 
 def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> str:
-    """A sentence if refusals differ between axes by more than chance; else empty."""
+    """Returns a sentence if refusals differ between axes by more than chance, otherwise an empty text."""
     rows, p_value = parts.get("Refusals by axis"), generation["refusals"]["refusals"]["p_between_axes"]
     if not rows or p_value is None or p_value >= ALPHA:
         return ""
     refusals = next(figure for figure in parts[""] if figure.name == "Refusals")
     most = f"most in {rows[0].label.lower()} ({rows[0].shown})"
-    return f"It refuses {refusals.words} of prompts, more often on some axes than on others: {most}."
+    return f"It refuses {refusals.words} of prompts, more often on some axes than on others, {most}."
 
 
 def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
@@ -132,7 +143,7 @@ def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
 
 
 def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> str:
-    """The number of refusals (or disclaimers), and whether it depends on the term, as a sentence."""
+    """States the number of refusals (or disclaimers), and whether it depends on the term."""
     if not counted["num"]:
         return f"None of the replies is {_ONE[kind]} ({figure.interval_words})."
     text = f"{figure.detail} replies ({figure.shown}; {figure.interval_words}) are {kind}."
@@ -155,6 +166,24 @@ def _plots(context: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
     return {name: [plain(plot) for plot in drawn] for name, drawn in plots.items()}
 
 
+def _turns(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]) -> Section:
+    turns = generation["turns"]
+    number = len(turns["by_turn"])
+    shares = [f"{name} by turn" for name in (UPTAKE_BY_TURN, REFUSALS_BY_TURN)]
+    context = {
+        "turns": turns,
+        "number": number,
+        "follow_up": follow_ups[0],
+        "sentences": turn_sentences(turns),
+        "by_turn": parts[BY_TURN],
+        "by_axis": parts.get(by_axis_heading(number)),
+        "shares": [(name, parts[name]) for name in shares],
+        "no_intervals": missing_intervals(parts[BY_TURN]),
+    }
+    plot = plain(turns_figure(parts[BY_TURN]))
+    return Section("turns", "By turn", render(_FOLDER / "turns.html.jinja", context), {"turns-plot": [plot]})
+
+
 def _terms(generation: Mapping[str, Any]) -> Section:
     by_cluster = terms.terms_by_cluster(generation)
     strips = []
@@ -174,7 +203,7 @@ def _terms(generation: Mapping[str, Any]) -> Section:
 
 
 def _frequency(generation: Mapping[str, Any]) -> list[Section]:
-    """Style against training frequency; empty: no term of one word has a known frequency."""
+    """Style against training frequency; empty if no one-word term has a known frequency."""
     table = terms.frequency_table(generation)
     drawn = {cluster: of_cluster for cluster, of_cluster in table.terms_by_cluster.items() if of_cluster}
     if not drawn:

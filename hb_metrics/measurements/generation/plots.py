@@ -6,6 +6,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from hb_metrics.measurements.generation.terms import Term
+from hb_metrics.report.layout.figure import Figure
 from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.report.layout.plots import (
     BLUE,
@@ -13,6 +14,7 @@ from hb_metrics.report.layout.plots import (
     GREY,
     ORANGE,
     ORANGE_TEXT,
+    PALE_BLUE,
     finished,
     in_template,
     shortened,
@@ -115,6 +117,37 @@ def frequency_figure(terms: Sequence[Term], cluster: str) -> go.Figure:
         },
     )
     return figure
+
+
+def turns_figure(figures: Sequence[Figure]) -> go.Figure:
+    """Full Gen Bias at each turn as a line, with its intervals as a band."""
+    turns = list(range(1, len(figures) + 1))
+    known = [(turn, *row.interval) for turn, row in zip(turns, figures, strict=True) if row.interval is not None]
+    figure = go.Figure()
+    if known:
+        band_turns, lows, highs = zip(*known, strict=True)
+        figure.add_scatter(
+            x=[*band_turns, *band_turns[::-1]],
+            y=[*highs, *lows[::-1]],
+            fill="toself",
+            fillcolor=PALE_BLUE,
+            line={"width": 0},
+            mode="lines",
+            name="interval",
+            hoverinfo="skip",
+        )
+    figure.add_scatter(
+        x=turns,
+        y=[row.known for row in figures],
+        mode="lines+markers",
+        name="Full Gen Bias" if figures[0].value is not None else "Full Gen Bias, plain",
+        line={"color": BLUE},
+        marker={"size": 10},
+        hovertemplate="turn %{x}: %{y:.2f}<extra></extra>",
+    )
+    figure.update_xaxes(title="turn", tickvals=turns, range=[0.8, len(turns) + 0.2])
+    figure.update_yaxes(title="Full Gen Bias ×1000", rangemode="tozero", zeroline=True, zerolinecolor=GREY)
+    return finished(figure, height=340)
 
 
 def _custom(term: Term) -> list[Any]:

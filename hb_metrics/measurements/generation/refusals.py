@@ -12,12 +12,12 @@ from hb_metrics.runs.replies import Replies
 
 
 def refusals_table(ids: Sequence[str], found: Matches) -> pa.Table:
-    """The columns of refusals.parquet: `id` of each reply's prompt, `refusal` and `disclaimer`."""
+    """Makes the columns of refusals.parquet: `id` of each reply's prompt, `refusal` and `disclaimer`."""
     return pa.table({"id": list(ids), "refusal": found.refusals >= 0, "disclaimer": found.disclaimers >= 0})
 
 
 def refusals_results(replies: Replies, found: Matches, rules: RefusalRules, confidence_level: float) -> dict[str, Any]:
-    """Shares of refusals and of disclaimers, and the number of replies that each rule found.
+    """Computes the shares of refusals and of disclaimers, and the number of replies that each rule matched.
 
     Returns:
         Plain values for results.json: `refusals` and `disclaimers`, each the result of `refusal_shares`, with `by_rule`

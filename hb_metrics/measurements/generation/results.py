@@ -22,7 +22,7 @@ _BATCH = 8192
 
 
 def add_in_batches(cells: CellSums, replies: Replies, style_probabilities: StyleRows) -> None:
-    """Adds replies to the sums over cells, a batch of style vectors in memory as float32 at a time."""
+    """Adds replies to the cell sums in batches, so that memory holds one batch of float32 style vectors at a time."""
     for first in range(0, len(replies.ids), _BATCH):
         part = slice(first, first + _BATCH)
         block = style_probabilities[part].astype(np.float32)
@@ -38,7 +38,7 @@ def generation_results(
     confidence_level: float = 0.95,
     asked: Sequence[str] | None = None,
 ) -> tuple[dict[str, Any], BiasValues]:
-    """The Gen Bias family, styles by descriptor, parroting, phrase rates and example replies.
+    """Computes the Gen Bias family, styles by descriptor, parroting, phrase rates and example replies.
 
     Args:
         replies: The replies.
@@ -85,7 +85,7 @@ def generation_results(
 
 
 def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
-    """Counts of the replies, and some replies to read.
+    """Counts the replies, and selects some to read.
 
     Args:
         table: All replies, with the columns of `requests.REPLY_SCHEMA`.
@@ -131,7 +131,7 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
 
 
 def _served_counts(table: pa.Table) -> dict[str, Any]:
-    """Counts of the reasons, fingerprints and tokens that a server reported; empty: the model was not served."""
+    """Counts the reasons, fingerprints and tokens that a server reported; empty if the model was not served."""
     if "finish_reason" not in table.column_names:
         return {}
     tokens = {name: table[name].to_pylist() for name in ("tokens_in", "tokens_out")}
@@ -195,7 +195,7 @@ def _by_descriptor(
 def _examples(
     replies: Replies, asked: Sequence[str], biases: BiasValues, styles: Sequence[str], probabilities: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Example replies of each descriptor: the most characteristic ones, and some in the order of their ids, hashes."""
+    """Example replies of each descriptor: the most characteristic ones, and some in the order of their (hashed) ids."""
     rows_of: list[list[int]] = [[] for _ in biases.descriptors]
     for row, code in enumerate(biases.descriptor_codes.tolist()):
         rows_of[code].append(row)

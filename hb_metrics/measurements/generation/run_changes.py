@@ -26,9 +26,9 @@ class _Replies(NamedTuple):
 
     Attributes:
         styles: [replies, styles] float32.
-        ids: [replies] The replies' ids: in two runs the same for the same prompt.
+        ids: [replies] The replies' ids. A prompt has the same id in both runs.
         cells: Template, axis and descriptor → rows, in alphabetical order.
-        nouns: Gender → the kernels of bias between nouns; as `noun_kernels`.
+        nouns: Gender → the kernels of bias between nouns, as in `noun_kernels`.
     """
 
     styles: np.ndarray
@@ -40,7 +40,7 @@ class _Replies(NamedTuple):
 def changes(first: Run, second: Run) -> FigureChanges:
     """The changes of shares of replies, bias between nouns, debiased Full Gen Bias, and metrics of clusters."""
     if cue_of(first.results) != cue_of(second.results):
-        return FigureChanges({}, "different cues told the models who the user is")
+        return FigureChanges({}, "the runs describe the user by different cues")
     generations = first.results["generation"], second.results["generation"]
     level = generations[0]["gen_bias"]["confidence_level"]
     tables = read_reply_table(first.folder), read_reply_table(second.folder)
@@ -87,7 +87,7 @@ def _refusal_changes(
 
 
 def _found(table: pa.Table, flags: pa.Table, column: str) -> FlaggedReplies:
-    """A run's replies, and whether the rules found each."""
+    """A run's replies, and whether a rule matched each."""
     replies = nonempty_replies(table, table)
     by_id = dict(zip(flags["id"].to_pylist(), flags[column].to_pylist(), strict=True))
     return FlaggedReplies(replies, np.array([by_id[identifier] for identifier in replies.ids]))
@@ -121,7 +121,7 @@ def _unlike(first: Run, second: Run) -> str | None:
     if any(generation["debiased"] is None for generation in generations):
         return "in a run no term has two replies to a template, so sampling noise cannot be subtracted"
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "name", "temperature")):
-        return "different classifiers gave the styles"
+        return "different classifiers classified the styles"
     if generations[0]["gen_bias"]["confidence_level"] != generations[1]["gen_bias"]["confidence_level"]:
         return "the runs have intervals of different confidence levels"
     return None

@@ -162,9 +162,9 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
     measured = [row for row in rows if row.obeys is not None]
     notes = [
         "Full Gen Bias ×1000, debiased.",
-        "Mean bias value (×1000): how strongly replies follow other replies' directions of bias; 0: not at all. "
-        f"Changes are from {measured[0].name}, paired by term, and in percent where its value is clearly above 0. "
-        "Intervals are for other replies to the same terms and templates.",
+        "The mean bias value (×1000) measures how strongly replies follow the directions of bias of other replies. "
+        f"At 0, they do not. Changes are relative to {measured[0].name}, paired by term, and also in percent if its "
+        "value is clearly above 0. Intervals account for other replies to the same terms and templates.",
     ]
     if len(measured) < len(rows):
         notes[0] += (
@@ -199,7 +199,7 @@ def tuned_markdown(rows: Sequence[TunedRow]) -> str:
 
 
 def _in_parts_of_first(first: ObedienceRow, row: ObedienceRow, confidence_level: float) -> float | None:
-    """The change as a share of the first run's mean over the same terms; `None`: the mean's interval is not above 0."""
+    """The change as a share of the first run's mean over the same terms; `None` if that mean is not clearly above 0."""
     if first.along is None or row.along is None or row.change is None:
         return None
     mean = mean_value(first.along, confidence_level, among=row.along.values)

@@ -19,6 +19,8 @@ from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.models.thoughts import common_tag
 from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts_for_cue, read_questions
 from hb_metrics.inference.replies.requests import ReplyRequests, select_prompts
+from hb_metrics.inference.replies.turns import FOLLOW_UPS_FILE, read_follow_ups, with_follow_ups
+from hb_metrics.measurements.generation.looks import Looked, PlannedLooks, look_sizes, plan_looks, reply_until
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.generation.refusals import refusals_results, refusals_table
@@ -28,6 +30,7 @@ from hb_metrics.measurements.generation.results import (
     reply_counts,
     style_means_table,
 )
+from hb_metrics.measurements.generation.turns import converse, turn_results
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
@@ -79,6 +82,7 @@ class GenerationWork(NamedTuple):
         classifier: The style classifier.
         clusters: Style cluster → labels; `None`: there are none for this classifier.
         rules: The rules of refusals and disclaimers.
+        looks: The looks of `--until`; `None`: all replies are made.
     """
 
     asked: Asked
@@ -86,19 +90,23 @@ class GenerationWork(NamedTuple):
     classifier: Classifier
     clusters: dict[str, list[str]] | None
     rules: RefusalRules
+    looks: PlannedLooks | None = None
 
 
 def read_files(settings: Settings) -> None:
     """Reads the files that options name, so that their faults show before a model is loaded.
 
     Raises:
-        ValueError: A file is not valid.
+        ValueError: A file is not valid, or `--until` has room for one look only.
     """
     options = settings.of(GenerationOptions)
+    if settings.run.until is not None and options.replies_per_cell:
+        look_sizes(options.replies_per_cell)
     for path, read in (
         (options.frequencies, read_frequencies),
         (options.personas_file, read_personas),
         (options.cue_questions, read_questions),
+        (options.follow_ups, read_follow_ups),
         (options.style_clusters, read_style_clusters),
     ):
         if path is not None:
@@ -114,6 +122,8 @@ def plan(task: Task, files: None) -> GenerationWork:
     """
     options = task.settings.of(GenerationOptions)
     asked = ask(task.settings, task.prompts, task.engine)
+    until, seed = task.settings.run.until, task.settings.run.seed
+    looks = None if until is None else plan_looks(until, asked.prompts, seed)
     plan = task.engine.plan_replies(asked.requests, asked.layout)
     classifier = load_style_classifier(options.style_classifier, **task.classifier_options())
     if options.style_clusters is None:
@@ -121,7 +131,7 @@ def plan(task: Task, files: None) -> GenerationWork:
     else:
         clusters = read_style_clusters(options.style_clusters)
         cluster_columns(classifier.labels, clusters)  # raises for labels that the classifier does not have
-    return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules())
+    return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules(), looks)
 
 
 def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
@@ -148,6 +158,9 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
         questions=() if options.cue == "prompt" else read_questions(options.cue_questions or QUESTIONS_FILE),
     )
     check_cue(options.cue, layout.context, layout.context_reason)
+    if options.turns > 1:
+        follow_ups = read_follow_ups(options.follow_ups or FOLLOW_UPS_FILE)
+        requests = with_follow_ups(requests, chosen["template"].to_pylist(), options.turns, follow_ups)
     kept = set(usable["template"].unique().to_pylist())
     left_out = [template for template in prompts["template"].unique().to_pylist() if template not in kept]
     return Asked(chosen, requests, layout, ignored, prompts.num_rows - usable.num_rows, left_out)
@@ -157,7 +170,7 @@ def describe(work: GenerationWork) -> dict[str, Any]:
     """The parts of the plan that results depend on, for run.json."""
     classifier = work.classifier
     layout = work.asked.layout
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {} if work.looks is None else {"looks": work.looks.sizes}
     if work.asked.requests.cue != "prompt":
         more["left_out_templates"] = work.asked.left_out_templates
     if layout.tuned_with is not None:
@@ -182,24 +195,37 @@ def describe(work: GenerationWork) -> dict[str, Any]:
 
 
 def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Replies and classifies what is not on disk yet, and computes generation bias.
+    """Generates and classifies the replies that are not on disk yet, and computes generation bias.
 
     Returns:
         The result of `generation_results`, with counts of replies and the frequencies of terms; empty on all processes
         but the main one.
     """
     options, folder = task.settings.of(GenerationOptions), task.folder
-    table = task.engine.reply(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
+    forms = plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
+
+    def nonempty(table: pa.Table) -> tuple[Replies, Replies]:
+        replies = nonempty_replies(replied_prompts(work.asked.prompts, table), table)
+        if not replies.ids:
+            raise no_replies(table, work.plan.description()["max_reasoning_tokens"])
+        return replies, replies._replace(texts=censor_replies(replies.texts, replies.descriptors, *forms))
+
+    looked: Looked | None = None
+    if work.looks is None:
+        table = task.engine.reply(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
+    else:
+        request = work.asked.requests, work.asked.layout
+        looked = reply_until(task, work.looks, *request, work.classifier, lambda table: nonempty(table)[1])
+        table = looked.replies
     prompts = replied_prompts(work.asked.prompts, table)
-    replies = nonempty_replies(prompts, table)
-    if not replies.ids:
-        raise no_replies(table, work.plan.description()["max_reasoning_tokens"])
+    replies, classified = nonempty(table)
     if task.state.is_main_process:
         _note_marks(table)
-    forms = plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
-    classified = replies._replace(texts=censor_replies(replies.texts, replies.descriptors, *forms))
-    styles = classify_into_shards(classified.texts, replies.ids, work.classifier, folder / STYLES, label="styles")
-    if styles is None:
+    styles = None if looked is None else looked.styles
+    if looked is None:
+        styles = classify_into_shards(classified.texts, replies.ids, work.classifier, folder / STYLES, label="styles")
+    turns = converse(task, work.asked.requests, work.asked.layout, table, replies, work.classifier, forms)
+    if styles is None or not task.state.is_main_process:
         return {}
     names_term = names_terms(replies.texts, replies.descriptors, *forms)
     refusals = match_rules(replies.texts, work.rules)
@@ -214,6 +240,8 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         confidence_level=task.settings.run.confidence_level,
         asked=asked,
     )
+    if looked is not None:
+        results["gen_bias"]["intervals"]["full_gen_bias"] = looked.outcome.pop("interval")
     write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, work.classifier.labels))
     write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
     write_table(folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
@@ -224,6 +252,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
         **_unanswered(work.classifier, vectors),
         **results,
+        **({} if looked is None else {"until": looked.outcome}),
         "identity_leakage": _identity_leakage(task, work.classifier, classified, vectors, results),
         "uptake": reply_shares(
             names_term,
@@ -243,11 +272,12 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         ),
         "refusals": refusals_results(replies, refusals, work.rules, task.settings.run.confidence_level),
         "frequencies": _frequencies(options.frequencies, task.prompts),
+        **({} if len(turns) == 1 else {"turns": turn_results(task, turns, work.rules, forms)}),
     }
 
 
 def _unanswered(classifier: Classifier, vectors: StyleShards) -> dict[str, int]:
-    """The number of replies on which a judge answered by none of its letters; nothing of other classifiers."""
+    """Counts the replies on which a judge answered with none of its letters; empty for other classifiers."""
     return {} if classifier.judge is None else {"num_unanswered": int((~classifier.answered(vectors[:])).sum())}
 
 
@@ -267,7 +297,7 @@ def _note_marks(table: pa.Table) -> None:
 def _identity_leakage(
     task: Task, classifier: Classifier, replies: Replies, vectors: StyleShards, results: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """The identity leakage of the classifier over the terms of the run, and its effect on Full Gen Bias.
+    """Computes the classifier's identity leakage over the terms of the run, and its effect on Full Gen Bias.
 
     Args:
         task: The run.
@@ -277,7 +307,7 @@ def _identity_leakage(
         results: The result of `generation_results`.
 
     Returns:
-        The result of `identity_leakage`, with that of `run_leakage` as `in_replies`; `None`: there is one term.
+        The result of `identity_leakage`, with that of `run_leakage` as `in_replies`; `None` if there is only one term.
     """
     shared = task.settings.run
     people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from hb_metrics.measurements.judge.figures import axes_of, figures
+from hb_metrics.measurements.judge.figures import rubric_figures
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.rendering import render
@@ -18,29 +18,14 @@ _FOLDER = Path(__file__).parent
 
 def report(results: Mapping[str, Any]) -> Report:
     """What the judge saw, rubric by rubric, and what that is worth."""
-    sections, judges = results["run"]["judge"], results["judge"]
-    parts = by_part(figures(results))
-    context = {
-        "rubrics": [
-            {
-                "name": name,
-                "section": sections[name],
-                "judged": judged,
-                "whole": [figure for figure in parts[""] if figure.name in _names(name, sections[name])],
-                "by_axis": parts.get(axes_of(sections[name]["rubric"]["figure"]), []),
-            }
-            for name, judged in judges.items()
-        ]
-    }
+    sections, rubrics = results["run"]["judge"], []
+    for name, judged in results["judge"].items():
+        whole, *parts = by_part(rubric_figures(results, name)).values()
+        by_axis = parts[0] if parts else []
+        rubrics.append({"name": name, "section": sections[name], "judged": judged, "whole": whole, "by_axis": by_axis})
     embedded = any(section["is_embedded"] for section in sections.values())
     return Report(
-        [Section("judge", "Judges", render(_FOLDER / "section.html.jinja", context), {})],
+        [Section("judge", "Judges", render(_FOLDER / "section.html.jinja", {"rubrics": rubrics}), {})],
         files=Markup("the judge's probabilities of each reply in <code>judge/*/*.parquet</code>"),
         embedded=_BETTER if embedded else None,
     )
-
-
-def _names(name: str, section: Mapping[str, Any]) -> set[str]:
-    """The names of a rubric's figures of the whole run."""
-    label = section["rubric"]["figure"]
-    return {f"Judged {label}", f"Gen Bias over the labels of {name}", f"Identity leakage of the judge, {name}"}

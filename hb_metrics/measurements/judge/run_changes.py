@@ -1,6 +1,6 @@
 """Changes of the shares that a judge finds between two runs, with intervals, paired by prompt."""
 
-from hb_metrics.inference.judges.rubric import flags_of, recorded_rubric
+from hb_metrics.inference.judges.rubric import recorded_rubric, verdicts
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, FlaggedReplies, reply_share_changes
 from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies
@@ -33,10 +33,11 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def _judged(run: Run, name: str) -> FlaggedReplies:
-    """The replies that the judge answered on, and whether each has the figure's label."""
-    probabilities = StyleShards(run.folder / JUDGE / name)[:]
+    """The replies that the judge gave one label, and whether it is the figure."""
+    found = verdicts(StyleShards(run.folder / JUDGE / name)[:][:, :-1])
     replies = read_stored_replies(run.folder)
     assert replies is not None  # the judge has read them
-    answered = probabilities[:, -1] == 0
     rubric = recorded_rubric(run.results["run"]["judge"][name])
-    return FlaggedReplies(answered_replies(replies, answered), flags_of(rubric, probabilities[answered][:, :-1]))
+    assert rubric.figure is not None
+    flags = found[found >= 0] == rubric.labels.index(rubric.figure)
+    return FlaggedReplies(answered_replies(replies, found >= 0), flags)

@@ -10,7 +10,7 @@ from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
 from hb_metrics.inference.judges.prompt import talks_to_judge
-from hb_metrics.inference.judges.rubric import Rubric, flags_of, recorded_rubric
+from hb_metrics.inference.judges.rubric import Rubric, recorded_rubric, verdicts
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.runs.finished_run import read_stored_replies
@@ -105,16 +105,17 @@ def judged_results(
         Plain values: `replies`, the result of `refusal_shares` for replies whose likeliest label is the figure
         (`None`: the rubric has no figure); `means`, the mean probability of each label; `gen_bias`, Gen Bias over the
         labels, and `debiased`, its value less sampling noise (`None`: unknown noise); `num_replies`;
-        `num_unanswered`, the replies on which the judge answered by none of the letters, which are left out.
+        `num_unanswered`, the replies on which the judge answered by none of the letters, which are left out;
+        `num_tied`, those with several likeliest labels, which are left out of `replies`.
     """
-    answered = probabilities[:, -1] == 0
+    answered, found, shares = probabilities[:, -1] == 0, verdicts(probabilities[:, :-1]), None
     kept, known = answered_replies(replies, answered), probabilities[answered][:, :-1]
-    columns = (kept.descriptors, kept.templates, kept.axes)
-    shares = None
     if rubric.figure is not None:
-        shares = refusal_shares(flags_of(rubric, known), *columns, confidence_level=confidence_level)
+        of = answered_replies(replies, found >= 0)
+        flags = found[found >= 0] == rubric.labels.index(rubric.figure)
+        shares = refusal_shares(flags, of.descriptors, of.templates, of.axes, confidence_level=confidence_level)
     cells = CellSums(rubric.labels, keep_replies=True)
-    cells.add(known.astype(np.float32), *columns)
+    cells.add(known.astype(np.float32), kept.descriptors, kept.templates, kept.axes)
     plain = gen_bias(cells, confidence_level=confidence_level)
     debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True)
     return {
@@ -124,4 +125,5 @@ def judged_results(
         "debiased": None if debiased is None else debiased.full_gen_bias,
         "num_replies": len(replies.ids),
         "num_unanswered": int((~answered).sum()),
+        "num_tied": int((answered & (found < 0)).sum()),
     }

@@ -20,8 +20,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             "Likelihood Bias",
             bias["likelihood_bias"],
             "share",
-            f"The share of {tests}, each of two terms of one axis in one template, that find the sentences' {measure} "
-            f"to differ (p < {bias['alpha']:g}).",
+            f"The share of {tests} with p < {bias['alpha']:g}. Each test compares the {measure} of sentences with two "
+            f"terms of one axis in one template.",
             detail=f"of {tests}",
             task="likelihood_bias",
             notes=(f"share of {tests} with p < {bias['alpha']:g}", *skipped),
@@ -30,14 +30,14 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             f"Likelihood Bias {ADJUSTED}",
             bias["bh_likelihood_bias"],
             "share",
-            "The share of tests that remains after adjusting for their number.",
+            "The share of tests that remain significant after adjusting for their number.",
             is_main=False,
         ),
         Figure(
             "Likelihood Bias, effect size",
             bias["effect_size"],
             "effect",
-            "The distance between the sentences of a pair: mean absolute rank-biserial correlation, 0 to 1.",
+            "The difference between two terms' sentences: the mean absolute rank-biserial correlation, from 0 to 1.",
             gate="likelihood_effect_size",
         ),
         Figure(

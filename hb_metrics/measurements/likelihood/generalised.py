@@ -19,7 +19,7 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
     scores = read_shards(run.folder / PERPLEXITIES, ("id", "perplexity"))
     if scores is None:
         raise ValueError(
-            f"'{run.folder}' lacks its perplexities, from which --generalise computes; measure again in a new folder"
+            f"'{run.folder}' lacks the perplexities, which --generalise needs; measure again in a new folder"
         )
     alpha = run.results["likelihood"]["likelihood_bias"]["alpha"]
     level = run.results["run"]["settings"].get("confidence_level", 0.95)

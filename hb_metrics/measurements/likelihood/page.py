@@ -22,7 +22,7 @@ _FOLDER = Path(__file__).parent
 
 
 class Extremes(NamedTuple):
-    """Lowest- and highest-perplexity descriptors of one length in tokens, from one axis in one template."""
+    """Descriptors with the lowest and the highest perplexity, of one length in tokens, axis and template."""
 
     axis: str
     num_compared: int
@@ -67,7 +67,8 @@ def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
     if scoring["path"] != "file":
         return ()
     return (
-        f"In Likelihood Bias, {scoring['reason']}. Another base would change all figures, and a file does not show it.",
+        f"In Likelihood Bias, {scoring['reason']}. The file does not state its base, and another base would change all "
+        f"figures.",
     )
 
 
@@ -88,15 +89,15 @@ def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str
     chance = f"chance alone gives at most about {100 * bias['alpha']:.3g}%"
     return (
         f"The model finds sentences with one term likelier than the same sentences with another in {whole[0].shown} "
-        f"{whole[0].detail} ({whole[1].shown} after adjusting for their number; {chance}){most}; {measure} alone does "
-        "not show how much of that is because terms are rare or long."
+        f"{whole[0].detail} ({whole[1].shown} after adjusting for their number; {chance}){most}. Rare and long terms "
+        f"explain an unknown part of this; {measure} alone does not show how much."
     )
 
 
 def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[Extremes]:
     """The paper's Table 3: extremes among the descriptors of an axis's most common number of tokens.
 
-    A longer term has more tokens to predict; comparing terms of one length removes that difference.
+    A longer term has more tokens to predict. Comparing terms of one length removes that difference.
     """
     column = perplexity["templates"].index(template)
     by_axis: dict[str, list[tuple[float, str, float]]] = {}

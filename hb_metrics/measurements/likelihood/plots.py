@@ -1,4 +1,4 @@
-"""The plot of the perplexities that Likelihood Bias is computed from."""
+"""Plots the perplexities behind Likelihood Bias."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from hb_metrics.report.layout.plots import BLUE, GREY, ORANGE, ORANGE_TEXT, fini
 
 
 def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -> go.Figure:
-    """Perplexities in one template (the paper's Figure 2): each point a descriptor's median, boxes all sentences."""
+    """Plots perplexities in one template (the paper's Figure 2): descriptors' medians, and boxes over all sentences."""
     quantiles = {
         axis: by_template[template]
         for axis, by_template in perplexity["quantiles_by_axis_and_template"].items()

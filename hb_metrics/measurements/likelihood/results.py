@@ -12,7 +12,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def likelihood_results(prompts: pa.Table, scores: pa.Table) -> dict[str, Any]:
-    """Likelihood Bias and the perplexities behind it.
+    """Computes Likelihood Bias, and summarises the perplexities behind it.
 
     Args:
         prompts: The prompts, with `axis`, `descriptor` and `template`.

@@ -61,12 +61,12 @@ class PairTests(NamedTuple):
 
 
 def pair_tests(prompts: pa.Table, values: Sequence[np.ndarray], alpha: float) -> PairTests:
-    """All tests of pairs of terms.
+    """Runs all tests of pairs of terms.
 
     Args:
         prompts: The prompts, with `axis`, `descriptor` and `template`.
-        values: Of each run, [prompts] the perplexities.
-        alpha: The level of a test.
+        values: [prompts] The perplexities, for each run.
+        alpha: The significance level of each test.
     """
     columns = {name: prompts[name].to_pylist() for name in ("axis", "descriptor", "template")}
     axes, axis_names = text_codes("axis", columns["axis"])

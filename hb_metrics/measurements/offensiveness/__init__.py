@@ -34,9 +34,9 @@ class Offensiveness(Measurement):
         return [f"Offensiveness classified by {classifier_name(results['run'], 'offensiveness_classifier')}{notes}."]
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Warns of different classifiers."""
+        """Warns if the classifiers differ."""
         if changed & {"offensiveness_classifier.digest", "offensiveness_classifier.version"}:
-            return ["Different classifiers found texts offensive, so the shares are not comparable."]
+            return ["Different classifiers classified the texts, so the shares of offensive texts are not comparable."]
         return []
 
 

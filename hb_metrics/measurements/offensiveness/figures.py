@@ -39,7 +39,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:
-    """Shares by axis, the highest first: of replies, with prompts beside them, or of prompts alone."""
+    """Shares by axis, the highest first: replies with prompts beside them, or prompts alone."""
     prompts = offensiveness["prompts"]["by_axis"]
     replies = offensiveness.get("replies", {}).get("by_axis", {})
     rows = []

@@ -49,21 +49,22 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def _notes(classifier: Mapping[str, Any], offensiveness: Mapping[str, Any]) -> tuple[str, ...]:
-    """Sentences on the classifier, and on the texts that a judge did not answer on."""
+    """Sentences on the classifier, and on the texts without a valid answer of a judge."""
     notes = (f"{classifier['name']}: {'; '.join(classifier['notes'])}.",) if classifier["notes"] else ()
     unanswered = sum(part.get("num_unanswered", 0) for part in offensiveness.values())
     if not unanswered:
         return notes
     return (
         *notes,
-        f"On {count(unanswered)} texts the judge of offensiveness answered by none of its letters; they are left out.",
+        f"On {count(unanswered)} texts, the offensiveness judge gave no label, or several equally likely labels. They "
+        "are left out.",
     )
 
 
 def extremes(prompts: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]], list[tuple[str, float]]]]:
     """Template → the terms with the least and the most offensive prompts, with their mean probabilities.
 
-    The templates are those of the paper's Table 12, or the run's first where it has none of them.
+    The templates are those of the paper's Table 12, or the run's first template if it has none of these.
     """
     known = list(prompts["by_template"])
     chosen = [template for template in paper.OFFENSIVE_EXTREMES_TEMPLATES if template in known] or known[:1]

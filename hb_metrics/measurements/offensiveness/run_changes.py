@@ -18,7 +18,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
         return FigureChanges({})  # prompts alone say nothing about the model
     classifiers = [run.results["run"]["offensiveness_classifier"] for run in (first, second)]
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "version")):
-        return FigureChanges({}, "different classifiers found replies offensive")
+        return FigureChanges({}, "different classifiers classified the replies")
     if results[0]["threshold"] != results[1]["threshold"]:
         return FigureChanges({}, "the runs have different thresholds of offensiveness")
     if cue_of(first.results) != cue_of(second.results):
@@ -34,7 +34,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def classified_replies(run: Run, threshold: float) -> FlaggedReplies | None:
-    """A run's replies, and whether each is offensive; `None`: the run lacks the files."""
+    """A run's replies, and whether each is offensive; `None` if the run lacks the files."""
     folder = run.folder / OFFENSIVENESS / "replies"
     replies = read_stored_replies(run.folder) if any(folder.glob("*.parquet")) else None
     if replies is None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class RedditBias(Measurement):
-    """The t of a paired test on the perplexities of the two sides of each pair, and LMP."""
+    """The t of a paired test on the perplexities of both sides of each pair, and language model perplexity (LMP)."""
 
     name = "reddit"
     title = "Language Model Bias"
@@ -28,7 +28,7 @@ class RedditBias(Measurement):
         return read_files(settings)
 
     def gate_names(self, settings: "Settings") -> tuple[str, ...]:
-        """For each bias type the share of pairs whose stereotyped side is likelier, and LMP."""
+        """The share of pairs whose stereotyped side is likelier, for each bias type, and LMP."""
         from hb_metrics.measurements.reddit.figures import GATE
         from hb_metrics.measurements.reddit.work import bias_types
 

@@ -28,8 +28,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 f"Language Model Bias of logs, {label}",
                 test["t_log"],
                 "signed",
-                f"The t of a paired test on the logarithms of perplexities of {pairs}; below 0 the stereotyped side is "
-                "likelier.",
+                f"The t of a paired test on the logarithms of perplexities of {pairs}. Below 0, the stereotyped side "
+                "is likelier.",
                 detail=f"t of perplexities {t.shown}, {pairs}",
             )
         )

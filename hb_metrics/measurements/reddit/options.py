@@ -28,8 +28,8 @@ class RedditOptions:
     reference_texts: str | None = field(
         default=None,
         metadata={
-            "help": "The texts for LMP: one per line (.txt), or CSV, JSON lines or Parquet with a column text. Default:"
-            " 500 replies of the chitchat-dataset corpus."
+            "help": "The texts for language model perplexity (LMP): one per line (.txt), or CSV, JSON lines or Parquet "
+            "with a column text. Default: 500 replies of the chitchat-dataset corpus."
         },
     )
 

@@ -55,7 +55,7 @@ def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure],
     for t_log, share in zip(of_logs, shares, strict=True):
         test = tests[share.label]
         if test["t_log"] is None:
-            parts.append(f"{share.label}: unknown from only {test['num_pairs']} pairs")
+            parts.append(f"{share.label}: unknown, because there are only {test['num_pairs']} pairs")
         elif test["p_value_log"] >= test["alpha"]:
             parts.append(f"{share.label}: neither side is likelier by more than chance (t of logs {t_log.shown})")
         else:
@@ -64,6 +64,4 @@ def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure],
                 f"{share.label}: the {side} side is likelier by more than chance (t of logs {t_log.shown}; the "
                 f"stereotyped side is likelier in {share.shown} of pairs)"
             )
-    return (
-        f"In pairs of a stereotyped phrase about a group and the same phrase about another group, {'; '.join(parts)}."
-    )
+    return f"Each pair has a stereotyped phrase about a group, and this phrase about another group. {'; '.join(parts)}."

@@ -106,7 +106,7 @@ def plan(task: Task, files: RedditFiles) -> RedditWork:
 
 
 def describe(work: RedditWork) -> dict[str, Any]:
-    """The entries in run.json of the pairs, the reference texts and their scoring."""
+    """The entries of the pairs, the reference texts and their scoring in run.json."""
     sections: dict[str, Any] = {}
     for bias_type, data in work.files.pairs.items():
         digest = hashlib.sha256(json.dumps(data[:3]).encode()).hexdigest()

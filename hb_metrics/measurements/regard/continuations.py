@@ -157,8 +157,8 @@ def plan_continuations(
     for identifier, length in zip(ids, lengths, strict=True):
         if length >= MAX_TOKENS:
             raise ValueError(
-                f"prompt {identifier} is {length} tokens long; prompt and continuation may have {MAX_TOKENS}, so "
-                f"choose a group with a shorter name"
+                f"prompt {identifier} is {length} tokens long, and prompt and continuation may have {MAX_TOKENS} "
+                "together; choose a group with a shorter name"
             )
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
     cached = takes_cache(loaded.model, encoded, MAX_TOKENS)

@@ -30,8 +30,8 @@ class RegardOptions:
     regard_continuations: int = field(
         default=6,
         metadata={
-            "help": "The number of continuations per group and structure, with the same verb phrases for all groups; "
-            "0: all (verb phrases x seeds). The fixed prompts always use all."
+            "help": "The number of continuations per group and structure, with the same verb phrases for all groups, "
+            "or 0 for all (verb phrases × seeds). The fixed prompts always use all."
         },
     )
     regard_classifier: str = field(
@@ -50,5 +50,5 @@ class RegardOptions:
     )
 
     def __post_init__(self) -> None:
-        """Raises a ValueError if a number is below its least value."""
+        """Raises a ValueError if a number is below its minimum."""
         check_least(self, regard_continuations=0)

@@ -66,14 +66,14 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
-    """Names the group of each pair with the better regard, beyond chance, over all structures; `None`: no pairs."""
+    """Names the group of each pair with the better regard, beyond chance, over all structures; `None` without pairs."""
     if not gaps:
         return None
     parts = []
     for gap, name in zip(gaps, bias["gaps"], strict=True):
         verdict = _verdict(bias["gaps"][name], gap.words, bias["verdicts"][name]["structured"])
         parts.append(f"{gap.name.partition(', ')[2]}: {verdict}")
-    return f"Regard of what it writes about people: {'; '.join(parts)}."
+    return f"Regard in its texts about people: {'; '.join(parts)}."
 
 
 def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
@@ -107,7 +107,7 @@ def left_out(regard: Mapping[str, Any]) -> list[str]:
             f"{count(regard['num_cut_for_classifier'])} were cut because they were too long for the classifier."
         )
     if regard.get("num_unanswered"):
-        sentences.append(f"On {count(regard['num_unanswered'])} the judge answered by none of its letters.")
+        sentences.append(f"{count(regard['num_unanswered'])} have no likeliest regard, or several, and are left out.")
     paraphrases = regard["paraphrases"]
     if paraphrases is not None:
         dropped = paraphrases["num_dropped"].items()

@@ -1,4 +1,4 @@
-"""Rows of single structures: the best, the worst, and the ones with the largest and smallest gaps."""
+"""Tables of structures: the best, the worst, and those with the largest and smallest gaps."""
 
 from collections.abc import Mapping
 from typing import Any

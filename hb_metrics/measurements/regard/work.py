@@ -1,7 +1,7 @@
 """Measures regard in a model's continuations of prompts about groups of people, in many syntactic structures.
 
 As in Aggarwal et al. (2022), prompts have a hundred structures and several seeds draw continuations. A classifier rates
-the regard for each prompt's group, and the fixed structure's verdict is compared with the verdict over all.
+the regard for each prompt's group, and the fixed structure's verdict is compared with the verdict over all structures.
 """
 
 import hashlib
@@ -19,6 +19,7 @@ from hb_metrics.inference.classifiers.censoring import mask_groups
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
 from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.inference.devices import input_device
+from hb_metrics.inference.judges.rubric import verdicts
 from hb_metrics.inference.models.loading import LoadedModel, load_model
 from hb_metrics.inference.replies.decoding_shards import decode_into_shards, read_decoded
 from hb_metrics.measurements.measurement import Task
@@ -109,7 +110,7 @@ def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[
 
 
 def describe(work: RegardWork) -> dict[str, Any]:
-    """The entries in run.json of groups, decoding, classifier and paraphraser."""
+    """The entries of groups, decoding, classifier and paraphraser in run.json."""
     section = {
         "name": work.classifier.name,
         "is_embedded": work.classifier.is_embedded,
@@ -155,12 +156,12 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
     regards = classify_into_shards(texts, ids, work.classifier, folder / REGARD_PROBABILITIES, label="regard")
     if regards is None:
         return {}
-    probabilities = probability_array(regards)
-    answered = work.classifier.answered(probabilities)
+    found = verdicts(probability_array(regards)[:, : len(REGARDS)])
+    answered = found >= 0
     if not answered.any():
-        raise ValueError(f"the judge answered on none of {len(ids):,} continuations; set another --judge_model")
+        raise ValueError(f"none of {len(ids):,} continuations has one likeliest regard; set another --judge_model")
     rows_with_text, rows = rows_with_text.filter(pa.array(answered)), list(compress(rows, answered))
-    labels = [REGARDS[index] for index in probabilities[answered].argmax(axis=1)]
+    labels = [REGARDS[index] for index in found[answered]]
     bias = regard_bias(
         labels,
         [row["group"] for row in rows],
@@ -182,7 +183,7 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
         "num_blank": len(silent),
         "num_truncated": sum(continuations["truncated"].to_pylist()),
         "num_blank_by_group": {group.name: blank.count(group.name) for group in work.groups},
-        **({} if work.classifier.judge is None else {"num_unanswered": int((~answered).sum())}),
+        "num_unanswered": int((~answered).sum()),
         "num_cut_for_classifier": sum(regards["truncated"].to_pylist()),
         "paraphrases": paraphrases,
         "examples": _examples(rows, rows_with_text, labels),

@@ -1,6 +1,6 @@
-"""The figures that measurements return; only this file formats their numbers.
+"""A figure is a number of a run with its interval, unit and meaning; only this file formats figures as text.
 
-Terminal, report, comparison, Markdown, model cards and the Hub's results only lay figures out.
+Measurements return figures. Terminal, report, comparison, Markdown, model cards and the Hub's results lay them out.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from hb_metrics.report.layout import numbers
 
 Unit = Literal["share", "small_share", "bias", "signed", "effect", "nats", "count"]
 Bounds = tuple[float, float]
-PLAIN = "plain"  # the name under which `beside` has a value with its sampling noise
+PLAIN = "plain"  # the key in `beside` of the value that includes sampling noise
 
 
 class Number(NamedTuple):
@@ -37,12 +37,12 @@ class Figure(NamedTuple):
 
     Attributes:
         name: Its name, the same in every run that has it. A part is named after the whole: "Full Gen Bias, Age".
-        value: Its value, as in results.json; `None`: this run lacks it.
+        value: Its value, as in results.json; `None` if this run lacks it.
         unit: Its format: "share" (84.7%), "small_share" (0.52%), "bias" (9.72: a Gen Bias value ×1000 or a
             perplexity), "signed" (+0.07), "effect" (0.43), "nats" (0.142), "count" (1,560).
         meaning: A sentence that explains it.
-        interval: Its lowest and highest value; `None`: it has no interval.
-        no_interval: The reason for having no interval, where other runs have one.
+        interval: Its lowest and highest value; `None` if it has no interval.
+        no_interval: Why it has no interval, if it has one in other runs.
         confidence_level: The confidence level of the interval.
         part_of: The heading of its table and plot if it is a part; empty for the whole run.
         is_main: Whether cards and the Hub show it.
@@ -50,11 +50,11 @@ class Figure(NamedTuple):
             runs are compared by `PLAIN`.
         printed: Model → the paper's value.
         detail: A few words below it, such as the number of tests.
-        task: Its name among the Hub's evaluation results; `None`: the Hub does not show it.
+        task: Its name among the Hub's evaluation results; `None` if the Hub does not show it.
         notes: Notes on it, in addition to the settings of its measurement.
         gate: Its name in `--fail_above`, if different from `task`.
-        is_wide: Whether few replies make the estimate of their spread rough, and the interval wider.
-        higher_is_better: Whether a fall is a loss, as of the share of replies that name the term.
+        is_wide: Whether there are so few replies that their spread is uncertain, which widens the interval.
+        higher_is_better: Whether a fall is a loss, as for the share of replies that name the term.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Figure(NamedTuple):
 
     @property
     def key(self) -> str | None:
-        """Its name in `--fail_above`; `None`: it has no limits."""
+        """Its name in `--fail_above`; `None` if it cannot be limited."""
         return self.gate or self.task
 
     @property
@@ -87,7 +87,7 @@ class Figure(NamedTuple):
 
     @property
     def plain(self) -> float | None:
-        """Its value with the sampling noise in it, if it has one."""
+        """The value that includes sampling noise, if it has one."""
         return self.beside[PLAIN].value if PLAIN in self.beside else None
 
     @property
@@ -106,7 +106,7 @@ class Figure(NamedTuple):
         return written_interval(self.interval, self.unit)
 
     def as_printed(self, value: float | None) -> str:
-        """The paper's value of this figure as text, as printed there."""
+        """Formats the paper's value of this figure, as printed there."""
         return numbers.printed(value) if self.unit == "bias" else written(value, self.unit)
 
     @property
@@ -123,8 +123,27 @@ class Figure(NamedTuple):
         return f"{self.shown} ({self.interval_words})" if self.interval_words else self.shown
 
 
+def reply_share(name: str, found: Mapping[str, Any], confidence_level: float) -> Figure:
+    """A share of replies with its interval, from `refusal_shares` or `reply_shares`."""
+    detail = f"{numbers.count(found['num'])} of {numbers.count(found['num_replies'])}"
+    bounds = pair(found["interval"])
+    return Figure(name, found["share"], "share", interval=bounds, confidence_level=confidence_level, detail=detail)
+
+
+def shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
+    """A share of replies by axis, the highest first; none if no reply counts."""
+    if not shares["num"]:
+        return []
+    axes = sorted(shares["by_axis"].items(), key=lambda item: (-item[1]["share"], numbers.axis_label(item[0])))
+    rows = []
+    for axis, found in axes:
+        row = reply_share(f"{name}, {numbers.axis_label(axis)}", found, shares["confidence_level"])
+        rows.append(row._replace(part_of=f"{name} by axis", is_main=False))
+    return rows
+
+
 def written(value: float | None, unit: Unit) -> str:
-    """A value as text."""
+    """Formats a value."""
     if value is None:
         return numbers.MISSING
     match unit:
@@ -145,14 +164,14 @@ def written(value: float | None, unit: Unit) -> str:
 
 
 def written_interval(bounds: Bounds | None, unit: Unit) -> str:
-    """Lowest and highest as text."""
+    """Formats an interval."""
     if bounds is None or unit == "bias":
         return numbers.interval(bounds)
     return " to ".join(written(bound, unit) for bound in bounds)
 
 
 def written_change(change: float | None, unit: Unit) -> str:
-    """A change as text: of a share in percentage points."""
+    """Formats a change; changes of shares are in percentage points."""
     if change is None:
         return numbers.MISSING
     match unit:
@@ -174,7 +193,7 @@ def pair(bounds: Any) -> Bounds | None:
 
 
 def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
-    """Heading → its figures, in their order; those of the whole run under an empty heading."""
+    """Groups figures by heading, in their order; the whole run's figures have an empty heading."""
     parts: dict[str, list[Figure]] = {}
     for figure in figures:
         parts.setdefault(figure.part_of, []).append(figure)
@@ -187,7 +206,7 @@ def missing_intervals(figures: list[Figure]) -> list[str]:
     for figure in figures:
         if figure.interval is None and figure.no_interval:
             names.setdefault(figure.no_interval, []).append(figure.name)
-    return [f"No interval of {joined_names(of_reason)}: {reason}." for reason, of_reason in names.items()]
+    return [f"No interval for {joined_names(of_reason)}: {reason}." for reason, of_reason in names.items()]
 
 
 def joined_names(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-// Draws the figures, and shows the terms that are chosen. `figures` and `terms` are set before this.
+// Draws the figures, and shows the chosen terms. The page sets `figures` and `terms` before this script.
 const config = {displayModeBar: false, responsive: true};
 
 function draw(id) {
@@ -18,7 +18,7 @@ const percent = (share, digits = 1) => share === null ? "–" : (100 * share).to
 
 function element(tag, text, className) {
   const made = document.createElement(tag);
-  made.textContent = text;  // never as HTML: terms and replies are shown as they are
+  made.textContent = text;  // never as HTML: terms and replies are shown unchanged
   if (className) made.className = className;
   return made;
 }
@@ -107,7 +107,7 @@ function twoRuns(index) {
 function showTerm(side, index) {
   const values = document.getElementById(`values-${side}`);
   const replies = document.getElementById(`replies-${side}`);
-  values.hidden = index === null;  // no stop for the keyboard where there is nothing
+  values.hidden = index === null;  // so that the keyboard skips an empty table
   if (index === null) {
     values.replaceChildren();
     replies.replaceChildren();

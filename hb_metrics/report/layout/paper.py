@@ -1,4 +1,4 @@
-"""The paper's numbers (Smith et al., 2022), to show beside a run's; paper.yaml names their tables."""
+"""The numbers of the paper (Smith et al., 2022), to show beside a run's numbers; paper.yaml names their tables."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ REDUCTION: dict[str, float] = _PRINTED["reduction"]
 PARROTING_REPLIES: dict[str, float] = _PRINTED["parroting_replies"]
 OFFENSIVE_REPLIES: dict[str, float] = _PRINTED["offensive_replies"]
 HUMAN_EVALUATION: dict[str, dict[str, float]] = _PRINTED["human_evaluation"]
-# Rows of model, tuning (`None`: none), full, partial and summed by cluster.
+# Rows of model, tuning (`None` for an untuned model), full, partial and summed by cluster.
 TUNING: list[dict[str, Any]] = _PRINTED["gen_bias"]
 # Rows of model, where, template and by_axis.
 LIKELIHOOD_BIAS: list[dict[str, Any]] = _PRINTED["likelihood_bias"]

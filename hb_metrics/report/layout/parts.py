@@ -27,7 +27,7 @@ class Section(NamedTuple):
         id: Id of its heading, which the contents link to.
         title: Its entry in the contents.
         html: Its HTML, from its heading on.
-        figures: Id of an element in it → the Plotly figures to draw there; of several, readers choose one.
+        figures: Id of an element in it → the Plotly figures to draw there. If there are several, readers choose one.
     """
 
     id: str
@@ -41,12 +41,12 @@ class Report(NamedTuple):
 
     Attributes:
         sections: Its sections; the first is the main one.
-        answer: One sentence on whether the model treats people differently; `None`: not measured.
-        reading: Items of the list "How to read this"; `None`: none.
+        answer: Sentences on whether the model treats people differently; `None` if not measured.
+        reading: Items of the list "How to read this", or `None`.
         files: The files with the underlying numbers, as part of a sentence.
         notes: Sentences on its classifier or its control tag.
         embedded: The option that sets a better classifier, if its own is an embedded one.
-        terms: The data of the chooser of terms (`page.js`); `None`: it has none.
+        terms: The data of the chooser of terms (`page.js`), or `None`.
     """
 
     sections: list[Section]

@@ -1,4 +1,4 @@
-"""Plots of figures, and the look of all plots: the colours of Okabe and Ito, distinct for colour-blind readers."""
+"""Plots of figures, and the style of all plots: Okabe and Ito's colours, which colour-blind readers can distinguish."""
 
 import html
 import json
@@ -10,8 +10,7 @@ import plotly.graph_objects as go
 
 from hb_metrics.report.layout.figure import PLAIN, Bounds, Figure
 
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#6b7280"
-_PALE_BLUE = "#a6cfe8"
+BLUE, ORANGE, GREY, PALE_BLUE = "#0072B2", "#D55E00", "#6b7280", "#a6cfe8"
 ORANGE_TEXT = "#9a4200"  # the orange is too light for small letters
 _FONT = {"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"}
 _LOOK = {
@@ -31,14 +30,14 @@ _WRAPPED_WIDTH = 26
 # character represents the tag that the plots themselves need.
 BREAK = "\x1f"
 _TAGS = str.maketrans({BREAK: "<br>"})
-_TEMPLATES = ("hovertemplate", "texttemplate")  # written by figures, with tags; for text in them there is `in_template`
+_TEMPLATES = ("hovertemplate", "texttemplate")  # contain tags; `in_template` escapes text in them
 _GOLDEN = 0.6180339887498949
-TICKS = {"share": ".1~%", "small_share": ".2~%"}  # of Plotly; other units are plain numbers
-# The rest of Okabe and Ito's colours that can be seen on white; with the shapes, 30 runs can be told apart.
+TICKS = {"share": ".1~%", "small_share": ".2~%"}  # Plotly's formats; other units are plain numbers
+# Okabe and Ito's other colours that are visible on white. Together with the shapes, they distinguish 30 runs.
 _COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", GREY)
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star")
-_SPREAD = 0.64  # of a row, over which its runs are spread at most
-_STEP = 0.2  # of a row, from run to run at most, so that rows stay apart
+_SPREAD = 0.64  # part of a row's height that its runs span at most
+_STEP = 0.2  # maximum distance between runs, so that rows stay apart
 
 
 def shortened(name: str, width: int = LABELLED_WIDTH) -> str:
@@ -82,7 +81,7 @@ def figures_plot(
     figure = go.Figure()
     if wider is not None:
         pale = [row._replace(interval=wider[1].get(row.name)) for row in rows]
-        _add_intervals(figure, pale, heights, _PALE_BLUE, width=9, name=wider[0])
+        _add_intervals(figure, pale, heights, PALE_BLUE, width=9, name=wider[0])
     if any(row.interval is not None for row in rows):
         _add_intervals(figure, rows, heights, BLUE, name="interval" if wider is None else "for other replies")
     series = [(name, [row.beside[name].value for row in rows]) for name in beside]
@@ -139,7 +138,7 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> go.Figure:
     figure.update_yaxes(range=[-0.6, len(rows) - 0.4])
     figure.update_xaxes(title=title, tickformat=tickformat)
     finished(figure, height=130 + len(rows) * (20 + 11 * len(runs)))
-    # Above the plot, which makes room for all lines of names on a narrow page.
+    # The legend is above the plot, which makes room for several lines of names on a narrow page.
     figure.update_layout(margin_t=8, legend={"xref": "paper", "yref": "paper", "y": 1.02, "yanchor": "bottom"})
     return _with_zero(figure)
 
@@ -162,7 +161,7 @@ def _with_zero(figure: go.Figure) -> go.Figure:
 
 
 def finished(figure: go.Figure, height: int) -> go.Figure:
-    """Gives the plot the report's look and a height in pixels; its width follows the page."""
+    """Sets the report's style and a height in pixels; the plot's width follows the page."""
     layout = figure.layout.to_plotly_json()
     axes = sorted({"xaxis", "yaxis", *(name for name in layout if name.startswith(("xaxis", "yaxis")))})
     look = _LOOK | {"height": height} | {name: _X_AXIS if name.startswith("x") else _Y_AXIS for name in axes}
@@ -174,7 +173,7 @@ def finished(figure: go.Figure, height: int) -> go.Figure:
 
 
 def plain(figure: go.Figure) -> dict[str, Any]:
-    """The plot as JSON for plotly.js, with tags in data escaped."""
+    """Converts the plot to JSON for plotly.js, with tags in data escaped."""
     return _escaped(json.loads(figure.to_json()))
 
 

@@ -48,8 +48,8 @@ def write_page(template: Path, path: Path, context: dict[str, Any], figures: dic
         template: A Jinja template that extends `base.html.jinja`.
         path: The HTML file to write, whole or not at all.
         context: The variables of the template.
-        figures: Id of an element → the figures to draw in it; of several, readers choose one.
-        terms: The data of the chooser of terms; `None`: the page has none.
+        figures: Id of an element → the figures to draw in it. If there are several, readers choose one.
+        terms: The data of the chooser of terms, or `None`.
     """
     data = {"figures": for_script(figures), "terms": for_script(terms)}
     write_text(path, render(template, {**context, **data, "plotly_js": get_plotlyjs()}))

@@ -14,7 +14,7 @@ _PLAIN = str.maketrans({"−": "-", "–": "-", "×": "x", "“": '"', "”": '"
 
 
 def plain_text(text: str) -> str:
-    """A text in characters that every terminal shows."""
+    """Replaces characters that a terminal may not show."""
     return text.translate(_PLAIN)
 
 

@@ -18,6 +18,7 @@ from hb_metrics.inference.judges.rubric import Rubric
 from hb_metrics.report import calibrate
 from hb_metrics.report.__main__ import main as report
 from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.run_folder import REFUSALS_FILE, write_table
 from tests.hb_metrics.browser import open_browser
 from tests.hb_metrics.human_eval.made_runs import write_run
 from tests.hb_metrics.human_eval.made_study import write_lines
@@ -100,17 +101,19 @@ def test_labels_divide_among_strata():
 
 def test_each_reply_of_a_stratum_is_as_likely(run):
     instrument = read_instrument(read_run(run), "offensiveness")
-    counts = dict.fromkeys(instrument.ids, 0)
+    counts = dict.fromkeys(instrument.replies.ids, 0)
     for seed in range(200):
         drawn = draw_labels(instrument, axes=["age"], number=60, num_raters=1, seed=seed, run="")
         for reply in drawn.replies:
             counts[reply["id"]] += 1
     for verdict in (False, True):
-        rows = (np.array(instrument.axes) == "age") & (instrument.verdicts == verdict)
-        shares = np.array([counts[identifier] for identifier in np.array(instrument.ids)[rows]]) / 200
+        rows = (np.array(instrument.replies.axes) == "age") & (instrument.verdicts == verdict)
+        shares = np.array([counts[identifier] for identifier in np.array(instrument.replies.ids)[rows]]) / 200
         expected = shares.mean()
         assert shares.std() == pytest.approx(np.sqrt(expected * (1 - expected) / 200), rel=0.5)
-    assert {counts[id] for id, axis in zip(instrument.ids, instrument.axes, strict=True) if axis != "age"} == {0}
+    assert {
+        counts[id] for id, axis in zip(instrument.replies.ids, instrument.replies.axes, strict=True) if axis != "age"
+    } == {0}
 
 
 def test_the_page_says_nothing_of_the_judge(study):
@@ -222,7 +225,7 @@ def test_groups_that_cannot_be_compared(run, study, tmp_path):
 
 
 def test_two_groups_of_terms_are_compared(run, study, by_people, tmp_path):
-    terms = sorted(set(read_instrument(read_run(run), "offensiveness").terms))
+    terms = sorted(set(read_instrument(read_run(run), "offensiveness").replies.descriptors))
     groups = ", ".join(terms[:6]), ", ".join(terms[6:])
     results, _ = corrected(run, study, answers(study, by_people), tmp_path, "--gap", *groups)
     assert results["gaps"][0]["first"] == groups[0]
@@ -255,7 +258,7 @@ def test_a_changed_study_is_refused(run, tmp_path):
 
 
 def test_the_labels_of_a_rubric_are_read(run, prompts, tmp_path):
-    """Of several labels one is the figure; replies that the judge did not answer are left out."""
+    """Of several labels one is the figure; replies without an answer, or with a tie, are left out."""
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
     rows = prompts.to_pylist()
@@ -266,21 +269,71 @@ def test_the_labels_of_a_rubric_are_read(run, prompts, tmp_path):
     for name in ("run.json", "results.json"):
         content = results["run"] if name == "run.json" else results
         (folder / name).write_text(json.dumps(content), encoding="utf-8")
-    answered = [[0.2, 0.5, 0.3, 0], [0.5, 0.25, 0.25, 0], [0.1, 0.3, 0.6, 0], [0, 0, 0, 1]]
+    answered = [[0.2, 0.5, 0.3, 0], [0.5, 0.25, 0.25, 0], [0.1, 0.3, 0.6, 0], [0, 0, 0, 1], [0.2, 0.4, 0.4, 0]]
     table = pa.table(
-        {"id": prompts["id"], "probabilities": [answered[row % 4] for row in range(len(rows))]},
+        {"id": prompts["id"], "probabilities": [answered[row % 5] for row in range(len(rows))]},
         schema=pa.schema([("id", pa.string()), ("probabilities", pa.list_(pa.float32(), 4))]),
     )
     (folder / "judge" / "kinds").mkdir(parents=True)
     pq.write_table(table, folder / "judge" / "kinds" / "0.parquet")
     found = read_instrument(read_run(folder), "kinds")
+    assert found.scores[:3].tolist() == [0.5, 0.25, pytest.approx(0.3)]
     assert found.labels[1] == ("odd", "b")
     assert found.figure == 1
-    assert found.ids == [row["id"] for number, row in enumerate(rows) if number % 4 != 3]
+    assert found.replies.ids == [row["id"] for number, row in enumerate(rows) if number % 5 < 3]
     assert found.judged[:3].tolist() == [1, 0, 2]
     assert found.verdicts[:3].tolist() == [True, False, False]
     labels.main([str(folder), "--judge", "kinds", "--num", "40", "--raters", "1"])
     assert len(read_label_study(folder / "labels-kinds" / "labels.json").labels) == 3
+
+
+def test_a_judge_in_place_of_the_classifier_guesses_nothing(run, tmp_path):
+    """Its second column is 1 where it gave no label, or several."""
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    (path,) = (folder / "offensiveness" / "replies").glob("*.parquet")
+    ids = pq.read_table(path)["id"]
+    rows = [[[0.9, 0.0], [0.0, 1.0], [0.1, 0.0]][row % 3] for row in range(len(ids))]
+    pq.write_table(pa.table({"id": ids, "probabilities": pa.array(rows, pa.list_(pa.float64(), 2))}), path)
+    found = read_instrument(read_run(folder), "offensiveness")
+    assert found.replies.ids == [identifier for row, identifier in enumerate(ids.to_pylist()) if row % 3 != 1]
+    assert found.verdicts[:2].tolist() == [True, False]
+
+
+def test_refusals_are_corrected(run, prompts, tmp_path):
+    """The rules of refusals as the instrument: they miss half of the refusals about age, and none about religion."""
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    rows = prompts.to_pylist()
+    found = [truth(row) and (row["axis"] != "age" or judged(row) < 0.75) for row in rows]
+    table = {"id": prompts["id"], "refusal": found, "disclaimer": [False] * len(rows)}
+    write_table(folder / REFUSALS_FILE, pa.table(table))
+    labels.main([str(folder), "--judge", "refusals", "--num", "200", "--raters", "1"])
+    study, true = read_label_study(folder / "labels-refusals" / "labels.json"), {row["id"]: truth(row) for row in rows}
+    write_lines(tmp_path / "saved.jsonl", answers(study, lambda rater, reply: 1 + int(true[reply["id"]])))
+    path = str(folder / "labels-refusals" / "labels.json")
+    calibrate.main([str(folder), str(tmp_path / "saved.jsonl"), "--study", path])
+    results = json.loads((folder / CALIBRATIONS / "refusals.json").read_text(encoding="utf-8"))
+    age, religion = results["rates"]["age"], results["rates"]["religion"]
+    assert results["label"] == "refusal"
+    assert age["judged"] < 0.2 < 0.25 < religion["judged"]
+    assert age["interval"][0] < 0.3 < age["interval"][1]
+    assert age["excess_interval"][1] < 0
+    assert religion["value"] == pytest.approx(religion["judged"])  # the rules are right there
+
+
+def test_labels_of_another_run_are_rejected(run, study, tmp_path):
+    """Two runs without a record, or with the same record and other replies."""
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    for path in sorted((folder / "replies").iterdir()):
+        table = pq.read_table(path)
+        pq.write_table(table.set_column(2, "reply", pa.array(["Another reply."] * len(table))), path)
+    with pytest.raises(SystemExit, match="drawn from"):
+        corrected(run, study, answers(study, lambda rater, reply: 1), tmp_path)
+    (folder / "run.json").unlink()
+    with pytest.raises(SystemExit, match=r"lacks run\.json"):
+        labels.main([str(folder), "--judge", "offensiveness", "--output_dir", str(tmp_path / "labels")])
 
 
 @needs_browser

@@ -64,7 +64,7 @@ def test_what_is_no_run_is_named(copied, tmp_path, capsys):
     assert "has no results.json" in failing([copied[0], tmp_path / "nowhere"], capsys)
     assert "does not exist; create it first" in failing([copied[1], "--output", tmp_path / "no" / "a.html"], capsys)
     for text, error in (
-        ("[1]", "holds no JSON object"),
+        ("[1]", "contains no JSON object"),
         ("{", "cannot be read"),
         ("[" * 100_000, "cannot be read"),
         (json.dumps({"run": {"layout": {"version": LAYOUT}}}), "the results lack "),

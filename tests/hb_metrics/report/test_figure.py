@@ -46,5 +46,5 @@ def test_figures_without_an_interval_are_named_with_the_reason():
     figures += [Figure("LMP", 1.0, "bias"), Figure("Known", 1.0, "bias", interval=(0, 2), no_interval="x")]
     assert figures[0].words == "1.00 (no interval: there are few)"
     assert missing_intervals(figures) == [
-        "No interval of Full Gen Bias (Age, Religion); Offensive replies: there are few."
+        "No interval for Full Gen Bias (Age, Religion); Offensive replies: there are few."
     ]

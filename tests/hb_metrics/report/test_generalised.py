@@ -24,7 +24,7 @@ def test_the_report_has_both_intervals(folder, tmp_path, capsys):
     check_sound(page)
     text = path.read_text(encoding="utf-8")
     section = text[text.index('id="generalised"') :]
-    assert "holds for other templates" in section
+    assert "is for other templates" in section
     plot = page.figures()["generalised-plot"]
     assert [trace["name"] for trace in plot[1]["data"]][:2] == ["for other templates", "for other replies"]
 
@@ -58,7 +58,7 @@ def test_what_cannot_be_generalised_is_refused(folder, tmp_path):
     with pytest.raises(SystemExit, match="--generalise is for one run, and 2 were passed"):
         main([str(folder), str(folder), "--generalise", "terms"])
     for missing, message in (
-        ("perplexities", "lacks its perplexities"),
+        ("perplexities", "lacks the perplexities"),
         ("style_probabilities", "or their style vectors"),
     ):
         damaged = tmp_path / missing

@@ -154,7 +154,7 @@ def test_drift_shows_for_the_runs_it_was_measured_for(folders):
     changes = [run_changes(*runs, ("before", "ignores"))]
     found = both_sides(runs, changes)
     assert found.rows[-1] == ("Neutral drift", "–", [("0.012", "95% interval 0.010 to 0.015")])
-    assert "neutral drift is 0.012 nats per token" in found.sentences[0]
+    assert "Neutral drift is 0.012 nats per token" in found.sentences[0]
     path.write_text(json.dumps(drift | {"before": "another run"}))
     assert all(row.name != "Neutral drift" for row in both_sides(runs, changes).rows)
     path.unlink()

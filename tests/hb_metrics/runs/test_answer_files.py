@@ -133,7 +133,7 @@ def test_an_export_replaces_no_file_and_needs_something_to_ask(exported, place, 
         export(asked, place / "prompts.jsonl")
     with pytest.raises(ValueError, match=r"ends in none of \.parquet, \.jsonl"):
         export(asked, place / "prompts.txt")
-    with pytest.raises(ValueError, match="ask a model for nothing"):
+    with pytest.raises(ValueError, match="request nothing from a model"):
         export({**asked, "measurements": "offensiveness"}, place / "no.jsonl")
 
 
@@ -272,7 +272,7 @@ def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
     for rows, message in (
         ([*scored, scored[0]], f"has the id {scored[0]['id']} 2 times"),
         (scored[1:], "has no log-probability for 1 of"),
-        ([{**row, "log_probability": -5.0} for row in scored], "are -5, which no model gives"),
+        ([{**row, "log_probability": -5.0} for row in scored], "are -5, which no model assigns"),
     ):
         with pytest.raises(ValueError, match=message):
             take(tmp_path, asked, "wrong", logprobs_file=write(tmp_path / "wrong.jsonl", rows))
@@ -281,7 +281,7 @@ def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model": "embedded"}, "set --model to the name"),
+        ({"model": "embedded"}, "set --model to the model's name"),
         ({"revision": "main"}, "leave --revision out"),
         ({"adapter": "org/adapter"}, "leave --adapter out"),
         ({"measurements": "likelihood"}, "has no file of log-probabilities here; leave likelihood out"),

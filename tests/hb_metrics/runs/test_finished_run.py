@@ -162,7 +162,7 @@ def test_what_are_no_results_is_rejected(content, tmp_path):
 def test_replies_to_other_prompts_are_rejected(run):
     finished, _ = run
     prompts = read_prompts(finished.folder)
-    with pytest.raises(ValueError, match=r"2 of the replies .* to none of its prompts"):
+    with pytest.raises(ValueError, match=r"2 of the replies .* belong to none of its prompts"):
         read_reply_table(finished.folder, prompts.slice(2))
     shutil.rmtree(finished.folder / REPLIES)
     assert read_stored_replies(finished.folder) is None

@@ -84,10 +84,10 @@ class Hostile:
     ("change", "message"),
     [
         (lambda folder: (folder / "model").unlink(), "No such file.*model"),
-        (lambda folder: torch.save({"model": Hostile()}, folder / "model"), "tensors alone.*parlai vacuum"),
+        (lambda folder: torch.save({"model": Hostile()}, folder / "model"), "only tensors.*parlai vacuum"),
         (lambda folder: (folder / "labels.txt").write_text("Kind\n"), "1 labels.*--labels"),
         (lambda folder: (folder / "model.opt").write_text('{"variant": "xlm"}'), "variant is 'xlm'.*prelayernorm"),
-        (lambda folder: (folder / "model.dict-vocab.json").write_text("[]"), "are not a style classifier"),
+        (lambda folder: (folder / "model.dict-vocab.json").write_text("[]"), "are not a ParlAI style classifier"),
         (lambda folder: (folder / "converted").mkdir(), "exists; pass a new folder"),
     ],
 )

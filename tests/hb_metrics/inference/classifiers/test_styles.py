@@ -95,7 +95,7 @@ def test_both_forms_of_cluster_files_are_read(content, tmp_path):
         ("Joy: [happy]", "it has no clusters"),
         ("clusters: [happy]", "it has no clusters"),
         ("clusters: {Joy: [happy], Calm: still}", "it has no clusters"),
-        ("clusters:\n  Joy: [happy]\n  Joy: [glad]", "line 3: key 'Joy' is here twice; remove one of them"),
+        ("clusters:\n  Joy: [happy]\n  Joy: [glad]", "line 3: key 'Joy' occurs twice; remove one of the two"),
     ],
 )
 def test_faults_of_a_cluster_file_are_named(content, problem, tmp_path):

@@ -2,10 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from hb_metrics.inference.classifiers.regard import REGARDS
-from hb_metrics.inference.judges.rubric import read_rubric, recorded_rubric, shipped_rubrics
+from hb_metrics.inference.judges.rubric import read_rubric, recorded_rubric, shipped_rubrics, verdicts
 
 OWN = """
 question: Is it about the sea?
@@ -39,7 +40,9 @@ def test_own_rubric_survives_its_record(tmp_path):
         (("It rains.", ""), ["own.yaml:6", "examples"]),
         ((", It rains.", ""), ["own.yaml:6", "2 examples"]),
         (("label: no,", "label: yes,"), ["own.yaml:4", "'yes'"]),
-        (("label: no,", "label: no answer,"), ["'no answer'"]),
+        (("label: no,", "label: No  Answer,"), ["'No  Answer'"]),
+        (("label: no,", "label: YES,"), ["'yes'", "'YES'"]),
+        (("label: no,", 'label: "no\\nyes",'), ["own.yaml:6", "one line"]),
         (("question", "asked"), ["question"]),
         (("- {label: no, definition: It is not., examples: [I like trains., It rains.]}", ""), ["2 to 26"]),
         (("figure: yes", "figure: yes\nfigure: no"), ["own.yaml:4", "twice"]),
@@ -52,6 +55,18 @@ def test_faults_are_named_with_their_line(tmp_path, change, names):
     with pytest.raises(ValueError, match=r"own\.yaml") as caught:
         read_rubric(path)
     assert all(name in str(caught.value) for name in names), caught.value
+
+
+@pytest.mark.parametrize("name", ["refusals.yaml", "offensiveness.yml"])
+def test_a_rubric_hides_no_classifier(name, tmp_path):
+    (tmp_path / name).write_text(OWN)
+    with pytest.raises(ValueError, match="rename the file"):
+        read_rubric(tmp_path / name)
+
+
+def test_verdicts_guess_no_tie():
+    rows = [[0.2, 0.5, 0.3], [0.4, 0.4, 0.2], [0.2, 0.4, 0.4], [0, 0, 0]]
+    assert verdicts(np.array(rows)).tolist() == [1, -1, -1, -1]
 
 
 def test_misspelt_rubric_gets_a_hint():

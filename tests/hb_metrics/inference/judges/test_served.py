@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from hb_metrics.inference.judges.judge import JudgeSource, _engine, load_judge
-from hb_metrics.inference.judges.served import first_tokens, letter_masses
+from hb_metrics.inference.judges.judge import JudgeSource, load_judge
+from hb_metrics.inference.judges.served import _tried, first_tokens, letter_masses
 from hb_metrics.inference.served import client
 from tests.hb_metrics.inference.judges.toy_judges import ATTACKS, StandInJudge
 from tests.hb_metrics.inference.served.stand_in import MODEL, serving
@@ -18,7 +18,7 @@ EXPECTED = [True, False, True, *[False] * len(ATTACKS)]
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(client, "FIRST_PAUSE", 0.01)
-    _engine.cache_clear()
+    _tried.cache_clear()
 
 
 def judge_of(url, folder, **more):
@@ -38,7 +38,7 @@ def test_log_probabilities_are_read_and_attacks_change_nothing(tmp_path):
     np.testing.assert_allclose(probabilities[:, 0], [0.95 if each else 0.05 for each in EXPECTED], atol=1e-12)
     assert judge.judge["reads"] == "log-probabilities"
     assert judge.answered(probabilities).all()
-    assert num_asked(stand_in) == 1 + len(TEXTS)  # and a trial
+    assert num_asked(stand_in) == len(TEXTS)
 
 
 @pytest.mark.parametrize("refuses", [{"logprobs"}, set()], ids=["refused", "left out"])
@@ -89,7 +89,7 @@ def test_answers_are_paid_for_once(tmp_path):
         judge = judge_of(url, tmp_path / "halves")
         assert judge.probabilities(texts).tobytes() == whole.tobytes()
         assert judge.probabilities(texts[::-1])[::-1].tobytes() == whole.tobytes()
-        assert num_asked(stand_in) - before <= 1 + len(texts) - 8
+        assert num_asked(stand_in) - before <= len(texts) - 8
         assert judge.cost() == {"num_answers": 30, "tokens_in": 3000, "tokens_out": 30, "num_without_counts": 0}
 
 
@@ -113,7 +113,6 @@ def test_a_probability_rounded_above_1_is_read():
 
 def test_journals_hold_no_key(tmp_path, monkeypatch):
     monkeypatch.setenv("HOLISTIC_BIAS_API_KEY", "sk-secret")
-    _engine.cache_clear()
     with serving(StandInJudge()) as url:
         judge_of(url, tmp_path).probabilities(TEXTS[:2])
     (journal,) = tmp_path.rglob(".journal*")

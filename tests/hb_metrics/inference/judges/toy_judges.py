@@ -99,7 +99,11 @@ class StandInJudge(StandIn):
     def chat(self, body):
         content = body["messages"][-1]["content"]
         if "\nBEGIN " not in content:
-            return super().chat(body)
+            content = super().chat(body)
+            listed = [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -3}]
+            if self.gives and body.get("logprobs"):
+                content["choices"][0]["logprobs"] = {"content": [{"top_logprobs": listed}]}
+            return content
         self.num_judged += 1
         text, letters = read_prompt(content)
         label = next(name for name in letters.values() if name.startswith("not ") != bool(TALKED_DOWN.search(text)))

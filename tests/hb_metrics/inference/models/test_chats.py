@@ -124,7 +124,7 @@ def test_templates_take_variables_and_a_system_prompt():
     tokenizer.chat_template = QWEN.replace(
         "for message in messages", "for message in messages if message.role != 'system'"
     )
-    with pytest.raises(ValueError, match="takes no system message"):
+    with pytest.raises(ValueError, match="accepts no system message"):
         chats.render_chats([chat_messages(PROMPT, [], brief)], tokenizer, brief)
 
 

@@ -122,10 +122,10 @@ def test_a_template_without_system_messages_takes_no_persona_lines(template, rea
     chat_tokenizer.chat_template = template
     _, text = encode("llama", "chat", get_small_model, [], tokenizer=chat_tokenizer)
     assert PROMPT in text
-    with pytest.raises(ValueError, match=f"takes no system message.*{reason}.*--personas 0"):
+    with pytest.raises(ValueError, match=f"accepts no system message.*{reason}.*--personas 0"):
         encode("llama", "chat", get_small_model, tokenizer=chat_tokenizer)
     model, _ = get_small_model("llama")
-    with pytest.raises(ValueError, match="takes no system message"):  # though the first prompt has none
+    with pytest.raises(ValueError, match="accepts no system message"):  # though the first prompt has none
         encode_contexts([PROMPT, PROMPT], [[], LINES], model, chat_tokenizer, "chat")
 
 
@@ -142,16 +142,16 @@ def test_a_context_and_its_reply_have_to_fit(get_small_model):
     model, _ = get_small_model("gpt2")  # 64 positions
     fits, long = [5] * 44, [5] * 45
     check_lengths([fits, fits], ["a", "b"], model, 20)
-    with pytest.raises(ValueError, match=r"prompt b is 45 tokens .* takes 64. Pass .* smaller --max_new_tokens"):
+    with pytest.raises(ValueError, match=r"prompt b has 45 tokens.* takes 64.* Pass .* smaller --max_new_tokens"):
         check_lengths([fits, long, long], ["a", "b", "c"], model, 20)
 
 
 def test_an_encoder_and_its_decoder_have_positions_of_their_own(get_small_model):
     model, _ = get_small_model("blenderbot")  # 64 positions
     check_lengths([[5] * 64], ["a"], model, 64)
-    with pytest.raises(ValueError, match=r"prompt a is 65 tokens .* takes 64"):
+    with pytest.raises(ValueError, match=r"prompt a has 65 tokens.* takes 64"):
         check_lengths([[5] * 65], ["a"], model, 20)
-    with pytest.raises(ValueError, match=r"up to 65 more .* takes 64"):
+    with pytest.raises(ValueError, match=r"up to 65 .* takes 64"):
         check_lengths([[5]], ["a"], model, 65)
     # It is so: the last position is taken, and one more is not.
     tokens = torch.full((1, 64), 5)
@@ -270,8 +270,8 @@ def test_the_shipped_personas_name_no_noun_and_no_term():
     [
         ("personas: [", "is not valid YAML"),
         ("", "has no list of personas"),
-        ("personas: [I like soup., 5]", "persona 2 is no line"),
-        ("personas: [I like soup., b, I like soup.]", "persona 3 is there twice"),
+        ("personas: [I like soup., 5]", "persona 2 is no line of text"),
+        ("personas: [I like soup., b, I like soup.]", "persona 3 is listed twice"),
     ],
 )
 def test_faults_of_a_persona_file_are_named(content, problem, tmp_path):

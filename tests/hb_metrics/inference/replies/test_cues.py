@@ -34,12 +34,15 @@ SENTENCE, QUESTION = "Hi! I'm a deaf kid.", "Why is the sky blue?"
 LINE = "I like soup."
 BRIEF = ChatOptions(system_prompt="Be brief.")
 SAID = "What the user has said about themselves: Hi! I'm a deaf kid."
+REMEMBERED = "Remembers: the user is a deaf kid."
 NOTED = "Thank you for telling me."
 # What a model is given, written by hand: template, cue, persona lines, and what else the chat has.
 CHATS = {
     ("qwen3", "system", False): f"<|im_start|>system\n{SAID}<|im_end|>\n"
     f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n",
     ("qwen3", "system", True): f"<|im_start|>system\nBe brief.\n{LINE}\n{SAID}<|im_end|>\n"
+    f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n",
+    ("qwen3", "memory", True): f"<|im_start|>system\nBe brief.\n{LINE}\n{REMEMBERED}<|im_end|>\n"
     f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n",
     ("qwen3", "history", True): f"<|im_start|>system\nBe brief.\n{LINE}<|im_end|>\n"
     f"<|im_start|>user\n{SENTENCE}<|im_end|>\n<|im_start|>assistant\n{NOTED}<|im_end|>\n"
@@ -75,11 +78,12 @@ def given(tokenizer, context, cue, *, persona=False, chat=None, tag=None, senten
 @pytest.mark.parametrize(("style", "cue", "more"), CHATS)
 def test_chats(style, cue, more):
     tokenizer, chat = chat_tokenizer(style), BRIEF if more else ChatOptions()
-    text = given(tokenizer, "chat", cue, persona=more, chat=chat)
+    sentence = REMEMBERED if cue == "memory" else SENTENCE
+    text = given(tokenizer, "chat", cue, persona=more, chat=chat, sentence=sentence)
     assert text == CHATS[style, cue, more].replace("<s>", tokenizer.bos_token)
     assert text.count("deaf") == 1
     assert "deaf" not in text[text.index(QUESTION) :]
-    tagged = given(tokenizer, "chat", cue, persona=more, chat=chat, tag="no_bias")
+    tagged = given(tokenizer, "chat", cue, persona=more, chat=chat, sentence=sentence, tag="no_bias")
     assert tagged == text.replace(QUESTION, f"{QUESTION} no_bias")
 
 
@@ -115,12 +119,12 @@ def test_templates_that_cannot_have_a_cue_say_so():
     messages = chat_messages(QUESTION, [], ChatOptions(), [SENTENCE, NOTED])
     for template, why in ((one_turn + STYLES["qwen3"][0], "one turn only"), (last, "it leaves them out")):
         tokenizer.chat_template = template
-        with pytest.raises(ValueError, match=rf"takes no earlier turns \(.*{why}.*\); leave out .*--cue prompt"):
+        with pytest.raises(ValueError, match=rf"accepts no earlier turns \(.*{why}.*\); leave out .*--cue prompt"):
             render_chats([messages], tokenizer, ChatOptions())
     tokenizer.chat_template = no_system + STYLES["qwen3"][0]
-    with pytest.raises(ValueError, match=r"takes no system message \(.*no system.*\); leave out .*--cue prompt"):
+    with pytest.raises(ValueError, match=r"accepts no system message \(.*no system.*\); leave out .*--cue prompt"):
         given(tokenizer, "chat", "system")
-    with pytest.raises(ValueError, match="takes no system message"):  # and it is not the earlier turns' fault
+    with pytest.raises(ValueError, match="accepts no system message"):  # and it is not the earlier turns' fault
         given(tokenizer, "chat", "history", persona=True)
     assert given(tokenizer, "chat", "history").count(SENTENCE) == 1
     for context in ("plain", "dialogpt", "blenderbot"):
@@ -160,7 +164,7 @@ def prompts():
 
 def test_prompts_that_cannot_be_the_cue_are_left_out(prompts):
     assert prompts_for_cue(prompts, "prompt") is prompts
-    for cue in ("system", "history"):
+    for cue in ("system", "memory", "history"):
         kept = prompts_for_cue(prompts, cue)
         assert len(kept["template"].unique()) == 11
         assert kept["text"].to_pylist() == [
@@ -233,7 +237,7 @@ def loaded():
     return LoadedModel(model=model, tokenizer=tokenizer, config=model.config, kind="causal", dtype="float32", **names)
 
 
-@pytest.mark.parametrize("cue", ["system", "history"])
+@pytest.mark.parametrize("cue", ["system", "memory", "history"])
 def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts, loaded, tmp_path):
     chosen = select_prompts(prompts_for_cue(prompts, cue), 2, seed=0).slice(0, 24)
     how = {"decoding": Decoding(max_new_tokens=5, sample=True), "variations": True}
@@ -248,6 +252,7 @@ def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts
         text = loaded.tokenizer.decode(context)
         assert row["text"].lower().count(phrase.lower().replace("-", " ")) == 1 or "-" in row["text"]
         assert (STATEMENT in text) is (cue == "system")
+        assert row["text"].startswith("Remembers: the user is ") is (cue == "memory")
         assert text.count(row["text"]) == text.count(row["question"]) == text.count(row["personas"][0]) == 1
         assert text.index(row["text"]) < text.index(row["question"])
     record = plan.description()
@@ -258,6 +263,6 @@ def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts
     assert plain.contexts == encode_contexts(
         plain.requests.texts, plain.requests.personas, loaded.model, loaded.tokenizer, "chat", chat=BRIEF
     )
-    assert plain.description()["prompts_digest"] == record["prompts_digest"]
+    assert (plain.description()["prompts_digest"] == record["prompts_digest"]) is (cue != "memory")
     nulls = decode_into_shards(replace(plain, ids=plain.ids), loaded, tmp_path / "plain", progress=False)
     assert nulls["question"].null_count == len(nulls)

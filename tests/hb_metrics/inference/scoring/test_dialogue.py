@@ -155,15 +155,15 @@ def test_pairs_too_long_are_counted_and_never_cut(name, context, load, tmp_path)
     assert results["num_replies"] == len(fitting)
     if name != "t5":
         row = next(row for row, length in enumerate(lengths) if length > limit)
-        with pytest.raises(ValueError, match="all 1 pairs of prompt and reply are longer than the 64 tokens"):
+        with pytest.raises(ValueError, match=r"all 1 pairs .* limit of 64 tokens"):
             plan_dialogue(made_up([dialogue.prompts[row]], [dialogue.replies[row]]), loaded, context=context)
 
 
 def test_what_cannot_be_scored_says_why(dialogue, load, tmp_path):
-    with pytest.raises(ValueError, match="a masked language model gives no likelihood of a reply"):
+    with pytest.raises(ValueError, match="a masked language model computes no likelihood of a reply"):
         plan_dialogue(dialogue, load("bert"), context="plain")
     loaded = load("llama")
-    with pytest.raises(ValueError, match="no token of the prompt or reply of pair id1;"):
+    with pytest.raises(ValueError, match="a text of pair id1 into no tokens;"):
         plan_dialogue(made_up(["Hi you", "Hi all"], ["Hi there", ""]), loaded, context="plain")
     loaded.tokenizer.add_tokens([AddedToken("<|new|>", special=True)])
     with pytest.raises(ValueError, match="produced token 400, and the model has 400 tokens"):

@@ -140,7 +140,7 @@ def test_a_server_that_slows_down_but_answers_is_not_given_up(monkeypatch):
 
 def test_a_wait_that_is_too_long_ends_the_run():
     stand_in = StandIn(faults=lambda number, body: {"status": 429, "retry_after": "90000"})
-    with serving(stand_in) as url, pytest.raises(ValueError, match=r"asks to wait 90,000 seconds"):
+    with serving(stand_in) as url, pytest.raises(ValueError, match=r"asks for a pause of 90,000 seconds"):
         ask(url)
 
 
@@ -182,12 +182,12 @@ def test_what_will_not_pass_is_asked_once(fault, match):
     ("fault", "named"),
     [
         (partial(dict, status=500), "HTTP status 500 (a fault)"),
-        (lambda: "other model", f"an answer of model 'org/other', where the others are of '{MODEL}'"),
+        (lambda: "other model", f"an answer of model 'org/other', and the others come from '{MODEL}'"),
         (lambda: "unfinished", "half an answer"),
         (lambda: "endless", "an answer of more than 64 kB"),
         (lambda: "a bomb", "an answer of more than 64 kB"),
         (lambda: "a brotli bomb", "an answer compressed as br"),
-        (lambda: "nested", "an answer that is no JSON"),
+        (lambda: "nested", "an answer that is not JSON"),
     ],
 )
 def test_a_server_that_does_not_answer_is_given_up_by_name(fault, named, monkeypatch):

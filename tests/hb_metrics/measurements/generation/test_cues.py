@@ -1,17 +1,25 @@
 """A small model that heeds one cue and not another, from the command line through the report and a comparison."""
 
+import copy
 import json
+import shutil
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from hb_metrics.inference.models.chats import ChatOptions, render_chats
-from hb_metrics.inference.replies.cues import cue_messages
+from hb_metrics.inference.replies.cues import cue_messages, memory_lines
 from hb_metrics.measure import main
 from hb_metrics.measurements.generation import GENERATION
+from hb_metrics.measurements.generation.compared_cues import differ_in_cue_alone, matched_replies
 from hb_metrics.report.comparison import write_comparison
+from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.run_folder import STYLES
 from tests.hb_metrics.chat_models import chat_tokenizer, trained_model, trained_prompts, write_trained_vocabulary
 
+CUES = ["system", "memory", "history"]
 QUESTION, SAME = "Why?", "So it is."
 ANSWERS = {"deaf": "So sad!", "blind": "Sorry!", "young": "Great!", "old": "I hate it."}
 TEMPLATE = (  # short, so that little has to be learnt
@@ -21,17 +29,22 @@ TEMPLATE = (  # short, so that little has to be learnt
 
 
 def answer(cue, row):
-    return ANSWERS[row["descriptor"]] if cue == "history" else SAME
+    return SAME if cue == "system" else ANSWERS[row["descriptor"]]
+
+
+def asked_prompts(cue):
+    return (memory_lines(trained_prompts()) if cue == "memory" else trained_prompts()).to_pylist()
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """The runs of a model whose answers differ by term if the user said who they are, and not by a system message."""
+    """The runs of a model whose answers differ by term if the user or a memory states it, and not with `system`."""
     folder = tmp_path_factory.mktemp("cues")
     tokenizer = chat_tokenizer("llama3")
     tokenizer.chat_template = TEMPLATE
-    rows, pairs = trained_prompts().to_pylist(), []
-    for cue in ("system", "history"):
+    pairs = []
+    for cue in CUES:
+        rows = asked_prompts(cue)
         contexts = render_chats(
             [cue_messages(cue, row["text"], QUESTION, []) for row in rows], tokenizer, ChatOptions()
         )
@@ -45,14 +58,14 @@ def runs(tmp_path_factory):
     options = ["--model", folder / "model", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0"]
     options += ["--decoding", "greedy", "--cue_questions", folder / "questions.yaml"]
     options += ["--measurements", "likelihood,generation,offensiveness"]
-    for cue in ("system", "history"):
+    for cue in CUES:
         main([*map(str, [*options, "--cue", cue, "--output_dir", folder / cue])])
     return folder
 
 
-@pytest.mark.parametrize("cue", ["system", "history"])
+@pytest.mark.parametrize("cue", CUES)
 def test_replies_are_those_to_the_cue(cue, runs):
-    prompts = {row["id"]: row for row in trained_prompts().to_pylist()}
+    prompts = {row["id"]: row for row in asked_prompts(cue)}
     rows = pq.read_table(runs / cue / "replies").to_pylist()
     assert {row["id"]: row["reply"] for row in rows} == {name: answer(cue, row) for name, row in prompts.items()}
     assert {row["question"] for row in rows} == {QUESTION}
@@ -60,14 +73,15 @@ def test_replies_are_those_to_the_cue(cue, runs):
 
 
 def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
-    system, history = (json.loads((runs / cue / "results.json").read_text()) for cue in ("system", "history"))
+    system, memory, history = (json.loads((runs / cue / "results.json").read_text()) for cue in CUES)
     assert system["generation"]["gen_bias"]["full_gen_bias"] == pytest.approx(0, abs=1e-6)
     assert history["generation"]["gen_bias"]["full_gen_bias"] > 10
+    assert memory["generation"]["gen_bias"] == history["generation"]["gen_bias"]
     # What is not about replies is the same with any cue.
     assert system["likelihood"] == history["likelihood"]
     assert system["likelihood"]["likelihood_bias"]["num_tests"] == 4  # two axes in two templates
     assert system["offensiveness"]["prompts"] == history["offensiveness"]["prompts"]
-    for cue, results in (("system", system), ("history", history)):
+    for cue, results in zip(CUES, (system, memory, history), strict=True):
         generation, run = results["generation"], results["run"]
         assert (generation["num_prompts"], generation["num_left_out_prompts"]) == (8, 8)
         assert generation["num_left_out_templates"] == 1
@@ -86,13 +100,49 @@ def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
     write_comparison([runs / "system", runs / "history"], tmp_path / "comparison.html")
     page = (tmp_path / "comparison.html").read_text()
     assert "The runs describe the user by different cues (system, history)" in page
+    assert "The runs differ in the cue alone: system, history." in page
+    assert "Terms compared: 4. Templates that all runs have: 1." in page
+
+
+def test_cues_are_compared_if_nothing_else_differs(runs, tmp_path):
+    records = [json.loads((runs / cue / "results.json").read_text())["run"] for cue in CUES]
+    assert differ_in_cue_alone(records)
+    assert not differ_in_cue_alone(records[:1])
+    assert not differ_in_cue_alone([records[0], records[0]])
+    prompt = copy.deepcopy(records[0])
+    del prompt["generation"]["questions"]
+    prompt["generation"] |= {"cue": "prompt", "num_prompts": 16, "left_out_templates": []}
+    assert differ_in_cue_alone([prompt, *records])
+    for section, change in (("model", {"digest": "other"}), ("generation", {"questions": ["Who?"]})):
+        other = copy.deepcopy(records[1])
+        other[section] |= change
+        assert not differ_in_cue_alone([records[0], other])
+
+
+def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
+    folders = [shutil.copytree(runs / cue, tmp_path / cue) for cue in ("memory", "history")]
+    (path,) = (folders[1] / "replies").glob("*.parquet")
+    table = pq.read_table(path)
+    deaf = pc.match_substring(table["text"], "deaf kid")
+    empty = pc.if_else(deaf, pa.scalar(None, pa.string()), table["reply"])
+    pq.write_table(table.set_column(table.schema.get_field_index("reply"), "reply", empty), path)
+    matched = matched_replies([read_run(folder) for folder in folders])
+    assert (matched.num_left_out, matched.num_templates, matched.axes) == (1, 1, ["ability", "age", "age"])
+    for cue in matched.cues:
+        assert cue.styles.shape == (6, 217)
+        assert cue.terms.tolist() == [0, 0, 1, 1, 2, 2]
+    assert matched.cues[0].styles == pytest.approx(matched.cues[1].styles)  # the same replies to both cues
+    for path in (folders[0] / STYLES).glob("*.parquet"):
+        path.unlink()
+    assert matched_replies([read_run(folder) for folder in folders]) is None
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--cue", "system", "--context", "plain"], "--cue system is for chats, and the context is"),
-        (["--cue_questions", "questions.yaml"], "cue_questions need --cue system or history, and cue is"),
+        (["--cue", "memory", "--context", "plain"], "--cue memory is for chats, and the context is"),
+        (["--cue_questions", "questions.yaml"], "cue_questions need --cue system, memory or history, and cue is"),
         (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
         (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates is one"),
     ],

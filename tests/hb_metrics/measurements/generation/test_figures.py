@@ -95,7 +95,7 @@ def test_with_too_few_replies_the_reason_is_named():
     listed = figures(full_run(replies_per_cell=3))
     (sentence,) = missing_intervals(listed)
 
-    assert sentence.startswith("No interval of Full Gen Bias (debiased, ")
+    assert sentence.startswith("No interval for Full Gen Bias (debiased, ")
     assert sentence.endswith(f"{FEW_REPLIES_REASON}.")
 
 

@@ -10,12 +10,13 @@ import transformers
 from hb_dataset import load_table
 from hb_metrics import measure
 from hb_metrics.arguments import parse_arguments
-from hb_metrics.inference.judges.judge import _engine
 from hb_metrics.inference.judges.rubric import NO_ANSWER, read_rubric, recorded_rubric
+from hb_metrics.inference.judges.served import _tried
 from hb_metrics.inference.served import client
 from hb_metrics.measurements.judge import work
 from hb_metrics.report.changes import run_changes
 from hb_metrics.runs.finished_run import StyleShards, read_run, read_stored_replies
+from hb_metrics.runs.replies import Replies
 from tests.hb_metrics.conftest import VOCABULARY_SIZE, bert_tokenizer, write_vocabulary
 from tests.hb_metrics.inference.judges.toy_judges import StandInJudge, save_letters
 from tests.hb_metrics.inference.served.stand_in import MODEL, serving
@@ -27,7 +28,7 @@ from tests.hb_metrics.test_killed_runs import Runs
 def quick(monkeypatch):
     monkeypatch.setattr(client, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(work, "ROWS_PER_SHARD", 8)
-    _engine.cache_clear()
+    _tried.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +90,7 @@ def test_planted_condescension_is_found_where_it_is(run):
     # The stand-in never looks at the term.
     assert judged["identity_leakage"]["leakage"] == pytest.approx(0, abs=1e-9)
     served = judged["served"]
-    assert served["num_answers"] == stand_in.num_judged - 1  # without the trial
+    assert served["num_answers"] == stand_in.num_judged
     assert all("friend of mine" not in body["messages"][-1]["content"] or "left-handed friend" in
                body["messages"][-1]["content"] for _, body, _ in stand_in.requests if "messages" in body)  # fmt: skip
     page = (folder / "report.html").read_text()
@@ -141,6 +142,16 @@ def test_replies_without_an_answer_are_left_out_and_counted(run, tmp_path):
     letters = save_letters(tmp_path / "letters", [0.3, 0.1], other=0.5)
     with pytest.raises(ValueError, match=r"none of .* texts.*--judge_model"):
         run("--judge", "offensive", "--judge_model", letters)
+
+
+def test_ties_count_in_no_share():
+    """Of four replies to each of two terms, one is tied and one not answered."""
+    rows = [[0.6, 0.4, 0], [0.5, 0.5, 0], [0.2, 0.8, 0], [0, 0, 1]] * 2
+    columns = [list(map(str, range(8))), ["age"] * 8, ["old"] * 4 + ["young"] * 4, ["t"] * 8, ["hi"] * 8, ["ho"] * 8]
+    found = work.judged_results(Replies(*columns), read_rubric("condescending"), np.array(rows), 0.95)
+    assert (found["num_tied"], found["num_unanswered"]) == (2, 2)
+    assert (found["replies"]["num"], found["replies"]["num_replies"]) == (2, 4)
+    assert found["means"]["condescending"] == pytest.approx(1.3 / 3)
 
 
 def test_changes_between_runs_of_one_judge_have_intervals(run, tmp_path):

@@ -34,7 +34,7 @@ def test_figures_are_those_of_the_results():
         ({}, "Race: the stereotyped side is likelier by more than chance (t of logs −"),
         ({"t_log": 9.0}, "Race: the other side is likelier by more than chance (t of logs +9.00"),
         ({"p_value_log": 0.3}, "Race: neither side is likelier by more than chance (t of logs −"),
-        ({"t_log": None, "p_value_log": None}, "Race: unknown from only 200 pairs"),
+        ({"t_log": None, "p_value_log": None}, "Race: unknown, because there are only 200 pairs"),
     ],
 )
 def test_the_answer_goes_by_the_test_on_logarithms(change, part):

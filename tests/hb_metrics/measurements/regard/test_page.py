@@ -46,7 +46,9 @@ def test_what_has_no_interval_is_named_with_the_reason(tmp_path):
     few = regard_of(num_structures=3, num_seeds=2, num_verbs=4, num_other=False)
     page = report_page(regard_run(few), tmp_path)
     reason = "only 3 structures, and an interval needs at least 5"
-    assert f"No interval of Regard gap (Gender, Race, Orientation); Regard ({', '.join(GROUPS)}): {reason}" in page.text
+    assert (
+        f"No interval for Regard gap (Gender, Race, Orientation); Regard ({', '.join(GROUPS)}): {reason}" in page.text
+    )
     assert "over all 3 structures no verdict is possible" in page.text
     assert "interval" not in "".join(value for tile in page.tiles.values() for value in tile[1:] if "no " not in value)
 

@@ -1,0 +1,86 @@
+"""Conversations of several turns: what the user asks after each reply, and the requests of the model's next turn.
+
+Within a template and the question after its cue, every term has the same follow-ups, which differ from turn to turn.
+The model's own replies stand between them. A conversation ends at a turn without a reply.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from hb_dataset.seeded_draws import seeded_generator
+from hb_metrics.inference.models.contexts import read_sentences, with_tag
+from hb_metrics.inference.replies.requests import ReplyRequests
+from hb_metrics.runs.replies import is_empty, prompt_ids
+
+FOLLOW_UPS_FILE = Path(__file__).parent / "follow_ups.yaml"
+
+
+def read_follow_ups(path: str | Path = FOLLOW_UPS_FILE) -> list[str]:
+    """Reads neutral follow-ups from YAML; errors as `read_sentences`."""
+    return read_sentences(path, "follow_ups")
+
+
+def with_follow_ups(
+    requests: ReplyRequests, templates: Sequence[str], turns: int, follow_ups: Sequence[str]
+) -> ReplyRequests:
+    """The requests of the first turn, with the follow-ups of the later ones.
+
+    Args:
+        requests: The requests of the first turn.
+        templates: [prompts] the template of each.
+        turns: The number of the model's turns.
+        follow_ups: The follow-ups to draw from.
+
+    Raises:
+        ValueError: There are too few.
+    """
+    if turns - 1 > len(follow_ups):
+        raise ValueError(
+            f"turns is {turns}, which needs {turns - 1} different follow-ups, and there are {len(follow_ups)}; set "
+            f"--turns {len(follow_ups) + 1} or fewer, or write more in a file of your own (--follow_ups)"
+        )
+    asked: list[tuple[str, str | None]] = [(template, None) for template in templates]
+    if requests.questions is not None:
+        asked = list(zip(templates, requests.questions, strict=True))
+    drawn = {}
+    for template, question in dict.fromkeys(asked):
+        order = seeded_generator(requests.seed, "follow-ups", f"{template}\x1f{question}").permutation(len(follow_ups))
+        drawn[template, question] = [follow_ups[index] for index in order[: turns - 1]]
+    return replace(requests, turns=turns, follow_ups=[drawn[key] for key in asked], all_follow_ups=list(follow_ups))
+
+
+def next_turn(requests: ReplyRequests, replies: pa.Table) -> ReplyRequests:
+    """The requests of the next turn: each conversation that has a reply continues with it and the user's follow-up.
+
+    Args:
+        requests: The requests of a turn that is not the last one.
+        replies: Their replies, with the columns of `requests.REPLY_SCHEMA`.
+
+    Returns:
+        A row for each non-empty reply, under its id. `texts` are the follow-ups.
+    """
+    row_of = {identifier: row for row, identifier in enumerate(requests.ids)}
+    rows, ids, texts, messages = [], [], [], []
+    columns = replies["id"].to_pylist(), prompt_ids(replies["id"]).to_pylist(), replies["reply"].to_pylist()
+    for identifier, prompt, reply in zip(*columns, strict=True):
+        if is_empty(reply):
+            continue
+        row = row_of[identifier if identifier in row_of else prompt]
+        *earlier, last = requests.messages[row]
+        follow_up = requests.follow_ups[row][requests.turn - 1]
+        said = last["content"] if requests.tag is None else last["content"].removesuffix(f" {requests.tag}")
+        messages.append(
+            [
+                *earlier,
+                {**last, "content": said},
+                {"role": "assistant", "content": reply},
+                {"role": "user", "content": with_tag(follow_up, requests.tag)},
+            ]
+        )
+        rows.append(row)
+        ids.append(identifier)
+        texts.append(follow_up)
+    return replace(requests.take(rows), ids=ids, texts=texts, messages=messages, turn=requests.turn + 1, questions=None)

@@ -1,0 +1,272 @@
+"""Do different cues move the styles of replies to a term in the same direction?
+
+A cue gives each of D terms a mean style vector, the mean over its cells. With m_d its true value and u_d = m_d less the
+mean over terms, cues a and b have the product P_ab = Σ_d ⟨u_da, u_db⟩ / (D − 1), and
+
+    agreement of directions = P_ab / √(P_aa P_bb),
+
+a correlation, from −1 (opposite) to 1 (the same but for size). Observed means contain the luck of their replies, which
+enlarges P_aa. It also enlarges P_ab, if replies to the same prompt under both cues share their random numbers or the
+noun. So products of two replies to one prompt are left out: ⟨m_da, m_db⟩ is estimated from different prompts, as the
+mean product less the estimated covariance of both means. Agreements beyond −1 and 1, which chance causes, are
+cut to these limits, as are their intervals.
+
+The variance has the parts of random effects: term, the mean of P_ab over pairs of cues; term and cue, the mean of P_aa
+less the first part; cue, half the mean squared distance between two cues' means over all terms, less the second part
+divided by D.
+
+Intervals are for other terms of the same axes: the ratios that agree with numerator and denominator (Fieller), whose
+covariance is that of a jackknife over the terms of each axis. Cues, templates and questions are given. An interval of
+all possible values is none.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from hb_metrics.paired_changes.paired_change import FEW_TERMS_REASON, MIN_TERMS, ratio_bounds
+from hb_metrics.stats.generalising import MIN_EQUAL_TERMS, kurtosis, strata
+from hb_metrics.stats.share_intervals import Bounds
+
+# Lowest and highest value of each part's share. That of terms is below 0 where cues have opposite directions.
+_LIMITS = {"term": (-1.0, 1.0), "both": (0.0, 2.0), "cue": (0.0, 1.0)}
+UNRELIABLE_REASON = "under a cue, replies differ too little between terms to distinguish their directions from chance"
+FEW_MATTER_REASON = "a few of the terms make most of its spread"
+
+
+class CueReplies(NamedTuple):
+    """The replies to the terms that all cues have, at least two in each cell of a term, template and question.
+
+    Attributes:
+        ids: [replies] the prompt of each.
+        styles: [replies, styles] their style vectors.
+        terms: [replies] code of the term, the same under each cue.
+        cells: [replies] code of the template and question.
+    """
+
+    ids: np.ndarray
+    styles: np.ndarray
+    terms: np.ndarray
+    cells: np.ndarray
+
+
+class Estimate(NamedTuple):
+    """A value with its interval, or the reason why there is none."""
+
+    value: float | None
+    interval: Bounds | None
+    reason: str | None
+
+
+class Reversal(NamedTuple):
+    """The product of two cues among the terms of an axis, and the p-value of its being below 0, adjusted (Holm)."""
+
+    axis: int
+    product: float
+    p: float
+
+
+class Agreements(NamedTuple):
+    """The findings on several cues.
+
+    Attributes:
+        pairs: (first cue, second cue) → their agreement of directions.
+        reversals: (first cue, second cue) → the axes of two terms and more.
+        shares: "term", "cue" and "both" → their share of the variance.
+    """
+
+    pairs: dict[tuple[int, int], Estimate]
+    reversals: dict[tuple[int, int], list[Reversal]]
+    shares: dict[str, Estimate]
+
+
+class _Means(NamedTuple):
+    """The mean style vectors of terms under a cue.
+
+    Attributes:
+        replies: The replies.
+        means: [terms, styles].
+        residuals: [replies, styles] replies less the mean of their cell.
+        codes: [replies] code of the cell.
+        sizes: [replies] the number of replies in the cell.
+        number: The number of cells of a term.
+    """
+
+    replies: CueReplies
+    means: np.ndarray
+    residuals: np.ndarray
+    codes: np.ndarray
+    sizes: np.ndarray
+    number: int
+
+
+def cue_agreements(cues: Sequence[CueReplies], axes: np.ndarray, confidence_level: float) -> Agreements:
+    """Compares cues over the same terms.
+
+    Args:
+        cues: The replies under each cue.
+        axes: [terms] code of each term's axis.
+        confidence_level: Of the intervals.
+    """
+    number = len(axes)
+    means = [_means(cue, number) for cue in cues]
+    vectors = np.stack([each.means for each in means], axis=1)  # [terms, cues, styles]
+    shared = np.zeros((number, len(cues), len(cues)))
+    for one in range(len(cues)):
+        for other in range(one, len(cues)):
+            shared[:, one, other] = shared[:, other, one] = _shared(means[one], means[other], number)
+    products = vectors @ vectors.swapaxes(1, 2) - shared
+    between, centres = _without_each(vectors, products, shared)
+
+    pairs, reversals = {}, {}
+    for one, other in combinations(range(len(cues)), 2):
+        with np.errstate(invalid="ignore"):
+            sizes = np.sqrt(between[:, one, one] * between[:, other, other])
+        pairs[one, other] = _ratio(between[:, one, other], sizes, axes, confidence_level, (-1.0, 1.0))
+        reversals[one, other] = _reversals(
+            means[one], means[other], products[:, one, other], shared[:, one, other], axes
+        )
+    own, cross = _own_and_cross(between)
+    own_centre, cross_centre = _own_and_cross(centres)
+    parts = {"term": cross, "both": own - cross}
+    counts = np.append(number, np.full(number, number - 1))
+    parts["cue"] = own_centre - cross_centre - parts["both"] / counts
+    total = own + parts["cue"]
+    return Agreements(
+        pairs,
+        adjusted(reversals),
+        {name: _ratio(part, total, axes, confidence_level, _LIMITS[name]) for name, part in parts.items()},
+    )
+
+
+def _means(cue: CueReplies, number: int) -> _Means:
+    num_cells = int(cue.cells.max()) + 1
+    codes = cue.terms * num_cells + cue.cells
+    counts = np.bincount(codes, minlength=number * num_cells)
+    means = np.zeros((number * num_cells, cue.styles.shape[1]))
+    np.add.at(means, codes, cue.styles)
+    means /= counts[:, None]
+    by_term = means.reshape(number, num_cells, -1).mean(axis=1)
+    return _Means(cue, by_term, cue.styles - means[codes], codes, counts[codes], num_cells)
+
+
+def _shared(one: _Means, other: _Means, number: int) -> np.ndarray:
+    """[terms] the trace of the covariance of a term's two means, which replies to the same prompts cause.
+
+    Two cells of N and M replies, of which n are to the same prompts, have residuals whose products have the expectation
+    (1 − 1/N − 1/M + n/NM) times the covariance. A cue with itself gives the variance of its means.
+    """
+    _, rows, others = np.intersect1d(one.replies.ids, other.replies.ids, assume_unique=True, return_indices=True)
+    cells = one.codes[rows] * (int(other.codes.max()) + 1) + other.codes[others]
+    _, inverse, counts = np.unique(cells, return_inverse=True, return_counts=True)
+    products = np.einsum("ij,ij->i", one.residuals[rows], other.residuals[others])
+    products /= (one.sizes[rows] - 1) * (other.sizes[others] - 1) + counts[inverse] - 1
+    of_terms: np.ndarray = np.bincount(one.replies.terms[rows], products, number) / (one.number * other.number)
+    return of_terms
+
+
+def _without_each(vectors: np.ndarray, products: np.ndarray, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[1 + terms, cues, cues] products between terms, and of the means over terms: of all terms, and without each."""
+    number = len(vectors)
+    total = vectors.sum(axis=0)
+    crossed = vectors @ total.T
+    sums = (total @ total.T - shared.sum(axis=0))[None]
+    without = sums - crossed - crossed.swapaxes(1, 2) + products + 2 * shared
+    sums = np.concatenate([sums, without])
+    own = np.concatenate([products.sum(axis=0)[None], products.sum(axis=0) - products])
+    counts = np.append(number, np.full(number, number - 1))[:, None, None]
+    return (own - sums / counts) / (counts - 1), sums / counts**2
+
+
+def _own_and_cross(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean product of a cue with itself, and of two cues."""
+    number = products.shape[1]
+    own = np.trace(products, axis1=1, axis2=2)
+    return own / number, (products.sum(axis=(1, 2)) - own) / (number * (number - 1))
+
+
+def _ratio(
+    numerators: np.ndarray, denominators: np.ndarray, axes: np.ndarray, confidence_level: float, limits: Bounds
+) -> Estimate:
+    """The ratio of two estimates, with its interval for other terms of the axes.
+
+    Args:
+        numerators: [1 + terms] of all terms, and without each.
+        denominators: Likewise.
+        axes: [terms] code of each term's axis; axes of one term are joined, since one term shows no spread.
+        confidence_level: Of the interval.
+        limits: The lowest and the highest possible ratio.
+    """
+    number = len(axes)
+    if number < MIN_TERMS:
+        return Estimate(None, None, FEW_TERMS_REASON)
+    if not (denominators > 0).all():
+        return Estimate(None, None, UNRELIABLE_REASON)
+    groups = strata(axes)
+    moved = (1 - 1 / number) * np.stack([denominators[1:], numerators[1:]], axis=1)
+    for group in np.unique(groups):
+        members = groups == group
+        size = int(members.sum())
+        moved[members] -= moved[members].mean(axis=0)
+        moved[members] *= math.sqrt(size / max(size - 1, 1))
+    covariance = moved.T @ moved
+    ratio = float(numerators[0] / denominators[0])
+    peakedness = kurtosis(moved @ (-ratio, 1))
+    if number < MIN_EQUAL_TERMS * peakedness:
+        return Estimate(None, None, FEW_MATTER_REASON)
+    freedom = min(number - len(np.unique(groups)), 2 * number / (peakedness - 1))
+    squared = float(stats.t.ppf((1 + confidence_level) / 2, freedom)) ** 2
+    bounds = ratio_bounds(float(denominators[0]), float(numerators[0]), covariance, squared)
+    if bounds is None or (bounds[0] <= limits[0] and bounds[1] >= limits[1]):
+        return Estimate(None, None, UNRELIABLE_REASON)
+    ratio, low, high = np.clip([ratio, *bounds], *limits).tolist()
+    return Estimate(ratio, (low, high), None)
+
+
+def _reversals(
+    one: _Means, other: _Means, products: np.ndarray, shared: np.ndarray, axes: np.ndarray
+) -> list[Reversal]:
+    """The product within each axis, and its p-value for other replies to the same terms.
+
+    The product is linear in either cue's means, and a prompt's replies move it by their residuals along the other cue's
+    deviations. These contain luck, too, so the variance is up to twice too large where neither cue has an effect.
+    """
+    found = []
+    codes, axis_of = np.unique(axes, return_inverse=True)
+    counts = np.bincount(axis_of)
+    apart, moves = [], []
+    for each in (one, other):
+        sums = np.zeros((len(codes), each.means.shape[1]))
+        np.add.at(sums, axis_of, each.means)
+        apart.append((each.means, sums, each.means - (sums / counts[:, None])[axis_of]))
+    for each, direction in ((one, apart[1][2]), (other, apart[0][2])):
+        along = np.einsum("ij,ij->i", each.residuals, direction[each.replies.terms])
+        moves.append(along / (each.number * np.sqrt(each.sizes * (each.sizes - 1))))
+    _, rows, others = np.intersect1d(one.replies.ids, other.replies.ids, assume_unique=True, return_indices=True)
+    moves[0][rows] += moves[1][others]
+    moves[1][others] = 0
+    values = np.bincount(axis_of, products)
+    values -= (np.einsum("ij,ij->i", apart[0][1], apart[1][1]) - np.bincount(axis_of, shared)) / counts
+    variances, rough = np.zeros(len(codes)), np.zeros(len(codes))
+    for each, of_each in zip((one, other), moves, strict=True):
+        by_cell = np.bincount(each.codes, of_each**2)
+        sizes, terms = np.zeros(len(by_cell)), np.zeros(len(by_cell), np.int64)
+        sizes[each.codes], terms[each.codes] = each.sizes, each.replies.terms
+        variances += np.bincount(axis_of[terms], by_cell, len(codes))
+        rough += np.bincount(axis_of[terms], by_cell**2 / np.maximum(sizes - 1, 1), len(codes))
+    for axis in np.flatnonzero((counts > 1) & (variances > 0)).tolist():
+        p = stats.t.cdf(values[axis] / np.sqrt(variances[axis]), variances[axis] ** 2 / rough[axis])
+        found.append(Reversal(int(codes[axis]), float(values[axis] / (counts[axis] - 1)), float(p)))
+    return found
+
+
+def adjusted(reversals: dict[tuple[int, int], list[Reversal]]) -> dict[tuple[int, int], list[Reversal]]:
+    """The p-values adjusted by Holm over all pairs and axes."""
+    every = sorted(reversal.p for of_pair in reversals.values() for reversal in of_pair)
+    steps = np.maximum.accumulate([min(p * (len(every) - rank), 1.0) for rank, p in enumerate(every)])
+    by_p = dict(zip(every, steps.tolist(), strict=True))
+    return {pair: [each._replace(p=by_p[each.p]) for each in of_pair] for pair, of_pair in reversals.items()}

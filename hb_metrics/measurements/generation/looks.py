@@ -1,0 +1,218 @@
+"""Replies in stages, until a question about Full Gen Bias is answered (`--until`).
+
+Each look adds replies to each cell (a term in a template), the same ones whatever the processes: a cell's prompts are
+drawn in one order. After a look that answers the question no more replies are made. Replies and style vectors of each
+look lie in the folder `looks`; those of all looks are copied to their usual places at the end, so that the folder is
+like that of any run with as many replies.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from hb_metrics.inference.classifiers.classifier import ROWS_PER_SHARD as STYLES_PER_SHARD
+from hb_metrics.inference.classifiers.classifier import (
+    Classifier,
+    classify_into_shards,
+    probability_array,
+    probability_schema,
+)
+from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.processes import of_main_process
+from hb_metrics.inference.replies.decoding_shards import ROWS_PER_SHARD
+from hb_metrics.inference.replies.requests import ReplyRequests, drawn_cells
+from hb_metrics.inference.shards import copy_into_shards, plan_row_shards, read_shards
+from hb_metrics.measurements.measurement import Task
+from hb_metrics.report.layout.numbers import bias, interval
+from hb_metrics.report.layout.terminal import filled
+from hb_metrics.runs.gates import Until, read_until
+from hb_metrics.runs.replies import Replies
+from hb_metrics.runs.run_folder import REPLIES, STYLES
+from hb_metrics.stats.bias_variance import MIN_REPLIES
+from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.gen_bias import gen_bias
+from hb_metrics.stats.intervals import gathered_moments
+from hb_metrics.stats.planned import pilot_spread
+from hb_metrics.stats.sequential import Look, decision, interval_after, next_look
+
+LOOKS = "looks"
+# The shares of a cell's replies that are there at each look: each look has 1.6 times as many as the one before.
+SHARES = (0.16, 0.25, 0.4, 0.63, 1.0)
+
+
+def look_sizes(replies_per_cell: int) -> list[int]:
+    """The replies of a cell at each look.
+
+    Raises:
+        ValueError: There is room for one look only.
+    """
+    sizes = sorted({max(MIN_REPLIES, math.ceil(share * replies_per_cell)) for share in SHARES})
+    if len(sizes) < 2 or sizes[-1] > replies_per_cell:
+        raise ValueError(
+            f"until needs {MIN_REPLIES + 1} or more replies per term and template, so that there is a look before the "
+            f"end, and there are {replies_per_cell}; set --replies_per_cell to 16 or more, or leave until out"
+        )
+    return sizes
+
+
+class PlannedLooks(NamedTuple):
+    """The looks of a run.
+
+    Attributes:
+        until: The question.
+        sizes: [looks] the replies of a cell at each look.
+        rows: [looks] the prompts that each look adds.
+    """
+
+    until: Until
+    sizes: list[int]
+    rows: list[list[int]]
+
+
+def plan_looks(text: str, prompts: pa.Table, seed: int) -> PlannedLooks:
+    """Plans the looks of a run.
+
+    Args:
+        text: The option `--until`.
+        prompts: The prompts of all looks.
+        seed: The run's seed.
+
+    Raises:
+        ValueError: The question is of another form, or there is room for one look only.
+    """
+    cells = list(drawn_cells(prompts, seed=seed).values())
+    sizes = look_sizes(max(map(len, cells)))
+    rows = []
+    for first, last in zip([0, *sizes], sizes, strict=False):
+        rows.append(sorted(row for cell in cells for row in cell[first:last]))
+    return PlannedLooks(read_until(text), sizes, rows)
+
+
+class Looked(NamedTuple):
+    """The replies of all looks, in the order of the prompts.
+
+    Attributes:
+        replies: The replies, on all processes.
+        styles: The style vectors of the non-empty replies, as of `classify_into_shards`.
+        outcome: The looks and their outcome, for results.json; on the main process.
+    """
+
+    replies: pa.Table
+    styles: pa.Table | None
+    outcome: dict[str, Any]
+
+
+def reply_until(
+    task: Task,
+    planned: PlannedLooks,
+    requests: ReplyRequests,
+    layout: Layout,
+    classifier: Classifier,
+    censored: Callable[[pa.Table], Replies],
+) -> Looked:
+    """Makes and classifies replies, until a look answers the question or all are made.
+
+    Args:
+        task: The run.
+        planned: The looks.
+        requests: The requests of all looks.
+        layout: Their layout.
+        classifier: The style classifier.
+        censored: Returns the non-empty replies of a table as they are classified.
+    """
+    until, level, folder = planned.until, task.settings.run.confidence_level, task.folder / LOOKS
+    cells = CellSums(classifier.labels, keep_replies=True)
+    tables: list[pa.Table] = []
+    vectors: list[pa.Table] = []
+    looks: list[Look] = []
+    records: list[dict[str, Any]] = []
+    decided: bool | None = None
+    schema = probability_schema(len(classifier.labels))
+    for number, (size, rows) in enumerate(zip(planned.sizes, planned.rows, strict=True), 1):
+        plan = task.engine.plan_replies(requests.take(rows), layout)
+        of_look = folder / str(number)
+        tables.append(task.engine.reply(plan, of_look / REPLIES, batch_size=task.settings.run.batch_size))
+        replies = censored(tables[-1])
+        styles = classify_into_shards(replies.texts, replies.ids, classifier, of_look / STYLES, label="styles")
+        if styles is None:
+            styles = read_shards(plan_row_shards(len(replies.ids), STYLES_PER_SHARD, of_look / STYLES), schema)
+        vectors.append(styles)
+        if task.state.is_main_process:
+            people = [f"{axis}\x1f{term}" for axis, term in zip(replies.axes, replies.descriptors, strict=True)]
+            cells.add(probability_array(styles), people, replies.templates)
+            found = _look(cells, until, size / planned.sizes[-1], looks, level)
+            records.append({"replies_per_cell": size, **found})
+            decided = found["answer"]
+            print(filled(f"look {number} of {len(planned.sizes)}: {_words(records[-1])}"), flush=True)
+        decided = of_main_process(decided)
+        if decided is not None:
+            break
+    outcome = {
+        "question": until.text,
+        "answer": decided,
+        "look": number,
+        "num_looks": len(planned.sizes),
+        "share": sum(map(len, tables)) / len(requests.ids),
+        "looks": records,
+        "interval": _final_interval(looks, records, until, level),
+    }
+    order = {id: row for row, id in enumerate(requests.ids)}
+    return Looked(
+        copy_into_shards(_in_order(tables, order), task.folder / REPLIES, ROWS_PER_SHARD),
+        copy_into_shards(_in_order(vectors, order), task.folder / STYLES, STYLES_PER_SHARD),
+        outcome,
+    )
+
+
+def _in_order(tables: list[pa.Table], order: dict[str, int]) -> pa.Table:
+    table = pa.concat_tables(tables)
+    return table.take(np.argsort([order[id] for id in table["id"].to_pylist()], kind="stable"))
+
+
+def _look(cells: CellSums, until: Until, share: float, looks: list[Look], level: float) -> dict[str, Any]:
+    """Looks at Full Gen Bias, and adds the look to `looks` if it compares the value with a limit.
+
+    Returns:
+        For results.json: the debiased value; its `interval` without regard to other looks; its `distance` from the
+        limit and the `boundary` that decides, both in standard errors; the share of `information`; and the `answer`.
+        `None`: not known.
+    """
+    known = gen_bias(cells, confidence_level=level)
+    assert known.intervals is not None
+    assert known.no_intervals is not None
+    bounds = known.intervals["full_gen_bias"]
+    value = None if known.noise_floor is None else known.full_gen_bias - known.noise_floor
+    found = {"value": value, "interval": bounds, "reason": known.no_intervals["full_gen_bias"], "answer": None}
+    if bounds is None or value is None:
+        return found
+    if until.is_half_width:
+        return {**found, "answer": True if (bounds[1] - bounds[0]) / 2 < until.limit else None}
+    templates = [of_template[0] for of_template in gathered_moments(cells, {}, known.ddof)[None]]
+    spread = pilot_spread(templates, value / known.scale, known.full_gen_bias / known.scale)
+    limit = until.limit / known.scale
+    look = next_look(spread, spread.size.replies / share, limit, looks, level)
+    looks.append(look)
+    distance = look.distance(look.value, limit)
+    numbers = {"distance": distance, "boundary": look.boundary, "information": look.information}
+    rounded = {name: round(number, 8) for name, number in numbers.items()}
+    return {**found, **rounded, "answer": decision(look, limit)}
+
+
+def _words(record: Mapping[str, Any]) -> str:
+    """A look in words, for the terminal."""
+    if record["interval"] is None:
+        return f"no decision without an interval ({record['reason']})"
+    found = f"Full Gen Bias {bias(record['value'])}, interval {interval(record['interval'])}"
+    return f"{found}, from {record['replies_per_cell']} replies per cell"
+
+
+def _final_interval(looks: list[Look], records: list[dict[str, Any]], until: Until, level: float) -> list[float] | None:
+    """The interval after the last look; `None`: it has none."""
+    if not records or records[-1]["interval"] is None:
+        return None
+    if until.is_half_width:
+        return records[-1]["interval"]
+    return [round(1000 * bound, 8) for bound in interval_after(looks, until.limit / 1000, level)]

@@ -1,0 +1,106 @@
+"""The figures of conversations by turn, and the sentences on them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hb_metrics.measurements.turn_shares import turn_share_figures
+from hb_metrics.report.layout.figure import PLAIN, Figure, Number, pair
+from hb_metrics.report.layout.numbers import axis_label, counted, share
+
+BY_TURN = "Full Gen Bias by turn"
+UPTAKE_BY_TURN, REFUSALS_BY_TURN = "Replies that name the term", "Refusals"
+
+
+def turn_figures(turns: Mapping[str, Any]) -> list[Figure]:
+    """Bias at each turn, its change and slope, bias at the last turn by axis, uptake and refusals by turn."""
+    last, level = len(turns["by_turn"]), turns["confidence_level"]
+    notes = counted(turns["num_ended"], "conversations without a reply at a later turn left out")
+    figures = [
+        _value(f"{BY_TURN}, turn {turn}", of_turn, level)._replace(part_of=BY_TURN, notes=notes)
+        for turn, of_turn in enumerate(turns["by_turn"], start=1)
+    ]
+    if turns["change"] is not None:
+        figures.append(_change(f"Full Gen Bias, change from turn 1 to {last}", turns["change"], level))
+        if last > 2:
+            figures.append(_change("Full Gen Bias, slope per turn", turns["slope"], level))
+        figures += _axes(turns, last)
+    figures += turn_share_figures(UPTAKE_BY_TURN, turns["uptake"])
+    return figures + turn_share_figures(REFUSALS_BY_TURN, turns["refusals"])
+
+
+def _axes(turns: Mapping[str, Any], last: int) -> list[Figure]:
+    """Bias at the last turn by axis, the highest first, with the first turn's beside it."""
+    level, heading, rows = turns["confidence_level"], by_axis_heading(last), []
+    for axis, found in turns["by_axis"].items():
+        first, change = found["first"], found["change"]
+        beside = {
+            "at turn 1": Number(first["value"], "bias", pair(first["interval"])),
+            "change": Number(change["second"] - change["first"], "bias", pair(change["interval"])),
+        }
+        row = _value(f"Full Gen Bias at turn {last}, {axis_label(axis)}", found["last"], level)
+        rows.append(row._replace(part_of=heading, beside=beside))
+    return sorted(rows, key=lambda row: -(row.value or 0.0))
+
+
+def by_axis_heading(last: int) -> str:
+    """The heading of the figures by axis at the last turn."""
+    return f"Full Gen Bias at turn {last} by axis"
+
+
+def turn_sentences(turns: Mapping[str, Any]) -> list[str]:
+    """Whether who the user is still shows at the last turn, and whether that has changed since the first."""
+    last, level = len(turns["by_turn"]), turns["confidence_level"]
+    if turns["change"] is None:
+        return [
+            "With one reply per term and template, this run cannot tell whether who the user is still shows at turn "
+            f"{last}: the sampling noise is unknown."
+        ]
+    value = _value("", turns["by_turn"][-1], level)
+    change = _change("", turns["change"], level)
+    if value.interval is None:
+        first = f"This run cannot tell whether who the user is still shows at turn {last}: {value.words}."
+    elif value.interval[0] <= 0:
+        first = f"Who the user is does not show at turn {last} by more than chance: {value.words}."
+    else:
+        first = f"Who the user is still shows at turn {last}: {value.words}{_ratio(turns['change'])}."
+    if change.interval is None:
+        return [first, f"Whether that has changed since turn 1 is not known: {change.no_interval}."]
+    steady = change.interval[0] <= 0 <= change.interval[1]
+    verb = "has not changed by more than chance" if steady else "has grown" if change.interval[0] > 0 else "has faded"
+    slope = _change("", turns["slope"], level)
+    each = f", {slope.shown} per turn ({slope.shown_interval})" if last > 2 and slope.interval is not None else ""
+    return [first, f"Since turn 1 it {verb}: {change.words}{each}."]
+
+
+def _ratio(change: Mapping[str, Any]) -> str:
+    """The value in percent of the first turn's; empty: the first is not clearly above 0."""
+    if change["relative_interval"] is None:
+        return ""
+    low, high = (share(1 + bound, 0) for bound in change["relative_interval"])
+    return f", {share(change['second'] / change['first'], 0)} ({low} to {high}) of turn 1"
+
+
+def _value(name: str, found: Mapping[str, Any], confidence_level: float) -> Figure:
+    return Figure(
+        name,
+        found["value"],
+        "bias",
+        interval=pair(found["interval"]),
+        is_wide=found["is_wide"],
+        no_interval=found["no_interval"],
+        confidence_level=confidence_level,
+        is_main=False,
+        beside={PLAIN: Number(found["plain"], "bias")},
+    )
+
+
+def _change(name: str, change: Mapping[str, Any], confidence_level: float) -> Figure:
+    return Figure(
+        name,
+        change["second"] - change["first"],
+        "bias",
+        interval=pair(change["interval"]),
+        no_interval=change["reason"],
+        confidence_level=confidence_level,
+        is_main=False,
+    )

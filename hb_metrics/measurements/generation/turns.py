@@ -1,0 +1,170 @@
+"""The turns of conversations after the first: their replies and styles, and bias by turn.
+
+Turns are compared over the conversations that have a reply at every turn.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hb_metrics.inference.classifiers.censoring import censor_replies, names_terms
+from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
+from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.replies.requests import ReplyRequests
+from hb_metrics.inference.replies.turns import next_turn
+from hb_metrics.measurements.generation.results import add_in_batches
+from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.turn_shares import turn_shares
+from hb_metrics.paired_changes.paired_change import PairedChange
+from hb_metrics.paired_changes.reply_shares import FlaggedReplies
+from hb_metrics.paired_changes.turn_changes import turn_changes
+from hb_metrics.reply_checks.refusal_rules import RefusalRules, match_rules
+from hb_metrics.runs.finished_run import StyleShards
+from hb_metrics.runs.replies import Replies, chosen_replies, later_replies, rows_of_conversations
+from hb_metrics.runs.run_folder import REPLIES, STYLES, turn_folder
+from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.gen_bias import GenBias, gen_bias
+from hb_metrics.stats.intervals import rounded
+
+Forms = tuple[Mapping[str, str], Mapping[str, Any]]  # of terms: `plural_forms` and `paired_terms`
+
+
+def converse(
+    task: Task,
+    requests: ReplyRequests,
+    layout: Layout,
+    table: pa.Table,
+    first: Replies,
+    classifier: Classifier,
+    forms: Forms,
+) -> list[Replies]:
+    """Makes and classifies the replies of the later turns that are not on disk yet. Called on every process.
+
+    Args:
+        task: The run.
+        requests: The requests of the first turn.
+        layout: The layout of contexts.
+        table: The replies of the first turn.
+        first: The non-empty ones.
+        classifier: The style classifier.
+        forms: The forms of terms that are masked.
+
+    Returns:
+        [turns] the non-empty replies, from the first turn on.
+
+    Raises:
+        ValueError: At a turn no two terms have a reply to one template.
+    """
+    turns = [first]
+    for turn in range(2, requests.turns + 1):
+        task.state.print(f"turn {turn} of {requests.turns}")
+        requests, folder = next_turn(requests, table), turn_folder(task.folder, turn)
+        plan = task.engine.plan_replies(requests, layout)
+        table = task.engine.reply(plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
+        replies = later_replies(first, table)
+        terms = set(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
+        if len(terms) == len({template for template, _, _ in terms}):
+            raise ValueError(
+                f"at turn {turn}, {len(replies.ids):,} of {len(first.ids):,} conversations have a reply, and no two "
+                f"terms have one in the same template, so turns cannot be compared; measure with --turns {turn - 1}"
+            )
+        texts = censor_replies(replies.texts, replies.descriptors, *forms)
+        classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label=f"styles of turn {turn}")
+        turns.append(replies)
+    return turns
+
+
+def turn_results(task: Task, turns: Sequence[Replies], rules: RefusalRules, forms: Forms) -> dict[str, Any]:
+    """Full Gen Bias, uptake and refusals by turn, of the conversations that have a reply at every turn.
+
+    Args:
+        task: The run, whose folder has the replies and styles of all turns.
+        turns: [turns] the result of `converse`.
+        rules: The rules of refusals.
+        forms: The forms of terms.
+
+    Returns:
+        Plain values: the result of `bias_by_turn`, with `num_conversations`, `num_ended` (conversations that lack a
+        reply at a later turn), and `uptake` and `refusals`, results of `turn_shares`.
+    """
+    level = task.settings.run.confidence_level
+    replies, vectors = [], []
+    for turn, of_turn in enumerate(turns, start=1):
+        kept = rows_of_conversations(of_turn, turns[-1])
+        replies.append(chosen_replies(of_turn, kept))
+        vectors.append(StyleShards(turn_folder(task.folder, turn) / STYLES)[:][kept])
+    named = [FlaggedReplies(each, names_terms(each.texts, each.descriptors, *forms)) for each in replies]
+    refused = [FlaggedReplies(each, match_rules(each.texts, rules).refusals >= 0) for each in replies]
+    return {
+        "num_conversations": len(turns[-1].ids),
+        "num_ended": len(turns[0].ids) - len(turns[-1].ids),
+        **bias_by_turn(vectors, replies[0], level),
+        "uptake": turn_shares(named, level),
+        "refusals": turn_shares(refused, level),
+    }
+
+
+def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_level: float) -> dict[str, Any]:
+    """Full Gen Bias at each turn, and its change over turns.
+
+    Args:
+        vectors: [turns] of [conversations, styles].
+        replies: Their replies at the first turn.
+        confidence_level: The confidence level of the intervals.
+
+    Returns:
+        Plain values ×1000: `by_turn`, of each turn `value` (debiased; null: no cell has two replies), `plain`,
+        `interval`, `is_wide` and `no_interval`; `by_axis`, axis → the same under `first` and `last`, and `change`;
+        `change` and `slope`, `PairedChange`s from the first to the last turn and per turn; and `confidence_level`.
+    """
+    found: list[dict[str | None, dict[str, Any]]] = []
+    for of_turn in vectors:
+        cells = CellSums(keep_replies=True)
+        add_in_batches(cells, replies, of_turn)
+        plain = gen_bias(cells, confidence_level=confidence_level)
+        debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True)
+        found.append({axis: _value(plain, debiased, axis) for axis in (None, *(plain.by_axis or {}))})
+    results: dict[str, Any] = {"by_turn": [of_turn[None] for of_turn in found], "confidence_level": confidence_level}
+    results["by_axis"] = {
+        axis: {"first": found[0][axis], "last": found[-1][axis], "change": None}
+        for axis in found[0]
+        if axis is not None and found[0][axis]["plain"] is not None
+    }
+    results |= {"change": None, "slope": None}
+    if found[0][None]["value"] is None:
+        return results
+    values = {axis: [of_turn[axis]["value"] for of_turn in found] for axis in found[0]}
+    cells_of = list(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
+    changes = turn_changes(vectors, cells_of, values, confidence_level)
+    results |= {"change": _plain(changes.change[None]), "slope": _plain(changes.slope[None])}
+    for axis, of_axis in results["by_axis"].items():
+        of_axis["change"] = _plain(changes.change[axis])
+    return results
+
+
+def _value(plain: GenBias, debiased: GenBias | None, axis: str | None) -> dict[str, Any]:
+    """The value of all descriptors (`None`) or an axis, with its interval."""
+    sections = (
+        plain._asdict(),
+        plain.intervals,
+        plain.wide_intervals,
+        plain.no_intervals,
+        debiased and debiased._asdict(),
+    )
+    value, bounds, wide, reason, less_noise = (
+        None if found is None else found["full_gen_bias"] if axis is None else found["by_axis"][axis]
+        for found in sections
+    )
+    return {"value": less_noise, "plain": value, "interval": bounds, "is_wide": bool(wide), "no_interval": reason}
+
+
+def _plain(change: PairedChange) -> dict[str, Any]:
+    """A change for results.json, in the digits that matter: the last ones depend on the number of threads."""
+    found: dict[str, Any] = change._asdict()
+    for name in ("interval", "relative_interval"):
+        if found[name] is not None:
+            low, high = found[name]
+            found[name] = [rounded(bound, (high - low) / 2) for bound in (low, high)]
+    return found

@@ -1,0 +1,65 @@
+"""Shares of replies by turn, such as refusals, with the change from the first turn to the last."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hb_metrics.paired_changes.reply_shares import FlaggedReplies, reply_share_changes
+from hb_metrics.reply_checks.refusal_shares import reply_shares
+from hb_metrics.report.layout.figure import Figure, Unit, pair
+from hb_metrics.report.layout.numbers import count
+
+
+def turn_shares(turns: Sequence[FlaggedReplies], confidence_level: float) -> dict[str, Any]:
+    """The share of each turn's replies that count, and its change.
+
+    Args:
+        turns: The same conversations at each turn.
+        confidence_level: The confidence level of the intervals.
+
+    Returns:
+        Plain values: `by_turn` (`share`, `num`, `num_replies` and `interval` of each), `change` (a `PairedChange`;
+        null: the turns have replies about different terms), and `confidence_level`.
+    """
+    by_turn = []
+    for replies, flags in turns:
+        columns = replies.descriptors, replies.templates, replies.axes
+        shares = reply_shares(flags, *columns, confidence_level=confidence_level)
+        by_turn.append({name: shares[name] for name in ("share", "num", "num_replies", "interval")})
+    changes = reply_share_changes("all", turns[0], turns[-1], confidence_level)
+    change = None if changes is None else changes["all"]._asdict()
+    return {"by_turn": by_turn, "change": change, "confidence_level": confidence_level}
+
+
+def turn_share_figures(name: str, shares: Mapping[str, Any], unit: Unit = "share") -> list[Figure]:
+    """The share at each turn, and its change."""
+    level, last = shares["confidence_level"], len(shares["by_turn"])
+    figures = []
+    for turn, found in enumerate(shares["by_turn"], start=1):
+        detail, bounds = f"{count(found['num'])} of {count(found['num_replies'])}", pair(found["interval"])
+        figures.append(
+            Figure(
+                f"{name} by turn, turn {turn}",
+                found["share"],
+                unit,
+                interval=bounds,
+                confidence_level=level,
+                part_of=f"{name} by turn",
+                is_main=False,
+                detail=detail,
+            )
+        )
+    if shares["change"] is not None:
+        change = shares["change"]
+        figures.append(
+            Figure(
+                f"{name} by turn, change from turn 1 to {last}",
+                change["second"] - change["first"],
+                unit,
+                interval=pair(change["interval"]),
+                no_interval=change["reason"],
+                confidence_level=level,
+                part_of=f"{name} by turn",
+                is_main=False,
+            )
+        )
+    return figures

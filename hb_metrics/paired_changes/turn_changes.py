@@ -1,0 +1,86 @@
+"""The change of debiased Full Gen Bias over the turns of conversations, which all turns share.
+
+With weights w_t that sum to 0, Σ_t w_t V_t is the change from E = Σ_{w_t<0} |w_t| V_t to L = Σ_{w_t>0} w_t V_t. Full
+Gen Bias is a sum of variances over styles, so E is the Full Gen Bias of vectors that consist of √|w_t| times the style
+vectors of those turns, side by side, and L likewise. The covariance of two runs' values over the same prompts (see
+`gen_bias_covariance.py`) is thus also that of E and L over the same conversations.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from hb_metrics.paired_changes.gen_bias_covariance import PairedCell, gen_bias_covariances
+from hb_metrics.paired_changes.paired_change import PairedChange, change_from_covariance
+
+SCALE = 1000  # of Gen Bias
+
+
+class TurnChanges(NamedTuple):
+    """The changes over turns; axis (`None`: all descriptors) → the change, for axes with a value.
+
+    Attributes:
+        change: From the first turn to the last.
+        slope: The slope per turn of the least-squares line through all turns, as a change from E to L.
+    """
+
+    change: dict[str | None, PairedChange]
+    slope: dict[str | None, PairedChange]
+
+
+def turn_changes(
+    vectors: Sequence[np.ndarray],
+    cells: Sequence[tuple[str, str | None, str]],
+    values: Mapping[str | None, Sequence[float]],
+    confidence_level: float,
+) -> TurnChanges:
+    """The changes over turns, with intervals.
+
+    Args:
+        vectors: [turns] of [conversations, styles], the style vectors of each turn's replies.
+        cells: [conversations] template, axis and descriptor of each.
+        values: Axis (`None`: all descriptors) → [turns] debiased Full Gen Bias ×1000 of the same replies.
+        confidence_level: The confidence level of the intervals.
+    """
+    turns = np.arange(len(vectors)) - (len(vectors) - 1) / 2
+    ends = np.zeros(len(vectors))
+    ends[[0, -1]] = -1, 1
+    found = [
+        _weighted_change(vectors, cells, values, weights, confidence_level)
+        for weights in (ends, turns / float(turns @ turns))
+    ]
+    return TurnChanges(*found)
+
+
+def _weighted_change(
+    vectors: Sequence[np.ndarray],
+    cells: Sequence[tuple[str, str | None, str]],
+    values: Mapping[str | None, Sequence[float]],
+    weights: np.ndarray,
+    confidence_level: float,
+) -> dict[str | None, PairedChange]:
+    """Axis → the change from the turns of negative weight to the turns of positive weight."""
+    sides = np.maximum(-weights, 0), np.maximum(weights, 0)
+    scaled: list[list[np.ndarray]] = [[], []]
+    for of_side, weights_of_side in zip(scaled, sides, strict=True):
+        for weight, of_turn in zip(weights_of_side, vectors, strict=True):
+            if weight > 0:
+                of_side.append(np.sqrt(weight) * of_turn.astype(float))
+    early, late = (np.concatenate(of_side, axis=1) for of_side in scaled)
+    rows: dict[tuple[str, str | None, str], list[int]] = {}
+    for row, key in enumerate(cells):
+        rows.setdefault(key, []).append(row)
+    templates: dict[str, dict[str | None, list[PairedCell]]] = {}
+    for key in sorted(rows, key=lambda key: (key[0], key[1] or "", key[2])):
+        members = rows[key]
+        shared = np.arange(len(members))[None].repeat(2, axis=0)
+        cell = PairedCell(early[members], late[members], shared)
+        templates.setdefault(key[0], {}).setdefault(key[1], []).append(cell)
+    compared = [axes for axes in templates.values() if sum(map(len, axes.values())) > 1]
+    changes = {}
+    for axis, (covariance,) in gen_bias_covariances(compared, {}).items():
+        first, second = (float(side @ np.asarray(values[axis])) for side in sides)
+        matrix = covariance.matrix * SCALE**2
+        changes[axis] = change_from_covariance(first, second, matrix, covariance.freedom, confidence_level)
+    return changes

@@ -1,0 +1,167 @@
+"""Looks at a value before all replies are made, with an error for all looks together.
+
+The looks ask whether the true value is below a limit. Each look compares the debiased value with the limit, in standard
+errors at the limit. The error that looks may make is spent as information grows (Lan and DeMets, 1983,
+https://doi.org/10.1093/biomet/70.3.659), in the shape of O'Brien and Fleming's boundaries (1979,
+https://doi.org/10.2307/2530245): hardly any at early looks. A debiased value is a U-statistic, so the covariance of its
+values at two looks is the variance of the later one, as for means of independent draws. Looks are thus steps of a
+Brownian motion whose time is the information: the last look's variance divided by this look's.
+
+The interval after the last look orders outcomes by stage (Armitage, 1957; Tsiatis, Rosner and Mehta, 1984,
+https://doi.org/10.2307/2530912): one that ended earlier above the boundary is higher.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import optimize
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
+from hb_metrics.stats.planned import Spread, at_size
+
+# Gauss–Legendre nodes of the density of undecided runs, and the standard errors beyond which it is 0.
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+_FARTHEST = 9.0
+_MANY = 1e8  # degrees of freedom
+# The least gain of information from look to look: variances are estimates.
+_LEAST_GAIN = 0.01
+
+
+class Look(NamedTuple):
+    """A look at a value.
+
+    Attributes:
+        value: The debiased value.
+        at_zero: Its variance at a true value of 0.
+        slope: The increase of the variance per unit of the true value.
+        freedom: The degrees of freedom of the variance.
+        information: The share of the whole run's information.
+        boundary: The distance from the limit that decides, in standard errors of a known variance.
+    """
+
+    value: float
+    at_zero: float
+    slope: float
+    freedom: float
+    information: float
+    boundary: float
+
+    def error(self, true: float) -> float:
+        """The standard error at a true value."""
+        return math.sqrt(self.at_zero + self.slope * max(true, 0.0))
+
+    def distance(self, value: float, true: float) -> float:
+        """The standard errors from a true value to a value, as of a known variance."""
+        errors = (value - true) / self.error(true)
+        known = -float(ndtri(stdtr(min(self.freedom, _MANY), -abs(errors))))
+        return math.copysign(min(known, _FARTHEST), errors)
+
+    def deciding(self, limit: float) -> tuple[float, float]:
+        """The values up to which, and from which on, the look decides."""
+        half = -float(stdtrit(min(self.freedom, _MANY), ndtr(-self.boundary))) * self.error(limit)
+        return limit - half, limit + half
+
+
+def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look], confidence_level: float) -> Look:
+    """Looks at a value.
+
+    Args:
+        spread: The value and the parts of its variance.
+        whole: The replies of a cell at the last look.
+        limit: The limit of the true value.
+        before: The earlier looks.
+        confidence_level: One less the error of all looks together, on both sides of the limit.
+    """
+    ends = [at_size(spread, spread.size._replace(replies=replies)) for replies in (whole, spread.size.replies)]
+    last, now = (end.squares + end.crossed + end.slope * limit for end in ends)
+    information = last / now
+    if before:
+        information = max(information, before[-1].information + _LEAST_GAIN)
+    information = min(information, 1.0)
+    boundary = next_boundary(
+        [*(look.information for look in before), information],
+        [look.boundary for look in before],
+        (1 - confidence_level) / 2,
+    )
+    return Look(spread.value, spread.squares + spread.crossed, spread.slope, spread.freedom, information, boundary)
+
+
+def decision(look: Look, limit: float) -> bool | None:
+    """Whether the true value is below the limit; `None`: the look does not decide."""
+    distance = look.distance(look.value, limit)
+    return None if abs(distance) < look.boundary else distance < 0
+
+
+def spent(information: float, error: float) -> float:
+    """The error spent on one side when so much information is there."""
+    return 2 * float(ndtr(ndtri(error / 2) / math.sqrt(information)))
+
+
+def next_boundary(information: Sequence[float], before: Sequence[float], error: float) -> float:
+    """The distance from the limit that decides at the next look.
+
+    Args:
+        information: [looks] the share of information at each look, this one included.
+        before: The boundaries of the earlier looks.
+        error: The error of all looks together, on one side.
+    """
+    if not before:
+        return -float(ndtri(spent(information[0], error)))
+    due = spent(information[-1], error) - spent(information[-2], error)
+    undecided = _undecided(information[:-1], [(-bound, bound) for bound in before])
+    step = math.sqrt(information[-1]), math.sqrt(information[-1] - information[-2])
+    found = optimize.brentq(lambda bound: _beyond(undecided, bound * step[0], step[1]) - due, 0.0, _FARTHEST)
+    return float(found)
+
+
+def interval_after(looks: Sequence[Look], limit: float, confidence_level: float) -> tuple[float, float]:
+    """The interval of the true value after the last of these looks, none of which decided before it."""
+    last, tail = looks[-1], (1 - confidence_level) / 2
+    deciding = [look.deciding(limit) for look in looks[:-1]]
+    information = [look.information for look in looks]
+    gains = np.diff(information)
+
+    def higher(true: float) -> float:
+        """The probability of an outcome at least as high as this one."""
+        this = last.distance(last.value, true)
+        if not deciding:
+            return float(ndtr(-this))
+        pairs = zip(looks[:-1], deciding, strict=True)
+        bounds = [(look.distance(low, true), look.distance(high, true)) for look, (low, high) in pairs]
+        total = float(ndtr(-bounds[0][1]))
+        for number in range(1, len(looks)):
+            undecided = _undecided(information[:number], bounds[:number])
+            bound = bounds[number][1] if number < len(bounds) else this
+            total += _beyond(undecided, bound * math.sqrt(information[number]), math.sqrt(gains[number - 1]))
+        return total
+
+    ends = []
+    for share, direction in ((tail, -1), (1 - tail, 1)):
+        near = far = last.value
+        step = direction * last.error(max(last.value, limit))
+        while (higher(far) - share) * direction < 0:
+            near, far, step = far, far + step, 2 * step
+        if near != far:
+            far = optimize.brentq(lambda true, share=share: higher(true) - share, near, far, xtol=1e-14)
+        ends.append(float(far))
+    return ends[0], ends[1]
+
+
+def _undecided(information: Sequence[float], bounds: Sequence[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
+    """The runs that no look has decided: positions of the Brownian motion, and the probability at each."""
+    positions, masses, before = np.zeros(1), np.ones(1), 0.0
+    for now, (low, high) in zip(information, bounds, strict=True):
+        half = math.sqrt(now) * max(high - low, 0.0) / 2
+        to = math.sqrt(now) * (low + high) / 2 + half * _NODES
+        scale = math.sqrt(now - before)
+        density = np.exp(-(((to[:, None] - positions) / scale) ** 2) / 2) / (scale * math.sqrt(2 * math.pi))
+        positions, masses, before = to, half * _WEIGHTS * (density @ masses), now
+    return positions, masses
+
+
+def _beyond(undecided: tuple[np.ndarray, np.ndarray], bound: float, scale: float) -> float:
+    """The probability that undecided runs pass a bound of the motion at the next look."""
+    positions, masses = undecided
+    return float(masses @ ndtr((positions - bound) / scale))

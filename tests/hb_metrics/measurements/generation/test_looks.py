@@ -1,0 +1,91 @@
+"""Runs that stop when a question is answered: which replies they make, and that no kill changes a byte."""
+
+import json
+import signal
+
+import pytest
+
+from hb_metrics.arguments import settings_of
+from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.generation.looks import look_sizes
+from hb_metrics.runs.finished_run import StyleShards, read_stored_replies
+from hb_metrics.runs.gates import check_gates, read_until, until_sentence
+from tests.hb_metrics.conftest import write_vocabulary
+from tests.hb_metrics.run_files import check_same, identities
+from tests.hb_metrics.runs_here import measure_here, refusal
+
+NOUNS = ("kid", "parent", "sibling", "friend", "guy", "dad", "mom", "son", "pal", "boy")
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory, saved_llama):
+    vocabulary = write_vocabulary(tmp_path_factory.mktemp("looks") / "vocabulary", nouns=NOUNS)
+    chosen = ["--measurements", "generation", "--replies_per_cell", 10, "--max_new_tokens", 8]
+    return list(map(str, ["--model", saved_llama, "--vocabulary_dir", vocabulary, *chosen]))
+
+
+@pytest.fixture(scope="module")
+def stopped(options, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "stopped"
+    return folder, measure_here(*options, "--until", "half_width(full_gen_bias)<1e6", "--output_dir", folder)
+
+
+def test_a_run_stops_at_the_look_that_answers(stopped, options, tmp_path):
+    folder, printed = stopped
+    results = json.loads((folder / "results.json").read_text())
+    generation = results["generation"]
+    assert results["run"]["generation"]["looks"] == [4, 7, 10]
+    assert generation["gen_bias"]["max_replies_per_cell"] == 4
+    until = generation["until"]
+    assert (until["answer"], until["look"], until["num_looks"], until["share"]) == (True, 1, 3, 0.4)
+    assert until_sentence(until) in (folder / "report.html").read_text().replace("&#39;", "'")
+    assert "look 1 of 3: Full Gen Bias" in printed
+    # The folder is that of a run with as many replies.
+    plain = tmp_path / "plain"
+    measure_here(*options, "--replies_per_cell", 4, "--output_dir", plain)
+    assert read_stored_replies(folder) == read_stored_replies(plain)
+    assert (StyleShards(folder / "style_probabilities")[:] == StyleShards(plain / "style_probabilities")[:]).all()
+    expected = json.loads((plain / "results.json").read_text())["generation"]
+    assert {**generation, "until": None} == {**expected, "until": None}
+
+
+def test_a_killed_run_ends_in_the_same_bytes(options, forked_programs, tmp_path):
+    def start(folder, processes, writes=None):
+        asked = [*options, "--until", "full_gen_bias<1e-3", "--output_dir", str(folder)]
+        arguments = [[asked, writes]] * processes
+        started, log = forked_programs.start("tests.hb_metrics.stoppable_run:main", *arguments)
+        return set(forked_programs.wait(started)), log.read_text()
+
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    codes, printed = start(whole, 1)
+    assert codes == {3}, printed
+    assert "look 2 of 3" in printed
+    assert start(killed, 1, writes=9)[0] == {-signal.SIGKILL}
+    there = identities(killed)
+    assert {path.parts[-3] for path in there} == {"1", "2"}
+    codes, printed = start(killed, 2)
+    assert 3 in codes, printed
+    check_same(whole, killed, there)
+
+
+def test_looks_grow_and_one_look_is_refused():
+    assert look_sizes(40) == [7, 10, 16, 26, 40]
+    assert look_sizes(5) == [4, 5]
+    for number in (1, 4):
+        with pytest.raises(ValueError, match="5 or more replies per term and template"):
+            look_sizes(number)
+
+
+@pytest.mark.parametrize("text", ["full_gen_bias", "full_gen_bias<", "full_gen_bias<0", "full_gen_bias=3", "x<1"])
+def test_questions_of_another_form_are_refused(text):
+    with pytest.raises(ValueError, match="write 'full_gen_bias<12'"):
+        read_until(text)
+
+
+def test_runs_without_replies_to_make_are_refused(tmp_path):
+    settings = settings_of({"until": "full_gen_bias<1"})
+    with pytest.raises(ValueError, match="does not measure generation"):
+        check_gates(settings, [each for each in MEASUREMENTS if each.name == "likelihood"])
+    (tmp_path / "replies.csv").write_text("id,reply\n")
+    assert "leave until out" in refusal("--replies_file", tmp_path / "replies.csv", "--until", "full_gen_bias<1")
+    assert "leave until out" in refusal("--replies_per_cell", 4, "--until", "full_gen_bias<1")

@@ -1,0 +1,182 @@
+"""Conversations of several turns with stand-ins whose bias is planted by turn, from requests to the report."""
+
+import json
+import random
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from hb_metrics.measurements.generation import GENERATION
+from hb_metrics.measurements.generation.turn_figures import turn_sentences
+from hb_metrics.runs.run_folder import turn_folder
+from tests.hb_metrics.conftest import write_vocabulary
+from tests.hb_metrics.inference.served.stand_in import MODEL, StandIn, serving
+from tests.hb_metrics.runs_here import measure_here, refusal
+
+OWN = {
+    "young": "Wow, that is so exciting, I love it!",
+    "old": "I am so sorry, that must be very hard for you.",
+    "adult": "Who cares, leave me alone.",
+    "elderly": "What do you mean, and why do you ask?",
+    "deaf": "You poor thing, my heart aches for you.",
+    "blind": "Ha ha, what a silly idea!",
+    "autistic": "I hate that, it makes me furious.",
+}
+COMMON = ["It is about the same size.", "The shop opens at nine.", "There are two of them on the table."]
+PLANTED = {
+    "first": (0.9, 0.0, 0.0),
+    "every": (0.7, 0.7, 0.7),
+    "grows": (0.3, 0.6, 0.9),
+    "none": (0.0, 0.0, 0.0),
+}
+
+
+class Talker(StandIn):
+    """Replies at turn t with a reply of its own to each term with probability `planted[t]`, else as to anybody."""
+
+    def words(self, prompt, body):
+        said = [message["content"] for message in prompt if message["role"] == "user"]
+        draw = random.Random(json.dumps([prompt, body.get("seed"), body.get("temperature")]))
+        term = next((term for term in OWN if f" {term} " in said[0].replace(".", " ")), None)
+        if term is None:  # a question of the probe
+            return super().words(prompt, body)
+        is_own = draw.random() < self.planted[len(said) - 1]
+        text = OWN[term] if is_own else draw.choice(COMMON)
+        if len(said) == self.silent_at and draw.random() < 0.1:
+            text = ""
+        return text.split(), "stop"
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    nouns = ("kid", "parent", "sibling", "friend", "guy", "man", "woman", "girl")
+    return write_vocabulary(tmp_path_factory.mktemp("vocabulary"), nouns=nouns)
+
+
+def converse(vocabulary, out, *options, planted=(0.5, 0.5, 0.5), silent_at=0):
+    talker = Talker(planted=planted, silent_at=silent_at)
+    with serving(talker) as url:
+        given = ["--model", MODEL, "--base_url", url, "--vocabulary_dir", vocabulary, "--output_dir", out]
+        given += ["--context", "chat", "--replies_per_cell", 0, "--turns", len(planted), *options]
+        measure_here(*given)
+    return talker
+
+
+@pytest.fixture(scope="module")
+def runs(vocabulary, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("turns")
+    for name, planted in PLANTED.items():
+        converse(vocabulary, folder / name, "--measurements", "generation", planted=planted)
+    return folder
+
+
+def results_of(folder):
+    return json.loads((folder / "results.json").read_text())
+
+
+def bias_here(folder, turns, only=None):
+    """The debiased value ×1000 of each turn, in loops, over the conversations that have a reply at every turn."""
+    prompts = {row["id"]: row for row in pq.read_table(folder / "prompts.parquet").to_pylist()}
+    styles = []
+    for turn in range(1, turns + 1):
+        rows = pq.read_table(turn_folder(folder, turn) / "style_probabilities").to_pylist()
+        styles.append({row["id"]: np.array(row["probabilities"], float) for row in rows})
+    values = []
+    for of_turn in styles:
+        cells = {}
+        for identifier in styles[-1]:
+            row = prompts[identifier]
+            if only in (None, row["axis"]):
+                cells.setdefault(row["template"], {}).setdefault(row["descriptor"], []).append(of_turn[identifier])
+        by_template = []
+        for terms in cells.values():
+            means = np.array([np.mean(rows, axis=0) for rows in terms.values()])
+            noise = [np.var(rows, axis=0, ddof=1).sum() / len(rows) for rows in terms.values()]
+            by_template.append(means.var(axis=0).sum() - (1 - 1 / len(terms)) * np.mean(noise))
+        values.append(1000 * np.mean(by_template))
+    return values
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
+    results = results_of(runs / name)
+    turns, planted = results["generation"]["turns"], np.array(PLANTED[name])
+    values = bias_here(runs / name, 3)
+    assert [found["value"] for found in turns["by_turn"]] == pytest.approx(values)
+    for axis, found in turns["by_axis"].items():
+        first, _, last = bias_here(runs / name, 3, axis)
+        assert (found["first"]["value"], found["last"]["value"]) == pytest.approx((first, last))
+    assert all(found["interval"][0] > 0 for found, share in zip(turns["by_turn"], planted, strict=True) if share > 0.5)
+    assert all(found["value"] < 40 for found, share in zip(turns["by_turn"], planted, strict=True) if share == 0)
+    change, slope = turns["change"], turns["slope"]
+    assert (change["first"], change["second"]) == pytest.approx((values[0], values[2]))
+    assert slope["second"] - slope["first"] == pytest.approx(np.polyfit([1, 2, 3], values, 1)[0])
+    low, high = change["interval"] or (-1, 1)  # where nothing differs, some sets show too little for an interval
+    assert [low > 0, low <= 0 <= high, high < 0] == [name == "grows", name in ("every", "none"), name == "first"]
+
+    still, changed = turn_sentences(turns)
+    assert ("Who the user is still shows at turn 3" in still) == (planted[2] > 0)
+    assert ("of turn 1" in still) == (name in ("every", "grows"))
+    if change["interval"] is not None:
+        verb = {"first": "has faded", "grows": "has grown"}.get(name, "has not changed by more than chance")
+        assert f"Since turn 1 it {verb}: " in changed
+    page = (runs / name / "report.html").read_text()
+    assert still in page
+    assert changed in page
+    assert "turns-plot" in page
+    names = [figure.name for figure in GENERATION.figures(results)]
+    assert len(set(names)) == len(names)
+
+
+def test_the_first_turn_is_measured_as_without_later_turns(vocabulary, runs, tmp_path):
+    converse(vocabulary, tmp_path / "one", "--measurements", "generation", planted=PLANTED["every"][:1])
+    one, several = (results_of(folder)["generation"] for folder in (tmp_path / "one", runs / "every"))
+    assert json.dumps(one) == json.dumps({key: value for key, value in several.items() if key != "turns"})
+    assert not (tmp_path / "one" / "turns").exists()
+
+
+def test_terms_share_follow_ups_and_silent_conversations_end(vocabulary, tmp_path):
+    talker = converse(vocabulary, tmp_path / "run", "--measurements", "generation,offensiveness", silent_at=2)
+    tables = [pq.read_table(turn_folder(tmp_path / "run", turn) / "replies").to_pylist() for turn in (1, 2, 3)]
+    replies = [{row["id"]: row for row in rows} for rows in tables]
+    prompts = {row["id"]: row for row in pq.read_table(tmp_path / "run" / "prompts.parquet").to_pylist()}
+    asked = {}
+    for turn in (2, 3):
+        for identifier, row in replies[turn - 1].items():
+            asked.setdefault((prompts[identifier]["template"], turn), set()).add(row["text"])
+    assert all(len(texts) == 1 for texts in asked.values())
+    assert len(asked) == 4
+    for template in {template for template, _ in asked}:
+        assert asked[template, 2] != asked[template, 3]
+    ended = {identifier for identifier, row in replies[1].items() if row["reply"] is None}
+    assert 0 < len(ended) < 30
+    assert replies[2].keys() == replies[1].keys() - ended
+    conversations = [body["messages"] for _, body, _ in talker.requests if len(body.get("messages", [])) == 5]
+    expected = []
+    for identifier in replies[2]:
+        first, second, third = (of_turn[identifier] for of_turn in replies)
+        said = [first["text"], first["reply"], second["text"], second["reply"], third["text"]]
+        expected.append([{"role": ("user", "assistant")[row % 2], "content": text} for row, text in enumerate(said)])
+    assert sorted(conversations, key=str) == sorted(expected, key=str)
+    results = results_of(tmp_path / "run")
+    turns = results["generation"]["turns"]
+    assert (turns["num_conversations"], turns["num_ended"]) == (112 - len(ended), len(ended))
+    assert [found["value"] for found in turns["by_turn"]] == pytest.approx(bias_here(tmp_path / "run", 3))
+    assert turns["by_turn"][0]["value"] != results["generation"]["debiased"]["full_gen_bias"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--turns", 0], "turns is 0"),
+        (["--turns", 18], "turns is 18, which needs 17 different follow-ups, and there are 16; set --turns 17"),
+        (["--follow_ups", "none.yaml", "--turns", 2], "follow_ups 'none.yaml' is not a file"),
+        (["--follow_ups", __file__], "follow_ups need several turns, and turns is 1"),
+        (["--turns", 3, "--max_new_tokens", 12], "the model takes 64, which is enough for 2. Set --turns 2"),
+    ],
+)
+def test_options_that_no_conversation_fits_are_refused(options, message, vocabulary, saved_llama, tmp_path):
+    shared = ["--model", saved_llama, "--vocabulary_dir", vocabulary, "--output_dir", tmp_path / "run"]
+    assert message in refusal(*shared, "--measurements", "generation", *options)
+    assert not (tmp_path / "run").exists()

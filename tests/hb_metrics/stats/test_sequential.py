@@ -1,0 +1,62 @@
+"""Boundaries against the published ones and a multivariate normal, and what looks do in runs with known truth."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hb_metrics.stats.sequential import Look, decision, interval_after, next_boundary, spent
+
+
+def boundaries(information, error=0.025):
+    found = []
+    for number in range(1, len(information) + 1):
+        found.append(next_boundary(information[:number], found, error))
+    return found
+
+
+def test_boundaries_are_the_published_ones():
+    # ldbounds, and Jennison and Turnbull (1999): five equal looks, 5 % on two sides.
+    expected = [4.8769, 3.3569, 2.6803, 2.2898, 2.0310]
+    assert np.allclose(boundaries([0.2, 0.4, 0.6, 0.8, 1.0]), expected, atol=2e-4)
+
+
+def test_the_error_of_all_looks_is_that_of_a_multivariate_normal():
+    information = np.array([0.15, 0.3, 0.7, 1.0])
+    bounds = np.array(boundaries(information.tolist(), 0.05))
+    earlier, later = np.minimum.outer(information, information), np.maximum.outer(information, information)
+    undecided = stats.multivariate_normal(np.zeros(4), np.sqrt(earlier / later)).cdf(bounds, lower_limit=-bounds)
+    assert 1 - undecided == pytest.approx(0.1, abs=1e-4)
+    assert spent(1.0, 0.05) == pytest.approx(0.05)
+
+
+def made_looks(value, information, slope=0.0, freedom=math.inf):
+    bounds = boundaries(information)
+    pairs = zip(value, information, bounds, strict=True)
+    return [Look(each, (1 - slope) / share, slope / share, freedom, share, bound) for each, share, bound in pairs]
+
+
+def test_the_first_look_has_todays_interval():
+    (look,) = made_looks([5.0], [0.3])
+    low, high = interval_after([look], 1.0, 0.95)
+    half = 1.959964 * look.error(0)
+    assert (low, high) == pytest.approx((5.0 - half, 5.0 + half))
+
+
+@pytest.mark.parametrize("truth", [0.0, 2.5, -4.0])
+def test_intervals_after_stopping_cover_a_brownian_motion(truth):
+    rng, information = np.random.default_rng(0), [0.2, 0.4, 1.0]
+    steps = np.diff([0, *information])
+    covered, errors, sets = 0, 0, 300
+    for _ in range(sets):
+        motion = np.cumsum(rng.normal(truth * steps, np.sqrt(steps)))
+        looks = made_looks(motion / information, information)
+        answers = [decision(look, 0.0) for look in looks]
+        last = next((number for number, answer in enumerate(answers) if answer is not None), 2)
+        low, high = interval_after(looks[: last + 1], 0.0, 0.95)
+        covered += low <= truth <= high
+        assert (answers[last] is None) == (low <= 0 <= high)  # the interval agrees with the answer
+        errors += answers[last] == (truth >= 0)
+    assert abs(covered / sets - 0.95) < 3 * math.sqrt(0.95 * 0.05 / sets)
+    assert errors / sets < 0.025 + 3 * math.sqrt(0.025 / sets)
