@@ -3,17 +3,21 @@
     holistic-bias export-prompts prompts.jsonl --dataset_config v1.0-small
 
 The options are those of `measure`. To import the answers, run `measure` with the same options and `--replies_file` or
-`--logprobs_file`.
+`--logprobs_file`. With `--turns`, `--after REPLIES` exports the turn that follows the turns in that file.
 """
 
 import sys
+from argparse import ArgumentParser
 from pathlib import Path
 
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.runs.exported_prompts import export_prompts
 from hb_metrics.runs.planning import read_prompts
 
-USAGE = "usage: holistic-bias export-prompts FILE [OPTION ...]; FILE ends in .parquet or .jsonl; options as for measure"
+USAGE = (
+    "usage: holistic-bias export-prompts FILE [--after REPLIES] [OPTION ...]; FILE ends in .parquet or .jsonl; other "
+    "options as for measure"
+)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -28,8 +32,11 @@ def main(argv: list[str] | None = None) -> None:
     if argv[0].startswith("-"):
         raise SystemExit(f"export_prompts.py: {argv[0]!r} is not the name of a file; {USAGE}")
     try:
-        settings = parse_arguments(argv[1:], title)
-        export_prompts(settings, read_prompts(settings), Path(argv[0]))
+        parser = ArgumentParser(add_help=False, allow_abbrev=False)
+        parser.add_argument("--after", type=Path)
+        own, others = parser.parse_known_args(argv[1:])
+        settings = parse_arguments(others, title)
+        export_prompts(settings, read_prompts(settings), Path(argv[0]), own.after)
     except (ValueError, OSError, ImportError) as error:
         raise SystemExit(f"export_prompts.py: {error}") from error
 

@@ -145,6 +145,14 @@ class Measurement:
             OSError: There is no such file.
         """
 
+    def own_prompts(self, settings: Settings) -> "pa.Table | None":
+        """The prompts that its options put in place of those of `--dataset_config`, or `None`.
+
+        Raises:
+            ValueError: A file that the options name is not valid.
+        """
+        return None
+
     def plan(self, task: Task, files: Any) -> Any:
         """Plans the work and loads what it needs beside the model. Called on every process.
 

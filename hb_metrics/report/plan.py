@@ -9,39 +9,68 @@ probability that a fall of Full Gen Bias is seen. A pilot needs four or more rep
 
 import argparse
 import math
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from hb_dataset.markdown_table import markdown_table
-from hb_metrics.measurements.generation.figures import value_at
-from hb_metrics.measurements.generation.results import add_in_batches
 from hb_metrics.report.layout.figure import joined_names
-from hb_metrics.report.layout.numbers import MISSING, axis_label, bias, count, share
-from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table, read_run
-from hb_metrics.runs.replies import nonempty_replies
-from hb_metrics.runs.run_folder import STYLES
-from hb_metrics.stats.bias_variance import MIN_REPLIES
-from hb_metrics.stats.cell_sums import CellSums
-from hb_metrics.stats.intervals import gathered_moments
-from hb_metrics.stats.planned import (
-    MIN_PILOT_FREEDOM,
-    Size,
-    Spread,
-    assumed_spread,
-    at_size,
-    half_width,
-    pilot_spread,
-    power_of_fall,
+from hb_metrics.report.layout.numbers import MISSING, bias, count, interval, share
+from hb_metrics.report.layout.plots import plain, ranges_plot
+from hb_metrics.report.layout.rendering import write_page
+from hb_metrics.report.pilot import (
+    FULL,
+    corrected_figures,
+    gen_bias_figure,
+    likelihood_figure,
+    pilot_spreads,
+    share_figures,
 )
-from hb_metrics.stats.style_clusters import cluster_columns
+from hb_metrics.runs.finished_run import Run, read_reply_table, read_run
+from hb_metrics.stats.bias_variance import MIN_REPLIES
+from hb_metrics.stats.planned import (
+    MAX_RANGE,
+    Range,
+    Size,
+    assumed_spread,
+    change_half_width,
+    power_of_fall,
+    predicted,
+)
 
-FULL = "Full Gen Bias"
 MOST_REPLIES = 2000
 POWER = 0.8
 _ASSUMED = ("value", "noise", "styles")
+_UNKNOWN = "?"
+_NUM_DRAWN = 24
+# Assumptions are as exact as a pilot of so many replies per term and template.
+_ENDLESS = 1_000_000
+# A power is printed alone if the pilot shows it within five points.
+_SURE_POWER = 0.05
+
+
+class Plan(NamedTuple):
+    """A plan.
+
+    Attributes:
+        replies: The numbers of replies per term and template.
+        rows: Name, value, and a number for each number of replies, as text.
+        sentences: What the table does not say.
+    """
+
+    replies: Sequence[int]
+    rows: list[list[str]]
+    sentences: list[str]
+
+    @property
+    def text(self) -> str:
+        """The table in Markdown, and the sentences."""
+        header = ["half-width at … replies per term and template", "value", *map(str, self.replies)]
+        return "\n".join([markdown_table(header, self.rows, numbers=range(1, len(header))), "", *self.sentences])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -69,9 +98,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--price_in", type=float, help="The price of a million tokens of prompts.")
     parser.add_argument("--price_out", type=float, help="The price of a million tokens of replies.")
     parser.add_argument("--pilot_minutes", type=float, help="The minutes that the replies of the pilot took.")
+    parser.add_argument("--output", type=Path, help="Also write the plan as a page with a plot to this HTML file.")
     arguments = parser.parse_args(argv)
     try:
-        print(plan(**vars(arguments)))
+        print(plan(**vars(arguments)).text)
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report.plan: {error}") from error
 
@@ -87,8 +117,9 @@ def plan(
     price_in: float | None = None,
     price_out: float | None = None,
     pilot_minutes: float | None = None,
-) -> str:
-    """The plan as a table in Markdown and sentences; see the command's options.
+    output: Path | None = None,
+) -> Plan:
+    """The plan; see the command's options.
 
     Raises:
         ValueError: Options contradict each other or are out of range, or the pilot is too small.
@@ -117,115 +148,130 @@ def plan(
         raise ValueError(f"'{run.folder}' did not measure generation; pass a pilot that did")
     if run is None and (templates is None or terms is None):
         raise ValueError("--assume needs --templates and --terms; pass both")
-    if run is None:
-        level = 0.95
-        size = Size(2, templates or 0, terms or 0)
-        spreads: dict[str, Spread] = {FULL: assumed_spread(*_assumed(assume or ()), size)}
+    missing: list[str] = []
+    table = None if run is None else read_reply_table(run.folder)
+    if run is not None and table is None:
+        raise ValueError(f"'{run.folder}' lacks its replies; pass the folder of a run that measured generation")
+    if run is None or table is None:
+        level, full = 0.95, assumed_spread(*_assumed(assume or ()), Size(_ENDLESS, templates or 0, terms or 0))
+        figures = {FULL: gen_bias_figure(full, full.size.terms, level)}
     else:
         level = run.results["generation"]["gen_bias"]["confidence_level"]
-        spreads = pilot_spreads(run)
-    rough = []
-    for name, spread in spreads.items():
-        if spread.freedom < MIN_PILOT_FREEDOM or (run is not None and _half(spread, level) is None):
+        spreads, missing = pilot_spreads(run, table)
+        full = spreads[FULL]
+        figures = {name: gen_bias_figure(spread, full.size.terms, level) for name, spread in spreads.items()}
+        figures |= share_figures(run, table, level) | corrected_figures(run, full.size)
+        if "likelihood" in run.results:
+            figures["Likelihood Bias, for other terms"] = likelihood_figure(run, full.size)
+
+    def size(number: int) -> Size:
+        return Size(number, templates or full.size.templates, terms or full.size.terms)
+
+    def change(number: int) -> Range | None:
+        return predicted(full, size(number), lambda spread: change_half_width(spread, level))
+
+    def power(number: int) -> Range:
+        found = predicted(full, size(number), lambda spread: power_of_fall(spread, fall / 100, level))
+        return found or Range(0.0, 0.0, 0.0)
+
+    rows, rough = [], []
+    for name, figure in figures.items():
+        widths = [figure.at(size(number)) for number in replies]
+        shown = [_shown(width, figure.is_share) for width in widths]
+        rows.append([name, share(figure.value) if figure.is_share else bias(1000 * figure.value), *shown])
+        if _UNKNOWN in shown:
             rough.append(name)
-    if FULL in rough:
-        raise ValueError(
-            f"the pilot's replies are too few, or too alike, to show how far chance moves {FULL}; "
-            f"pass a pilot with --replies_per_cell {_larger_pilot(spreads[FULL])}"
-        )
-    full = spreads[FULL]
-    num_templates, growth = templates or full.size.templates, (terms or full.size.terms) / full.size.terms
-
-    def planned(spread: Spread, number: int) -> Spread:
-        return at_size(spread, Size(number, num_templates, round(spread.size.terms * growth)))
-
-    rows = []
-    for name, spread in spreads.items():
-        if name in rough:
-            continue
-        widths = [_half(planned(spread, number), level) for number in replies]
-        rows.append([name, bias(1000 * spread.value), *(MISSING if width is None else bias(width) for width in widths)])
-    powers = [power_of_fall(planned(full, number), fall / 100, level) for number in replies]
-    rows.append([f"power to detect a fall of {fall:g} %", "", *(share(power, 0) for power in powers)])
-    rows += _costs(run, full, num_templates, growth, replies, (price_in, price_out), pilot_minutes)
-    header = ["half-width at … replies per term and template", "value", *map(str, replies)]
-    sentences = [
-        _needed(f"a power of {POWER:.0%}", lambda n: power_of_fall(planned(full, n), fall / 100, level) >= POWER)
-    ]
+        if name == FULL:
+            changes = [_shown(change(number), figure.is_share) for number in replies]
+            rows.append([f"change of {FULL}", "", *changes])
+    powers = [power(number) for number in replies]
+    rows.append([f"power to detect a fall of {fall:g} %", "", *map(_shown_power, powers)])
+    axes = [figure for name, figure in figures.items() if name.startswith(f"{FULL}, ")]
+    if axes:
+        given = [sum(_middle(figure.at(size(number))) < math.inf for figure in axes) for number in replies]
+        rows.append(["axes with an interval", "", *(f"{number} of {len(axes)}" for number in given)])
+    numbers = [round(math.prod(size(number))) for number in replies]
+    rows += _costs(run, table, numbers, (price_in, price_out), pilot_minutes)
+    sentences = [_needed(f"a power of {POWER:.0%}", power, lambda found: found >= POWER)]
     if half_width is not None:
-        sentences.append(
-            _needed(
-                f"a half-width of {half_width:g} of {FULL}",
-                lambda number: (_half(planned(full, number), level) or math.inf) <= half_width,
-            )
-        )
+        aim = f"a half-width of {half_width:g} of {FULL}"
+        at = figures[FULL].at
+        sentences.append(_needed(aim, lambda number: at(size(number)), lambda found: 1000 * found <= half_width))
     sentences.append(
-        f"{num_templates} templates, {round(full.size.terms * growth)} terms. {MISSING}: most such runs have no "
-        "interval. The power counts the runs' replies as independent; where they go together, it is higher."
+        f"{size(1).templates} templates, {size(1).terms} terms. “1 to 2”: the pilot is too small to say more. "
+        f"{MISSING}: no interval. Changes and power count the replies of two runs as independent; "
+        "where they go together, the interval is narrower and the power higher."
     )
     if rough:
-        number = max(_larger_pilot(spreads[name]) for name in rough)
-        sentences.append(
-            f"The pilot is too small to plan for {joined_names(rough)}; one with {number} replies per term and "
-            "template would do."
-        )
-    return "\n".join([markdown_table(header, rows, numbers=range(1, len(header))), "", *sentences])
+        sentences.append(f"{_UNKNOWN}: the pilot is too small to plan for {joined_names(rough)}; pass a larger one.")
+    if missing:
+        sentences.append(f"Left out, as the pilot has no interval of them: {joined_names(missing)}.")
+    made = Plan(replies, rows, sentences)
+    if output is not None:
+        ends = MIN_REPLIES, max(*replies, 2 * MIN_REPLIES)
+        numbers = np.unique(np.geomspace(*ends, _NUM_DRAWN).round().astype(int)).tolist()
+        plots = {}
+        for name, figure in figures.items():
+            widths = {number: figure.at(size(number)) for number in numbers}
+            points = _points(widths, 100 if figure.is_share else 1000)
+            titles = "replies per term and template", "percentage points" if figure.is_share else "half-width"
+            if points:
+                plots[name] = plain(ranges_plot(points, titles, half_width if name == FULL else None))
+        context = {"title": "assumptions" if run is None else run.folder.name, "plan": made, "choices": list(plots)}
+        write_page(Path(__file__).parent / "plan.html.jinja", output, context, {"half-widths": list(plots.values())})
+    return made
 
 
-def pilot_spreads(run: Run) -> dict[str, Spread]:
-    """Name of a figure → the parts of its variance, of Full Gen Bias, its axes, and each cluster's Partial Gen Bias.
-
-    Raises:
-        ValueError: The pilot has too few replies, or lacks the files.
-    """
-    generation = run.results["generation"]
-    table = read_reply_table(run.folder)
-    if table is None or generation["debiased"] is None:
-        raise ValueError(f"'{run.folder}' lacks replies, or has one to each term and template; pass another pilot")
-    styles, replies = StyleShards(run.folder / STYLES), nonempty_replies(table, table)
-    labels = [style["style"] for style in generation["styles"]]
-    clusters = generation["gen_bias"]["clusters"]
-    cells = CellSums(labels, clusters, keep_replies=True)
-    add_in_batches(cells, replies, styles)
-    columns = cluster_columns(labels, clusters) if clusters else {}
-    spreads = {}
-    for axis, templates in gathered_moments(cells, columns, 0).items():
-        figures: dict[str, tuple[str, ...]] = {}
-        if axis is not None:
-            figures[f"{FULL}, {axis_label(axis)}"] = "by_axis", axis
-        else:
-            figures[FULL] = ("full_gen_bias",)
-            figures |= {f"Partial Gen Bias, {name}": ("partial_gen_bias", name) for name in columns}
-        for index, (name, path) in enumerate(figures.items()):
-            moments = [of_template[index] for of_template in templates]
-            enough = [np.count_nonzero(each.counts >= MIN_REPLIES) * 2 > len(each.counts) for each in moments]
-            value, plain = (value_at(generation[kind], path) for kind in ("debiased", "gen_bias"))
-            if all(enough) and plain > 0 and sum(float(np.nansum(each.cross)) for each in moments) > 0:
-                spreads[name] = pilot_spread(moments, value / 1000, plain / 1000)
-    if FULL not in spreads:
-        raise ValueError(
-            f"'{run.folder}' has fewer than {MIN_REPLIES} replies to most terms in some template, too few for a plan; "
-            "pass a pilot with --replies_per_cell 5 or more"
-        )
-    return spreads
+def _points(widths: Mapping[int, Range | None], scale: float) -> list[tuple[float, float, float, float]]:
+    """The points of a plot: replies, and the lowest, middle and highest half-width where the pilot shows them."""
+    points = []
+    for number, width in widths.items():
+        if width is not None and width.high < math.inf:
+            points.append((number, scale * width.low, scale * width.middle, scale * width.high))
+    return points
 
 
-def _larger_pilot(spread: Spread) -> int:
-    """The replies of a cell of a pilot that would show enough."""
-    return math.ceil(1 + (spread.size.replies - 1) * MIN_PILOT_FREEDOM / max(spread.freedom, 1.0))
+def _middle(width: Range | None) -> float:
+    """A half-width; infinite where there will be no interval, or the pilot cannot tell."""
+    return math.inf if width is None else width.middle
 
 
-def _half(spread: Spread, confidence_level: float) -> float | None:
-    half = half_width(spread, confidence_level)
-    return None if half is None else 1000 * half
+def _shown(width: Range | None, is_share: bool) -> str:
+    """A half-width, or its range where the pilot shows it roughly."""
+    if width is None:
+        return MISSING
+    if width.high > MAX_RANGE * width.low:
+        return _UNKNOWN
+    low, middle, high = (100 * end if is_share else 1000 * end for end in width)
+    text = bias(middle) if width.is_sure else interval((low, high))
+    return f"{text} points" if is_share else text
 
 
-def _needed(aim: str, reached: Any) -> str:
-    """A sentence with the fewest replies of a cell that reach an aim."""
-    number = next((each for each in range(MIN_REPLIES, MOST_REPLIES + 1) if reached(each)), None)
+def _shown_power(power: Range) -> str:
+    """A probability, or its range where the pilot shows it roughly."""
+    if max(power.high - power.middle, power.middle - power.low) <= _SURE_POWER:
+        return share(power.middle, 0)
+    return f"{share(power.low, 0)} to {share(min(power.high, 1.0), 0)}"
+
+
+def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[float], bool]) -> str:
+    """A sentence with the fewest replies of a cell that reach an aim, and the range that the pilot allows."""
+    numbers = range(MIN_REPLIES, MOST_REPLIES + 1)
+
+    def fewest(end: int) -> int | None:
+        def does(number: int) -> bool:
+            found = at(number)
+            return found is not None and reached(found[end])
+
+        index = bisect_left(numbers, True, key=does)
+        return numbers[index] if index < len(numbers) else None
+
+    number = fewest(1)
     if number is None:
         return f"No run of up to {MOST_REPLIES:,} replies per term and template has {aim}; add templates or terms."
-    return f"Fewest replies per term and template for {aim}: {number}."
+    ends = sorted(MOST_REPLIES if found is None else found for found in (fewest(0), fewest(2)))
+    rough = "" if Range(ends[0], number, ends[1]).is_sure else f" (from {ends[0]} to {ends[1]} by this pilot)"
+    return f"Fewest replies per term and template for {aim}: {number}{rough}."
 
 
 def _assumed(words: Sequence[str]) -> tuple[float, float, float]:
@@ -242,17 +288,14 @@ def _assumed(words: Sequence[str]) -> tuple[float, float, float]:
 
 def _costs(
     run: Run | None,
-    full: Spread,
-    templates: int,
-    growth: float,
-    replies: Sequence[int],
+    table: pa.Table | None,
+    numbers: Sequence[int],
     prices: tuple[float | None, float | None],
     minutes: float | None,
 ) -> list[list[str]]:
     """Rows with the replies of a run, and where the pilot shows them its tokens, minutes and money."""
-    numbers = [templates * round(full.size.terms * growth) * number for number in replies]
     rows = [["replies", "", *map(count, numbers)]]
-    if run is None:
+    if run is None or table is None:
         return rows
     generation = run.results["generation"]
     done = generation["num_prompts"]
@@ -262,8 +305,7 @@ def _costs(
     if served is not None and not served["num_without_counts"]:
         of_prompt, of_reply = served["tokens_in"] / done, served["tokens_out"] / done
     else:
-        table = read_reply_table(run.folder)
-        of_prompt = float(np.mean([len(text) for text in table["text"].to_pylist()])) / 4 if table else 0.0
+        of_prompt = float(np.mean([len(text) for text in table["text"].to_pylist()])) / 4
     if of_reply is None:
         return rows
     rows.append(["tokens of prompts (about)", "", *(count(number * of_prompt) for number in numbers)])

@@ -29,6 +29,7 @@ class GivenReply(NamedTuple):
         reply: The reply, stripped; empty if there is none.
         num_tokens: Its number of tokens; `None` if unknown.
         truncated: Whether it was cut at the maximum length; `None` if unknown.
+        turn: The number of the model's turn, from 1.
         reasoning: The thought before it; `None` if there is none.
     """
 
@@ -38,6 +39,7 @@ class GivenReply(NamedTuple):
     reply: str
     num_tokens: int | None
     truncated: bool | None
+    turn: int
     reasoning: str | None
 
 
@@ -60,7 +62,9 @@ class GivenLogProbability(NamedTuple):
 
 
 def read_replies_file(path: str | Path) -> list[GivenReply]:
-    """Reads a file of replies: columns `id`, `reply`, and optionally `text`, `num_tokens`, `truncated`, `reasoning`.
+    """Reads a file of replies.
+
+    Its columns are `id`, `reply`, and optionally `text`, `num_tokens`, `truncated`, `reasoning` and `turn`.
 
     Raises:
         ValueError: The file or a row is not valid.
@@ -80,6 +84,7 @@ def read_replies_file(path: str | Path) -> list[GivenReply]:
                 (_text(place, row, "reply") or "").strip(),
                 None if row.get("num_tokens") in (None, "") else _whole_number(place, row, "num_tokens", 0),
                 truncated,
+                1 if row.get("turn") in (None, "") else _whole_number(place, row, "turn", 1),
                 (_text(place, row, "reasoning") or "").strip() or None,
             )
         )
@@ -154,6 +159,16 @@ def check_ids(
         raise ValueError(
             f"'{path}' has no {what} for {len(missing):,} of {len(ids):,} prompts, such as {missing[0]}; add them (an "
             "empty reply counts as one), or limit the run to prompts in the file (--sample, --axes)"
+        )
+
+
+def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
+    """Raises a ValueError unless the file has replies of each of so many turns, and of no others."""
+    there = sorted({reply.turn for reply in given})
+    if there != list(range(1, turns + 1)):
+        raise ValueError(
+            f"'{path}' has replies of turn {', '.join(map(str, there))}, and turns is {turns}; add the replies of the "
+            "other turns (export-prompts --after exports the next one), or set --turns to their number"
         )
 
 

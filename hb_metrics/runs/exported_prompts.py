@@ -1,7 +1,7 @@
 """Exports the requests of a run to a file, for any engine or for people to answer; loads no model."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,19 +11,23 @@ from hb_metrics.measurements.settings import Settings
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hb_metrics.inference.models.layout import Layout
+    from hb_metrics.inference.replies.requests import ReplyRequests
+
 # torch and the model classes take seconds to import, so they are imported after the options are checked.
 
 SUFFIXES = (".parquet", ".jsonl")
 REPLY, LOG_PROBABILITY = "reply", "log_probability"  # the kinds of requests
 
 
-def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
+def export_prompts(settings: Settings, prompts: "pa.Table", path: Path, after: Path | None = None) -> Path:
     """Writes the requests of a run: one row per reply and per log-probability.
 
     Args:
         settings: The options of the run.
         prompts: Its prompts.
         path: A new file with one of `SUFFIXES`.
+        after: A file with the replies of all turns so far, to export the requests of the next turn; `None`: the first.
 
     Returns:
         The path.
@@ -37,7 +41,7 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
         raise ValueError(
             f"'{path}' exists, or ends in none of {', '.join(SUFFIXES)}; pass a new file with one of these"
         )
-    table = requested(settings, prompts)
+    table = requested(settings, prompts, after)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".jsonl":
         write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist()))
@@ -49,16 +53,17 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path) -> Path:
     return path
 
 
-def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
+def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None) -> "pa.Table":
     """Lists the requests of a run.
 
     Returns:
         Columns `id`, `wanted` ("reply" or "log_probability") and `text`; for replies also `question` (after a cue, see
         `replies/cues.py`), `messages` (role and content), `personas`, `seed` and `decoding`, which are null for the
-        log-probability of a text.
+        log-probability of a text; and `turn` if conversations have several.
 
     Raises:
-        ValueError: There is nothing to ask, or a measurement needs the model itself.
+        ValueError: There is nothing to ask, a measurement needs the model itself, or `after` is not a file of replies
+            to these prompts at the first turns.
     """
     import pyarrow as pa
 
@@ -79,7 +84,8 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
 
         engine = Engine()
         engine.name = settings.run.model
-        requests = ask(settings, prompts, engine).requests
+        asked = ask(settings, prompts, engine)
+        requests = asked.requests if after is None else _next_requests(asked.requests, asked.layout, str(after))
         decoding = {"reply": requests.extent, **asdict(requests.decoding)}
         if requests.max_reasoning_tokens is not None:
             decoding["max_reasoning_tokens"] = requests.max_reasoning_tokens
@@ -94,11 +100,31 @@ def requested(settings: Settings, prompts: "pa.Table") -> "pa.Table":
                     "personas": requests.personas[row],
                     "seed": requests.request_seed(row),
                     "decoding": decoding,
+                    **({} if requests.turns == 1 else {"turn": requests.turn}),
                 }
             )
-    if "likelihoods" in needs:
+    if "likelihoods" in needs and after is None:
         for prompt in prompts.select(["id", "text"]).to_pylist():
             rows.append({"id": prompt["id"], "wanted": LOG_PROBABILITY, "text": prompt["text"]})
     if not rows:
         raise ValueError("these measurements request nothing from a model; name another, such as generation")
     return pa.Table.from_pylist(rows)
+
+
+def _next_requests(requests: "ReplyRequests", layout: "Layout", path: str) -> "ReplyRequests":
+    """The requests of the turn after those of a file."""
+    from hb_metrics.inference.engines.files import FileEngine
+    from hb_metrics.inference.replies.turns import next_turn
+    from hb_metrics.runs.answer_files import read_replies_file
+
+    last, turns = max(reply.turn for reply in read_replies_file(path)), requests.turns
+    if last >= turns:
+        raise ValueError(
+            f"'{path}' has replies of turn {last}, and turns is {turns}, so there is no next turn; set a larger "
+            "--turns, or measure with this file as --replies_file"
+        )
+    engine, requests = FileEngine("", path, None), replace(requests, turns=last)
+    for _ in range(last):
+        plan = engine.plan_replies(requests, layout)
+        requests = next_turn(requests, plan.make_table(range(len(plan.ids))))
+    return replace(requests, turns=turns)

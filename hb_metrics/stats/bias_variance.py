@@ -43,11 +43,15 @@ class BiasVariance(NamedTuple):
         at_zero: The variance at a value of 0, which can be estimated below 0 from few replies.
         slope: The increase of the variance per unit of the value.
         freedom: Degrees of freedom of a χ² whose relative error equals the estimated variance's (Satterthwaite).
+        zero_error: The variance of the error of `at_zero`.
+        linear_error: The variance of the error of slope times value, at this value.
     """
 
     at_zero: float
     slope: float
     freedom: float
+    zero_error: float
+    linear_error: float
 
 
 @dataclass(frozen=True)
@@ -207,9 +211,11 @@ def bias_variance(templates: Sequence[CellMoments], value: float, plain: float) 
     weight = even / (even + _sum_variance(errors)) if even > 0 else 0.0
     combined = max(weight * unbiased + (1 - weight) * biased, 0.0)
     slope = combined / value if value > 0 else plug_in / plain
-    uncertainty = _sum_variance(zero_errors) + unlike + _sum_variance(weight * errors + (1 - weight) * biased_errors)
+    zero_error = _sum_variance(zero_errors) + unlike
+    linear_error = _sum_variance(weight * errors + (1 - weight) * biased_errors)
+    uncertainty = zero_error + linear_error
     freedom = 2 * (at_zero + combined) ** 2 / uncertainty if uncertainty > 0 else np.inf
-    return BiasVariance(at_zero, slope, freedom)
+    return BiasVariance(at_zero, slope, freedom, zero_error, linear_error)
 
 
 def _sum_variance(errors: np.ndarray) -> float:

@@ -63,11 +63,39 @@ class Generalised(NamedTuple):
     reason: str | None = None
 
 
-def generalised(influences: Influences, over: Over, confidence_level: float) -> Generalised:
-    """Computes the interval of a figure for other terms of the same axes, other templates, or both."""
+class TermSpread(NamedTuple):
+    """The variance of a figure over terms.
+
+    Attributes:
+        terms: V_terms.
+        in_cells: The part of single cells in it.
+        peakedness: The kurtosis of the terms' influences.
+        num_axes: The number of axes; those of one term count as one.
+    """
+
+    terms: float
+    in_cells: float
+    peakedness: float
+    num_axes: int
+
+
+def term_spread(influences: Influences) -> TermSpread:
+    """Estimates the variance of a figure over terms from their influences."""
     num_templates, num_terms = influences.cells.shape
     axes = strata(influences.axes)
     num_axes = len(np.unique(axes))
+    centred = _centred(influences.cells, axes)
+    of_terms = centred.sum(axis=0)
+    by_term = num_terms / max(num_terms - num_axes, 1)
+    by_template = num_templates / max(num_templates - 1, 1)
+    in_cells = by_term * by_template * float(((centred - of_terms / num_templates) ** 2).sum())
+    return TermSpread(by_term * float((of_terms**2).sum()), in_cells, kurtosis(of_terms), num_axes)
+
+
+def generalised(influences: Influences, over: Over, confidence_level: float) -> Generalised:
+    """Computes the interval of a figure for other terms of the same axes, other templates, or both."""
+    num_templates, num_terms = influences.cells.shape
+    terms, in_cells, peakedness, num_axes = term_spread(influences)
     if over != "templates" and num_terms - num_axes < MIN_FREEDOM:
         return Generalised(
             None,
@@ -79,26 +107,20 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
             None,
             f"{num_templates} templates are too few for an interval for other templates; {MIN_TEMPLATES} would suffice",
         )
-    centred = _centred(influences.cells, axes)
-    of_terms = centred.sum(axis=0)
-    if not of_terms.any():
+    if terms == 0:
         return Generalised(None, "it does not vary with the term, so the effect of other terms is unknown")
-    peakedness = kurtosis(of_terms)
     if over != "templates" and num_terms < MIN_EQUAL_TERMS * peakedness:
         return Generalised(
             None,
             f"a few of the {num_terms} terms make most of its spread, so other terms may move it much farther; "
             f"an interval needs at least {math.ceil(MIN_EQUAL_TERMS * peakedness)} such terms",
         )
-    by_term = num_terms / (num_terms - num_axes)
     by_template = num_templates / max(num_templates - 1, 1)
     normal = float(stats.norm.ppf((1 + confidence_level) / 2))
 
     def widened(freedom: float) -> float:
         return (float(stats.t.ppf((1 + confidence_level) / 2, freedom)) / normal) ** 2
 
-    in_cells = by_term * by_template * float(((centred - of_terms / num_templates) ** 2).sum())
-    terms = by_term * float((of_terms**2).sum())
     terms *= widened(min(num_terms - num_axes, 2 * num_terms / (peakedness - 1)))
     variance = 0.0
     if over != "templates":
@@ -115,7 +137,7 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
     if variance == 0:
         return Generalised(None, "it is the same in all templates, so the effect of other templates is unknown")
     if influences.noise is None:
-        return Generalised(_share_interval(influences.value, variance, confidence_level))
+        return Generalised(share_bounds(influences.value, variance, confidence_level))
     return Generalised(_variance_interval(influences.value, influences.noise, variance, confidence_level))
 
 
@@ -228,7 +250,8 @@ def _variance_interval(plain: float, noise: float, variance: float, confidence_l
     return plain * freedom / float(low) - noise, plain * freedom / float(high) - noise
 
 
-def _share_interval(share: float, variance: float, confidence_level: float) -> Bounds:
+def share_bounds(share: float, variance: float, confidence_level: float) -> Bounds:
+    """The interval of a share whose estimate has a variance (Jeffreys)."""
     number = share * (1 - share) / variance
     tails = [(1 - confidence_level) / 2, (1 + confidence_level) / 2]
     low, high = stats.beta.ppf(tails, share * number + 0.5, (1 - share) * number + 0.5)

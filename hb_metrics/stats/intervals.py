@@ -153,7 +153,7 @@ def _interval(
     if mass < MIN_MASS or lengths**2 < MIN_EFFECTIVE_REPLIES * fourths:
         return Interval(None, None, RARE_STYLES_REASON)
     value, plain = float(value) / scale, float(plain) / scale
-    at_zero, slope, freedom = bias_variance(templates, value, plain)
+    at_zero, slope, freedom, *_ = bias_variance(templates, value, plain)
     if not (at_zero > 0 and freedom > 1):
         return Interval(None, None, FEW_COMPARISONS_REASON)
     tail = (1 + confidence_level) / 2

@@ -18,17 +18,18 @@ import numpy as np
 Bounds = tuple[float, float]
 
 
-def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float) -> Bounds:
+def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, times: float = 1.0) -> Bounds:
     """Computes the interval of the share `hits.sum() / sizes.sum()`.
 
     Args:
         hits: [terms, templates] the number of replies that count.
         sizes: [terms, templates] the number of all replies.
         confidence_level: The confidence level.
+        times: As if there were so many times as many replies, of the same shares.
     """
     mostly = 2 * hits.sum(axis=1) > sizes.sum(axis=1)
-    below, above = _distances(hits[~mostly], sizes[~mostly], confidence_level)
-    misses_below, misses_above = _distances((sizes - hits)[mostly], sizes[mostly], confidence_level)
+    below, above = _distances(hits[~mostly], sizes[~mostly], confidence_level, times)
+    misses_below, misses_above = _distances((sizes - hits)[mostly], sizes[mostly], confidence_level, times)
     number = sizes.sum()
     share = float(hits.sum() / number)
     low, high = math.hypot(below, misses_above) / number, math.hypot(above, misses_below) / number
@@ -54,7 +55,7 @@ def share_covariances(hits: list[np.ndarray], sizes: np.ndarray) -> np.ndarray:
     return (np.diag(weighted @ strata) - weighted @ joined.T) / float(sizes.sum()) ** 2
 
 
-def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float) -> Bounds:
+def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, times: float) -> Bounds:
     """Distances from the number of hits to its lowest and highest value, by the exact binomial interval."""
     from scipy import optimize, special  # slow to import
 
@@ -63,7 +64,7 @@ def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float) -> 
     total, number = float(hits.sum()), float(sizes.sum())
     share = total / number
     variance = float(share_covariances([hits], sizes)[0, 0])
-    independent = share * (1 - share) / variance if variance > 0 else number
+    independent = times * (share * (1 - share) / variance if variance > 0 else number)
     successes, failures = independent * share, independent * (1 - share)
 
     def excess(probability: float, tail: float) -> float:

@@ -19,6 +19,7 @@ from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, rea
 from hb_metrics.runs.answer_files import (
     GivenReply,
     check_ids,
+    check_turns,
     file_digest,
     read_log_probabilities_file,
     read_replies_file,
@@ -110,8 +111,17 @@ class FileEngine(Engine):
         assert self._replies is not None
         path, file = self._replies, last_part(self._replies)
         given = read_replies_file(path)
+        if requests.turn == 1:
+            check_turns(path, given, requests.turns)
+        given = [reply for reply in given if reply.turn == requests.turn]
         check_ids(path, given, requests.ids, requests.texts, what="reply")
         by_prompt, num_copies = replies_by_prompt(given, greedy=not requests.decoding.sample)
+        if requests.turn > 1 and len(given) > len(by_prompt):
+            several = next(prompt for prompt, replies in by_prompt.items() if len(replies) > 1)
+            raise ValueError(
+                f"'{path}' has {len(by_prompt[several])} replies to {several} at turn {requests.turn}; give one reply "
+                "to each conversation, and several only to the prompts of turn 1"
+            )
         numbered = [
             (row, reply_id(prompt, number), reply)
             for row, prompt in enumerate(requests.ids)

@@ -110,7 +110,7 @@ class ReplyRequests:
             flags={name: flags[rows] for name, flags in self.flags.items()},
             personas=[self.personas[row] for row in rows],
             questions=None if self.questions is None else [self.questions[row] for row in rows],
-            follow_ups=[self.follow_ups[row] for row in rows] if self.turns > 1 else [],
+            follow_ups=[self.follow_ups[row] for row in rows] if self.follow_ups else [],
         )
 
     def description(self) -> dict[str, Any]:

@@ -39,8 +39,8 @@ from hb_metrics.stats.planned import pilot_spread
 from hb_metrics.stats.sequential import Look, decision, interval_after, next_look
 
 LOOKS = "looks"
-# The shares of a cell's replies that are there at each look: each look has 1.6 times as many as the one before.
-SHARES = (0.16, 0.25, 0.4, 0.63, 1.0)
+# The shares of a cell's replies that are there at each look: each look has 1.44 times as many as the one before.
+SHARES = (0.16, 0.23, 0.33, 0.47, 0.68, 1.0)
 
 
 def look_sizes(replies_per_cell: int) -> list[int]:

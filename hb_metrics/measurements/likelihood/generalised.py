@@ -7,7 +7,7 @@ from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.runs.finished_run import Run, read_prompts, read_shards
 from hb_metrics.runs.replies import replied_prompts
 from hb_metrics.runs.run_folder import PERPLEXITIES
-from hb_metrics.stats.generalising import Generalised, Over, generalised, pair_share_influences
+from hb_metrics.stats.generalising import Generalised, Influences, Over, generalised, pair_share_influences
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
@@ -16,13 +16,20 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
     Raises:
         ValueError: The folder lacks the perplexities.
     """
+    level = run.results["run"]["settings"].get("confidence_level", 0.95)
+    return {name: generalised(influences, over, level) for name, influences in likelihood_influences(run).items()}
+
+
+def likelihood_influences(run: Run) -> dict[str, Influences]:
+    """Name of a figure → the influences of its terms and templates.
+
+    Raises:
+        ValueError: The folder lacks the perplexities.
+    """
     scores = read_shards(run.folder / PERPLEXITIES, ("id", "perplexity"))
     if scores is None:
-        raise ValueError(
-            f"'{run.folder}' lacks the perplexities, which --generalise needs; measure again in a new folder"
-        )
+        raise ValueError(f"'{run.folder}' lacks the perplexities, which this needs; measure again in a new folder")
     alpha = run.results["likelihood"]["likelihood_bias"]["alpha"]
-    level = run.results["run"]["settings"].get("confidence_level", 0.95)
     prompts = replied_prompts(read_prompts(run.folder), scores)
     tests = pair_tests(prompts, [scores["perplexity"].to_numpy()], alpha)
     groups = {"Likelihood Bias": np.ones(len(tests.firsts), bool)}
@@ -36,6 +43,5 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
         terms, codes = np.unique(np.stack([tests.firsts[chosen], tests.seconds[chosen]]), return_inverse=True)
         firsts, seconds = codes.reshape(2, -1)
         significant = tests.significant[0, chosen].astype(float)
-        influences = pair_share_influences(templates, firsts, seconds, significant, tests.groups[terms])
-        found[name] = generalised(influences, over, level)
+        found[name] = pair_share_influences(templates, firsts, seconds, significant, tests.groups[terms])
     return found

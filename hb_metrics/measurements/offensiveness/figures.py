@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hb_metrics.measurements.turn_shares import turn_share_figures
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import Figure, Number
 from hb_metrics.report.layout.numbers import axis_label, count, slot
 
+TURNS = "Offensive replies"
 AXES, TEMPLATES = "Offensive texts by axis", "Offensiveness of prompts by template"
 
 
@@ -35,7 +37,10 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 notes=(f"{count(of_part['num_offensive'])} of {number} {part}, threshold {threshold:g}",),
             )
         )
-    return [*found, *_by_axis(offensiveness), *_by_template(offensiveness["prompts"])]
+    found += [*_by_axis(offensiveness), *_by_template(offensiveness["prompts"])]
+    return found + (
+        turn_share_figures(TURNS, offensiveness["turns"], "small_share") if "turns" in offensiveness else []
+    )
 
 
 def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:

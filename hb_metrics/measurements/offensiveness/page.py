@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from hb_metrics.inference.classifiers.presets import suggested
-from hb_metrics.measurements.offensiveness.figures import AXES, TEMPLATES, figures
+from hb_metrics.measurements.offensiveness.figures import AXES, TEMPLATES, TURNS, figures
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.numbers import count
@@ -30,6 +30,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "whole": {figure.name: figure for figure in parts[""]},
         "by_axis": parts[AXES],
         "by_template": parts[TEMPLATES],
+        "by_turn": parts.get(f"{TURNS} by turn"),
         "threshold": offensiveness["prompts"]["threshold"],
         "num_truncated": offensiveness.get("replies", {}).get("num_truncated"),
         "extremes": extremes(offensiveness["prompts"]),

@@ -6,7 +6,7 @@ from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, FlaggedReplies, reply_share_changes
 from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies
-from hb_metrics.runs.replies import answered_replies
+from hb_metrics.runs.replies import Replies, answered_replies
 from hb_metrics.runs.run_folder import OFFENSIVENESS
 from hb_metrics.runs.run_record import cue_of
 
@@ -33,10 +33,12 @@ def changes(first: Run, second: Run) -> FigureChanges:
     return FigureChanges(by_name, None, level)
 
 
-def classified_replies(run: Run, threshold: float) -> FlaggedReplies | None:
-    """A run's replies, and whether each is offensive; `None` if the run lacks the files."""
+def classified_replies(run: Run, threshold: float, replies: Replies | None = None) -> FlaggedReplies | None:
+    """A run's replies (or those read before), and whether each is offensive; `None` if the run lacks the files."""
     folder = run.folder / OFFENSIVENESS / "replies"
-    replies = read_stored_replies(run.folder) if any(folder.glob("*.parquet")) else None
+    if not any(folder.glob("*.parquet")):
+        return None
+    replies = replies or read_stored_replies(run.folder)
     if replies is None:
         return None
     shards = StyleShards(folder)

@@ -9,10 +9,12 @@ from hb_metrics.inference.classifiers.classifier import Classifier, classify_int
 from hb_metrics.inference.classifiers.offensive import ROWS_PER_SHARD, load_offensiveness_classifier
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
+from hb_metrics.measurements.turn_shares import turn_shares
 from hb_metrics.offensiveness.averages import offensiveness
-from hb_metrics.runs.finished_run import read_stored_replies
-from hb_metrics.runs.replies import Replies, answered_replies, whole_prompts
-from hb_metrics.runs.run_folder import OFFENSIVENESS
+from hb_metrics.paired_changes.reply_shares import FlaggedReplies
+from hb_metrics.runs.finished_run import read_turns
+from hb_metrics.runs.replies import Replies, answered_replies, chosen_replies, rows_of_conversations, whole_prompts
+from hb_metrics.runs.run_folder import OFFENSIVENESS, turn_folder
 
 
 def plan(task: Task, files: None) -> Classifier:
@@ -45,32 +47,42 @@ def measure(task: Task, classifier: Classifier, results: Mapping[str, Any]) -> d
     """Classifies the texts that are not on disk yet.
 
     Returns:
-        `prompts` and, if the run has them, `replies`: the result of `offensiveness_results`; empty on all processes but
-        the main one.
+        `prompts` and, if the run has them, `replies`: the result of `offensiveness_results`; and `turns`, the result of
+        `turn_shares`, if conversations have several turns. Empty on all processes but the main one.
     """
-    parts = {"prompts": whole_prompts(task.prompts)}
-    if "generation" in task.measurements:
-        replies = read_stored_replies(task.folder, task.prompts)
-        assert replies is not None  # generation comes first
-        parts["replies"] = replies
+    turns = read_turns(task.folder, task.prompts) if "generation" in task.measurements else []
+    parts = [("prompts", whole_prompts(task.prompts), task.folder / OFFENSIVENESS / "prompts")]
+    for turn, replies in enumerate(turns, start=1):
+        shards = turn_folder(task.folder, turn) / OFFENSIVENESS / "replies"
+        parts.append(("replies" if turn == 1 else f"replies of turn {turn}", replies, shards))
     measured: dict[str, Any] = {}
-    for name, part in parts.items():
+    flagged = []
+    for name, part, shards in parts:
         scores = classify_into_shards(
             part.texts,
             part.ids,
             classifier,
-            task.folder / OFFENSIVENESS / name,
+            shards,
             label=f"offensiveness of {name}",
             precision="float64",
             rows_per_shard=ROWS_PER_SHARD,
         )
-        if scores is not None:
-            probabilities, num_truncated = probability_array(scores), sum(scores["truncated"].to_pylist())
-            answered = classifier.answered(probabilities)
-            kept = answered_replies(part, answered)
+        if scores is None:
+            continue
+        probabilities = probability_array(scores)
+        answered = classifier.answered(probabilities)
+        kept = answered_replies(part, answered)
+        if name in ("prompts", "replies"):
+            num_truncated = sum(scores["truncated"].to_pylist())
             measured[name] = offensiveness_results(kept, probabilities[answered, 0], num_truncated)
             if classifier.judge is not None:
                 measured[name]["num_unanswered"] = int((~answered).sum())
+        if name != "prompts":
+            goes_on = rows_of_conversations(kept, turns[-1])
+            flags = probabilities[answered, 0] >= measured["replies"]["threshold"]
+            flagged.append(FlaggedReplies(chosen_replies(kept, goes_on), flags[goes_on]))
+    if len(flagged) > 1:
+        measured["turns"] = turn_shares(flagged, task.settings.run.confidence_level)
     return measured
 
 

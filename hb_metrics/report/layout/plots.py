@@ -143,6 +143,34 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> go.Figure:
     return _with_zero(figure)
 
 
+def ranges_plot(
+    points: Sequence[tuple[float, float, float, float]], titles: tuple[str, str], wanted: float | None = None
+) -> go.Figure:
+    """Plots a number with its range against a size on a logarithmic axis.
+
+    Args:
+        points: The size, and the lowest, middle and highest number of each.
+        titles: The titles of both axes.
+        wanted: A number to reach, drawn as a line.
+    """
+    sizes, lows, middles, highs = zip(*points, strict=True)
+    figure = go.Figure()
+    figure.add_scatter(x=sizes, y=lows, mode="lines", line={"width": 0}, hoverinfo="skip", showlegend=False)
+    band = {"fill": "tonexty", "fillcolor": PALE_BLUE, "line": {"width": 0}, "hoverinfo": "skip"}
+    figure.add_scatter(x=sizes, y=highs, mode="lines", name="range", **band)
+    hover = "%{x}: %{y:.3~g}<extra></extra>"
+    line = {"color": BLUE, "width": 2}
+    figure.add_scatter(x=sizes, y=middles, mode="lines", name="expected", line=line, hovertemplate=hover)
+    if wanted is not None:
+        dashed = {"color": ORANGE, "width": 2, "dash": "dash"}
+        ends = [sizes[0], sizes[-1]]
+        figure.add_scatter(x=ends, y=[wanted] * 2, mode="lines", name="wanted", line=dashed, hoverinfo="skip")
+    ticks = [size for size in (4, 5, 8, 16, 32, 64, 128, 256, 512, 1024, 2048) if sizes[0] <= size <= sizes[-1]]
+    figure.update_xaxes(type="log", title=titles[0], tickvals=ticks, ticktext=list(map(str, ticks)))
+    figure.update_yaxes(title=titles[1], rangemode="tozero")
+    return finished(figure, height=360)
+
+
 def _add_intervals(
     figure: go.Figure, rows: Sequence[Figure], heights: Sequence[float], colour: str, width: int = 2, **more: Any
 ) -> None:

@@ -20,7 +20,7 @@ class Design(NamedTuple):
             mean is that of its term at its turn; "shared": the logits of all replies of a conversation have a part in
             common, as large a part of their variance.
         tie: That probability, or that part.
-        terms: Terms of each axis.
+        terms: Terms.
         templates: Templates.
         sizes: The fewest and the most conversations of a cell, drawn anew in each set.
         single: The share of cells with one conversation.
@@ -33,7 +33,7 @@ class Design(NamedTuple):
     effects: tuple[float, ...]
     kind: str = "copied"
     tie: float = 0.3
-    terms: tuple[int, ...] = (4, 8, 12)
+    terms: int = 16
     templates: int = 4
     sizes: tuple[int, int] = (8, 8)
     single: float = 0.0
@@ -41,7 +41,7 @@ class Design(NamedTuple):
     tails: int = 0
     uneven: bool = False
     same_direction: bool = True
-    styles: int = 15
+    styles: int = 10
 
 
 DESIGNS = {
@@ -56,9 +56,9 @@ DESIGNS = {
     "nearly of one style each": Design((0.6, 0.4, 0.3), concentration=0.4, sizes=(6, 10)),
     "heavy tails": Design((0.5, 0.5, 0.4, 0.3), "shared", tie=0.5, tails=3),
     "unlike groups": Design((0.5, 0.4, 0.4), uneven=True, sizes=(5, 12)),
-    "few terms": Design((0.6, 0.3, 0.3), terms=(3, 4), templates=6, sizes=(10, 14)),
+    "few terms": Design((0.6, 0.3, 0.3), terms=6, templates=6, sizes=(10, 14)),
     "a tenth single": Design((0.5, 0.4, 0.3), single=0.1),
-    "many templates, five replies": Design((0.4, 0.35, 0.3, 0.3), templates=20, sizes=(5, 5), terms=(5, 7)),
+    "many templates, five replies": Design((0.4, 0.35, 0.3, 0.3), templates=20, sizes=(5, 5), terms=10),
     "turns alike": Design((0.5, 0.45, 0.45), tie=0.9, sizes=(6, 9)),
     "no change, shared": Design((0.4, 0.4, 0.4), "shared", tie=0.5, same_direction=False, uneven=True),
 }
@@ -69,7 +69,7 @@ class Conversations:
 
     def __init__(self, design, seed):
         self.design, self.rng = design, np.random.default_rng(seed)
-        turns, shape = len(design.effects), (design.templates, sum(design.terms))
+        turns, shape = len(design.effects), (design.templates, design.terms)
         shift = self.rng.normal(size=(1 if design.same_direction else turns, *shape, design.styles))
         base = 0.8 * self.rng.normal(size=(1, design.templates, 1, design.styles))
         self.logits = base + np.array(design.effects)[:, None, None, None] * shift
@@ -106,30 +106,25 @@ class Conversations:
         return softmax(self.logits[:, :, :, None] + self.spread * mixed)
 
     def drawn(self):
-        """[turns] of [conversations, styles]; their cells; and axis → [turns] the debiased values."""
+        """[turns] of [conversations, styles]; their cells; and the debiased values of the turns."""
         design, shape = self.design, self.logits.shape[1:3]
         sizes = self.rng.integers(design.sizes[0], design.sizes[1] + 1, size=shape)
         sizes = np.where(self.rng.random(shape) < design.single, 1, sizes)
         replies = self._replies(sizes.max())
         there = np.arange(sizes.max()) < sizes[..., None]
-        axes = np.repeat([f"axis {row}" for row in range(len(design.terms))], design.terms)
-        cells = [(f"t{t}", str(axes[d]), f"d{d}") for t, d, _ in zip(*np.nonzero(there), strict=True)]
-        values = {None: [debiased(of_turn, sizes) for of_turn in replies]}
-        for axis in set(axes.tolist()):
-            values[axis] = [debiased(of_turn, sizes, axes == axis) for of_turn in replies]
-        return [of_turn[there] for of_turn in replies], cells, values
+        cells = [(f"t{t}", None, f"d{d}") for t, d, _ in zip(*np.nonzero(there), strict=True)]
+        return [of_turn[there] for of_turn in replies], cells, {None: [debiased(turn, sizes) for turn in replies]}
 
 
-def debiased(replies, sizes, members=slice(None)):
-    """The debiased value ×1000 of some terms; of [templates, terms, replies, styles] the first `sizes` are there."""
+def debiased(replies, sizes):
+    """The debiased value ×1000; of [templates, terms, replies, styles] the first `sizes` are there."""
     there = (np.arange(replies.shape[2]) < sizes[..., None])[..., None]
     means = (replies * there).sum(axis=2) / sizes[..., None]
     squares = ((replies - means[:, :, None]) ** 2 * there).sum(axis=(2, 3))
-    spread = np.where(sizes > 1, squares / np.maximum(sizes - 1, 1), np.nan)[:, members]
+    spread = np.where(sizes > 1, squares / np.maximum(sizes - 1, 1), np.nan)
     spread = np.where(np.isnan(spread), np.nanmean(spread, axis=1, keepdims=True), spread)
-    noise = spread / sizes[:, members]
-    value = means[:, members].var(axis=1).sum(axis=-1) - (1 - 1 / noise.shape[1]) * noise.mean(axis=1)
-    return 1000 * float(value.mean())
+    noise = (1 - 1 / replies.shape[1]) * (spread / sizes).mean(axis=1)
+    return 1000 * float((means.var(axis=1).sum(axis=-1) - noise).mean())
 
 
 def outcome(design, sets, seed):

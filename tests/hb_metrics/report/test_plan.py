@@ -2,10 +2,13 @@
 
 import pytest
 
+from hb_metrics.measurements.offensiveness.run_changes import classified_replies
+from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.report.plan import main, plan
 from hb_metrics.runs.finished_run import read_run
+from hb_metrics.stats.share_intervals import share_interval
 from tests.hb_metrics.made_results import change_results
-from tests.hb_metrics.pages import number
+from tests.hb_metrics.pages import check_sound, number, read_page
 from tests.hb_metrics.report.test_changes import write_files
 
 ASSUMED = ["value=10", "noise=220", "styles=12"]
@@ -21,21 +24,42 @@ def rows_of(text):
     return {cells[0]: [cell.strip() for cell in cells[1:]] for cells in lines}
 
 
+def ends_of(cell):
+    """The lowest and the highest number that a cell shows; the same if it shows one."""
+    ends = [number(end.removesuffix(" points")) for end in cell.split(" to ")]
+    return ends[0], ends[-1]
+
+
+def bounds_of(pilot, kind):
+    """The interval of a share in the pilot."""
+    run = read_run(pilot)
+    if kind == "uptake":
+        return run.results["generation"]["uptake"]["interval"]
+    flagged = classified_replies(run, run.results["offensiveness"]["replies"]["threshold"])
+    replies = flagged.replies
+    _, hits, sizes = cell_counts(flagged.flags, replies.descriptors, replies.templates, replies.axes)
+    return share_interval(hits, sizes, 0.95)
+
+
 def test_the_pilots_own_size_has_its_own_intervals(pilot):
     results = read_run(pilot).results["generation"]["gen_bias"]
-    rows = rows_of(plan(pilot, replies=[8, 32]))
+    rows = rows_of(plan(pilot, replies=[8, 32]).text)
     expected = {"Full Gen Bias": results["intervals"]["full_gen_bias"]}
     expected["Full Gen Bias, Ability"] = results["intervals"]["by_axis"]["ability"]
     expected["Partial Gen Bias, Care"] = results["intervals"]["partial_gen_bias"]["Care"]
+    for kind, name in (("uptake", "Replies that name the term"), ("offensive", "Offensive replies")):
+        expected[name] = [100 * end for end in bounds_of(pilot, kind)]
     for name, (low, high) in expected.items():
-        _, now, later = map(number, rows[name])
-        assert now == pytest.approx((high - low) / 2, rel=0.03)
-        assert later < 0.6 * now
+        now, later = (ends_of(cell) for cell in rows[name][1:])
+        assert now[0] < 1.03 * (high - low) / 2
+        assert now[1] > 0.97 * (high - low) / 2
+        assert later[0] < 0.6 * now[1]
 
 
 def test_replies_tokens_minutes_and_money_add_up(pilot):
-    text = plan(pilot, replies=[8, 16], price_in=1000.0, price_out=2000.0, pilot_minutes=3.0)
-    rows = {name: [number(cell) for cell in cells[1:]] for name, cells in rows_of(text).items() if name != "---"}
+    text = plan(pilot, replies=[8, 16], price_in=1000.0, price_out=2000.0, pilot_minutes=3.0).text
+    names = ["replies", "minutes", "tokens of prompts (about)", "tokens of replies (about)", "price (about)"]
+    rows = {name: [number(cell) for cell in rows_of(text)[name][1:]] for name in names}
     assert rows["replies"] == [18 * 4 * 8, 18 * 4 * 16]
     assert rows["tokens of replies (about)"] == [12.5 * replies for replies in rows["replies"]]
     spent = [
@@ -53,8 +77,20 @@ def test_assumptions_need_no_pilot(capsys):
     needed = int(text.partition("half-width of 2 of Full Gen Bias: ")[2].split(".")[0])
     assert widths[0] < 2 < 2 * widths[0]
     assert needed == 7
-    larger = plan(None, ASSUMED, [8, 16], 16, 78)
+    larger = plan(None, ASSUMED, [8, 16], 16, 78).text
     assert number(rows_of(larger)["Full Gen Bias"][1]) == pytest.approx(widths[0] / 2, rel=0.02)
+
+
+def test_the_page_draws_the_half_widths_of_the_table(pilot, tmp_path):
+    found = plan(pilot, replies=[5, 16], half_width=9.0, output=tmp_path / "plan.html")
+    page = read_page(tmp_path / "plan.html")
+    check_sound(page)
+    first = page.figures()["half-widths"][0]
+    names = [trace.get("name") for trace in first["data"]]
+    at = first["data"][names.index("expected")]
+    width = dict(zip(at["x"], at["y"], strict=True))[16]
+    assert width == pytest.approx(ends_of(rows_of(found.text)["Full Gen Bias"][2])[0], rel=0.02)
+    assert set(first["data"][names.index("wanted")]["y"]) == {9.0}
 
 
 @pytest.mark.parametrize(

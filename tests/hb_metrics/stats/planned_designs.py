@@ -9,7 +9,7 @@ from hb_metrics.paired_changes.gen_bias_covariance import PairedCell, gen_bias_c
 from hb_metrics.paired_changes.paired_change import change_from_covariance
 from hb_metrics.stats.bias_variance import cell_moments
 from hb_metrics.stats.intervals import _interval
-from hb_metrics.stats.planned import Size, at_size, half_width, pilot_spread, power_of_fall
+from hb_metrics.stats.planned import Size, half_width, pilot_spread, power_of_fall, predicted
 
 LEVEL = 0.95
 
@@ -38,6 +38,7 @@ class Population:
         concentration: How alike the replies of a cell are.
         unequal: How unlike the spreads of cells are.
         styles: Styles.
+        uneven: Whether cells have any number of replies from half of the run's to one and a half times as many.
     """
 
     size: Size
@@ -46,6 +47,7 @@ class Population:
     concentration: float = 1.5
     unequal: float = 0.0
     styles: int = 20
+    uneven: bool = False
 
     def means(self, rng, size):
         """[templates, terms, styles] of new templates and terms."""
@@ -56,20 +58,26 @@ class Population:
         return values / values.sum(axis=-1, keepdims=True)
 
     def replies(self, rng, means, number):
-        """[templates, terms, replies, styles]."""
+        """[templates][terms] style vectors: [replies, styles]."""
         spread = self.concentration * np.exp(self.unequal * rng.normal(size=(*means.shape[:2], 1)))
-        shape = (*means.shape[:2], number, self.styles)
-        drawn = rng.standard_gamma(np.broadcast_to((means * spread)[:, :, None], shape)) + 1e-300
-        return drawn / drawn.sum(axis=-1, keepdims=True)
+        if self.uneven:
+            counts = rng.integers(number - number // 2, number + number // 2 + 1, means.shape[:2])
+        else:
+            counts = np.full(means.shape[:2], number)
+        drawn = (
+            rng.standard_gamma(np.repeat((means * spread).reshape(-1, self.styles), counts.ravel(), axis=0)) + 1e-300
+        )
+        cells = np.split(drawn / drawn.sum(axis=-1, keepdims=True), counts.ravel().cumsum()[:-1])
+        return [cells[row * means.shape[1] : (row + 1) * means.shape[1]] for row in range(len(means))]
 
     def found(self, replies):
         """Of a run."""
         moments, plain, noise = [], [], []
         for cells in replies:
-            moments.append(cell_moments(list(cells), 0))
-            centred = cells.mean(axis=1)
-            plain.append(centred.var(axis=0).sum())
-            noise.append((1 - 1 / len(cells)) * cells.var(axis=1, ddof=1).sum(axis=1).mean() / cells.shape[1])
+            moments.append(cell_moments(cells, 0))
+            plain.append(np.array([cell.mean(axis=0) for cell in cells]).var(axis=0).sum())
+            of_means = [cell.var(axis=0, ddof=1).sum() / len(cell) for cell in cells]
+            noise.append((1 - 1 / len(cells)) * np.mean(of_means))
         return Found(moments, float(np.mean(plain) - np.mean(noise)), float(np.mean(plain)))
 
     def widths(self, sets, seed):
@@ -78,21 +86,21 @@ class Population:
         large = Size(0, max(self.size.templates, self.other.templates), max(self.size.terms, self.other.terms))
         means = self.means(rng, large)
         pilot = self.found(self.replies(rng, means[: self.size.templates, : self.size.terms], self.size.replies))
-        predicted = half_width(at_size(pilot_spread(*pilot), self.other), LEVEL)
+        found = predicted(pilot_spread(*pilot), self.other, lambda spread: half_width(spread, LEVEL))
         realised = []
         for _ in range(sets):
             run = self.found(self.replies(rng, means[: self.other.templates, : self.other.terms], self.other.replies))
             bounds = interval_of(run)
             if bounds is not None:
                 realised.append((bounds[1] - bounds[0]) / 2)
-        return predicted, float(np.mean(realised)) if 2 * len(realised) > sets else None
+        return found, float(np.mean(realised)) if 2 * len(realised) > sets else None
 
     def powers(self, sets, seed, fall):
         """The power predicted from one pilot, and the share of pairs of later runs whose change is beyond chance."""
         rng = np.random.default_rng(seed)
         means = self.means(rng, self.size)
         pilot = self.found(self.replies(rng, means, self.size.replies))
-        predicted = power_of_fall(at_size(pilot_spread(*pilot), self.other), fall, LEVEL)
+        found = predicted(pilot_spread(*pilot), self.other, lambda spread: power_of_fall(spread, fall, LEVEL))
         centres = means.mean(axis=1, keepdims=True)
         after = centres + np.sqrt(1 - fall) * (means - centres)
         seen = 0
@@ -106,4 +114,4 @@ class Population:
             covariance = gen_bias_covariances(templates, {})[None][0]
             values = [self.found(each).value for each in runs]
             seen += change_from_covariance(*values, covariance.matrix, covariance.freedom, LEVEL).beyond_chance
-        return predicted, seen / sets
+        return found, seen / sets

@@ -86,7 +86,7 @@ def test_the_variance_is_that_of_the_debiased_value():
         for ddof in values:
             plain = means.var(axis=0, ddof=ddof).sum()
             value = plain - (1 - 1 / 6) * noise / (6 - ddof)
-            at_zero, slope, _ = bias_variance([cell_moments(cells, ddof)], value, plain)
+            at_zero, slope, *_ = bias_variance([cell_moments(cells, ddof)], value, plain)
             values[ddof].append(value)
             variances[ddof].append(at_zero + slope * value)
 

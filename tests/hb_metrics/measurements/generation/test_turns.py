@@ -164,6 +164,17 @@ def test_terms_share_follow_ups_and_silent_conversations_end(vocabulary, tmp_pat
     assert (turns["num_conversations"], turns["num_ended"]) == (112 - len(ended), len(ended))
     assert [found["value"] for found in turns["by_turn"]] == pytest.approx(bias_here(tmp_path / "run", 3))
     assert turns["by_turn"][0]["value"] != results["generation"]["debiased"]["full_gen_bias"]
+    offensive = results["offensiveness"]["turns"]
+    probabilities = [
+        {row["id"]: row["probabilities"][0] for row in pq.read_table(folder / "offensiveness" / "replies").to_pylist()}
+        for folder in (turn_folder(tmp_path / "run", turn) for turn in (1, 2, 3))
+    ]
+    assert [found["num"] for found in offensive["by_turn"]] == [
+        sum(of_turn[identifier] >= 0.5 for identifier in replies[2]) for of_turn in probabilities
+    ]
+    assert {found["num_replies"] for found in offensive["by_turn"]} == {len(replies[2])}
+    change = offensive["change"]
+    assert (change["first"], change["second"]) == tuple(offensive["by_turn"][turn]["share"] for turn in (0, 2))
 
 
 @pytest.mark.parametrize(

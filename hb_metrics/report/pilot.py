@@ -1,0 +1,154 @@
+"""What a finished pilot run shows about the half-widths of its figures in a longer run."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from hb_metrics.human_eval.calibration import read_calibrations
+from hb_metrics.measurements.generation.figures import KINDS, UPTAKE, value_at
+from hb_metrics.measurements.generation.results import add_in_batches
+from hb_metrics.measurements.generation.run_changes import naming
+from hb_metrics.measurements.likelihood.generalised import likelihood_influences
+from hb_metrics.measurements.offensiveness.run_changes import classified_replies
+from hb_metrics.paired_changes.reply_shares import FlaggedReplies
+from hb_metrics.reply_checks.refusal_shares import cell_counts
+from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.runs.finished_run import Run, StyleShards, read_run_table
+from hb_metrics.runs.replies import Replies, nonempty_replies
+from hb_metrics.runs.run_folder import REFUSALS_FILE, STYLES
+from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.intervals import gathered_moments
+from hb_metrics.stats.planned import (
+    Range,
+    Size,
+    Spread,
+    half_width,
+    likelihood_half_width,
+    pilot_spread,
+    predicted,
+    share_half_width,
+)
+from hb_metrics.stats.style_clusters import cluster_columns
+
+FULL = "Full Gen Bias"
+
+
+class Planned(NamedTuple):
+    """A figure whose half-width a plan predicts.
+
+    Attributes:
+        value: The pilot's value, or the assumed one: a Gen Bias value as such, not ×1000, or a share.
+        is_share: Whether it is a share of replies.
+        at: The half-width in a run of some size; `None`: such runs have no interval.
+    """
+
+    value: float
+    is_share: bool
+    at: Callable[[Size], Range | None]
+
+
+def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> Planned:
+    """A Gen Bias value of all terms, an axis or a cluster; `num_terms`: the terms of all axes in the pilot."""
+
+    def at(size: Size) -> Range | None:
+        own = size._replace(terms=max(round(spread.size.terms * size.terms / num_terms), 2))
+        return predicted(spread, own, lambda other: half_width(other, confidence_level))
+
+    return Planned(spread.value, False, at)
+
+
+def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[str]]:
+    """The variances of Full Gen Bias, its axes, and each cluster's Partial Gen Bias.
+
+    Args:
+        run: The pilot.
+        table: Its replies, from `read_reply_table`.
+
+    Returns:
+        Name of a figure → the parts of its variance; and the names of figures without an interval in the pilot.
+
+    Raises:
+        ValueError: Full Gen Bias has no interval.
+    """
+    generation = run.results["generation"]
+    reason = generation["gen_bias"]["no_intervals"]["full_gen_bias"]
+    if reason is not None:
+        raise ValueError(
+            f"'{run.folder}' has no interval of {FULL}: {reason}; pass a pilot with more replies, such as "
+            "--replies_per_cell 5"
+        )
+    labels = [style["style"] for style in generation["styles"]]
+    clusters = generation["gen_bias"]["clusters"]
+    cells = CellSums(labels, clusters, keep_replies=True)
+    add_in_batches(cells, nonempty_replies(table, table), StyleShards(run.folder / STYLES))
+    columns = cluster_columns(labels, clusters) if clusters else {}
+    spreads, missing = {}, []
+    for axis, templates in gathered_moments(cells, columns, 0).items():
+        figures: dict[str, tuple[str, ...]] = {}
+        if axis is not None:
+            figures[f"{FULL}, {axis_label(axis)}"] = "by_axis", axis
+        else:
+            figures[FULL] = ("full_gen_bias",)
+            figures |= {f"Partial Gen Bias, {name}": ("partial_gen_bias", name) for name in columns}
+        for index, (name, path) in enumerate(figures.items()):
+            if value_at(generation["gen_bias"]["intervals"], path) is None:
+                missing.append(name)
+            else:
+                value, plain = (value_at(generation[kind], path) / 1000 for kind in ("debiased", "gen_bias"))
+                spreads[name] = pilot_spread([of_template[index] for of_template in templates], value, plain)
+    return spreads, missing
+
+
+def share_figures(run: Run, table: pa.Table, confidence_level: float) -> dict[str, Planned]:
+    """Name of a figure → the share of replies that name the term, refuse, disclaim, or are offensive."""
+    found = {UPTAKE: naming(table)}
+    replies = found[UPTAKE].replies
+    refusals = read_run_table(run.folder / REFUSALS_FILE)
+    if refusals is not None:
+        for kind in KINDS:
+            flags = refusals[kind.removesuffix("s")].to_numpy()
+            found[kind.capitalize()] = FlaggedReplies(replies, flags)
+    of_replies = run.results.get("offensiveness", {}).get("replies")
+    offensive = None if of_replies is None else classified_replies(run, of_replies["threshold"], replies)
+    if offensive is not None:
+        found["Offensive replies"] = offensive
+    return {name: _share(flagged, confidence_level) for name, flagged in found.items()}
+
+
+def _share(flagged: FlaggedReplies, confidence_level: float) -> Planned:
+    replies: Replies = flagged.replies
+    _, hits, sizes = cell_counts(flagged.flags, replies.descriptors, replies.templates, replies.axes)
+    number = float(sizes.sum())
+
+    def at(size: Size) -> Range:
+        times = size.replies * size.templates * size.terms / number
+        return share_half_width(hits, sizes, times, confidence_level)
+
+    return Planned(float(hits.sum()) / number, True, at)
+
+
+def likelihood_figure(run: Run, pilot: Size) -> Planned:
+    """Likelihood Bias for other terms of the same axes; its scores do not depend on the number of replies."""
+    influences = likelihood_influences(run)["Likelihood Bias"]
+    level = run.results["run"]["settings"].get("confidence_level", 0.95)
+
+    def at(size: Size) -> Range | None:
+        return likelihood_half_width(influences, size.templates, size.terms / pilot.terms, level)
+
+    return Planned(influences.value, True, at)
+
+
+def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
+    """Name of a figure → a judge's corrected rate: its half-width depends on people's labels, and not on replies."""
+    found = {}
+    for calibration in read_calibrations(run.folder):
+        rate = calibration["rates"][""]
+        if rate["interval"] is not None:
+            half = (rate["interval"][1] - rate["interval"][0]) / 2
+            found[f"{calibration['label'].capitalize()} by people's labels ({rate['num_labelled']})"] = Planned(
+                rate["value"],
+                True,
+                lambda size, half=half: Range(half, half, half) if size[1:] == pilot[1:] else None,  # type: ignore[misc]
+            )
+    return found
