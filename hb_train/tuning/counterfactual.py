@@ -7,7 +7,7 @@ distillation (`distill.py`), whose rows have the same columns.
 
 Where the untuned model may begin to name the other descriptor, the tuned model must not learn that name: the
 probability of its first token, as far as it is above the tuned model's own, moves to the first token of the prompt's
-descriptor.
+descriptor. Whether that token comes next counts more than other tokens, so that the model does not forget to name it.
 """
 
 from typing import TYPE_CHECKING
