@@ -27,7 +27,7 @@ MAX_RATIO = 1e6
 NO_FILES_REASON = "a run folder lacks the files that it is computed from"
 FEW_TERMS_REASON = f"fewer than {MIN_TERMS} terms, too few to estimate how far chance moves it"
 ROUGH_REASON = "too few replies or terms to estimate how far chance moves it"
-UNCHANGED_REASON = "it is the same in both runs, so how far chance moves it is not known"
+UNCHANGED_REASON = "its two values are the same, so how far chance moves it is not known"
 FEW_PAIRS_REASON = f"fewer than {MIN_PAIRS} replies, too few to estimate how far chance moves it"
 
 

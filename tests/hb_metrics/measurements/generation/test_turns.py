@@ -119,8 +119,9 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     assert ("Who the user is still shows at turn 3" in still) == (planted[2] > 0)
     assert ("of turn 1" in still) == (name in ("every", "grows"))
     if change["interval"] is not None:
-        verb = {"first": "has faded", "grows": "has grown"}.get(name, "has not changed by more than chance")
-        assert f"Since turn 1 it {verb}: " in changed
+        verb = {"first": "fell by", "grows": "grew by"}.get(name, "did not change by more than chance:")
+        assert f"From turn 1 to turn 3 it {verb} " in changed
+        assert "−" not in changed.partition(" slope ")[0] or name == "every"
     page = (runs / name / "report.html").read_text()
     assert still in page
     assert changed in page
