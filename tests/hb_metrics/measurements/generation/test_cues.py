@@ -101,8 +101,8 @@ def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
     write_comparison([runs / "system", runs / "history"], tmp_path / "comparison.html")
     page = (tmp_path / "comparison.html").read_text()
     assert "The runs describe the user by different cues (system, history)" in page
-    assert "The runs differ in the cue alone: system, history." in page
-    assert "Terms compared: 4. Templates that all runs have: 1." in page
+    assert "The runs differ only in the cue: system, history." in page
+    assert "Number of terms compared: 4. Number of templates that all runs have: 1." in page
 
 
 def test_groups_of_names_from_the_command_line(runs, tmp_path):
