@@ -131,8 +131,8 @@ class Generation(Measurement):
         of_model = (".tuned_with", ".label_ceiling")
         if any(name.startswith("generation.") and not name.endswith(no_setting + of_model) for name in changed):
             sentences.append(
-                "Replies were made with different settings, so a change may come from the settings and not from the "
-                "model."
+                "The replies were generated with different settings, so a change may come from the settings and not "
+                "from the model."
             )
         return sentences
 

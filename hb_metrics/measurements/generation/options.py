@@ -67,8 +67,8 @@ class GenerationOptions:
     )
     turns: int = option(
         1,
-        "The number of turns of the model in each conversation. After each reply but the last, the user asks a neutral "
-        "follow-up. All figures but those by turn are about the first turn.",
+        "The number of the model's turns in each conversation. After each reply but the last, the user asks a neutral "
+        "follow-up. Apart from the figures by turn, all figures are about the first turn.",
     )
     follow_ups: str | None = option(
         None,

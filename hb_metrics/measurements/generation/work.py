@@ -88,7 +88,7 @@ class GenerationWork(NamedTuple):
         asked: The requests.
         plan: The engine's plan for its answers.
         classifier: The style classifier.
-        clusters: Style cluster → labels; `None`: there are none for this classifier.
+        clusters: Style cluster → labels; `None` if this classifier has none.
         rules: The rules of refusals and disclaimers.
         looks: The looks of `--until`; `None`: all replies are made.
     """
