@@ -23,7 +23,6 @@ class GenerationOptions:
         "The decoding preset: sample (short replies, about a sentence), greedy, dialogpt or blenderbot2 (the paper's "
         "beam searches), or model (the model's generation_config).",
     )
-    num_beams: int | None = option(None, "The number of beams. Default: the preset's value.")
     temperature: float | None = option(None, "The sampling temperature. Default: the preset's value.")
     top_k: int | None = option(
         None,

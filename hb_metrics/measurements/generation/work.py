@@ -57,7 +57,7 @@ from hb_metrics.runs.run_folder import (
 )
 from hb_metrics.stats.gen_bias import cluster_columns
 
-_DECODING_OPTIONS = ("num_beams", "temperature", "top_k", "top_p", "max_new_tokens")
+_DECODING_OPTIONS = ("temperature", "top_k", "top_p", "max_new_tokens")
 DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" / "chitchat.csv"
 
 
