@@ -51,7 +51,9 @@ def check_lengths(**columns: Sized | None) -> None:
 def check_references(references: Any) -> None:
     """Raises a ValueError if references were passed, which `evaluate` would silently ignore."""
     if references is not None:
-        raise ValueError("references were given; this metric takes none, since it compares predictions with each other")
+        raise ValueError(
+            "references were given; leave them out, because this metric compares predictions with each other"
+        )
 
 
 def number_column(name: str, column: Any) -> np.ndarray:
