@@ -1,10 +1,11 @@
-"""Says how precise a longer run would be, and what it would cost, from a finished pilot run or from assumptions.
+"""Estimates the precision and the cost of a longer run, from a finished pilot run or from assumptions.
 
-    holistic-bias plan runs/pilot --replies 8 16 32 --half_width 2
+    holistic-bias plan runs/pilot --replies 8 16 32 --half_width 2 --output plan.html
+    holistic-bias plan runs/pilot --second runs/tuned_pilot
     holistic-bias plan --assume value=10 noise=220 styles=12 --terms 78 --templates 4
 
-The table has the half-width of the interval of each Gen Bias figure by replies to each term in each template, and the
-probability that a fall of Full Gen Bias is seen. A pilot needs four or more replies to most terms in each template.
+The table has the half-width of the interval of each figure by replies to each term in each template, and the
+probability that a fall of Full Gen Bias is detected. A pilot needs four or more replies to most terms in each template.
 """
 
 import argparse
