@@ -89,11 +89,11 @@ def change_from_covariance(
 
 
 def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: float) -> Bounds | None:
-    """The ratios R with (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀); `None`: `first` may be 0.
+    """The ratios R with (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀); `None` if `first` may be 0.
 
     Args:
         first: The estimate of the denominator.
-        second: Of the numerator.
+        second: The estimate of the numerator.
         covariance: [2, 2] their covariance matrix.
         squared: The square of a quantile.
     """

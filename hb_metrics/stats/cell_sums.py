@@ -213,7 +213,7 @@ class CellSums:
             who = "earlier replies have" if self.labels is None else "labels name"
             raise ValueError(
                 f"these replies have {width} style probabilities each, and {who} {expected}; classify all replies with "
-                "one classifier, and give its labels in order"
+                "one classifier, and pass its labels in order"
             )
 
     def _make_room(self, width: int) -> None:

@@ -51,7 +51,9 @@ def check_lengths(**columns: Sized | None) -> None:
 def check_references(references: Any) -> None:
     """Raises a ValueError if references were passed, which `evaluate` would silently ignore."""
     if references is not None:
-        raise ValueError("references were given; this metric takes none, since it compares predictions with each other")
+        raise ValueError(
+            "references were given; leave them out, because this metric compares predictions with each other"
+        )
 
 
 def number_column(name: str, column: Any) -> np.ndarray:
@@ -177,3 +179,13 @@ def _masked_rows(column: Any) -> np.ndarray:
     else:
         masked = np.zeros(0)
     return np.flatnonzero(masked)
+
+
+def verdicts(probabilities: np.ndarray) -> np.ndarray:
+    """[texts] The number of the likeliest label; -1: several are the likeliest, as all are where there is no answer.
+
+    Args:
+        probabilities: [texts, labels] of the labels alone, without that of no answer.
+    """
+    likeliest = probabilities == probabilities.max(axis=1, keepdims=True)
+    return np.where(likeliest.sum(axis=1) == 1, likeliest.argmax(axis=1), -1)

@@ -1,7 +1,7 @@
-"""Looks at a value before all replies are made, with an error for all looks together.
+"""Looks at a value before all replies exist, with an error rate for all looks together.
 
 The looks ask whether the true value is below a limit. Each look compares the debiased value with the limit, in standard
-errors at the limit. The error that looks may make is spent as information grows (Lan and DeMets, 1983,
+errors at the limit. The permitted error is spent as information grows (Lan and DeMets, 1983,
 https://doi.org/10.1093/biomet/70.3.659), in the shape of O'Brien and Fleming's boundaries (1979,
 https://doi.org/10.2307/2530245): hardly any at early looks. A debiased value is a U-statistic, so the covariance of its
 values at two looks is the variance of the later one, as for means of independent draws. Looks are thus steps of a
@@ -73,7 +73,7 @@ def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look]
         whole: The replies of a cell at the last look.
         limit: The limit of the true value.
         before: The earlier looks.
-        confidence_level: One less the error of all looks together, on both sides of the limit.
+        confidence_level: One minus the error of all looks together, on both sides of the limit.
     """
     ends = [at_size(spread, spread.size._replace(replies=replies)) for replies in (whole, spread.size.replies)]
     last, now = (end.at_zero + end.slope * limit for end in ends)
@@ -90,13 +90,13 @@ def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look]
 
 
 def decision(look: Look, limit: float) -> bool | None:
-    """Whether the true value is below the limit; `None`: the look does not decide."""
+    """Whether the true value is below the limit; `None` if the look does not decide."""
     distance = look.distance(look.value, limit)
     return None if abs(distance) < look.boundary else distance < 0
 
 
 def spent(information: float, error: float) -> float:
-    """The error spent on one side when so much information is there."""
+    """The error spent on one side with this share of the information."""
     return 2 * float(ndtr(ndtri(error / 2) / math.sqrt(information)))
 
 

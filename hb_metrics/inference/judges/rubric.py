@@ -28,7 +28,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text, explained, read_document, shipped_or_own
@@ -55,9 +54,9 @@ class Rubric(NamedTuple):
 
     name: str
     question: str
-    labels: tuple[str, ...]
-    definitions: tuple[str, ...]
-    examples: tuple[tuple[str, ...], ...]
+    labels: list[str]
+    definitions: list[str]
+    examples: list[list[str]]
     figure: str | None
 
     @property
@@ -67,7 +66,7 @@ class Rubric(NamedTuple):
 
     def description(self) -> dict[str, Any]:
         """The record in run.json, which `recorded_rubric` reads."""
-        return json.loads(json.dumps({"rubric": self._asdict(), "rubric_digest": self.digest}))
+        return {"rubric": self._asdict(), "rubric_digest": self.digest}
 
 
 def shipped_rubrics() -> list[str]:
@@ -85,13 +84,13 @@ class RubricError(FaultsError):
 class _Label:
     label: Text
     definition: Remark
-    examples: tuple[Remark, ...]
+    examples: list[Remark]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class _Content:
     question: Remark
-    labels: tuple[_Label, ...]
+    labels: list[_Label]
     figure: Text | None = None
 
 
@@ -110,7 +109,7 @@ def read_rubric(name: str | Path) -> Rubric:
     if own in CLASSIFIERS:
         raise ValueError(f"rubric {path} has the name of a classifier whose labels people correct; rename the file")
     content, lines, faults = read_document(path, _Content, "question: …", RubricError, _explained)
-    names = tuple(each.label for each in content.labels)
+    names = [each.label for each in content.labels]
     if not 2 <= len(names) <= len(LETTERS):
         faults.append(Fault(path.name, lines["labels",], f"there are {len(names)} labels; write 2 to {len(LETTERS)}"))
     for row, each in enumerate(content.labels):
@@ -123,37 +122,19 @@ def read_rubric(name: str | Path) -> Rubric:
         faults.append(Fault(path.name, lines["figure",], f"the figure is none of the labels: {', '.join(names)}"))
     if faults:
         raise RubricError(path, sorted(faults))
-    definitions, examples = zip(*((each.definition, each.examples) for each in content.labels), strict=True)
-    return Rubric(own, content.question, names, definitions, examples, content.figure)
+    definitions = [each.definition for each in content.labels]
+    return Rubric(own, content.question, names, definitions, [each.examples for each in content.labels], content.figure)
 
 
 def _explained(detail: Any) -> str:
     """An error of pydantic as a message to the person who edits the file."""
     keys = detail["loc"]
     name = next(str(key) for key in reversed(keys) if isinstance(key, str))
-    if detail["type"] in ("tuple_type", "dataclass_type"):
+    if detail["type"] in ("list_type", "dataclass_type"):
         return f"{name} is not a list of labels or of examples; write each on a line that starts with -"
     return explained(name, detail, _Label if len(keys) > 1 else _Content)
 
 
 def recorded_rubric(section: Mapping[str, Any]) -> Rubric:
     """Reads a rubric back from `results["run"]["judge"][name]`, so that a run needs no other file."""
-    content = section["rubric"]
-    return Rubric(
-        content["name"],
-        content["question"],
-        tuple(content["labels"]),
-        tuple(content["definitions"]),
-        tuple(tuple(examples) for examples in content["examples"]),
-        content["figure"],
-    )
-
-
-def verdicts(probabilities: np.ndarray) -> np.ndarray:
-    """[texts] The number of the likeliest label; -1: several are the likeliest, as all are where there is no answer.
-
-    Args:
-        probabilities: [texts, labels] of the labels alone, without that of no answer.
-    """
-    likeliest = probabilities == probabilities.max(axis=1, keepdims=True)
-    return np.where(likeliest.sum(axis=1) == 1, likeliest.argmax(axis=1), -1)
+    return Rubric(**section["rubric"])

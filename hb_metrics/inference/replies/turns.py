@@ -1,7 +1,7 @@
-"""Conversations of several turns: what the user asks after each reply, and the requests of the model's next turn.
+"""Conversations of several turns: the user's follow-ups after replies, and the requests of the model's next turn.
 
 Within a template and the question after its cue, every term has the same follow-ups, which differ from turn to turn.
-The model's own replies stand between them. A conversation ends at a turn without a reply.
+The model's own replies are between them. A conversation ends at a turn without a reply.
 """
 
 from collections.abc import Sequence
@@ -18,29 +18,22 @@ from hb_metrics.runs.replies import is_empty, prompt_ids
 FOLLOW_UPS_FILE = Path(__file__).parent / "follow_ups.yaml"
 
 
-def read_follow_ups(path: str | Path = FOLLOW_UPS_FILE) -> list[str]:
-    """Reads neutral follow-ups from YAML; errors as `read_sentences`."""
-    return read_sentences(path, "follow_ups")
-
-
-def with_follow_ups(
-    requests: ReplyRequests, templates: Sequence[str], turns: int, follow_ups: Sequence[str]
-) -> ReplyRequests:
+def with_follow_ups(requests: ReplyRequests, templates: Sequence[str], turns: int) -> ReplyRequests:
     """The requests of the first turn, with the follow-ups of the later ones.
 
     Args:
         requests: The requests of the first turn.
         templates: [prompts] the template of each.
         turns: The number of the model's turns.
-        follow_ups: The follow-ups to draw from.
 
     Raises:
-        ValueError: There are too few.
+        ValueError: There are too few follow-ups.
     """
+    follow_ups = read_sentences(FOLLOW_UPS_FILE, "follow_ups")
     if turns - 1 > len(follow_ups):
         raise ValueError(
-            f"turns is {turns}, which needs {turns - 1} different follow-ups, and there are {len(follow_ups)}; set "
-            f"--turns {len(follow_ups) + 1} or fewer, or write more in a file of your own (--follow_ups)"
+            f"turns is {turns}, which needs {turns - 1} different follow-ups, but there are {len(follow_ups)}; set "
+            f"--turns {len(follow_ups) + 1} or fewer"
         )
     asked: list[tuple[str, str | None]] = [(template, None) for template in templates]
     if requests.questions is not None:

@@ -1,23 +1,23 @@
 """Do different cues move the styles of replies to a term in the same direction?
 
-A cue gives each of D terms a mean style vector, the mean over its cells. With m_d its true value and u_d = m_d less the
-mean over terms, cues a and b have the product P_ab = Σ_d ⟨u_da, u_db⟩ / (D − 1), and
+A cue gives each of D terms a mean style vector, the mean over its cells. With m_d its true value and u_d = m_d minus
+the mean over terms, cues a and b have the product P_ab = Σ_d ⟨u_da, u_db⟩ / (D − 1), and
 
     agreement of directions = P_ab / √(P_aa P_bb),
 
-a correlation, from −1 (opposite) to 1 (the same but for size). Observed means contain the luck of their replies, which
-enlarges P_aa. It also enlarges P_ab, if replies to the same prompt under both cues share their random numbers or the
-noun. So products of two replies to one prompt are left out: ⟨m_da, m_db⟩ is estimated from different prompts, as the
-mean product less the estimated covariance of both means. Agreements beyond −1 and 1, which chance causes, are
-cut to these limits, as are their intervals.
+a correlation from −1 (opposite) to 1 (the same apart from size). Observed means contain the sampling noise of their
+replies, which enlarges P_aa. It also enlarges P_ab if replies to the same prompt under both cues share their random
+numbers or the noun. So products of two replies to one prompt are left out: ⟨m_da, m_db⟩ is estimated from different
+prompts, as the mean product minus the estimated covariance of both means. Agreements beyond −1 and 1, which chance
+causes, are clipped to these limits, as are their intervals.
 
 The variance has the parts of random effects: term, the mean of P_ab over pairs of cues; term and cue, the mean of P_aa
-less the first part; cue, half the mean squared distance between two cues' means over all terms, less the second part
+minus the first part; cue, half the mean squared distance between two cues' means over all terms, minus the second part
 divided by D.
 
 Intervals are for other terms of the same axes: the ratios that agree with numerator and denominator (Fieller), whose
-covariance is that of a jackknife over the terms of each axis. Cues, templates and questions are given. There is
-no agreement if P_aa is not above 0 beyond chance, or if the interval contains all possible values.
+covariance is that of a jackknife over the terms of each axis. Cues, templates and questions are fixed. There is no
+agreement if P_aa is not above 0 beyond chance, or if the interval contains all possible values.
 """
 
 import math
@@ -32,7 +32,7 @@ from hb_metrics.paired_changes.paired_change import FEW_TERMS_REASON, MIN_TERMS,
 from hb_metrics.stats.generalising import MIN_EQUAL_TERMS, kurtosis, strata
 from hb_metrics.stats.share_intervals import Bounds
 
-# Lowest and highest value of each part's share. That of terms is below 0 where cues have opposite directions.
+# The lowest and the highest value of each part's share. The share of terms is below 0 if cues have opposite directions.
 _LIMITS = {"term": (-1.0, 1.0), "both": (0.0, 2.0), "cue": (0.0, 1.0)}
 UNRELIABLE_REASON = "under a cue, replies differ too little between terms to distinguish their directions from chance"
 FEW_MATTER_REASON = "a few of the terms make most of its spread"
@@ -63,7 +63,7 @@ class Estimate(NamedTuple):
 
 
 class Reversal(NamedTuple):
-    """The product of two cues among the terms of an axis, and the p-value of its being below 0, adjusted (Holm)."""
+    """The product of two cues among the terms of an axis, and the p-value (Holm) of the test that it is below 0."""
 
     axis: int
     product: float

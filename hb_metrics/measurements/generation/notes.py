@@ -27,7 +27,7 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
         )
     if generation.get("num_unanswered"):
         notes.append(
-            f"On {count(generation['num_unanswered'])} of {count(generation['num_replies'])} replies the style judge "
+            f"For {count(generation['num_unanswered'])} of {count(generation['num_replies'])} replies, the style judge "
             "answered with none of its letters. Gen Bias counts these answers as an additional style."
         )
     notes += _notes_on_files(asked)

@@ -122,7 +122,7 @@ def _unlike(first: Run, second: Run) -> str | None:
     generations = first.results["generation"], second.results["generation"]
     classifiers = [run.results["run"]["style_classifier"] for run in (first, second)]
     if any(generation["debiased"] is None for generation in generations):
-        return "in a run no term has two replies to a template, so sampling noise cannot be subtracted"
+        return "in a run, no term has two replies to a template, so sampling noise cannot be subtracted"
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "name", "temperature")):
         return "different classifiers classified the styles"
     if generations[0]["gen_bias"]["confidence_level"] != generations[1]["gen_bias"]["confidence_level"]:
@@ -184,7 +184,7 @@ def _figures(
 def _change(
     generations: Sequence[Mapping[str, Any]], path: tuple[str, ...], covariance: Covariance
 ) -> PairedChange | None:
-    """The change of the value at a path; `None`: a run lacks the value."""
+    """The change of the value at a path; `None` if a run lacks the value."""
     first, second = (value_at(generation["debiased"], path) for generation in generations)
     if first is None or second is None:
         return None

@@ -48,21 +48,21 @@ def by_axis_heading(last: int) -> str:
 
 
 def turn_sentences(turns: Mapping[str, Any]) -> list[str]:
-    """Whether who the user is still shows at the last turn, and whether that has changed since the first."""
+    """Whether the identity of the user still shows at the last turn, and whether that has changed since the first."""
     last, level = len(turns["by_turn"]), turns["confidence_level"]
     if turns["change"] is None:
         return [
-            "With one reply per term and template, this run cannot tell whether who the user is still shows at turn "
-            f"{last}: the sampling noise is unknown."
+            "With one reply per term and template, this run cannot tell whether the identity of the user still shows "
+            f"at turn {last}, because the sampling noise is unknown."
         ]
     value = _value("", turns["by_turn"][-1], level)
     change = _change("", turns["change"], level)
     if value.interval is None:
-        first = f"This run cannot tell whether who the user is still shows at turn {last}: {value.words}."
+        first = f"This run cannot tell whether the identity of the user still shows at turn {last}: {value.words}."
     elif value.interval[0] <= 0:
-        first = f"Who the user is does not show at turn {last} by more than chance: {value.words}."
+        first = f"The identity of the user does not show at turn {last} by more than chance: {value.words}."
     else:
-        first = f"Who the user is still shows at turn {last}: {value.words}{_ratio(turns['change'])}."
+        first = f"The identity of the user still shows at turn {last}: {value.words}{_ratio(turns['change'])}."
     return [first, f"{_since(turns, change)}."]
 
 
@@ -84,7 +84,7 @@ def _since(turns: Mapping[str, Any], change: Figure) -> str:
 
 
 def _ratio(change: Mapping[str, Any]) -> str:
-    """The value in percent of the first turn's; empty: the first is not clearly above 0."""
+    """The value in percent of the first turn's; empty if that is not clearly above 0."""
     if change["relative_interval"] is None:
         return ""
     low, high = (share(1 + bound, 0) for bound in change["relative_interval"])

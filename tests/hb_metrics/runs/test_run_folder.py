@@ -94,7 +94,7 @@ OTHER_RUNS = [
 @pytest.mark.parametrize(("changes", "differences"), OTHER_RUNS)
 def test_each_setting_that_differs_is_named(used, changes, differences):
     before = content(used)
-    with pytest.raises(ValueError, match="holds a run with other settings") as error:
+    with pytest.raises(ValueError, match="contains a run with other settings") as error:
         open_run(used, {**RUN, **changes})
     assert str(error.value).splitlines()[1:-1] == [f"  {difference}" for difference in differences]
     assert content(used) == before

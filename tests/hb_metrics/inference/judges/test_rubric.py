@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from hb_metrics.inference.classifiers.regard import REGARDS
-from hb_metrics.inference.judges.rubric import read_rubric, recorded_rubric, shipped_rubrics, verdicts
+from hb_metrics.inference.judges.rubric import read_rubric, recorded_rubric, shipped_rubrics
+from hb_metrics.stats.inputs import verdicts
 
 OWN = """
 question: Is it about the sea?
@@ -20,7 +21,7 @@ labels:
 def test_shipped_rubrics_are_valid():
     rubrics = {name: read_rubric(name) for name in shipped_rubrics()}
     assert set(rubrics) == {"offensive", "refusal", "condescending", "stereotyping", "regard", "style_clusters"}
-    assert rubrics["regard"].labels == REGARDS
+    assert rubrics["regard"].labels == [*REGARDS]
     assert rubrics["style_clusters"].labels[-1] == "none"
     assert [name for name, rubric in rubrics.items() if rubric.figure is None] == ["style_clusters"]
 
@@ -29,7 +30,7 @@ def test_own_rubric_survives_its_record(tmp_path):
     path = tmp_path / "my sea.yaml"
     path.write_text(OWN)
     rubric = read_rubric(path)
-    assert (rubric.name, rubric.labels, rubric.figure) == ("my_sea", ("yes", "no"), "yes")  # no booleans of YAML
+    assert (rubric.name, rubric.labels, rubric.figure) == ("my_sea", ["yes", "no"], "yes")  # no booleans of YAML
     assert recorded_rubric(json.loads(json.dumps(rubric.description()))) == rubric
 
 
