@@ -139,7 +139,7 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
         raise SpecificationError(path, [unreadable(path, error)]) from error
     if not isinstance(document, dict):
         raise SpecificationError(
-            path, [Fault(path.name, 1, "has no `key: value` lines; begin with the line `bias_type: …`")]
+            path, [Fault(path.name, 1, "does not consist of `key: value` lines; begin with the line `bias_type: …`")]
         )
     try:
         specification = TypeAdapter(BiasSpecification).validate_python(document)

@@ -87,7 +87,9 @@ def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
         ValueError: It answered on none.
     """
     if not answered.any():
-        raise ValueError(f"the judge gave none of {len(answered):,} texts one label; set another --judge_model")
+        raise ValueError(
+            f"the judge did not give a single label to any of the {len(answered):,} texts; set another --judge_model"
+        )
     return chosen_replies(replies, answered)
 
 
@@ -135,9 +137,9 @@ def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueErro
     if num_unclosed:
         within = f" within {max_reasoning_tokens:,} tokens" if max_reasoning_tokens else ""
         return ValueError(
-            f"the model replied to none of {len(replies):,} prompts: {num_unclosed:,} thoughts did not end{within}. "
-            "Set a larger --max_reasoning_tokens, or turn thinking off (for many models --chat_template_kwargs "
-            "'{\"enable_thinking\": false}')"
+            f"the model replied to none of the {len(replies):,} prompts: {num_unclosed:,} thoughts did not "
+            f"end{within}. Set a larger --max_reasoning_tokens, or turn thinking off (for many models "
+            "--chat_template_kwargs '{\"enable_thinking\": false}')"
         )
     return ValueError(
         f"all replies to {len(replies):,} prompts are empty: the model stops before its first word. Try another "

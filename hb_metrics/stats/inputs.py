@@ -45,13 +45,17 @@ def check_lengths(**columns: Sized | None) -> None:
     lengths = {name: len(column) for name, column in columns.items() if column is not None}
     if len(set(lengths.values())) > 1:
         named = ", ".join(f"{size} {name}" for name, size in lengths.items())
-        raise ValueError(f"inputs differ in length: {named}; pass one value of each for every row, in the same order")
+        raise ValueError(
+            f"the inputs differ in length ({named}); pass one value per row for each input, in the same order"
+        )
 
 
 def check_references(references: Any) -> None:
     """Raises a ValueError if references were passed, which `evaluate` would silently ignore."""
     if references is not None:
-        raise ValueError("references were given; this metric takes none, since it compares predictions with each other")
+        raise ValueError(
+            "references were passed, but this metric compares predictions with each other; leave references out"
+        )
 
 
 def number_column(name: str, column: Any) -> np.ndarray:

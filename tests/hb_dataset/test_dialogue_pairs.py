@@ -138,7 +138,7 @@ def test_files_that_cannot_be_used_say_why(tmp_path):
         with pytest.raises(error, match=message.replace("PATH", re.escape(str(path)))):
             read_dialogue(path, num_replies=1)
 
-    refused("none.csv", None, FileNotFoundError, "there is no file 'PATH'")
+    refused("none.csv", None, FileNotFoundError, "the file 'PATH' does not exist")
     refused(
         "a.csv", "prompt,answer\nHi,Ho\n", ValueError, "'PATH' has no column of text named reply; .* prompt, answer"
     )

@@ -271,7 +271,7 @@ SERVED = ["--model", "a/b", "--base_url", "http://localhost/v1"]
         ([*SERVED, "--dtype", "float16"], "dtype is for models that are loaded here"),
         ([*SERVED, "--batch_size", "2"], "--concurrency"),
         ([*SERVED, "--provider", "auto"], "set one of them"),
-        (["--concurrency", "4"], "concurrency is for served models"),
+        (["--concurrency", "4"], "concurrency is only for served models"),
         (SERVED[2:], "set --model"),
     ],
 )

@@ -103,7 +103,9 @@ def read_rubric(name: str | Path) -> Rubric:
         raise ValueError("\n".join([f"the rubric {path} is not valid:", *map(str, faults)]))
     own = re.sub(r"\W+", "_", path.stem)
     if own in CLASSIFIERS:
-        raise ValueError(f"rubric {path} has the name of a classifier whose labels people correct; rename the file")
+        raise ValueError(
+            f"rubric {path} has the name of the classifier '{own}', which can also be calibrated; rename the file"
+        )
     return _rubric(own, content)
 
 

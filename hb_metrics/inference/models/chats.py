@@ -105,7 +105,7 @@ def render_chats(
     """
     if not tokenizer.chat_template:
         raise ValueError(
-            "context 'chat', but the tokenizer has no chat template; pass another --context, or set a template"
+            "context is 'chat', but the tokenizer has no chat template; pass another --context, or set a template"
         )
     if not conversations:
         return []
@@ -207,7 +207,7 @@ def _apply(
     except Exception as error:  # a template may raise anything
         raise ValueError(
             f"the chat template of this tokenizer does not work ({error}); correct the template, or pass --context "
-            "plain and no options for chats"
+            "plain without options for chats"
         ) from error
 
 

@@ -39,8 +39,8 @@ def with_follow_ups(
     """
     if turns - 1 > len(follow_ups):
         raise ValueError(
-            f"turns is {turns}, which needs {turns - 1} different follow-ups, and there are {len(follow_ups)}; set "
-            f"--turns {len(follow_ups) + 1} or fewer, or write more in a file of your own (--follow_ups)"
+            f"turns is {turns}, which needs {turns - 1} different follow-ups, but there are only {len(follow_ups)}; "
+            f"set --turns {len(follow_ups) + 1} or fewer, or write more in a file of your own (--follow_ups)"
         )
     asked: list[tuple[str, str | None]] = [(template, None) for template in templates]
     if requests.questions is not None:

@@ -1,6 +1,7 @@
-"""Runs that differ in the cue alone: whether cues move replies alike.
+"""Tests whether different cues affect replies in the same way, by comparing runs that differ only in the cue.
 
-Terms are matched, not cells, because cues have questions and prompts have none. Only templates of all runs count.
+Runs are matched by term and not by cell, because cues have questions and prompts do not. Only templates that occur in
+all runs are used.
 """
 
 from collections.abc import Mapping, Sequence

@@ -27,15 +27,15 @@ class GenerationOptions:
     temperature: float | None = option(None, "The sampling temperature. Default: the preset's value.")
     top_k: int | None = option(
         None,
-        "Sample from this number of most likely tokens, or from all tokens with 0. Default: the preset's value.",
+        "Sample only from this number of the likeliest tokens. 0 allows all tokens. Default: the preset's value.",
     )
     top_p: float | None = option(
         None,
-        "Sample from the most likely tokens whose probabilities add up to this value. Default: the preset's value.",
+        "Sample only from the likeliest tokens whose probabilities add up to this value. Default: the preset's value.",
     )
     max_new_tokens: int | None = option(
         None,
-        "The maximum length of a reply in tokens, excluding the thought before it. Default: 256 for whole replies, "
+        "The maximum number of tokens of a reply, excluding the thought before it. Default: 256 for whole replies, "
         "otherwise the preset's value.",
     )
     reply: Literal["auto", "whole", "first_line"] = option(
@@ -50,9 +50,9 @@ class GenerationOptions:
     )
     cue: Literal["prompt", "system", "memory", "history"] = option(
         "prompt",
-        "The place of the user's description: prompt (the user's only turn), system (the user's words in the system "
-        "message), memory (a line there that a product remembers) or history (an earlier turn). With all but prompt, "
-        "the user then asks a neutral question, and templates without a description are left out.",
+        "Where the user's description stands: in the prompt (prompt), as the user's words in the system message "
+        "(system), as a remembered fact in the system message (memory) or in an earlier turn (history). With all but "
+        "prompt, the user then asks a neutral question, and templates without a description are skipped.",
     )
     cue_questions: str | None = option(
         None,
@@ -61,8 +61,8 @@ class GenerationOptions:
     )
     turns: int = option(
         1,
-        "The number of turns of the model in each conversation. After each reply but the last, the user asks a neutral "
-        "follow-up. All figures but those by turn are about the first turn.",
+        "The number of the model's turns in each conversation. After each reply but the last, the user asks a "
+        "neutral follow-up. All figures describe the first turn, except those by turn.",
     )
     follow_ups: str | None = option(
         None,
@@ -76,13 +76,13 @@ class GenerationOptions:
     )
     style_clusters: str | None = option(
         None,
-        "A YAML file with clusters of the style classifier's labels. Default: the shipped clusters of the 217 styles "
-        "or of GoEmotions.",
+        "A YAML file that groups the style classifier's labels into clusters. Default: the shipped clusters for the "
+        "217 styles or for GoEmotions.",
     )
     frequencies: str | None = option(
         None,
-        "A CSV file from `python -m hb_dataset.frequency` with the frequency of each term in the model's training "
-        "data. Default: the frequencies in a chit-chat corpus.",
+        "A CSV file with each term's frequency in the model's training data, from `python -m hb_dataset.frequency`. "
+        "Default: the frequencies in a chit-chat corpus.",
     )
 
     def __post_init__(self) -> None:
@@ -91,15 +91,15 @@ class GenerationOptions:
         check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions", "follow_ups")
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(
-                "cue_questions need --cue system, memory or history, and cue is 'prompt'; set another cue, or leave "
+                "cue_questions need --cue system, memory or history, but cue is 'prompt'; set another cue, or leave "
                 "the questions out"
             )
         if self.follow_ups is not None and self.turns == 1:
             raise ValueError(
-                "follow_ups need several turns, and turns is 1; set --turns 2, or leave the follow-ups out"
+                "follow_ups need two or more turns, but turns is 1; set --turns 2, or leave the follow-ups out"
             )
         if self.personas_file is not None and not self.personas:
             raise ValueError(
-                f"personas_file is '{self.personas_file}', and personas is 0; set the number of lines before each "
-                f"prompt (--personas 2), or leave the file out"
+                f"personas_file is '{self.personas_file}', but personas is 0; set the number of lines before each "
+                "prompt (--personas 2), or leave the file out"
             )

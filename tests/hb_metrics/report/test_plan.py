@@ -96,7 +96,7 @@ def test_the_page_draws_the_half_widths_of_the_table(pilot, tmp_path):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ([], "pass the folder of a pilot run, or --assume"),
+        ([], "pass either the folder of a pilot run or --assume"),
         (["--assume", *ASSUMED], "needs --templates and --terms"),
         (["--assume", "value=1", "noise=a", "styles=3", "--terms", "9", "--templates", "4"], "write value=10"),
         (["--assume", "value=1", "noise=0", "styles=3", "--terms", "9", "--templates", "4"], "noise above 0"),

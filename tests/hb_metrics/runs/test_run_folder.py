@@ -69,7 +69,7 @@ def test_a_run_starts_in_a_new_or_empty_folder(tmp_path):
     assert open_run(tmp_path / "runs" / "gpt2", RUN) is False
     assert read_json(tmp_path / "runs" / "gpt2" / RUN_FILE) == RUN
     (tmp_path / "runs" / ".hidden").touch()
-    with pytest.raises(ValueError, match="has files in it"):
+    with pytest.raises(ValueError, match="contains files"):
         open_run(tmp_path / "runs", RUN)
     assert [path.name for path in (tmp_path / "runs" / "gpt2").iterdir()] == [RUN_FILE]
     with pytest.raises(ValueError, match="not JSON compliant"):
@@ -94,7 +94,7 @@ OTHER_RUNS = [
 @pytest.mark.parametrize(("changes", "differences"), OTHER_RUNS)
 def test_each_setting_that_differs_is_named(used, changes, differences):
     before = content(used)
-    with pytest.raises(ValueError, match="holds a run with other settings") as error:
+    with pytest.raises(ValueError, match="contains a run with other settings") as error:
         open_run(used, {**RUN, **changes})
     assert str(error.value).splitlines()[1:-1] == [f"  {difference}" for difference in differences]
     assert content(used) == before

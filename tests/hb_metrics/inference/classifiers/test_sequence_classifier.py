@@ -94,15 +94,15 @@ def test_what_is_not_there_is_reported_with_what_to_give(save_classifier, tmp_pa
     folder = save_classifier(*TWO)
     for path in Path(folder).glob("tokenizer*"):
         path.unlink()
-    with pytest.raises(OSError, match="has no tokenizer that loads"):
+    with pytest.raises(OSError, match=r"the tokenizer of model .* is missing or cannot be loaded"):
         load_sequence_classifier(folder)
 
 
 def test_what_is_no_classifier_is_refused(save_classifier, save_small_model, tmp_path):
-    with pytest.raises(ValueError, match=r"lacks weights of a sequence classifier \(.*classifier"):
+    with pytest.raises(ValueError, match=r"lacks the weights .*classifier.* of a sequence classifier"):
         load_sequence_classifier(str(save_small_model("bert")))
     transformers.ViTConfig().save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"type 'vit', .* computes no label probabilities"):
+    with pytest.raises(ValueError, match=r"type 'vit', .* does not compute label probabilities"):
         load_sequence_classifier(str(tmp_path))
     folder = save_classifier("toxic", problem_type="regression")
     with pytest.raises(ValueError, match=r"'regression'.*pass a sequence classifier"):
@@ -116,7 +116,7 @@ def test_probabilities_that_are_all_0_are_refused(save_classifier):
         model.classifier.bias.fill_(-1e4)
     model.save_pretrained(folder)
     for load in (load_style_classifier, load_regard_classifier):
-        with pytest.raises(ValueError, match="1 of 1 texts probability 0"):
+        with pytest.raises(ValueError, match="returned probability 0 for every label of 1 of 1 texts"):
             load(folder).classify(["Hi."])
 
 
@@ -126,5 +126,5 @@ def test_broken_weights_are_told(texts, save_classifier):
     model.classifier.bias.data[0] = math.nan
     model.save_pretrained(folder)
 
-    with pytest.raises(ValueError, match=r"30 of 30 texts logits such as \[nan, "):
+    with pytest.raises(ValueError, match=r"such as \[nan, .* for 30 of 30 texts"):
         load_sequence_classifier(folder).probabilities(texts)

@@ -142,9 +142,9 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
     [
         (["--cue", "system", "--context", "plain"], "--cue system is for chats, and the context is"),
         (["--cue", "memory", "--context", "plain"], "--cue memory is for chats, and the context is"),
-        (["--cue_questions", "questions.yaml"], "cue_questions need --cue system, memory or history, and cue is"),
+        (["--cue_questions", "questions.yaml"], "cue_questions need --cue system, memory or history, but cue is"),
         (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
-        (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates is one"),
+        (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates does"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_in_one_line(options, message, runs, monkeypatch):
