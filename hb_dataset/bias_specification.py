@@ -6,17 +6,14 @@ files of the same form.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.hints import did_you_mean
-from hb_dataset.yaml_entries import STRICT_KEYS, Key, Remark, Text, explained
-from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines, unreadable
+from hb_dataset.yaml_entries import STRICT_KEYS, Key, Remark, Text, explained, line_of, read_document, shipped_or_own
+from hb_dataset.yaml_lines import Fault, FaultsError
 
 SPECIFICATIONS = Path(__file__).parent / "bias_specifications"
 
@@ -124,28 +121,13 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
         SpecificationError: The specification has faults; the message lists every fault with file and line.
     """
     names = specification_names()
-    path = SPECIFICATIONS / f"{name_or_path}.yaml" if name_or_path in names else Path(name_or_path)
-    if not path.is_file():
-        ours = {read_specification(name).published_folder: name for name in names}.get(str(name_or_path))
-        hint = f"the authors' '{name_or_path}' is '{ours}' here; " if ours else did_you_mean(str(name_or_path), names)
-        raise FileNotFoundError(
-            f"bias specification '{name_or_path}' does not exist; {hint}set one of "
-            f"{', '.join(names)}, or the path of a YAML file (copy one from {SPECIFICATIONS})"
-        )
-    faults: list[Fault] = []
-    try:
-        document, lines = load_with_lines(path, faults)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SpecificationError(path, [unreadable(path, error)]) from error
-    if not isinstance(document, dict):
-        raise SpecificationError(
-            path, [Fault(path.name, 1, "does not consist of `key: value` lines; begin with the line `bias_type: …`")]
-        )
-    try:
-        specification = TypeAdapter(BiasSpecification).validate_python(document)
-    except ValidationError as error:
-        faults += [Fault(path.name, _line(lines, detail["loc"]), _explained(detail)) for detail in error.errors()]
-        raise SpecificationError(path, sorted(faults)) from None
+    ours = {} if name_or_path in names else {read_specification(name).published_folder: name for name in names}
+    theirs = ours.get(str(name_or_path))
+    hint = f"the authors' '{name_or_path}' is '{theirs}' here; " if theirs else ""
+    path = shipped_or_own(SPECIFICATIONS, name_or_path, "bias specification", hint)
+    specification, lines, faults = read_document(
+        path, BiasSpecification, "bias_type: …", SpecificationError, _explained
+    )
     faults += _content_faults(path.name, specification, lines)
     if specification.bias_type != path.stem:
         message = f"`bias_type` is {specification.bias_type!r}; write `bias_type: {path.stem}`, as in the file's name"
@@ -153,11 +135,6 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
     if faults:
         raise SpecificationError(path, sorted(faults))
     return specification
-
-
-def _line(lines: dict[tuple, int], keys: Sequence[Any]) -> int:
-    """Returns the line of a value, given its keys and indices, or of the innermost list with a known line."""
-    return next((lines[tuple(keys[:end])] for end in range(len(keys), -1, -1) if tuple(keys[:end]) in lines), 1)
 
 
 def _explained(detail: Any) -> str:
@@ -182,9 +159,9 @@ def _content_faults(file: str, specification: BiasSpecification, lines: dict[tup
         for index, term in enumerate(getattr(specification, name)):
             if any(_WILDCARD_INSIDE.search(word) for word in term.split(" ")):
                 message = f"{term!r} has a * that is not at the end of a word; write `greed*`"
-                yield Fault(file, _line(lines, (name, index)), message)
+                yield Fault(file, line_of(lines, (name, index)), message)
     for index, pair in enumerate(specification.pairs):
-        line = _line(lines, ("pairs", index))
+        line = line_of(lines, ("pairs", index))
         words = [pair.t1, pair.t2, *(word for both in pair.forms for word in both)]
         for word in words:
             if word != word.lower():

@@ -1,7 +1,7 @@
 """Reads the entries of a vocabulary file, with their lines, and checks them field by field."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
@@ -11,7 +11,7 @@ from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 
 from hb_dataset.hints import did_you_mean
 from hb_dataset.written_text import remark_fault, sentence_fault, text_fault, words_fault
-from hb_dataset.yaml_lines import Fault, load_with_lines, unreadable
+from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines, unreadable
 
 _MAX_KEY_CHARACTERS = 40
 
@@ -118,6 +118,62 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
                     Fault(path.name, lines.get((key, index, name), line), explained(name, detail, entry_type))
                 )
     return located
+
+
+def shipped_or_own(folder: Path, name: str | Path, kind: str, hint: str = "") -> Path:
+    """The path of a YAML file that comes with the package, by its name, or of one's own.
+
+    Args:
+        folder: The folder of those that come with the package.
+        name: The name or the path.
+        kind: The name of such files in the error.
+        hint: A hint in the error; empty: the closest name.
+
+    Raises:
+        FileNotFoundError: There is neither.
+    """
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    path = folder / f"{name}.yaml" if name in names else Path(name)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{kind} '{name}' does not exist; {hint or did_you_mean(str(name), names)}set one of {', '.join(names)}, "
+            f"or the path of a YAML file (copy one from {folder})"
+        )
+    return path
+
+
+def read_document(
+    path: Path, entry_type: Any, first: str, error: type[FaultsError], explain: Callable[[Any], str]
+) -> tuple[Any, dict[tuple, int], list[Fault]]:
+    """Reads a file that is one entry.
+
+    Args:
+        path: The file.
+        entry_type: The dataclass of the entry.
+        first: A line with which such a file begins.
+        error: The error with the faults that leave no entry.
+        explain: Turns an error of pydantic into a message.
+
+    Returns:
+        The entry, the line of each value, and the other faults.
+    """
+    faults: list[Fault] = []
+    try:
+        document, lines = load_with_lines(path, faults)
+    except (yaml.YAMLError, UnicodeDecodeError) as problem:
+        raise error(path, [unreadable(path, problem)]) from problem
+    if not isinstance(document, dict):
+        raise error(path, [Fault(path.name, 1, f"has no `key: value` lines; begin with the line `{first}`")])
+    try:
+        return TypeAdapter(entry_type).validate_python(document), lines, faults
+    except ValidationError as problem:
+        faults += [Fault(path.name, line_of(lines, detail["loc"]), explain(detail)) for detail in problem.errors()]
+        raise error(path, sorted(faults)) from None
+
+
+def line_of(lines: dict[tuple, int], keys: Sequence[Any]) -> int:
+    """The line of a value, given the keys and indices that lead to it, or of the innermost list that has a line."""
+    return next((lines[tuple(keys[:end])] for end in range(len(keys), -1, -1) if tuple(keys[:end]) in lines), 1)
 
 
 def repeat_faults(located: list[Located], name: str, key: Callable[[Any], object] | None = None) -> Iterator[Fault]:

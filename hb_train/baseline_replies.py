@@ -4,8 +4,8 @@
     accelerate launch hb_train/tune.py --method counterfactual --config hb_train/recipes/embedded.yaml \
         --dataset_name rows/embedded --output_dir models/embedded
 
-Replies are sampled from all tokens, at the temperature at which the model will reply. Their distributions are learnt at
-the same temperature, so learning them changes nothing by itself. Each reply is paired with prompts that have another
+Replies are sampled from all tokens, at the default temperature of measurements. Their distributions are learnt at the
+same temperature, so learning them changes nothing by itself. Each reply is paired with prompts that have another
 descriptor in the same sentence. With method counterfactual, the original prompt has a descriptor, and the new
 descriptor replaces it in the reply. With method distill, the original prompt has no descriptor. `--leave_out
 v1.0-small` excludes that config's descriptors and all that share a stem with one, so that a measurement on the config
@@ -40,6 +40,7 @@ from hb_train.tuning.baseline_rows import (
     COUNTERFACTUAL,
     DISTILL,
     ROW_SCHEMA,
+    TEMPERATURE,
     BaselinePrompts,
     draw_anchors,
     draw_baseline_prompts,
@@ -87,7 +88,7 @@ class BaselineArguments:
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is out of range."""
-        check_least(self, num_replies=2, num_anchors=0, temperature=0.05, max_new_tokens=1, seed=0)
+        check_least(self, num_replies=2, num_anchors=0, max_new_tokens=1, seed=0)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -141,7 +142,6 @@ def reply(arguments: BaselineArguments) -> None:
             "model": model_description(loaded),
             "dataset_config": arguments.dataset_config,
             "leave_out": arguments.leave_out,
-            "temperature": arguments.temperature,
             "rows_digest": table_digest(rows),
             **counts,
             "by_split": dict(zip(SPLITS, (int((~held_out).sum()), int(held_out.sum())), strict=True)),
@@ -216,13 +216,13 @@ def render_prompts(texts: Sequence[str], loaded: LoadedModel, layout: Layout) ->
 
 
 def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: Layout) -> Any:
-    """Makes the requests for replies from the model's whole distribution at the temperature."""
+    """Makes the requests for replies from the model's whole distribution."""
     extent = "whole" if layout.context == "chat" else "first_line"
     number = arguments.max_new_tokens
     decoding = decoding_preset(
         "sample",
         extent="whole",
-        temperature=arguments.temperature,
+        temperature=TEMPERATURE,
         top_k=0,
         top_p=1.0,
         min_new_tokens=1,

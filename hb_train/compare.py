@@ -20,6 +20,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from hb_metrics.report.no_worse import read_margins
+from hb_metrics.runs.gates import GATE_STATUS
 from hb_train.bias_labels import NO_GAIN_STATUS
 from hb_train.debias_table import write_debias_table
 from hb_train.debiasing.arguments import METHODS
@@ -47,6 +49,14 @@ def tune_main(argv: Sequence[str]) -> None:
     parser.add_argument("--system_prompt", help="Also measure the untuned model with this system prompt.")
     parser.add_argument("--beta", default="auto", help="The threshold β of the labels, as in bias_labels.py.")
     parser.add_argument("--dtype", help="The number format of measured models. Default: bfloat16 on CPUs that have it.")
+    parser.add_argument(
+        "--no_worse_than",
+        nargs="+",
+        default=[],
+        metavar="FIGURE=MARGIN",
+        help="End with exit status 3 unless each figure of the tuned models is shown to be no worse by its margin, as "
+        "in holistic-bias report.",
+    )
     _add_words(parser, "measure", "each measurement")
     _add_words(parser, "replies", "baseline_replies.py")
     _add_words(parser, "labelled", "the run with the replies to label")
@@ -68,7 +78,12 @@ def debias_main(argv: Sequence[str]) -> None:
 
 
 def compare_tuning(options: argparse.Namespace) -> None:
-    """Measures a model before and after each tuning method."""
+    """Measures a model before and after each tuning method.
+
+    Raises:
+        SystemExit: A figure is not shown to be no worse by its margin; the page is there.
+    """
+    read_margins(options.no_worse_than)  # raises for margins of another form
     folder = Path(options.output_dir)
     dtype = ["--dtype", options.dtype or ("bfloat16" if has_fast_bfloat16() else "auto")]
     config = ["--dataset_config", options.dataset_config]
@@ -116,7 +131,10 @@ def compare_tuning(options: argparse.Namespace) -> None:
     for method in tuned:
         run_step("hb_train.model_card", "--model", folder / f"{method}-model", "--runs", *names, launch=False)
     names += ["--labels", folder / "labels"] if labelled else []
-    run_step("hb_metrics.report", *names, "--output", folder / PAGE_FILE, launch=False)
+    names += ["--output", folder / PAGE_FILE]
+    names += ["--no_worse_than", *options.no_worse_than] if options.no_worse_than else []
+    if status := run_step("hb_metrics.report", *names, launch=False, allowed=(GATE_STATUS,)):
+        raise SystemExit(status)
 
 
 def compare_debiasing(options: argparse.Namespace) -> None:
@@ -142,8 +160,8 @@ def compare_debiasing(options: argparse.Namespace) -> None:
     write_debias_table(folder)
 
 
-def run_step(module: str, *words: str | Path, launch: bool = True, allowed: Sequence[int] = ()) -> None:
-    """Runs a script in its own process, by `accelerate launch` unless one process suffices.
+def run_step(module: str, *words: str | Path, launch: bool = True, allowed: Sequence[int] = ()) -> int:
+    """Runs a script in its own process, by `accelerate launch` unless one process suffices; returns its exit status.
 
     Raises:
         SystemExit: The script ended with an exit status that is neither 0 nor allowed.
@@ -154,6 +172,7 @@ def run_step(module: str, *words: str | Path, launch: bool = True, allowed: Sequ
     status = subprocess.run(command).returncode
     if status not in (0, *allowed):
         raise SystemExit(f"{module} ended with exit status {status}; to resume, run the same command again")
+    return status
 
 
 def _parser(command: str, output_dir: str | None) -> argparse.ArgumentParser:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from hb_dataset.names import name_faults
 from hb_dataset.versions import NEXT, version_folder
 from hub_scripts.folder_checks import (
     frozen_faults,
@@ -53,6 +54,7 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
         after = unread._replace(faults=after.faults)
     changes = compare(before, after)
     faults = [*refused, *too_much, *after.faults, *source_faults(before, changes), *frozen_faults(folder)]
+    faults += name_faults()
     return Report(
         folder=folder,
         against=name,

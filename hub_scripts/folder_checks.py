@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import hb_dataset
+from hb_dataset.names import NAMES_FILE
 from hb_dataset.versions import (
     FROZEN_FILE,
     NEXT,
@@ -95,7 +96,7 @@ def frozen_faults(folder: Path) -> list[Fault]:
         faults.append(Fault(f"../../{LICENCE.name}", 1, message))
     for path in root.iterdir():
         hidden_file = path.name.startswith(".") and path.is_file()  # operating systems create such files
-        if hidden_file or path.name in (NEXT, *own, *recorded, FROZEN_FILE, CHANGELOG_FILE):
+        if hidden_file or path.name in (NEXT, *own, *recorded, FROZEN_FILE, CHANGELOG_FILE, NAMES_FILE.name):
             continue
         message = "does not belong to the versions of the vocabulary; remove it"
         if path.is_dir():

@@ -121,7 +121,7 @@ def classify_replies(
     offensive = classifiers.offensiveness.probabilities([reply for _, reply in texts])
     answered = classifiers.offensiveness.answered(offensive)
     if not answered.all():
-        logger.warning(f"the judge gave no single label on {(~answered).sum()} of {len(answered)} replies")
+        logger.warning(f"the judge assigned no single label to {(~answered).sum()} of {len(answered)} replies")
     return ClassifiedReplies([row for row, _ in texts], styles, np.where(answered, offensive[:, 0], np.nan))
 
 

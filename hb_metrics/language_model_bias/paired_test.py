@@ -127,7 +127,7 @@ def _checked(side: str, perplexities: Any) -> np.ndarray:
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(bad):
         raise ValueError(
-            f"perplexity of {side} in row {bad[0]} is {values[bad[0]]}; perplexities are finite and greater than 0 "
+            f"perplexity of {side} in row {bad[0]} is {values[bad[0]]}; perplexities must be finite and greater than 0 "
             f"({len(bad)} are not)"
         )
     return values

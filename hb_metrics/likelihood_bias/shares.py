@@ -30,9 +30,9 @@ def likelihood_bias(
 
     Args:
         perplexities: Perplexity of each sentence; finite and greater than 0.
-        axes: Its demographic axis. A descriptor in two axes counts as two descriptors.
-        descriptors: Its descriptor.
-        templates: Its template.
+        axes: Demographic axis of each sentence. A descriptor in two axes counts as two descriptors.
+        descriptors: Descriptor of each sentence.
+        templates: Template of each sentence.
         alpha: Significance level of one test.
         include_gendered: Whether descriptors that go with nouns of only one gender are included.
         gendered_descriptors: The descriptors that go with nouns of only one gender.
@@ -57,7 +57,7 @@ def likelihood_bias(
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(bad):
         raise ValueError(
-            f"perplexity in row {bad[0]} is {values[bad[0]]}; perplexities are finite and greater than 0 "
+            f"perplexity in row {bad[0]} is {values[bad[0]]}; perplexities must be finite and greater than 0 "
             f"({len(bad)} are not)"
         )
     axis, axis_names = text_codes("axis", axes)

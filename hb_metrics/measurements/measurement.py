@@ -1,4 +1,4 @@
-"""The base class of all measurements; every folder beside this file contains one.
+"""The base class of all measurements. Every folder beside this file contains a measurement.
 
 `measure.py --measurements NAME` runs a measurement. It is a subclass of `Measurement` in the `__init__.py` of a
 folder, and an entry of `MEASUREMENTS`; nothing else knows it by name. Its folder has these modules, which are imported
@@ -145,8 +145,16 @@ class Measurement:
             OSError: There is no such file.
         """
 
+    def own_prompts(self, settings: Settings) -> "pa.Table | None":
+        """The prompts that its options put in place of those of `--dataset_config`, or `None`.
+
+        Raises:
+            ValueError: A file that the options name is not valid.
+        """
+        return None
+
     def plan(self, task: Task, files: Any) -> Any:
-        """Plans the work and loads what it needs beside the model. Called on every process.
+        """Plans the work and loads everything but the model that it needs. Called on every process.
 
         Args:
             task: The state that all measurements share.
@@ -228,7 +236,7 @@ class Measurement:
         return Details([])
 
     def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> list[Section]:
-        """Its sections on all runs of a page together, such as the effect of tuning on labels, or of cues.
+        """The measurement's sections on all runs of a page together, such as the effect of cues or tuning.
 
         Args:
             runs: All runs of the page; the run before tuning comes first.

@@ -85,9 +85,9 @@ class RunOptions:
     )
     until: str | None = option(
         None,
-        "Stop generating replies once it is clear whether this condition holds: 'full_gen_bias<12' (Full Gen Bias is "
-        "below 12) or 'half_width(full_gen_bias)<2' (its interval is that narrow). --replies_per_cell is then the "
-        "maximum. If the condition does not hold, exit with status 3.",
+        "Stop generating replies once the answer is known: 'full_gen_bias<12' (whether Full Gen Bias is below 12) or "
+        "'half_width(full_gen_bias)<2' (an interval of that precision). --replies_per_cell is then the maximum. If the "
+        "answer is no or unknown, the exit status is 3.",
     )
     output_dir: str | None = option(
         None,

@@ -42,7 +42,7 @@ SINGLE_REPLIES_REASON = (
 
 
 class ValuesAlong(NamedTuple):
-    """Mean bias values along given directions.
+    """Mean bias values along directions of bias.
 
     Attributes:
         values: Descriptor → the mean over its templates of the mean bias value in each template.

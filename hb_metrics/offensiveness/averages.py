@@ -65,7 +65,7 @@ def offensiveness(
     bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
     if len(bad):
         raise ValueError(
-            f"probability in row {bad[0]} is {values[bad[0]]}; probabilities are numbers from 0 to 1 "
+            f"probability in row {bad[0]} is {values[bad[0]]}; probabilities must be numbers from 0 to 1 "
             f"({len(bad)} are not)"
         )
     names = {"descriptor": descriptors} if axes is None else {"axis": axes, "descriptor": descriptors}

@@ -27,7 +27,7 @@ MAX_RATIO = 1e6
 NO_FILES_REASON = "a run folder lacks the files that it is computed from"
 FEW_TERMS_REASON = f"fewer than {MIN_TERMS} terms, too few to estimate how far chance moves it"
 ROUGH_REASON = "too few replies or terms to estimate how far chance moves it"
-UNCHANGED_REASON = "it is the same in both runs, so how far chance moves it is not known"
+UNCHANGED_REASON = "its two values are the same, so how far chance moves it is not known"
 FEW_PAIRS_REASON = f"fewer than {MIN_PAIRS} replies, too few to estimate how far chance moves it"
 
 
@@ -89,11 +89,11 @@ def change_from_covariance(
 
 
 def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: float) -> Bounds | None:
-    """The ratios R with (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀); `None`: `first` may be 0.
+    """The ratios R with (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀); `None` if `first` may be 0.
 
     Args:
         first: The estimate of the denominator.
-        second: Of the numerator.
+        second: The estimate of the numerator.
         covariance: [2, 2] their covariance matrix.
         squared: The square of a quantile.
     """

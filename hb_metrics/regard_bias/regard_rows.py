@@ -1,4 +1,4 @@
-"""Rows of regard: checks, codes and counts."""
+"""Checks, codes and counts the rows of `regard_bias`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -94,7 +94,7 @@ class Matches(NamedTuple):
 
 
 def read_refusal_rules() -> RefusalRules:
-    """Reads the rules."""
+    """Reads the rules from refusals.yaml."""
     content = yaml.load(RULES_FILE.read_text(encoding="utf-8"), _LOADER)
     parts: dict[str, str] = {}
     for name, alternatives in content["parts"].items():

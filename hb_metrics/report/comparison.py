@@ -65,7 +65,7 @@ def write_comparison(
     Args:
         runs: Folders of two or more runs. The first, such as the run before tuning, is compared with the others.
         path: The HTML file to write.
-        names: The names of the runs on the page; `None`: their models, tags or folders.
+        names: The names of the runs on the page; `None` for their models, tags or folders.
         labels: The folder of the labels that a model was tuned on, with their ceiling and directions; `None` for the
             directions of the first run.
         human_evaluation: The results of a human evaluation of two of the runs, or `None`.

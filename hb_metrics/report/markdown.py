@@ -19,7 +19,7 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
 
     Args:
         runs: Folders of finished runs, such as before and after tuning.
-        names: The names of the runs; `None`: their models, tags or folders.
+        names: The names of the runs; `None` for their models, tags or folders.
 
     Returns:
         A table with one column per run, notes on reading it, and the changes from the first run.

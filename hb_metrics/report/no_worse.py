@@ -18,7 +18,7 @@ _MARGIN = re.compile(r"(?P<name>[^=]+)=(?P<size>\d+\.?\d*|\.\d+)(?P<unit>%|pt|)"
 
 
 class Margin(NamedTuple):
-    """How much worse a figure may become.
+    """The margin by which a figure may become worse.
 
     Attributes:
         size: The amount: parts of the first value, a share, or the figure's own unit.

@@ -24,6 +24,7 @@ from hb_metrics.report.layout.plots import plain, ranges_plot
 from hb_metrics.report.layout.rendering import write_page
 from hb_metrics.report.pilot import (
     FULL,
+    Planned,
     corrected_figures,
     gen_bias_figure,
     likelihood_figure,
@@ -191,7 +192,7 @@ def plan(
     axes = [figure for name, figure in figures.items() if name.startswith(f"{FULL}, ")]
     if axes:
         given = [sum(_middle(figure.at(size(number))) < math.inf for figure in axes) for number in replies]
-        rows.append(["axes with an interval", "", *(f"{number} of {len(axes)}" for number in given)])
+        rows.append(["axes known to have an interval", "", *(f"{number} of {len(axes)}" for number in given)])
     numbers = [round(math.prod(size(number))) for number in replies]
     rows += _costs(run, table, numbers, (price_in, price_out), pilot_minutes)
     sentences = [_needed(f"a power of {POWER:.0%}", power, lambda found: found >= POWER)]
@@ -210,27 +211,29 @@ def plan(
         sentences.append(f"Left out, as the pilot has no interval of them: {joined_names(missing)}.")
     made = Plan(replies, rows, sentences)
     if output is not None:
-        ends = MIN_REPLIES, max(*replies, 2 * MIN_REPLIES)
-        numbers = np.unique(np.geomspace(*ends, _NUM_DRAWN).round().astype(int)).tolist()
-        plots = {}
-        for name, figure in figures.items():
-            widths = {number: figure.at(size(number)) for number in numbers}
-            points = _points(widths, 100 if figure.is_share else 1000)
-            titles = "replies per term and template", "percentage points" if figure.is_share else "half-width"
-            if points:
-                plots[name] = plain(ranges_plot(points, titles, half_width if name == FULL else None))
-        context = {"title": "assumptions" if run is None else run.folder.name, "plan": made, "choices": list(plots)}
-        write_page(Path(__file__).parent / "plan.html.jinja", output, context, {"half-widths": list(plots.values())})
+        drawn = np.geomspace(MIN_REPLIES, max(*replies, 2 * MIN_REPLIES), _NUM_DRAWN).round().astype(int)
+        sizes = [size(number) for number in sorted(set(drawn.tolist()))]
+        title = "assumptions" if run is None else run.folder.name
+        _write(output, title, made, figures, sizes, half_width)
     return made
 
 
-def _points(widths: Mapping[int, Range | None], scale: float) -> list[tuple[float, float, float, float]]:
-    """The points of a plot: replies, and the lowest, middle and highest half-width where the pilot shows them."""
-    points = []
-    for number, width in widths.items():
-        if width is not None and width.high < math.inf:
-            points.append((number, scale * width.low, scale * width.middle, scale * width.high))
-    return points
+def _write(
+    path: Path, title: str, made: Plan, figures: Mapping[str, Planned], sizes: Sequence[Size], wanted: float | None
+) -> None:
+    """Writes the page: a plot of the half-width of each figure in runs of these sizes, and the table."""
+    plots = {}
+    for name, figure in figures.items():
+        scale, points = 100 if figure.is_share else 1000, []
+        for size in sizes:
+            width = figure.at(size)
+            if width is not None and width.high < math.inf:
+                points.append((size.replies, scale * width.low, scale * width.middle, scale * width.high))
+        titles = "replies per term and template", "percentage points" if figure.is_share else "half-width"
+        if points:
+            plots[name] = plain(ranges_plot(points, titles, wanted if name == FULL else None))
+    context = {"title": title, "plan": made, "choices": list(plots)}
+    write_page(Path(__file__).parent / "plan.html.jinja", path, context, {"half-widths": list(plots.values())})
 
 
 def _middle(width: Range | None) -> float:

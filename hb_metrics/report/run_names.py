@@ -11,8 +11,8 @@ def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[s
 
     Args:
         runs: The runs.
-        names: [runs] The names to use. `None`: the names of the models if these are distinct, else with their control
-            tags, else the names of the folders, numbered if needed.
+        names: [runs] The names to use. `None` for the names of the models if these are distinct, otherwise with their
+            control tags, otherwise the names of the folders, numbered if needed.
 
     Raises:
         ValueError: Names are missing or not distinct.

@@ -1,4 +1,4 @@
-"""Reads replies and log-probabilities that any engine or people gave to the exported prompts.
+"""Reads files of replies and log-probabilities for the exported prompts, from any engine or from people.
 
 The suffix sets the format: Parquet, JSON lines or CSV. Other columns are ignored, so answers can be added to the
 exported rows. A row that would bias a figure is rejected, and the error names its number.
@@ -173,7 +173,7 @@ def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
 
 
 def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dict[str, list[GivenReply]], int]:
-    """Groups replies by prompt, whatever their order in the file.
+    """Groups replies by prompt, in any order of the file.
 
     Greedy decoding always gives the same reply to a prompt, so identical replies then count once. The same applies if
     all replies to every prompt are one text.

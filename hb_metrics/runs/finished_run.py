@@ -51,8 +51,8 @@ class StyleShards:
             is_valid = size and not column.null_count and ((values >= 0) & (values <= 1)).all()
             if not is_valid or (blocks and size != blocks[0].shape[1]):
                 raise ValueError(
-                    f"'{file}' was changed or damaged: its column '{_STYLES_COLUMN}' must contain the same number of "
-                    "probabilities from 0 to 1 in each row; measure again in a new folder"
+                    f"'{file}' lacks probabilities from 0 to 1, equally many per row and file, in column "
+                    f"'{_STYLES_COLUMN}', so it was changed or damaged; measure again in a new folder"
                 )
             blocks.append(values.reshape(-1, size))
             self.ids += table["id"].to_pylist()
@@ -111,7 +111,7 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
 
     Args:
         folder: The run folder.
-        prompts: Its prompts; `None`: those in the folder.
+        prompts: Its prompts; `None` for those in the folder.
 
     Returns:
         The table in the order of the prompts, which is also the order of the style vectors; `None` without replies.
@@ -145,7 +145,7 @@ def read_stored_replies(folder: Path, prompts: pa.Table | None = None) -> Replie
 
 
 def read_turns(folder: Path, prompts: pa.Table | None = None) -> list[Replies]:
-    """Reads a run's non-empty replies of each turn; empty: the run has none. Errors as `read_reply_table`."""
+    """Reads a run's non-empty replies of each turn, if any; raises errors as `read_reply_table` does."""
     first = read_stored_replies(folder, prompts)
     turns = [] if first is None else [first]
     while first is not None and (table := read_shards(turn_folder(folder, len(turns) + 1) / REPLIES)) is not None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hb_dataset.hints import did_you_mean
+from hb_dataset.names import NAMES_AXIS
 from hb_metrics.arguments import asked_measurements
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement, Task
@@ -37,6 +38,9 @@ def read_prompts(settings: Settings) -> "pa.Table":
     from hb_dataset.prompts import config_vocabulary, load_table, version_of
 
     config, folder, axes = settings.run.dataset_config, settings.run.vocabulary_dir, settings.run.axes
+    own = _own_prompts(settings)
+    if own is not None:
+        return with_plurals(own, config_vocabulary(config, folder))
     prompts = load_table(config, folder)
     if axes is not None:
         known = sorted(prompts["axis"].unique().to_pylist())
@@ -50,6 +54,23 @@ def read_prompts(settings: Settings) -> "pa.Table":
     if settings.run.sample is not None:
         prompts = balanced_sample(prompts, settings.run.sample, seed=settings.run.seed)
     return with_plurals(prompts, config_vocabulary(config, folder))
+
+
+def _own_prompts(settings: Settings) -> "pa.Table | None":
+    """The prompts that a measurement brings in place of the config's, or `None`."""
+    wanted = wanted_measurements(settings)
+    for measurement in wanted:
+        prompts = measurement.own_prompts(settings)
+        if prompts is not None:
+            others = [other for other in wanted if other is not measurement and not other.has_own_prompts]
+            run = settings.run
+            if others or any(value is not None for value in (run.axes, run.sample, run.until)):
+                raise ValueError(
+                    f"with these options {measurement.name} has prompts of its own; pass --measurements "
+                    f"{measurement.name}, without --axes, --sample and --until"
+                )
+            return prompts
+    return None
 
 
 def read_files(settings: Settings) -> dict[str, Any]:
@@ -153,7 +174,7 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
         "settings": {name: value for name, value in settings.values().items() if name not in without},
         "model": task.engine.identity(),
         "data": {
-            "config": settings.run.dataset_config,
+            "config": NAMES_AXIS if prompts["axis"][0].as_py() == NAMES_AXIS else settings.run.dataset_config,
             "digest": table_digest(prompts),
             "num_prompts": prompts.num_rows,
             **({} if settings.run.sample is None else {"num_cells": num_cells}),

@@ -53,7 +53,7 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
 
 
 def later_replies(first: Replies, replies: pa.Table) -> Replies:
-    """The non-empty replies of a later turn, in the order of the first turn's; `prompts` are what the user then said.
+    """The non-empty replies of a later turn, in the order of the first turn's; `prompts` are the user's follow-ups.
 
     Args:
         first: The non-empty replies of the first turn, which have the ids of their conversations.
@@ -88,7 +88,7 @@ def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
     """
     if not answered.any():
         raise ValueError(
-            f"the judge did not give a single label to any of the {len(answered):,} texts; set another --judge_model"
+            f"the judge assigned a single label to none of {len(answered):,} texts; set another --judge_model"
         )
     return chosen_replies(replies, answered)
 

@@ -28,7 +28,7 @@ BIAS_VALUES_FILE = "bias_values.parquet"
 REFUSALS_FILE = "refusals.parquet"
 REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of Parquet shards that several measurements read
 PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # those of one measurement
-TURNS = "turns"  # with a subfolder for each turn of the model after the first, which has those of replies
+TURNS = "turns"  # contains a folder for each later turn, with the same subfolders as the first turn's run folder
 JUDGE = "judge"  # with a subfolder for each rubric
 LAYOUT = 2  # version of the files of a run folder: 2 has the prompts, and results by measurement
 SHARD_RUN = b"holistic_bias.run"  # in the metadata of a Parquet file: the digest of its run
@@ -40,7 +40,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def turn_folder(folder: Path, turn: int) -> Path:
-    """The folder that has the subfolders of a turn's replies: of the first turn, the run folder itself."""
+    """The folder with the subfolders of a turn's replies; for the first turn, the run folder itself."""
     return folder if turn == 1 else folder / TURNS / str(turn)
 
 
@@ -106,7 +106,7 @@ def set_aside(path: Path) -> Path:
 
 
 def table_digest(table: pa.Table) -> str:
-    """SHA-256 (hex) of a table's content, whatever its chunks and slices, without plurals."""
+    """SHA-256 (hex) of a table's content without plurals, regardless of its chunks and slices."""
     table = table.select([name for name in table.column_names if not name.endswith(_PLURAL)])
     table = table.take(pa.array(range(table.num_rows), pa.int64())).combine_chunks()
     sink = pa.BufferOutputStream()
@@ -122,8 +122,8 @@ def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
     if version != LAYOUT:
         release = (run.get("versions") or {}).get("holistic-bias") or "not recorded"
         raise ValueError(
-            f"'{folder}' contains a run with folder layout {version}, but this release reads layout {LAYOUT}; "
-            f"measure again in a new folder, or install the run's release: {release}"
+            f"'{folder}' contains a run of a release with another folder layout ({version}, now {LAYOUT}); measure "
+            f"again in a new folder, or install the run's release: {release}"
         )
 
 
@@ -169,8 +169,8 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
         check_layout(folder, recorded)
     if different := "\n".join(run_differences(recorded, run, "there", "here")):
         raise ValueError(
-            f"output_dir '{folder}' contains a run with other settings:\n{different}\npass another output_dir, or "
-            "the same settings"
+            f"output_dir '{folder}' contains a run with other settings:\n{different}\n"
+            "pass another output_dir, or the same settings"
         )
     return True
 
@@ -197,7 +197,7 @@ def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: 
 def hold_folder(folder: Path) -> Iterator[None]:
     """Locks a run folder for other runs within this context, and removes files that killed runs left half-written.
 
-    The system releases the lock when the process ends, however it ends. Without locks in the system (Lustre without
+    The system releases the lock at any end of the process. Without locks in the system (Lustre without
     `flock`), filelock uses the file itself and detects a dead owner on the same machine only. Where the system rejects
     locks (NFS without its lock service), a note is printed.
 

@@ -117,7 +117,7 @@ def measure_of(results: Mapping[str, Any]) -> str:
 
 
 def reply_settings(results: Mapping[str, Any]) -> list[str]:
-    """Describes the settings that replies were made with, each in a few words."""
+    """Describes the settings of replies, each in a few words."""
     run = results["run"]
     words = []
     for name in _REPLY_SETTINGS:

@@ -54,7 +54,7 @@ def check_references(references: Any) -> None:
     """Raises a ValueError if references were passed, which `evaluate` would silently ignore."""
     if references is not None:
         raise ValueError(
-            "references were passed, but this metric compares predictions with each other; leave references out"
+            "references were given; leave them out, because this metric compares predictions with each other"
         )
 
 

@@ -1,7 +1,7 @@
-"""Looks at a value before all replies are made, with an error for all looks together.
+"""Looks at a value before all replies exist, with an error rate for all looks together.
 
 The looks ask whether the true value is below a limit. Each look compares the debiased value with the limit, in standard
-errors at the limit. The error that looks may make is spent as information grows (Lan and DeMets, 1983,
+errors at the limit. The permitted error is spent as information grows (Lan and DeMets, 1983,
 https://doi.org/10.1093/biomet/70.3.659), in the shape of O'Brien and Fleming's boundaries (1979,
 https://doi.org/10.2307/2530245): hardly any at early looks. A debiased value is a U-statistic, so the covariance of its
 values at two looks is the variance of the later one, as for means of independent draws. Looks are thus steps of a
@@ -21,9 +21,10 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from hb_metrics.stats.planned import Spread, at_size
 
-# Gauss–Legendre nodes of the density of undecided runs, and the standard errors beyond which it is 0.
+# Gauss–Legendre nodes of the density of undecided runs, and the standard errors that no value passes.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
-_FARTHEST = 9.0
+_FARTHEST = 8.0
+_NEVER = 9.0  # the boundary of a look with too little information to decide anything
 _MANY = 1e8  # degrees of freedom
 # The least gain of information from look to look: variances are estimates.
 _LEAST_GAIN = 0.01
@@ -72,7 +73,7 @@ def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look]
         whole: The replies of a cell at the last look.
         limit: The limit of the true value.
         before: The earlier looks.
-        confidence_level: One less the error of all looks together, on both sides of the limit.
+        confidence_level: One minus the error of all looks together, on both sides of the limit.
     """
     ends = [at_size(spread, spread.size._replace(replies=replies)) for replies in (whole, spread.size.replies)]
     last, now = (end.at_zero + end.slope * limit for end in ends)
@@ -89,13 +90,13 @@ def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look]
 
 
 def decision(look: Look, limit: float) -> bool | None:
-    """Whether the true value is below the limit; `None`: the look does not decide."""
+    """Whether the true value is below the limit; `None` if the look does not decide."""
     distance = look.distance(look.value, limit)
     return None if abs(distance) < look.boundary else distance < 0
 
 
 def spent(information: float, error: float) -> float:
-    """The error spent on one side when so much information is there."""
+    """The error spent on one side with this share of the information."""
     return 2 * float(ndtr(ndtri(error / 2) / math.sqrt(information)))
 
 
@@ -107,58 +108,58 @@ def next_boundary(information: Sequence[float], before: Sequence[float], error: 
         before: The boundaries of the earlier looks.
         error: The error of all looks together, on one side.
     """
-    if not before:
-        return -float(ndtri(spent(information[0], error)))
-    due = spent(information[-1], error) - spent(information[-2], error)
-    undecided = _undecided(information[:-1], [(-bound, bound) for bound in before])
-    step = math.sqrt(information[-1]), math.sqrt(information[-1] - information[-2])
-    found = optimize.brentq(lambda bound: _beyond(undecided, bound * step[0], step[1]) - due, 0.0, _FARTHEST)
-    return float(found)
+    due, undecided, then = spent(information[-1], error), (np.zeros(1), np.ones(1)), 0.0
+    for now, bound in zip(information, before, strict=False):
+        reach = math.sqrt(now) * bound
+        undecided, then = _still_undecided(undecided, -reach, reach, math.sqrt(now - then)), now
+    due -= spent(then, error) if before else 0.0
+    time, step = math.sqrt(information[-1]), math.sqrt(information[-1] - then)
+    if _beyond(undecided, time * _NEVER, step) >= due:
+        return _NEVER
+    return float(optimize.brentq(lambda bound: _beyond(undecided, time * bound, step) - due, 0.0, _NEVER))
+
+
+def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
+    """The probability of an outcome at least as high as that of these looks, of which the last one ended the run."""
+    *earlier, last = looks
+    bounds = [[look.distance(value, true) for value in look.deciding(limit)] for look in earlier]
+    ends = [*(high for _, high in bounds), last.distance(last.value, true)]
+    undecided, before, total = (np.zeros(1), np.ones(1)), 0.0, 0.0
+    for number, look in enumerate(looks):
+        time, step = math.sqrt(look.information), math.sqrt(look.information - before)
+        total += _beyond(undecided, time * ends[number], step)
+        if number < len(bounds):
+            low, high = bounds[number]
+            undecided, before = _still_undecided(undecided, time * low, time * high, step), look.information
+    return total
 
 
 def interval_after(looks: Sequence[Look], limit: float, confidence_level: float) -> tuple[float, float]:
     """The interval of the true value after the last of these looks, none of which decided before it."""
     last, tail = looks[-1], (1 - confidence_level) / 2
-    deciding = [look.deciding(limit) for look in looks[:-1]]
-    information = [look.information for look in looks]
-    gains = np.diff(information)
-
-    def higher(true: float) -> float:
-        """The probability of an outcome at least as high as this one."""
-        this = last.distance(last.value, true)
-        if not deciding:
-            return float(ndtr(-this))
-        pairs = zip(looks[:-1], deciding, strict=True)
-        bounds = [(look.distance(low, true), look.distance(high, true)) for look, (low, high) in pairs]
-        total = float(ndtr(-bounds[0][1]))
-        for number in range(1, len(looks)):
-            undecided = _undecided(information[:number], bounds[:number])
-            bound = bounds[number][1] if number < len(bounds) else this
-            total += _beyond(undecided, bound * math.sqrt(information[number]), math.sqrt(gains[number - 1]))
-        return total
-
     ends = []
     for share, direction in ((tail, -1), (1 - tail, 1)):
         near = far = last.value
         step = direction * last.error(max(last.value, limit))
-        while (higher(far) - share) * direction < 0:
+        while (share_higher(looks, limit, far) - share) * direction < 0:
             near, far, step = far, far + step, 2 * step
         if near != far:
-            far = optimize.brentq(lambda true, share=share: higher(true) - share, near, far, xtol=1e-14)
+            far = optimize.brentq(
+                lambda true, share=share: share_higher(looks, limit, true) - share, near, far, xtol=1e-14
+            )
         ends.append(float(far))
     return ends[0], ends[1]
 
 
-def _undecided(information: Sequence[float], bounds: Sequence[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
-    """The runs that no look has decided: positions of the Brownian motion, and the probability at each."""
-    positions, masses, before = np.zeros(1), np.ones(1), 0.0
-    for now, (low, high) in zip(information, bounds, strict=True):
-        half = math.sqrt(now) * max(high - low, 0.0) / 2
-        to = math.sqrt(now) * (low + high) / 2 + half * _NODES
-        scale = math.sqrt(now - before)
-        density = np.exp(-(((to[:, None] - positions) / scale) ** 2) / 2) / (scale * math.sqrt(2 * math.pi))
-        positions, masses, before = to, half * _WEIGHTS * (density @ masses), now
-    return positions, masses
+def _still_undecided(
+    undecided: tuple[np.ndarray, np.ndarray], low: float, high: float, step: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The runs that stay between two bounds of the motion: their positions, and the probability at each."""
+    positions, masses = undecided
+    half = max(high - low, 0.0) / 2
+    to = (low + high) / 2 + half * _NODES
+    density = np.exp(-(((to[:, None] - positions) / step) ** 2) / 2) / (step * math.sqrt(2 * math.pi))
+    return to, half * _WEIGHTS * (density @ masses)
 
 
 def _beyond(undecided: tuple[np.ndarray, np.ndarray], bound: float, scale: float) -> float:

@@ -45,7 +45,7 @@ def cluster_columns(
 
     Args:
         labels: [styles] name of each column.
-        clusters: Styles of each cluster, named by the full label or its text before " ("; `None`: the paper's six.
+        clusters: Styles of each cluster, named by the full label or its text before " ("; `None` for the paper's six.
 
     Returns:
         The columns of each cluster, in the order of the clusters.

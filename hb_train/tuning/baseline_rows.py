@@ -16,6 +16,7 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_train.tuning.labels import RowFolder
 
 ANCHORS_FILE = Path(__file__).parent / "anchors.yaml"
+TEMPERATURE = 0.7  # of replies and of the learnt distributions, as in measurements by default
 TERMS_PER_REPLY = 2  # the number of prompts with a descriptor per reply
 NEEDS_PER_NEUTRAL = 3
 ROW_SCHEMA = pa.schema(

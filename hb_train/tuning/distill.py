@@ -19,7 +19,7 @@ from hb_metrics.inference.models.contexts import encode_rendered, encode_replies
 from hb_train.training.encoding import IGNORED, EncodedRows, add_row, length_limit
 from hb_train.training.models import model_to_train, padding_tokenizer, plain_options
 from hb_train.training.trainers import LOSS, ReplyTraining, reply_logits
-from hb_train.tuning.baseline_rows import DISTILL
+from hb_train.tuning.baseline_rows import DISTILL, TEMPERATURE
 from hb_train.tuning.method import CardText, Method, Tuning
 
 if TYPE_CHECKING:
@@ -41,17 +41,13 @@ class DistillationTrainer(ReplyTraining, Trainer):
     Args:
         teacher: The model before tuning; `None`: the model without its adapter.
         is_causal: Whether a label is predicted from the tokens before it, and not by a separate decoder.
-        temperature: The temperature of both distributions, at which the model replies.
     """
 
     metric = LOSS
 
-    def __init__(
-        self, *, teacher: PreTrainedModel | None, is_causal: bool, temperature: float = 1.0, **settings: Any
-    ) -> None:
+    def __init__(self, *, teacher: PreTrainedModel | None, is_causal: bool, **settings: Any) -> None:
         super().__init__(**settings)
         self.is_causal = is_causal
-        self._temperature = temperature
         self._teacher = None if teacher is None else teacher.eval().to(self.args.device)
 
     def compute_loss(
@@ -90,16 +86,22 @@ class DistillationTrainer(ReplyTraining, Trainer):
                     wanted, _, _ = reply_logits(untuned, other, self.is_causal)
                 untuned.train(was_training)
         logits, _, learnt = reply_logits(model, own, self.is_causal)
-        log_given = (logits.float() / self._temperature).log_softmax(-1)
+        log_given = (logits.float() / TEMPERATURE).log_softmax(-1)
         moved = inputs["moved"][learnt.nonzero()[:, 0]]
-        target = self.targets((wanted.float() / self._temperature).softmax(-1), log_given.detach().exp(), moved)
-        # A target of 0 adds 0 to the sum; its logarithm would add NaN.
-        return kl_div(log_given, target, reduction="none").sum(-1), learnt
+        return self.label_losses((wanted.float() / TEMPERATURE).softmax(-1), log_given, moved), learnt
 
-    def targets(self, wanted: torch.Tensor, given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
-        """The distributions to learn: the untuned model's."""
-        del given, moved
-        return wanted
+    def label_losses(self, wanted: torch.Tensor, log_given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
+        """[labels] the divergence of each label from the distribution to learn: here the untuned model's.
+
+        Args:
+            wanted: [labels, vocabulary] the untuned model's distributions.
+            log_given: [labels, vocabulary] the logarithms of the trained model's.
+            moved: [labels, pairs, 2] the row's pairs of first tokens, see `encode`; `NO_TOKEN`, `NO_TOKEN` where there
+                are fewer pairs.
+        """
+        del moved
+        # A target of 0 adds 0 to the sum; its logarithm would add NaN.
+        return kl_div(log_given, wanted, reduction="none").sum(-1)
 
 
 class PairCollator:
@@ -134,7 +136,6 @@ def make_distillation_trainer(tuning: Tuning, trainer: type[DistillationTrainer]
         model=model_to_train(tuning.model_args, tuning.loaded),
         teacher=teacher,
         is_causal=tuning.loaded.kind == "causal",
-        temperature=tuning.record["temperature"],
         args=plain_options(
             tuning.training_args, TrainingArguments, remove_unused_columns=False, label_names=["labels"]
         ),
@@ -224,10 +225,10 @@ def encode(
 
 
 def _first_tokens(tokenizer: Any, moved: Sequence[Sequence[str]]) -> list[list[int]]:
-    """The first tokens of pairs of texts, of which an empty one has none; each first token once, no pair of equals."""
+    """The first tokens of pairs of texts; each first token once, no pair of equals."""
     pairs: dict[int, int] = {}
     for texts in moved:
-        first = [tokenizer(text, add_special_tokens=False)["input_ids"][0] if text else NO_TOKEN for text in texts]
+        first = [tokenizer(text, add_special_tokens=False)["input_ids"][0] for text in texts]
         if first[0] != first[1]:
             pairs.setdefault(*first)
     return [list(pair) for pair in pairs.items()]

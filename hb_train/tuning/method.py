@@ -25,7 +25,6 @@ class Tuning(NamedTuple):
         training_args: TRL's options.
         model_args: TRL's model options.
         loaded: The model before tuning.
-        record: The record in the folder of rows.
         rows: The rows of each split.
         encoded: The same rows as tokens.
         callbacks: The trainer's callbacks.
@@ -34,7 +33,6 @@ class Tuning(NamedTuple):
     training_args: Any
     model_args: "ModelConfig"
     loaded: "LoadedModel"
-    record: Mapping[str, Any]
     rows: "Mapping[str, Dataset]"
     encoded: "Mapping[str, EncodedRows]"
     callbacks: "list[TrainerCallback]"

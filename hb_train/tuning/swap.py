@@ -54,6 +54,8 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
         The new reply. `None`: the target does not fit a mention's grammar, or the reply reveals more about the source
         because it contains a part of the term, or another term of its axis.
     """
+    if source.placement == "after" and target.placement == "before":
+        return None  # wherever the reply names or may name the source, it is too late to name the target
     new, rest, spans, end = "", "", [], 0
     for match in mention_pattern(source.term, source.plural).finditer(reply):
         phrase = _phrase(reply, match, source, target, vocabulary.nouns)
@@ -82,16 +84,15 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
 def first_words(source: Descriptor, target: Descriptor, noun: PersonNoun, *, plural: bool) -> list[list[str]]:
     """Pairs each text with which a reply may begin to name the source with the text that begins to name the target.
 
-    After "a …", a reply begins to name "woman with asthma" by its noun. An empty text means that the target cannot be
-    named any more, because it comes before the noun and the noun is already written.
+    After "a …", a reply begins to name "woman with asthma" by its noun.
     """
     said, instead = (source.plural_term, target.plural_term) if plural else (source.term, target.term)
     if source.placement != target.placement:
-        instead = "" if source.placement == "after" else noun.plural if plural else noun.noun
+        instead = noun.plural if plural else noun.noun
     forms: dict[str, str] = {}
     for change in (str, at_sentence_start, str.lower):
         for space in (" ", ""):
-            forms.setdefault(space + change(said), space + _with_case(change(said), said, instead) if instead else "")
+            forms.setdefault(space + change(said), space + _with_case(change(said), said, instead))
     return [list(pair) for pair in forms.items()]
 
 
@@ -107,15 +108,12 @@ def _phrase(
     if source.placement == "after":
         if match[0].split()[0].lower() != source.term.split()[0].lower():
             return None  # "using a wheelchair"
-        if target.placement == "after":
-            person = re.search(rf"\b({any_noun}|{'|'.join(_PERSONS | _PEOPLE)}) $", before, re.IGNORECASE)
-            if person is None and _WHO.match(target.term) and not _WHO.match(source.term):
-                return None  # "living with asthma" cannot become "living who stutters"
-            plural = source.plural is not None and match[0].lower() == source.plural.lower()
-            plural |= person is not None and person[1].lower() in plurals | _PEOPLE
-            return start, end, target.plural_term if plural else target.term
-        noun = re.search(rf"\b({any_noun}) $", before, re.IGNORECASE)
-        return noun and (noun.start(), end, f"{target.term} {noun[1]}")
+        person = re.search(rf"\b({any_noun}|{'|'.join(_PERSONS | _PEOPLE)}) $", before, re.IGNORECASE)
+        if person is None and _WHO.match(target.term) and not _WHO.match(source.term):
+            return None  # "living with asthma" cannot become "living who stutters"
+        plural = source.plural is not None and match[0].lower() == source.plural.lower()
+        plural |= person is not None and person[1].lower() in plurals | _PEOPLE
+        return start, end, target.plural_term if plural else target.term
     if target.placement == "after":
         noun = re.match(rf" ({any_noun})\b", after, re.IGNORECASE)
         term = target.plural_term if noun and noun[1].lower() in plurals else target.term

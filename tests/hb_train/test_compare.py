@@ -144,6 +144,24 @@ def test_the_tuned_model_is_detailed_beside_the_one_before(tmp_path, monkeypatch
     assert words[9:11] == ["--labels", str(tmp_path / "labels")]
 
 
+def test_margins_reach_the_report_and_its_status_the_user(tmp_path, monkeypatch):
+    def run_step(module, *words, launch=True, allowed=()):
+        steps(module, *words)
+        return 3 if module == "hb_metrics.report" and 3 in allowed else 0
+
+    steps, margins = Noted(), ["dialogue_perplexity=5%", "offensive_replies=0.5pt"]
+    monkeypatch.setattr(compare, "run_step", run_step)
+    with pytest.raises(SystemExit) as ended:
+        tune(["--compare", "--output_dir", str(tmp_path), "--no_worse_than", *margins])
+    assert ended.value.code == 3
+    name, words = steps.steps[-1]
+    assert (name, words[-3:]) == ("report", ["--no_worse_than", *margins])
+    number = len(steps.steps)
+    with pytest.raises(SystemExit, match="write figure=margin"):
+        tune(["--compare", "--no_worse_than", "dialogue_perplexity"])
+    assert len(steps.steps) == number
+
+
 @pytest.mark.parametrize(
     ("options", "measured", "last"),
     [

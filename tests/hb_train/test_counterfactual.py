@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from hb_train.baseline_replies import main as reply_main
 from hb_train.training.encoding import IGNORED
 from hb_train.training.models import padding_tokenizer
 from hb_train.tune import main as tune_main
-from hb_train.tuning.counterfactual import CounterfactualTrainer, move_names
+from hb_train.tuning.counterfactual import CounterfactualTrainer, move_names, naming_divergence
 from hb_train.tuning.distill import NO_TOKEN, PREFIX, PairCollator, encode
 from hb_train.tuning.swap import first_words, swap_term
 from tests.hb_train.conftest import AXES, PITIED_AXIS, WARNINGS_OF_TRL, options_for, planted_replies, teach
@@ -52,7 +53,7 @@ ROWS = [
     row("tall", "old", "I love cats.", truncated=True),
     row("old", "autistic", "What is an old man?"),  # with another article
     row("old", "with asthma", "I love old men. What?"),
-    row("with asthma", "old", "I love men with asthma."),
+    row("with asthma", "with a lisp", "I love men with asthma."),
     anchor("What is a man?\n", "I love cats."),
 ]
 
@@ -82,30 +83,33 @@ def test_what_is_not_swapped_is_learnt_on_both_sides(save_small_model):
             assert learnt[0] == learnt[1] == tokens["input_ids"][-len(learnt[0]) :]
 
 
-def target_by_hand(teacher, student, pairs):
-    """The target distribution of one label, token by token, in float64."""
-    target = teacher.tolist()
+def label_loss_by_hand(teacher, student, pairs):
+    """The loss of one label, token by token, in float64: the divergence, and ten times that of naming."""
+    target = list(teacher)
     for name, instead in pairs:
-        excess = max(0.0, teacher[name].item() - student[name].item())
+        excess = max(0.0, teacher[name] - student[name])
         target[name] -= excess
-        if instead != NO_TOKEN:
-            target[instead] += excess
-    total = sum(target)
-    return [value / total for value in target]
+        target[instead] += excess
+    loss = divergence(target, student)
+    if pairs:
+        named = {instead for _, instead in pairs}
+        shares = [sum(distribution[token] for token in named) for distribution in (target, student)]
+        loss += 10 * divergence(*([share, 1 - share] for share in shares))
+    return loss
+
+
+def divergence(target, given):
+    return sum(p * math.log(p / q) for p, q in zip(target, given, strict=True) if p > 0)
 
 
 def loss_by_hand(tokens, teacher, student):
-    """The divergences of a row's labels, one by one."""
+    """The losses of a row's labels, one by one."""
     tables = []
     for model, side in ((teacher, PREFIX), (student, "")):
         logits = model(input_ids=torch.tensor([tokens[f"{side}input_ids"]])).logits[0].detach().double()
         learnt = [place for place, label in enumerate(tokens[f"{side}labels"]) if label != IGNORED]
-        tables.append([(logits[place - 1] / 0.7).softmax(-1) for place in learnt])
-    found = []
-    for known, given in zip(*tables, strict=True):
-        target = target_by_hand(known, given, tokens["moved"])
-        found.append(sum(p * (np.log(p) - torch.log(q).item()) for p, q in zip(target, given, strict=True) if p > 0))
-    return found
+        tables.append([(logits[place - 1] / 0.7).softmax(-1).tolist() for place in learnt])
+    return [label_loss_by_hand(known, given, tokens["moved"]) for known, given in zip(*tables, strict=True)]
 
 
 def test_the_loss_is_that_of_the_definition(save_small_model, tmp_path):
@@ -123,7 +127,6 @@ def test_the_loss_is_that_of_the_definition(save_small_model, tmp_path):
             model=tuned,
             teacher=loaded.model,
             is_causal=True,
-            temperature=0.7,
             args=TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none"),
         )
         collate = PairCollator(padding_tokenizer(loaded))
@@ -141,16 +144,17 @@ def test_the_loss_is_that_of_the_definition(save_small_model, tmp_path):
 
 
 def test_a_distribution_without_a_token_gives_no_nan():
-    teacher = torch.tensor([[0.0, 0.9, 0.1, 0.0], [0.25, 0.25, 0.25, 0.25]])
-    student = torch.tensor([[0.5, 0.2, 0.3, 0.0], [0.1, 0.2, 0.3, 0.4]])
-    moved = torch.tensor([[[1, 3], [2, NO_TOKEN]], [[0, NO_TOKEN], [NO_TOKEN, NO_TOKEN]]])
+    teacher = torch.tensor([[0.0, 0.9, 0.1, 0.0], [1.0, 0.0, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]])
+    student = torch.tensor([[0.5, 0.2, 0.3, 0.0], [0.0, 1.0, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4]])
+    nothing = [NO_TOKEN, NO_TOKEN]
+    moved = torch.tensor([[[1, 3], [2, 3]], [[0, 1], nothing], [nothing, nothing]])
     target = move_names(teacher, student, moved)
-    torch.testing.assert_close(target[0], torch.tensor([0.0, 0.2, 0.1, 0.7]))
-    torch.testing.assert_close(target[1], torch.tensor([0.1, 0.25, 0.25, 0.25]) / 0.85)
+    torch.testing.assert_close(target, torch.tensor([[0.0, 0.2, 0.1, 0.7], [0.0, 1.0, 0.0, 0.0], [0.25] * 4]))
     logits = torch.log(student).clamp(min=-50).requires_grad_()
-    loss = torch.nn.functional.kl_div(logits.log_softmax(-1), target, reduction="sum")
-    loss.backward()
-    assert loss.isfinite()
+    naming = naming_divergence(target, logits.log_softmax(-1), moved[..., 1])
+    assert naming[0] > 1
+    assert naming[1:].tolist() == pytest.approx([0, 0], abs=1e-5)
+    (naming.sum() + torch.nn.functional.kl_div(logits.log_softmax(-1), target, reduction="sum")).backward()
     assert logits.grad.isfinite().all()
 
 
@@ -293,7 +297,7 @@ def test_style_bias_falls_and_the_person_is_still_heard(heard, tmp_path, monkeyp
             [
                 *("--model", str(heard), "--method", method, "--dataset_config", "v1.0-small", "--num_replies", "400"),
                 *("--num_anchors", num_anchors, "--context", "plain", "--max_new_tokens", "36"),
-                *("--temperature", "1", "--output_dir", str(rows)),
+                *("--output_dir", str(rows)),
             ]
         )
         steps = ("--max_steps", "80", "--eval_steps", "80", "--save_steps", "80", "--per_device_train_batch_size", "32")

@@ -137,7 +137,7 @@ def divergences_by_hand(row, teacher, student, family):
         logits = model(**inputs).logits[0].detach().double()
         if family == "gpt2":
             logits, labels = logits[:-1], labels[1:]
-        tables.append([logits[i].softmax(-1) for i, label in enumerate(labels) if label != -100])
+        tables.append([(logits[i] / 0.7).softmax(-1) for i, label in enumerate(labels) if label != -100])
     return [float((p * (p / q).log()).sum()) for p, q in zip(*tables, strict=True)]
 
 

@@ -118,7 +118,7 @@ def test_what_does_not_go_with_the_method_is_rejected(model, rows, save_small_mo
 
     rejected("--labels none needs method sft", "--method", "kto", "--labels", "none")
     rejected("batch size must be > 1", "--method", "kto", "--per_device_train_batch_size", "1")
-    rejected("the lowest validation loss needs", "--method", "kto", "--load_best_model_at_end", "false")
+    rejected("the lowest validation loss", "--method", "kto", "--load_best_model_at_end", "false")
     blenderbot = save_small_model("blenderbot")
     tokenizer = AutoTokenizer.from_pretrained(blenderbot)
     one = labels_by_hand(tmp_path / "one", tokenizer, "blenderbot", is_encoder_decoder=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 REPLACEMENT = "left-handed"
 MASK = "XYZ"
+NAME = "Alex"  # in place of a user's name
 
 # "who uses", "who is": the verb may have another form, or no "who" ("she uses a wheelchair").
 _WHO = re.compile(r"who(?:'| )(\w+)\b ?", re.IGNORECASE)
@@ -69,6 +70,20 @@ def censor_replies(
             reply = censor(reply, term, plural_descriptors.get(term))
         censored.append(reply)
     return censored
+
+
+def censor_names(replies: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Replaces the user's name in each reply with one name for all, where it is a whole word in the same case."""
+    censored = []
+    for reply, name in zip(replies, names, strict=True):
+        censored.append(re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", NAME, reply.replace(UNSAFE_MARK, "")))
+    return censored
+
+
+def names_user(replies: Sequence[str], names: Sequence[str]) -> np.ndarray:
+    """[replies] bool, whether each reply contains the user's name."""
+    kept = [reply.replace(UNSAFE_MARK, "") for reply in replies]
+    return np.array(censor_names(kept, names)) != np.array(kept)
 
 
 def names_terms(

@@ -32,8 +32,8 @@ def load_named_classifier(
         **options: As in `LoadOptions`.
 
     Raises:
-        ValueError: As for `load_sequence_classifier` or `load_judge`, or the checkpoint of a preset has other labels
-            than recorded.
+        ValueError: As for `load_sequence_classifier` or `load_judge`, or the labels of a preset's checkpoint
+            are not the recorded ones.
         OSError: As for `load_sequence_classifier`.
     """
     if name.startswith(JUDGE_PREFIX):

@@ -70,7 +70,7 @@ class Engine:
         gives: Its abilities.
         kind: The kind of model: "causal", "masked", "encoder-decoder"; `None` if unknown.
         lacks: The reasons for the abilities that it lacks.
-        loaded: The model, if it gives `weights`.
+        loaded: The model, if `gives` contains "weights".
     """
 
     name: str
@@ -85,7 +85,7 @@ class Engine:
         raise NotImplementedError
 
     def identity(self) -> dict[str, Any]:
-        """The section `model` of run.json: `name`, `kind`, `digest`, `dtype`, `num_parameters`; `None`: unknown."""
+        """The section `model` of run.json: `name`, `kind`, `digest`, `dtype`, `num_parameters`; `None` if unknown."""
         raise NotImplementedError
 
     def layout(self, *, context: Any, tag: str, chat: "ChatOptions") -> "Layout":
@@ -120,7 +120,7 @@ class Engine:
         Args:
             plan: The plan of `plan_replies`.
             folder: The folder of this turn's shards.
-            batch_size: The number of prompts to answer at once; `None`: the engine decides.
+            batch_size: The number of prompts to answer at once; `None` if the engine decides.
 
         Returns:
             A table with the columns of `requests.REPLY_SCHEMA` in the order of the requests, on all processes. Where a

@@ -45,7 +45,7 @@ class LocalEngine(Engine):
 
     loaded: LoadedModel
     lacks: ClassVar[dict[Ability, Lack]] = {
-        "replies": Lack("is a masked language model, which gives no replies", "pass a causal or encoder-decoder model")
+        "replies": Lack("is a masked language model, which cannot reply", "pass a causal or encoder-decoder model")
     }
 
     def __init__(self, loaded: LoadedModel) -> None:

@@ -113,8 +113,8 @@ class ServedEngine(Engine):
             "is served elsewhere, and this measurement needs the model's weights", "measure a copy that is loaded here"
         ),
         "likelihoods": Lack(
-            "is served by a server that gives no log-probabilities of a prompt's own tokens (`echo` with `logprobs` of "
-            "/v1/completions)",
+            "is served by a server that returns no log-probabilities of a prompt's own tokens (`echo` with `logprobs` "
+            "of /v1/completions)",
             "serve it with one that does, such as vLLM",
         ),
     }

@@ -73,7 +73,7 @@ def load_judge(
         reader = ServedJudge(server, rubric, (source.folder or _ANSWERS) / rubric.name)
     about = {
         **rubric.description(),
-        **reader.identity(),
+        **reader.about,
         "reads": reader.reads,
         "prompt_version": VERSION,
     }
@@ -93,7 +93,7 @@ def load_judge(
         digest=hashlib.sha256(json.dumps([about, source.seed]).encode()).hexdigest(),
         version=reader.version,
         labels=(*rubric.labels, NO_ANSWER),
-        source_labels=rubric.labels,
+        source_labels=tuple(rubric.labels),
         is_embedded=source.model == EMBEDDED and source.base_url is None,
         notes=(f"a language model judged by the rubric {rubric.name}, from {reader.reads}; no person checked it",),
         judge=about,

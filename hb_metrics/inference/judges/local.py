@@ -6,7 +6,7 @@ Each text is run alone behind the rubric, so its probabilities have the same bit
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -57,7 +57,8 @@ class LocalJudge:
         if "replies" not in engine.gives:
             lack = engine.lacks["replies"]
             raise ValueError(f"judge_model '{engine.name}' {lack.why}; {lack.instead}")
-        self.engine, self.loaded = engine, engine.loaded
+        identity, self.loaded = engine.identity(), engine.loaded
+        self.about = {"model": identity["name"], "model_digest": identity["digest"], "served_model": None}
         self.layout = engine.layout(context="auto", tag="none", chat=DEFAULT_CHAT)
         model, tokenizer = self.loaded.model, self.loaded.tokenizer
         size = min(model.get_output_embeddings().weight.shape[0], len(tokenizer))
@@ -79,11 +80,6 @@ class LocalJudge:
                 "tokens; set another --judge_model"
             )
         self.beginning, self.shared = self._share([self._encoded(prompt) for prompt in tried])
-
-    def identity(self) -> dict[str, Any]:
-        """The model, as run.json records it."""
-        about = self.engine.identity()
-        return {"model": about["name"], "model_digest": about["digest"], "served_model": None}
 
     def fits(self, prompt: Prompt) -> bool:
         """Whether the model takes the prompt and a letter."""

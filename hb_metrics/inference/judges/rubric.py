@@ -29,18 +29,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
+from pydantic.dataclasses import dataclass
 
-from hb_dataset.hints import did_you_mean
-from hb_dataset.yaml_lines import Fault, load_with_lines, unreadable
+from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text, explained, read_document, shipped_or_own
+from hb_dataset.yaml_lines import Fault, FaultsError
 
 RUBRICS = Path(__file__).parent / "rubrics"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 CLASSIFIERS = OFFENSIVENESS, REFUSALS = "offensiveness", "refusals"  # that people's labels correct as judges
 NO_ANSWER = "no answer"  # after a rubric's labels: the judge's answer was none of the letters
 _MIN_EXAMPLES = 2
-_KEYS = {"question", "figure", "labels"}
-_LABEL_KEYS = {"label", "definition", "examples"}
 
 
 class Rubric(NamedTuple):
@@ -57,9 +55,9 @@ class Rubric(NamedTuple):
 
     name: str
     question: str
-    labels: tuple[str, ...]
-    definitions: tuple[str, ...]
-    examples: tuple[tuple[str, ...], ...]
+    labels: list[str]
+    definitions: list[str]
+    examples: list[list[str]]
     figure: str | None
 
     @property
@@ -69,12 +67,32 @@ class Rubric(NamedTuple):
 
     def description(self) -> dict[str, Any]:
         """The record in run.json, which `recorded_rubric` reads."""
-        return json.loads(json.dumps({"rubric": self._asdict(), "rubric_digest": self.digest}))
+        return {"rubric": self._asdict(), "rubric_digest": self.digest}
 
 
 def shipped_rubrics() -> list[str]:
     """The names of the rubrics that come with the package."""
     return sorted(path.stem for path in RUBRICS.glob("*.yaml"))
+
+
+class RubricError(FaultsError):
+    """A rubric with faults. `faults` holds them all."""
+
+    kind = "rubric"
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class _Label:
+    label: Text
+    definition: Remark
+    examples: list[Remark]
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class _Content:
+    question: Remark
+    labels: list[_Label]
+    figure: Text | None = None
 
 
 def read_rubric(name: str | Path) -> Rubric:
@@ -84,42 +102,43 @@ def read_rubric(name: str | Path) -> Rubric:
         name: The name of a shipped rubric, or the path of a YAML file.
 
     Raises:
-        ValueError: There is no such rubric, or it is not valid.
+        FileNotFoundError: There is no such rubric.
+        ValueError: It is not valid.
     """
-    shipped = shipped_rubrics()
-    path = RUBRICS / f"{name}.yaml" if name in shipped else Path(name)
-    if not path.is_file():
-        raise ValueError(
-            f"rubric '{name}' does not exist; {did_you_mean(str(name), shipped)}pass the path of a YAML file, or one "
-            f"of {', '.join(shipped)}"
-        )
-    faults: list[Fault] = []
-    try:
-        content, lines = load_with_lines(path, faults)
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        raise ValueError(f"rubric {path}: {unreadable(path, error)}") from error
-    faults += _faults(path.name, content, lines) if not faults else []
-    if faults:
-        raise ValueError("\n".join([f"the rubric {path} is not valid:", *map(str, faults)]))
+    path = shipped_or_own(RUBRICS, name, "rubric")
     own = re.sub(r"\W+", "_", path.stem)
     if own in CLASSIFIERS:
-        raise ValueError(
-            f"rubric {path} has the name of the classifier '{own}', which can also be calibrated; rename the file"
-        )
-    return _rubric(own, content)
+        raise ValueError(f"rubric {path} has the name of a classifier whose labels people correct; rename the file")
+    content, lines, faults = read_document(path, _Content, "question: …", RubricError, _explained)
+    names = [each.label for each in content.labels]
+    if not 2 <= len(names) <= len(LETTERS):
+        faults.append(Fault(path.name, lines["labels",], f"there are {len(names)} labels; write 2 to {len(LETTERS)}"))
+    for row, each in enumerate(content.labels):
+        if len(each.examples) < _MIN_EXAMPLES:
+            faults.append(Fault(path.name, lines["labels", row], f"a label has {_MIN_EXAMPLES} examples or more"))
+        if each.label.casefold() in (NO_ANSWER, *(label.casefold() for label in names[:row])):
+            message = f"label {each.label!r} is here twice or reserved; rename it"
+            faults.append(Fault(path.name, lines["labels", row], message))
+    if content.figure not in (None, *names):
+        faults.append(Fault(path.name, lines["figure",], f"the figure is none of the labels: {', '.join(names)}"))
+    if faults:
+        raise RubricError(path, sorted(faults))
+    definitions = [each.definition for each in content.labels]
+    return Rubric(own, content.question, names, definitions, [each.examples for each in content.labels], content.figure)
+
+
+def _explained(detail: Any) -> str:
+    """An error of pydantic as a message to the person who edits the file."""
+    keys = detail["loc"]
+    name = next(str(key) for key in reversed(keys) if isinstance(key, str))
+    if detail["type"] in ("list_type", "dataclass_type"):
+        return f"{name} is not a list of labels or of examples; write each on a line that starts with -"
+    return explained(name, detail, _Label if len(keys) > 1 else _Content)
 
 
 def recorded_rubric(section: Mapping[str, Any]) -> Rubric:
     """Reads a rubric back from `results["run"]["judge"][name]`, so that a run needs no other file."""
-    content = section["rubric"]
-    return Rubric(
-        content["name"],
-        content["question"],
-        tuple(content["labels"]),
-        tuple(content["definitions"]),
-        tuple(tuple(examples) for examples in content["examples"]),
-        content["figure"],
-    )
+    return Rubric(**section["rubric"])
 
 
 def verdicts(probabilities: np.ndarray) -> np.ndarray:
@@ -130,51 +149,3 @@ def verdicts(probabilities: np.ndarray) -> np.ndarray:
     """
     likeliest = probabilities == probabilities.max(axis=1, keepdims=True)
     return np.where(likeliest.sum(axis=1) == 1, likeliest.argmax(axis=1), -1)
-
-
-def _rubric(name: str, content: Mapping[str, Any]) -> Rubric:
-    labels = content["labels"]
-    return Rubric(
-        name,
-        content["question"],
-        tuple(each["label"] for each in labels),
-        tuple(each["definition"] for each in labels),
-        tuple(tuple(each["examples"]) for each in labels),
-        content.get("figure"),
-    )
-
-
-def _faults(file: str, content: Any, lines: Mapping[tuple, int]) -> list[Fault]:
-    """The faults of a rubric's content."""
-    if not isinstance(content, Mapping) or not {"question", "labels"} <= {*content} <= _KEYS:
-        return [Fault(file, 1, "write the keys question, labels and, if a label's share is the figure, figure")]
-    faults = []
-    if not _is_text(content["question"]):
-        faults.append(Fault(file, lines["question",], "the question is not a text; write one sentence"))
-    labels = content["labels"]
-    if not isinstance(labels, list) or not 2 <= len(labels) <= len(LETTERS):
-        return [*faults, Fault(file, lines["labels",], f"labels are not a list of 2 to {len(LETTERS)} labels")]
-    for row, each in enumerate(labels):
-        line = lines["labels", row]
-        if not isinstance(each, Mapping) or {*each} != _LABEL_KEYS:
-            faults.append(Fault(file, line, "write label, definition and examples for each label"))
-        elif not (_is_text(each["label"]) and _is_text(each["definition"])) or "\n" in each["label"]:
-            faults.append(Fault(file, line, "label and definition are texts, and a label is one line; write both"))
-        elif not isinstance(each["examples"], list) or not all(map(_is_text, each["examples"])):
-            faults.append(Fault(file, line, "examples are a list of texts"))
-        elif len(each["examples"]) < _MIN_EXAMPLES:
-            faults.append(Fault(file, line, f"a label has {_MIN_EXAMPLES} examples or more"))
-    if faults:
-        return faults
-    names = [each["label"] for each in labels]
-    spelt = [NO_ANSWER, *(" ".join(name.split()).casefold() for name in names)]
-    for name, spelling in zip(names, spelt[1:], strict=True):
-        if spelt.count(spelling) > 1:
-            faults.append(Fault(file, lines["labels",], f"label '{name}' is here twice or reserved; rename it"))
-    if "figure" in content and content["figure"] not in names:
-        faults.append(Fault(file, lines["figure",], f"the figure is none of the labels: {', '.join(names)}"))
-    return faults
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())

@@ -38,6 +38,7 @@ class ServedJudge:
     """Asks a served model for a letter.
 
     Attributes:
+        about: The model, as run.json records it.
         reads: Where probabilities come from: "log-probabilities", or "5 answers".
         version: What runs it.
     """
@@ -50,6 +51,7 @@ class ServedJudge:
         self.num_answered = self.num_asked = 0
         # By each process for itself: processes load classifiers one after the other, so none may wait for another.
         self.probe, number = _tried(server)
+        self.about = {"model": server.model, "model_digest": None, "served_model": self.probe.model}
         self.most = _ANSWER_TOKENS + (REASONING_TOKENS if self.probe.thinks else 0)
         self.fields = {**self.probe.neutral, self.probe.max_tokens_field: self.most}
         if number is not None:
@@ -59,10 +61,6 @@ class ServedJudge:
             self.drawn = [{"temperature": 1, "seed": seed} for seed in range(NUM_ANSWERS)]
         else:
             self.reads, self.drawn = "the likeliest answer", [{"temperature": 0}]
-
-    def identity(self) -> dict[str, Any]:
-        """The model, as run.json records it."""
-        return {"model": self.server.model, "model_digest": None, "served_model": self.probe.model}
 
     def fits(self, prompt: Prompt) -> bool:
         """Whether the model takes the prompt; a server rejects one that is too long."""

@@ -165,6 +165,6 @@ def _same(wrapped: Any, base: PreTrainedModel) -> bool:
 
 
 def _shape_line(error: Exception) -> str:
-    """The line of an error that names the misfit: torch lists shapes under a heading."""
+    """The line of an error that names the mismatch; torch lists shapes under a heading."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return next((line for line in lines if "size mismatch" in line), lines[0] if lines else repr(error))

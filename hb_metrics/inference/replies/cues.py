@@ -3,6 +3,7 @@
 * `prompt`: the prompt itself, the user's last turn, as in Smith et al. (2022).
 * `system`: the system message of a chat, which repeats what the user said about themselves.
 * `memory`: the system message, as a line that a product remembers about the user.
+* `name`: the system message, as the user's name; the prompts are those of `hb_dataset.names`.
 * `history`: an earlier turn, which the model has acknowledged.
 
 With all but `prompt` the user then asks a neutral question, and only sentences in which users describe themselves
@@ -25,7 +26,7 @@ from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Message
 from hb_metrics.inference.models.contexts import ContextFormat, read_sentences, with_tag
 from hb_metrics.stats.bias_variance import MIN_REPLIES
 
-Cue = Literal["prompt", "system", "memory", "history"]
+Cue = Literal["prompt", "system", "memory", "name", "history"]
 QUESTIONS_FILE = Path(__file__).parent / "cue_questions.yaml"
 STATEMENT = "What the user has said about themselves: "  # in the system message, before the sentence of the template
 MEMORY = f"Remembers: the user is {SINGULAR_SLOT}."  # in the system message, in place of the sentence
@@ -39,7 +40,7 @@ _SAYS_WHO = re.compile(
 
 def check_cue(cue: Cue, context: ContextFormat, reason: str) -> None:
     """Raises a ValueError if the context format, chosen for this reason, has no place for the cue."""
-    if cue in ("system", "memory") and context != "chat":
+    if cue in ("system", "memory", "name") and context != "chat":
         raise ValueError(
             f"--cue {cue} is only for chats, but the context is '{context}' ({reason}); set --cue history, which "
             "works in every context, or --context chat"
@@ -60,7 +61,7 @@ def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
     Raises:
         ValueError: There are none.
     """
-    if cue == "prompt":
+    if cue in ("prompt", "name"):
         return prompts
     templates = prompts["template"].unique().to_pylist()
     usable = [template for template in templates if says_who_the_user_is(template)]
@@ -139,5 +140,5 @@ def cue_messages(
         tag: The control tag that the last message ends in; `None`: none.
     """
     said = with_tag(text if question is None else question, tag)
-    about_user = {"system": [STATEMENT + text], "memory": [text]}.get(cue, [])
+    about_user = {"system": [STATEMENT + text], "memory": [text], "name": [text]}.get(cue, [])
     return chat_messages(said, [*personas, *about_user], chat, [text, ACKNOWLEDGEMENT] if cue == "history" else [])

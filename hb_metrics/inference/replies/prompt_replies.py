@@ -124,7 +124,7 @@ def plan_replies(
 def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextFormat, decoding: Decoding) -> None:
     """Raises a ValueError with the number of turns that fit if the longest conversation could outgrow the model.
 
-    A reply is taken to be `max_new_tokens` long, beside the marks of its turn.
+    It assumes replies of `max_new_tokens` tokens, plus the marks of their turns.
     """
     limit, has_encoder = max_positions_of(loaded.model), loaded.model.config.is_encoder_decoder
     beside = 0 if has_encoder else decoding.max_new_tokens + decoding.max_reasoning_tokens
@@ -138,8 +138,8 @@ def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextF
         if limit is not None and longest > limit:
             raise ValueError(
                 f"turns is {requests.turns}, and the longest conversation could have {longest:,} tokens at turn "
-                f"{turn}, but the model accepts only {limit:,}, which is enough for turn {turn - 1}. Set --turns "
-                f"{turn - 1}, a smaller --max_new_tokens, or another model"
+                f"{turn}; the model takes {limit:,}, enough for {turn - 1}. Set --turns {turn - 1}, a smaller "
+                "--max_new_tokens, or another model"
             )
 
 

@@ -1,7 +1,7 @@
-"""Conversations of several turns: what the user asks after each reply, and the requests of the model's next turn.
+"""Conversations of several turns: the user's follow-ups after replies, and the requests of the model's next turn.
 
 Within a template and the question after its cue, every term has the same follow-ups, which differ from turn to turn.
-The model's own replies stand between them. A conversation ends at a turn without a reply.
+The model's own replies are between them. A conversation ends at a turn without a reply.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ FOLLOW_UPS_FILE = Path(__file__).parent / "follow_ups.yaml"
 
 
 def read_follow_ups(path: str | Path = FOLLOW_UPS_FILE) -> list[str]:
-    """Reads neutral follow-ups from YAML; errors as `read_sentences`."""
+    """Reads neutral follow-ups from YAML; raises errors as `read_sentences` does."""
     return read_sentences(path, "follow_ups")
 
 
@@ -39,8 +39,8 @@ def with_follow_ups(
     """
     if turns - 1 > len(follow_ups):
         raise ValueError(
-            f"turns is {turns}, which needs {turns - 1} different follow-ups, but there are only {len(follow_ups)}; "
-            f"set --turns {len(follow_ups) + 1} or fewer, or write more in a file of your own (--follow_ups)"
+            f"turns is {turns}, which needs {turns - 1} different follow-ups, but there are {len(follow_ups)}; set "
+            f"--turns {len(follow_ups) + 1} or fewer, or pass your own file with more (--follow_ups)"
         )
     asked: list[tuple[str, str | None]] = [(template, None) for template in templates]
     if requests.questions is not None:

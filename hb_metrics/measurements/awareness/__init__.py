@@ -8,7 +8,7 @@ from hb_metrics.measurements.measurement import Measurement
 
 
 class Awareness(Measurement):
-    """How far a descriptor moves replies to questions where it should and should not matter, and needs taken up."""
+    """How far a descriptor moves replies where it should and should not matter, and whether replies address needs."""
 
     name = "awareness"
     title = "Difference awareness"

@@ -1,4 +1,4 @@
-"""Computes divergences of replies, their difference between kinds of prompts, and needs taken up, clustered by term."""
+"""Computes divergences by kind of prompt, their difference, and the share of needs taken up, with intervals."""
 
 import math
 from collections.abc import Sequence

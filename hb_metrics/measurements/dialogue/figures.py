@@ -17,7 +17,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             "bias",
             f"The perplexity of {dialogue['num_replies']:,} replies by real people "
             f"({last_part(dialogue['source'])}); lower is better. Only models with the same tokenizer are "
-            f"comparable. It does not measure bias.",
+            f"comparable. Dialogue perplexity does not measure bias.",
             pair(dialogue["interval"]),
             confidence_level=dialogue["confidence_level"],
             gate="dialogue_perplexity",

@@ -12,6 +12,8 @@ from hb_metrics.runs.run_record import classifier_name, cue_of, public_name, rep
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pyarrow as pa
+
     from hb_metrics.measurements.settings import Settings
     from hb_metrics.runs.finished_run import Run
 
@@ -34,6 +36,14 @@ class Generation(Measurement):
         from hb_metrics.measurements.generation.work import read_files
 
         read_files(settings)
+
+    def own_prompts(self, settings: "Settings") -> "pa.Table | None":
+        """The prompts of names, with `--cue name`."""
+        if settings.of(GenerationOptions).cue != "name":
+            return None
+        from hb_metrics.measurements.generation.work import own_prompts
+
+        return own_prompts(settings)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
         """The style classifier, and the settings of replies."""
@@ -121,8 +131,8 @@ class Generation(Measurement):
         of_model = (".tuned_with", ".label_ceiling")
         if any(name.startswith("generation.") and not name.endswith(no_setting + of_model) for name in changed):
             sentences.append(
-                "Replies were made with different settings, so a change may come from the settings and not from the "
-                "model."
+                "The replies were generated with different settings, so a change may come from the settings and not "
+                "from the model."
             )
         return sentences
 

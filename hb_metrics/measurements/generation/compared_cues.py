@@ -1,4 +1,4 @@
-"""Tests whether different cues affect replies in the same way, by comparing runs that differ only in the cue.
+"""Compares runs that differ only in the cue: do cues move replies alike?
 
 Runs are matched by term and not by cell, because cues have questions and prompts do not. Only templates that occur in
 all runs are used.
@@ -35,7 +35,7 @@ _REVERSED = 0.05  # the adjusted p-value below which an axis changes sign
 
 
 class Matched(NamedTuple):
-    """The replies that runs of different cues are compared by.
+    """The replies by which runs with different cues are compared.
 
     Attributes:
         cues: [runs] The replies.
@@ -51,7 +51,7 @@ class Matched(NamedTuple):
 
 
 def cues_section(runs: Sequence[Run]) -> Section | None:
-    """Compares the cues of runs; `None`: the runs differ in more than the cue, or lack files."""
+    """Compares the cues of runs; returns `None` if they differ in more than the cue, or lack files."""
     if not differ_in_cue_alone([run.results["run"] for run in runs]):
         return None
     matched = matched_replies(runs)
@@ -77,7 +77,7 @@ def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
     """Whether two or more runs have different cues, the same questions after cues, and the same settings otherwise.
 
     Args:
-        records: [runs] what results.json says of each under `run`.
+        records: [runs] the entry `run` of each results.json.
     """
     cues = {record["generation"].get("cue", "prompt"): record["generation"].get("questions") for record in records}
     asked = [questions for questions in cues.values() if questions is not None]
@@ -91,7 +91,7 @@ def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def matched_replies(runs: Sequence[Run]) -> Matched | None:
-    """Reads the replies to the terms that all runs have, in the templates that all have; `None`: a run lacks files."""
+    """Reads replies to the terms that all runs have, in the templates that all have; `None` if a run lacks files."""
     tables = [table for table in (read_reply_table(run.folder) for run in runs) if table is not None]
     if len(tables) < len(runs) or not all(any((run.folder / STYLES).glob("*.parquet")) for run in runs):
         return None

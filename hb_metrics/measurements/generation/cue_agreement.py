@@ -1,23 +1,23 @@
 """Do different cues move the styles of replies to a term in the same direction?
 
-A cue gives each of D terms a mean style vector, the mean over its cells. With m_d its true value and u_d = m_d less the
-mean over terms, cues a and b have the product P_ab = Σ_d ⟨u_da, u_db⟩ / (D − 1), and
+A cue gives each of D terms a mean style vector, the mean over its cells. With m_d its true value and u_d = m_d minus
+the mean over terms, cues a and b have the product P_ab = Σ_d ⟨u_da, u_db⟩ / (D − 1), and
 
     agreement of directions = P_ab / √(P_aa P_bb),
 
-a correlation, from −1 (opposite) to 1 (the same but for size). Observed means contain the luck of their replies, which
-enlarges P_aa. It also enlarges P_ab, if replies to the same prompt under both cues share their random numbers or the
-noun. So products of two replies to one prompt are left out: ⟨m_da, m_db⟩ is estimated from different prompts, as the
-mean product less the estimated covariance of both means. Agreements beyond −1 and 1, which chance causes, are
-cut to these limits, as are their intervals.
+a correlation from −1 (opposite) to 1 (the same apart from size). Observed means contain the sampling noise of their
+replies, which enlarges P_aa. It also enlarges P_ab if replies to the same prompt under both cues share their random
+numbers or the noun. So products of two replies to one prompt are left out: ⟨m_da, m_db⟩ is estimated from different
+prompts, as the mean product minus the estimated covariance of both means. Agreements beyond −1 and 1, which chance
+causes, are clipped to these limits, as are their intervals.
 
 The variance has the parts of random effects: term, the mean of P_ab over pairs of cues; term and cue, the mean of P_aa
-less the first part; cue, half the mean squared distance between two cues' means over all terms, less the second part
+minus the first part; cue, half the mean squared distance between two cues' means over all terms, minus the second part
 divided by D.
 
 Intervals are for other terms of the same axes: the ratios that agree with numerator and denominator (Fieller), whose
-covariance is that of a jackknife over the terms of each axis. Cues, templates and questions are given. An interval of
-all possible values is none.
+covariance is that of a jackknife over the terms of each axis. Cues, templates and questions are fixed. There is no
+agreement if P_aa is not above 0 beyond chance, or if the interval contains all possible values.
 """
 
 import math
@@ -32,7 +32,7 @@ from hb_metrics.paired_changes.paired_change import FEW_TERMS_REASON, MIN_TERMS,
 from hb_metrics.stats.generalising import MIN_EQUAL_TERMS, kurtosis, strata
 from hb_metrics.stats.share_intervals import Bounds
 
-# Lowest and highest value of each part's share. That of terms is below 0 where cues have opposite directions.
+# The lowest and the highest value of each part's share. The share of terms is below 0 if cues have opposite directions.
 _LIMITS = {"term": (-1.0, 1.0), "both": (0.0, 2.0), "cue": (0.0, 1.0)}
 UNRELIABLE_REASON = "under a cue, replies differ too little between terms to distinguish their directions from chance"
 FEW_MATTER_REASON = "a few of the terms make most of its spread"
@@ -63,7 +63,7 @@ class Estimate(NamedTuple):
 
 
 class Reversal(NamedTuple):
-    """The product of two cues among the terms of an axis, and the p-value of its being below 0, adjusted (Holm)."""
+    """The product of two cues among the terms of an axis, and the p-value (Holm) of the test that it is below 0."""
 
     axis: int
     product: float
@@ -123,9 +123,10 @@ def cue_agreements(cues: Sequence[CueReplies], axes: np.ndarray, confidence_leve
     between, centres = _without_each(vectors, products, shared)
 
     pairs, reversals = {}, {}
+    clear = [_is_clear(between[:, cue, cue], axes, confidence_level) for cue in range(len(cues))]
     for one, other in combinations(range(len(cues)), 2):
-        with np.errstate(invalid="ignore"):
-            sizes = np.sqrt(between[:, one, one] * between[:, other, other])
+        both = between[:, one, one] * between[:, other, other]
+        sizes = np.sqrt(np.maximum(both, 0)) if clear[one] and clear[other] else np.zeros(number + 1)
         pairs[one, other] = _ratio(between[:, one, other], sizes, axes, confidence_level, (-1.0, 1.0))
         reversals[one, other] = _reversals(
             means[one], means[other], products[:, one, other], shared[:, one, other], axes
@@ -189,6 +190,33 @@ def _own_and_cross(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return own / number, (products.sum(axis=(1, 2)) - own) / (number * (number - 1))
 
 
+def _is_clear(values: np.ndarray, axes: np.ndarray, confidence_level: float) -> bool:
+    """Whether an estimate is above 0 beyond chance, one-sided; [1 + terms] of all terms, and without each."""
+    error = math.sqrt(float((_moved(values[:, None], axes) ** 2).sum()))
+    return len(axes) >= MIN_TERMS and float(values[0]) > float(stats.t.ppf(confidence_level, _freedom(axes))) * error
+
+
+def _moved(values: np.ndarray, axes: np.ndarray) -> np.ndarray:
+    """[terms, estimates] what each term adds to the estimates, less the mean of its axis, for their covariance matrix.
+
+    Args:
+        values: [1 + terms, estimates] of all terms, and without each.
+        axes: [terms] code of each term's axis; axes of one term are joined, since one term shows no spread.
+    """
+    groups = strata(axes)
+    moved = (1 - 1 / len(axes)) * values[1:]
+    for group in np.unique(groups):
+        members = groups == group
+        size = int(members.sum())
+        moved[members] -= moved[members].mean(axis=0)
+        moved[members] *= math.sqrt(size / max(size - 1, 1))
+    return moved
+
+
+def _freedom(axes: np.ndarray) -> int:
+    return len(axes) - len(np.unique(strata(axes)))
+
+
 def _ratio(
     numerators: np.ndarray, denominators: np.ndarray, axes: np.ndarray, confidence_level: float, limits: Bounds
 ) -> Estimate:
@@ -197,7 +225,7 @@ def _ratio(
     Args:
         numerators: [1 + terms] of all terms, and without each.
         denominators: Likewise.
-        axes: [terms] code of each term's axis; axes of one term are joined, since one term shows no spread.
+        axes: [terms] code of each term's axis.
         confidence_level: Of the interval.
         limits: The lowest and the highest possible ratio.
     """
@@ -206,19 +234,13 @@ def _ratio(
         return Estimate(None, None, FEW_TERMS_REASON)
     if not (denominators > 0).all():
         return Estimate(None, None, UNRELIABLE_REASON)
-    groups = strata(axes)
-    moved = (1 - 1 / number) * np.stack([denominators[1:], numerators[1:]], axis=1)
-    for group in np.unique(groups):
-        members = groups == group
-        size = int(members.sum())
-        moved[members] -= moved[members].mean(axis=0)
-        moved[members] *= math.sqrt(size / max(size - 1, 1))
+    moved = _moved(np.stack([denominators, numerators], axis=1), axes)
     covariance = moved.T @ moved
     ratio = float(numerators[0] / denominators[0])
     peakedness = kurtosis(moved @ (-ratio, 1))
     if number < MIN_EQUAL_TERMS * peakedness:
         return Estimate(None, None, FEW_MATTER_REASON)
-    freedom = min(number - len(np.unique(groups)), 2 * number / (peakedness - 1))
+    freedom = min(_freedom(axes), 2 * number / (peakedness - 1))
     squared = float(stats.t.ppf((1 + confidence_level) / 2, freedom)) ** 2
     bounds = ratio_bounds(float(denominators[0]), float(numerators[0]), covariance, squared)
     if bounds is None or (bounds[0] <= limits[0] and bounds[1] >= limits[1]):

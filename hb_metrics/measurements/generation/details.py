@@ -60,7 +60,7 @@ def term_changes(
     Args:
         first: Generation results.
         second: Generation results of the second run.
-        second_replies: The second run's replies by prompt; `None`: only its example replies.
+        second_replies: The second run's replies by prompt; `None` for only its example replies.
     """
     after = {(row["axis"], row["descriptor"]): row for row in second["by_descriptor"]}
     rows = [row for row in first["by_descriptor"] if (row["axis"], row["descriptor"]) in after]

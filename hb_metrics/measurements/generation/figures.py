@@ -30,6 +30,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     generation = results["generation"]
     return [
         *_full(generation),
+        *_names(generation),
         *_nouns(generation),
         *_whole_replies(generation),
         *_axes(generation),
@@ -89,6 +90,28 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
         )
     )
     return found
+
+
+def _names(generation: Mapping[str, Any]) -> list[Figure]:
+    """Bias between groups of names; none without names."""
+    found = generation.get("name_groups")
+    if found is None:
+        return []
+    names = ", ".join(f"{group} {number}" for group, number in found["num_names"].items())
+    if found["reason"] is None:
+        names += f"; {bias(found['within'])} between the names of one group; p = {found['p']:.3g}"
+    return [
+        Figure(
+            "Bias between groups of names",
+            found["value"],
+            "bias",
+            "Debiased Full Gen Bias with groups of names in place of terms, less the variation within groups.",
+            pair(found["interval"]),
+            no_interval=found["reason"],
+            confidence_level=found["confidence_level"],
+            detail=names,
+        )
+    ]
 
 
 def _nouns(generation: Mapping[str, Any]) -> list[Figure]:

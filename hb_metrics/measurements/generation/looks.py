@@ -1,9 +1,9 @@
 """Replies in stages, until a question about Full Gen Bias is answered (`--until`).
 
-Each look adds replies to each cell (a term in a template), the same ones whatever the processes: a cell's prompts are
-drawn in one order. After a look that answers the question no more replies are made. Replies and style vectors of each
-look lie in the folder `looks`; those of all looks are copied to their usual places at the end, so that the folder is
-like that of any run with as many replies.
+Each look adds replies to each cell (a term in a template). They do not depend on the number of processes, because
+a cell's prompts are drawn in one order. After a look that answers the question, no more replies are generated. Replies
+and style vectors of each look are in the folder `looks`. At the end, those of all looks are copied to their usual
+places, so the folder is like that of any run with as many replies.
 """
 
 import math
@@ -39,15 +39,15 @@ from hb_metrics.stats.planned import pilot_spread
 from hb_metrics.stats.sequential import Look, decision, interval_after, next_look
 
 LOOKS = "looks"
-# The shares of a cell's replies that are there at each look: each look has 1.6 times as many as the one before.
-SHARES = (0.16, 0.25, 0.4, 0.63, 1.0)
+# The share of a cell's replies at each look; each look has 1.44 times as many as the one before.
+SHARES = (0.16, 0.23, 0.33, 0.47, 0.68, 1.0)
 
 
 def look_sizes(replies_per_cell: int) -> list[int]:
     """The replies of a cell at each look.
 
     Raises:
-        ValueError: There is room for one look only.
+        ValueError: There is room for only one look.
     """
     sizes = sorted({max(MIN_REPLIES, math.ceil(share * replies_per_cell)) for share in SHARES})
     if len(sizes) < 2 or sizes[-1] > replies_per_cell:
@@ -82,7 +82,7 @@ def plan_looks(text: str, prompts: pa.Table, seed: int) -> PlannedLooks:
         seed: The run's seed.
 
     Raises:
-        ValueError: The question is of another form, or there is room for one look only.
+        ValueError: The question is of another form, or there is room for only one look.
     """
     cells = list(drawn_cells(prompts, seed=seed).values())
     sizes = look_sizes(max(map(len, cells)))
@@ -114,7 +114,7 @@ def reply_until(
     classifier: Classifier,
     censored: Callable[[pa.Table], Replies],
 ) -> Looked:
-    """Makes and classifies replies, until a look answers the question or all are made.
+    """Generates and classifies replies until a look answers the question or there are no more.
 
     Args:
         task: The run.
@@ -211,7 +211,7 @@ def _words(record: Mapping[str, Any]) -> str:
 
 
 def _final_interval(looks: list[Look], records: list[dict[str, Any]], until: Until, level: float) -> list[float] | None:
-    """The interval after the last look; `None`: it has none."""
+    """The interval after the last look, or `None`."""
     if not records or records[-1]["interval"] is None:
         return None
     if until.is_half_width:

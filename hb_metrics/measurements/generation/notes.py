@@ -27,7 +27,7 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
         )
     if generation.get("num_unanswered"):
         notes.append(
-            f"On {count(generation['num_unanswered'])} of {count(generation['num_replies'])} replies the style judge "
+            f"For {count(generation['num_unanswered'])} of {count(generation['num_replies'])} replies, the style judge "
             "answered with none of its letters. Gen Bias counts these answers as an additional style."
         )
     notes += _notes_on_files(asked)
@@ -107,8 +107,9 @@ def _cue_notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> list[st
     if cue == "prompt":
         return []
     where = "an earlier turn" if cue == "history" else "the system message"
+    how = "named" if cue == "name" else "described"
     note = (
-        f"The user was described in {where} (--cue {cue}). Neutral questions followed, the same for all "
+        f"The user was {how} in {where} (--cue {cue}). Neutral questions followed, the same for all "
         f"terms in a template."
     )
     if generation["num_left_out_templates"]:

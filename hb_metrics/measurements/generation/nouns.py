@@ -1,4 +1,4 @@
-"""Bias between nouns: how much the style of replies varies with the noun of the prompt, whatever the term.
+"""Bias between nouns: how much the style of replies varies with the prompt's noun, regardless of the term.
 
 It is Full Gen Bias with nouns in place of terms: for K nouns, the variance over nouns is (1 − 1/K) / 2 times the mean
 squared distance between two nouns' mean style vectors. The replies to a noun are to several terms. The formula of
@@ -8,8 +8,8 @@ a template, E⟨δ_d, δ_e⟩ = |μ_n − μ_m|² for two different terms: their
 and the differences between terms cancel.
 
 It is a U-statistic over terms, with the kernel g_de, the sum over the nouns that both terms have. With r_d the sum of a
-term's g_de, each less its mean, 4 Σ r_d² − 2 Σ_{d≠e} g_de² estimates its variance, whether nouns differ or not, and the
-kernels of two runs give the covariance by the same formula.
+term's g_de, each minus its mean, 4 Σ r_d² − 2 Σ_{d≠e} g_de² estimates its variance, whether nouns differ or not, and
+the kernels of two runs give the covariance by the same formula.
 """
 
 from collections.abc import Mapping, Sequence
@@ -127,7 +127,7 @@ def noun_bias(kernels: Mapping[str | None, Kernels], confidence_level: float) ->
 
 
 def covariance(first: Kernels, second: Kernels) -> np.ndarray | None:
-    """[2, 2] The covariance matrix of two runs' values; `None`: too few terms in a template."""
+    """[2, 2] The covariance matrix of two runs' values; `None` for too few terms in a template."""
     if min([*first.terms.values(), *second.terms.values()]) < MIN_TERMS:
         return None
     matrix = np.zeros((2, 2))
@@ -139,7 +139,7 @@ def covariance(first: Kernels, second: Kernels) -> np.ndarray | None:
 
 
 def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
-    """[terms, terms] The kernel of a template; `None`: no two terms have the same two nouns.
+    """[terms, terms] The kernel of a template; `None` if no two terms have the same two nouns.
 
     Args:
         means: [terms, nouns, styles] the mean of each term's replies to a noun; 0 where there are none.

@@ -48,21 +48,27 @@ class GenerationOptions:
         None,
         "A YAML file with other persona sentences. Default: 160 sentences written for this project.",
     )
-    cue: Literal["prompt", "system", "memory", "history"] = option(
+    cue: Literal["prompt", "system", "memory", "name", "history"] = option(
         "prompt",
-        "Where the user's description stands: in the prompt (prompt), as the user's words in the system message "
-        "(system), as a remembered fact in the system message (memory) or in an earlier turn (history). With all but "
-        "prompt, the user then asks a neutral question, and templates without a description are skipped.",
+        "The place of the user's description: prompt (the user's only turn), system (the user's words in the system "
+        "message), memory (a line there that a product remembers), name (the user's name there, and names in place of "
+        "terms) or history (an earlier turn). With all but prompt, the user then asks a neutral question, and "
+        "templates without a description are left out.",
     )
     cue_questions: str | None = option(
         None,
-        "A YAML file with other neutral questions for --cue system, memory or history. Default: 20 questions written "
-        "for this project.",
+        "A YAML file with other neutral questions for any --cue but prompt. Default: 20 questions written for this "
+        "project.",
+    )
+    names_file: str | None = option(
+        None,
+        "A CSV file with the columns name and group, for --cue name. Each name gets replies_per_cell replies to each "
+        "question. Default: 36 names of an audit study.",
     )
     turns: int = option(
         1,
-        "The number of the model's turns in each conversation. After each reply but the last, the user asks a "
-        "neutral follow-up. All figures describe the first turn, except those by turn.",
+        "The number of the model's turns in each conversation. After each reply but the last, the user asks a neutral "
+        "follow-up. Apart from the figures by turn, all figures are about the first turn.",
     )
     follow_ups: str | None = option(
         None,
@@ -88,11 +94,18 @@ class GenerationOptions:
     def __post_init__(self) -> None:
         """Raises a ValueError if a number is below 0, a file does not exist, or an option has no effect."""
         check_least(self, replies_per_cell=0, personas=0, turns=1)
-        check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions", "follow_ups")
+        check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions", "names_file", "follow_ups")
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(
-                "cue_questions need --cue system, memory or history, but cue is 'prompt'; set another cue, or leave "
+                "cue_questions need another cue than 'prompt'; set --cue system, memory, name or history, or leave "
                 "the questions out"
+            )
+        if self.names_file is not None and self.cue != "name":
+            raise ValueError(f"names_file is for --cue name, and cue is '{self.cue}'; set --cue name, or leave it out")
+        if self.cue == "name" and (not self.replies_per_cell or self.turns > 1):
+            raise ValueError(
+                f"--cue name is for one turn and a number of replies to each name and question, and turns is "
+                f"{self.turns} and replies_per_cell {self.replies_per_cell}; set --turns 1 --replies_per_cell 8"
             )
         if self.follow_ups is not None and self.turns == 1:
             raise ValueError(

@@ -22,6 +22,7 @@ from hb_metrics.measurements.generation.turn_figures import (
     REFUSALS_BY_TURN,
     UPTAKE_BY_TURN,
     by_axis_heading,
+    turn_figures,
     turn_sentences,
 )
 from hb_metrics.reply_checks.parroting import correlation_with_bias
@@ -46,6 +47,7 @@ def report(results: Mapping[str, Any]) -> Report:
     """Gen Bias, terms by style, styles and frequency, refusals, and reply checks."""
     generation, run = results["generation"], results["run"]
     listed = figures(results)
+    by_turn = turn_figures(generation["turns"]) if "turns" in generation else []
     parts = by_part(listed)
     embedded = run["style_classifier"]["is_embedded"]
     context = {
@@ -56,7 +58,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "leakage": generation["identity_leakage"],
         "parts": parts,
         "whole": {figure.name: figure for figure in parts[""]},
-        "no_intervals": missing_intervals(listed),
+        "no_intervals": missing_intervals([figure for figure in listed if figure not in by_turn]),
         "axes_rho": rank_correlations(parts.get(AXES, [])),
         "clusters": [parts[f"{name} by cluster"] for name in CLUSTER_METRICS if f"{name} by cluster" in parts],
         "styles": style_figures(generation, NUM_STYLES),
@@ -178,7 +180,7 @@ def _turns(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]], fol
         "by_turn": parts[BY_TURN],
         "by_axis": parts.get(by_axis_heading(number)),
         "shares": [(name, parts[name]) for name in shares],
-        "no_intervals": missing_intervals(parts[BY_TURN]),
+        "no_intervals": missing_intervals(turn_figures(turns)),
     }
     plot = plain(turns_figure(parts[BY_TURN]))
     return Section("turns", "By turn", render(_FOLDER / "turns.html.jinja", context), {"turns-plot": [plot]})

@@ -44,9 +44,9 @@ def generation_results(
         replies: The replies.
         style_probabilities: [replies, styles] Their style vectors.
         labels: [styles] The names of the styles.
-        clusters: Cluster → labels; `None`: no clusters.
+        clusters: Cluster → labels, or `None`.
         confidence_level: The confidence level of the intervals.
-        asked: [replies] The user's last turn, which a reply may parrot; `None`: the prompts.
+        asked: [replies] The user's last turn, which a reply may parrot; `None` for the prompts.
 
     Returns:
         Plain values for results.json, and the bias values behind them.
@@ -94,8 +94,8 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
     Returns:
         Plain values: counts of prompts and replies; `num_empty_replies` without the prompts whose thought did not end
         (`num_unclosed_reasoning`); `num_distinct_replies` and the share of the most frequent reply,
-        `most_frequent_share`; mean numbers of tokens of replies and of thoughts (`None`: not known);
-        `num_truncated_replies` (`None`: not known); for a served model `served`, the counts of finish reasons and of
+        `most_frequent_share`; mean numbers of tokens of replies and of thoughts (`None` if unknown);
+        `num_truncated_replies` (`None` if unknown); for a served model `served`, the counts of finish reasons and of
         tokens; and `shown_replies`, the first in the order of their ids, which are hashes.
     """
     num_tokens = [number for number in table["num_tokens"].to_pylist() if number is not None]

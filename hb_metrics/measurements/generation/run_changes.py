@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hb_metrics.inference.classifiers.censoring import names_terms, paired_terms
+from hb_dataset.names import NAMES_AXIS
+from hb_metrics.inference.classifiers.censoring import names_terms, names_user, paired_terms
 from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, UPTAKE, value_at
 from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_kernels, nouns_of
 from hb_metrics.measurements.measurement import FigureChanges
@@ -110,6 +111,8 @@ def _noun_changes(before: _Replies, after: _Replies, confidence_level: float) ->
 def naming(table: pa.Table) -> FlaggedReplies:
     """A run's replies, and whether each names the term of its prompt."""
     replies = nonempty_replies(table, table)
+    if set(replies.axes) == {NAMES_AXIS}:
+        return FlaggedReplies(replies, names_user(replies.texts, replies.descriptors))
     flags = names_terms(replies.texts, replies.descriptors, plural_forms(table), paired_terms(table))
     return FlaggedReplies(replies, flags)
 
@@ -119,7 +122,7 @@ def _unlike(first: Run, second: Run) -> str | None:
     generations = first.results["generation"], second.results["generation"]
     classifiers = [run.results["run"]["style_classifier"] for run in (first, second)]
     if any(generation["debiased"] is None for generation in generations):
-        return "in a run no term has two replies to a template, so sampling noise cannot be subtracted"
+        return "in a run, no term has two replies to a template, so sampling noise cannot be subtracted"
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "name", "temperature")):
         return "different classifiers classified the styles"
     if generations[0]["gen_bias"]["confidence_level"] != generations[1]["gen_bias"]["confidence_level"]:
@@ -181,7 +184,7 @@ def _figures(
 def _change(
     generations: Sequence[Mapping[str, Any]], path: tuple[str, ...], covariance: Covariance
 ) -> PairedChange | None:
-    """The change of the value at a path; `None`: a run lacks the value."""
+    """The change of the value at a path; `None` if a run lacks the value."""
     first, second = (value_at(generation["debiased"], path) for generation in generations)
     if first is None or second is None:
         return None

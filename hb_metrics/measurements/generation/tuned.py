@@ -25,8 +25,8 @@ class Ceiling(NamedTuple):
 
     Attributes:
         share: The share of replies tagged "no_bias".
-        value: Debiased Full Gen Bias of the replies tagged "no_bias", by other replies' directions; `None`: not known.
-        interval: Its interval; `None`: not known.
+        value: Debiased Full Gen Bias of the replies tagged "no_bias", by other replies' directions; `None` if unknown.
+        interval: Its interval; `None` if unknown.
         all_value: Debiased Full Gen Bias of all labelled replies.
         all_interval: The interval of `all_value`.
     """
@@ -43,12 +43,12 @@ class TunedRow(NamedTuple):
 
     Attributes:
         name: Its name.
-        full: Debiased Full Gen Bias; `None`: not known.
-        interval: Its interval; `None`: not known.
-        uptake: The share of replies that name the term; `None`: not known.
+        full: Debiased Full Gen Bias; `None` if unknown.
+        interval: Its interval; `None` if unknown.
+        uptake: The share of replies that name the term; `None` if unknown.
         obeys: Its mean bias value along other replies' directions; `None` for a row of the ceiling.
-        relative: The change of the mean bias value as a share of the first run's, over the same terms; `None`: the
-            first is not clearly above 0, or there is no change.
+        relative: The change of the mean bias value as a share of the first run's, over the same terms; `None` if
+            the first is not clearly above 0, or there is no change.
     """
 
     name: str
@@ -73,12 +73,12 @@ class TunedRow(NamedTuple):
 
 
 def tuned_section(runs: Sequence[Run], names: Sequence[str], labels: Path | None) -> Section | None:
-    """Compares the ceiling and the runs in a table; `None`: there are fewer than two runs, or none is tuned.
+    """Compares the ceiling and the runs in a table; `None` for fewer than two runs, or if none is tuned.
 
     Args:
         runs: Runs with generation bias; the run before tuning comes first.
         names: [runs] their names.
-        labels: The folder of the labels; `None`: the directions of bias are those of the first run.
+        labels: The folder of the labels; `None` for the first run's directions of bias.
 
     Raises:
         ValueError: The folder is not one of labels.
@@ -97,7 +97,7 @@ def tuned_section(runs: Sequence[Run], names: Sequence[str], labels: Path | None
 
 
 def recorded_ceiling(summary: Mapping[str, Any] | None) -> Ceiling | None:
-    """The ceiling from labels.json or a tuned model's record; `None`: neither contains one."""
+    """The ceiling from labels.json or a tuned model's record; `None` if neither contains one."""
     if summary is None:
         return None
     tagged, everything = summary["no_bias"], summary["all"]
@@ -134,7 +134,7 @@ def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceil
         runs: Finished runs; changes are from the first, such as the run before tuning.
         names: [runs] their names.
         directions: A folder with the directions of bias: of labels, of a run, or of a tuned model.
-        ceiling: The ceiling of the labels; `None`: not known.
+        ceiling: The ceiling of the labels; `None` if unknown.
 
     Raises:
         ValueError: The folder has no directions.

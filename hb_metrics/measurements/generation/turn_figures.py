@@ -48,32 +48,43 @@ def by_axis_heading(last: int) -> str:
 
 
 def turn_sentences(turns: Mapping[str, Any]) -> list[str]:
-    """Whether who the user is still shows at the last turn, and whether that has changed since the first."""
+    """Whether the identity of the user still shows at the last turn, and whether that has changed since the first."""
     last, level = len(turns["by_turn"]), turns["confidence_level"]
     if turns["change"] is None:
         return [
-            "With one reply per term and template, this run cannot tell whether who the user is still shows at turn "
-            f"{last}: the sampling noise is unknown."
+            "With one reply per term and template, this run cannot tell whether the identity of the user still shows "
+            f"at turn {last}, because the sampling noise is unknown."
         ]
     value = _value("", turns["by_turn"][-1], level)
     change = _change("", turns["change"], level)
     if value.interval is None:
-        first = f"This run cannot tell whether who the user is still shows at turn {last}: {value.words}."
+        first = f"This run cannot tell whether the identity of the user still shows at turn {last}: {value.words}."
     elif value.interval[0] <= 0:
-        first = f"Who the user is does not show at turn {last} by more than chance: {value.words}."
+        first = f"The identity of the user does not show at turn {last} by more than chance: {value.words}."
     else:
-        first = f"Who the user is still shows at turn {last}: {value.words}{_ratio(turns['change'])}."
+        first = f"The identity of the user still shows at turn {last}: {value.words}{_ratio(turns['change'])}."
+    return [first, f"{_since(turns, change)}."]
+
+
+def _since(turns: Mapping[str, Any], change: Figure) -> str:
+    """The change since turn 1 and, of three or more turns, the slope."""
+    last, slope = len(turns["by_turn"]), _change("", turns["slope"], turns["confidence_level"])
     if change.interval is None:
-        return [first, f"Whether that has changed since turn 1 is not known: {change.no_interval}."]
-    steady = change.interval[0] <= 0 <= change.interval[1]
-    verb = "has not changed by more than chance" if steady else "has grown" if change.interval[0] > 0 else "has faded"
-    slope = _change("", turns["slope"], level)
-    each = f", {slope.shown} per turn ({slope.shown_interval})" if last > 2 and slope.interval is not None else ""
-    return [first, f"Since turn 1 it {verb}: {change.words}{each}."]
+        return f"The change from turn 1 to turn {last} is not known: {change.no_interval}"
+    low, high = change.interval
+    if low <= 0 <= high:
+        words = f"did not change by more than chance: {change.words}"
+    elif high < 0:
+        words = f"fell by {change._replace(value=-(change.value or 0.0), interval=(-high, -low)).words}"
+    else:
+        words = f"grew by {change.words}"
+    if last > 2 and slope.interval is not None:
+        words += f", with a slope of {slope.shown} per turn ({slope.shown_interval})"
+    return f"From turn 1 to turn {last} it {words}"
 
 
 def _ratio(change: Mapping[str, Any]) -> str:
-    """The value in percent of the first turn's; empty: the first is not clearly above 0."""
+    """The value in percent of the first turn's; empty if that is not clearly above 0."""
     if change["relative_interval"] is None:
         return ""
     low, high = (share(1 + bound, 0) for bound in change["relative_interval"])

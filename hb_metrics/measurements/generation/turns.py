@@ -40,7 +40,7 @@ def converse(
     classifier: Classifier,
     forms: Forms,
 ) -> list[Replies]:
-    """Makes and classifies the replies of the later turns that are not on disk yet. Called on every process.
+    """Generates and classifies the replies of later turns that are not on disk yet. Runs on every process.
 
     Args:
         task: The run.

@@ -7,10 +7,17 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from hb_dataset.frequency import read_frequencies
+from hb_dataset.names import name_prompts, read_names
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.identity_leakage.in_replies import run_leakage
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of
-from hb_metrics.inference.classifiers.censoring import censor_replies, names_terms, paired_terms
+from hb_metrics.inference.classifiers.censoring import (
+    censor_names,
+    censor_replies,
+    names_terms,
+    names_user,
+    paired_terms,
+)
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
 from hb_metrics.inference.engines.engine import Engine, Plan
@@ -21,6 +28,7 @@ from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts
 from hb_metrics.inference.replies.requests import ReplyRequests, select_prompts
 from hb_metrics.inference.replies.turns import FOLLOW_UPS_FILE, read_follow_ups, with_follow_ups
 from hb_metrics.measurements.generation.looks import Looked, PlannedLooks, look_sizes, plan_looks, reply_until
+from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.generation.refusals import refusals_results, refusals_table
@@ -80,7 +88,7 @@ class GenerationWork(NamedTuple):
         asked: The requests.
         plan: The engine's plan for its answers.
         classifier: The style classifier.
-        clusters: Style cluster → labels; `None`: there are none for this classifier.
+        clusters: Style cluster → labels; `None` if this classifier has none.
         rules: The rules of refusals and disclaimers.
         looks: The looks of `--until`; `None`: all replies are made.
     """
@@ -134,6 +142,13 @@ def plan(task: Task, files: None) -> GenerationWork:
     return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules(), looks)
 
 
+def own_prompts(settings: Settings) -> pa.Table:
+    """The prompts of names: as many for each as `replies_per_cell` replies to each question need."""
+    options = settings.of(GenerationOptions)
+    questions = read_questions(options.cue_questions or QUESTIONS_FILE)
+    return name_prompts(read_names(options.names_file), (options.replies_per_cell or 0) * len(questions))
+
+
 def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
     """Chooses the prompts to reply to, and builds the requests.
 
@@ -143,7 +158,8 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
     options, shared = settings.of(GenerationOptions), settings.run
     changes = {name: getattr(options, name) for name in _DECODING_OPTIONS}
     usable = prompts_for_cue(prompts, options.cue)
-    chosen = select_prompts(usable, options.replies_per_cell or None, seed=shared.seed)
+    per_cell = None if options.cue == "name" else options.replies_per_cell or None
+    chosen = select_prompts(usable, per_cell, seed=shared.seed)
     requests, layout, ignored = request_replies(
         chosen,
         engine,
@@ -158,6 +174,11 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
         questions=() if options.cue == "prompt" else read_questions(options.cue_questions or QUESTIONS_FILE),
     )
     check_cue(options.cue, layout.context, layout.context_reason)
+    if options.cue == "name" and not requests.decoding.sample:
+        raise ValueError(
+            f"--cue name asks each question several times, and decoding '{options.decoding}' would repeat its reply; "
+            "set --decoding sample"
+        )
     if options.turns > 1:
         follow_ups = read_follow_ups(options.follow_ups or FOLLOW_UPS_FILE)
         requests = with_follow_ups(requests, chosen["template"].to_pylist(), options.turns, follow_ups)
@@ -203,11 +224,14 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
     """
     options, folder = task.settings.of(GenerationOptions), task.folder
     forms = plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
+    is_name = options.cue == "name"
 
     def nonempty(table: pa.Table) -> tuple[Replies, Replies]:
         replies = nonempty_replies(replied_prompts(work.asked.prompts, table), table)
         if not replies.ids:
             raise no_replies(table, work.plan.description()["max_reasoning_tokens"])
+        if is_name:
+            return replies, replies._replace(texts=censor_names(replies.texts, replies.descriptors))
         return replies, replies._replace(texts=censor_replies(replies.texts, replies.descriptors, *forms))
 
     looked: Looked | None = None
@@ -227,7 +251,10 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
     turns = converse(task, work.asked.requests, work.asked.layout, table, replies, work.classifier, forms)
     if styles is None or not task.state.is_main_process:
         return {}
-    names_term = names_terms(replies.texts, replies.descriptors, *forms)
+    if is_name:
+        names_term = names_user(replies.texts, replies.descriptors)
+    else:
+        names_term = names_terms(replies.texts, replies.descriptors, *forms)
     refusals = match_rules(replies.texts, work.rules)
     questions = dict(zip(table["id"].to_pylist(), table["question"].to_pylist(), strict=True))
     asked = [questions[id] or prompt for id, prompt in zip(replies.ids, replies.prompts, strict=True)]
@@ -270,10 +297,18 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
             ),
             task.settings.run.confidence_level,
         ),
+        **({"name_groups": _name_groups(task, replies, vectors)} if is_name else {}),
         "refusals": refusals_results(replies, refusals, work.rules, task.settings.run.confidence_level),
         "frequencies": _frequencies(options.frequencies, task.prompts),
         **({} if len(turns) == 1 else {"turns": turn_results(task, turns, work.rules, forms)}),
     }
+
+
+def _name_groups(task: Task, replies: Replies, vectors: StyleShards) -> dict[str, Any]:
+    """Computes bias between the groups of names."""
+    groups = dict(zip(task.prompts["descriptor"].to_pylist(), task.prompts["bucket"].to_pylist(), strict=True))
+    level = task.settings.run.confidence_level
+    return name_groups(vectors, replies.descriptors, replies.templates, groups, level)
 
 
 def _unanswered(classifier: Classifier, vectors: StyleShards) -> dict[str, int]:

@@ -73,7 +73,7 @@ def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str) -> str | None:
-    """States whether sentences about some people are likelier than about others; `None`: nothing was tested.
+    """States whether sentences about some people are likelier than about others; `None` if nothing was tested.
 
     Args:
         whole: The figures of the whole run, plain and adjusted Likelihood Bias first.

@@ -57,8 +57,8 @@ def _notes(classifier: Mapping[str, Any], offensiveness: Mapping[str, Any]) -> t
         return notes
     return (
         *notes,
-        f"On {count(unanswered)} texts, the offensiveness judge gave no label, or several equally likely labels. They "
-        "are left out.",
+        f"On {count(unanswered)} texts, the offensiveness judge assigned no label, or several equally likely ones. "
+        "They are left out.",
     )
 
 

@@ -36,7 +36,7 @@ class RedditData(NamedTuple):
         texts_t1: [pairs] the stereotyped side.
         texts_t2: [pairs] the other side.
         num_identical: Pairs of two equal texts, which count as ties.
-        num_duplicates: Pairs whose t1 is in the training split too; `None`: there is no training split.
+        num_duplicates: Pairs whose t1 is in the training split too; `None` without a training split.
     """
 
     ids: list[str]

@@ -2,8 +2,8 @@
 
 Aggarwal et al. (2022), section 3, after Sheng et al. (2019): the model continues a prompt such as "The woman worked as"
 without a chat template or a line break, and ten seeds draw ten continuations. Prompt and continuation have at most 40
-tokens. The run's seed, the prompt's id and the seed's index determine a continuation, whatever its batch, its row and
-the number of processes.
+tokens. The run's seed, the prompt's id and the seed's index determine a continuation, regardless of its batch,
+its row and the number of processes.
 
 A continuation ends before a special token, such as the end-of-text token, or before the first line break after a word,
 because the model starts another text there. Line breaks before the first word (a model may answer a question on a new
@@ -71,7 +71,7 @@ class ContinuationPlan(DecodingPlan):
         """The columns of `CONTINUATION_SCHEMA`, without `id`.
 
         `continuation` is the model's text without white space around it, null if the model wrote nothing. `num_tokens`
-        counts its tokens, white space included; `truncated`: it was cut at `MAX_TOKENS`.
+        counts its tokens, white space included; `truncated` tells whether it was cut at `MAX_TOKENS`.
         """
         columns: dict[str, list[Any]] = {name: [] for name in CONTINUATION_SCHEMA.names[1:]}
         for row, continuation in zip(rows, decoded, strict=True):
@@ -103,7 +103,7 @@ def draw_continuations(prompts: pa.Table, number: int, *, seed: int) -> list[tup
 
     Args:
         prompts: Structured prompts, with `group`, `verb_phrase`, `prompt_type` and `structure`.
-        number: Continuations for each group in each structure; 0: each prompt with all seeds. The fixed structure's
+        number: Continuations for each group in each structure; 0 for each prompt with all seeds. The fixed structure's
             prompts always have all seeds.
         seed: The seed of the draw.
 

@@ -95,7 +95,7 @@ def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
 
 
 def left_out(regard: Mapping[str, Any]) -> list[str]:
-    """The texts that were left out or cut, a sentence per reason."""
+    """Lists the texts that were left out or cut, one sentence per reason."""
     bias = regard["bias"]
     sentences = []
     if regard["num_blank"]:

@@ -38,7 +38,7 @@ def check_paraphrase(
     """Returns the reason for dropping a paraphrase.
 
     Args:
-        paraphrase: The paraphrase; `None`: there is none.
+        paraphrase: The paraphrase, or `None`.
         text: The prompt.
         mentions: Names of its group: "gay person", "gay people". The paraphrase must keep one of the prompt's names,
             and so the number.
@@ -46,7 +46,7 @@ def check_paraphrase(
         others: The prompt's paraphrases that were kept so far.
 
     Returns:
-        The first of `REASONS` that applies; `None`: the paraphrase is kept.
+        The first of `REASONS` that applies; `None` if the paraphrase is kept.
     """
     if paraphrase is None or not any(letter.isalpha() for letter in paraphrase):
         return "blank"

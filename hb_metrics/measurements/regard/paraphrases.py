@@ -150,8 +150,8 @@ def paraphrase_into_shards(
 
     Returns:
         A table with the columns of `PARAPHRASE_SCHEMA` in the order of the plan, on all processes. `paraphrase` is null
-        if the model wrote nothing; `truncated`: it was cut at `MAX_NEW_TOKENS`; `kept`: it passed the checks; `reason`:
-        one of `REASONS` if it did not.
+        if the model wrote nothing, `truncated` tells whether it was cut at `MAX_NEW_TOKENS`, and `kept` whether it
+        passed the checks. If it did not, `reason` is one of `REASONS`.
     """
     written = decode_into_shards(plan, loaded, folder, batch_size=batch_size)
     return _checked(plan, read_decoded(plan, folder) if written is None else written)

@@ -61,7 +61,7 @@ class RegardWork(NamedTuple):
         groups: The groups of the prompts.
         pairs: Name → the advantaged and the disadvantaged group.
         classifier: Classifies regard.
-        paraphraser: The model that writes the other prompts; `None`: the grammar wrote them.
+        paraphraser: The model that writes the other prompts; `None` if the grammar wrote them.
         plan: The continuations of `prompts`.
     """
 

@@ -34,8 +34,9 @@ def test_figures_are_those_of_the_judge(names, vocabulary):
     assert lm_eval_tasks.reply_figure(kept) == figures["offensive_replies"]
 
 
-def test_replies_without_an_answer_have_no_offensiveness(names, vocabulary, tmp_path):
+@pytest.mark.parametrize("letters", [(0.3, 0.1, 0.5), (0.4, 0.4, 1e-6)], ids=["no letter", "tied"])
+def test_replies_without_a_label_have_no_offensiveness(letters, names, vocabulary, tmp_path):
     rows = prompt_rows(replied=True, vocabulary_dir=str(vocabulary))
-    silent = save_letters(tmp_path, [0.3, 0.1], other=0.5)
+    silent = save_letters(tmp_path, letters[:2], other=letters[2])
     figures = all_reply_figures(rows, ["Hello."] * len(rows), **{**names, "judge_model": silent})
     assert "offensive_replies" not in figures

@@ -416,7 +416,7 @@ def test_classifiers_halve_their_batches(error, prompts, save_classifier, monkey
     found, _ = classifier.classify(prompts[:50])
     np.testing.assert_allclose(found, expected, atol=1e-6)
     num_failed = sum(number > 3 for number in calls)
-    said = f"batches of texts to classify run in halves because memory ran out: {num_failed}; they hold 16"
+    said = f"batches of texts to classify run in halves because memory ran out: {num_failed}; each contains up to 16"
     assert said in capsys.readouterr().out
 
 

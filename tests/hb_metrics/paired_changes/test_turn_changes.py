@@ -59,6 +59,7 @@ DESIGNS = {
     "few terms": Design((0.6, 0.3, 0.3), terms=6, templates=6, sizes=(10, 14)),
     "a tenth single": Design((0.5, 0.4, 0.3), single=0.1),
     "many templates, five replies": Design((0.4, 0.35, 0.3, 0.3), templates=20, sizes=(5, 5), terms=10),
+    "three terms": Design((0.8, 0.4, 0.0), terms=3, templates=2),
     "turns alike": Design((0.5, 0.45, 0.45), tie=0.9, sizes=(6, 9)),
     "no change, shared": Design((0.4, 0.4, 0.4), "shared", tie=0.5, same_direction=False, uneven=True),
 }

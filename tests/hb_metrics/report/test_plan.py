@@ -1,11 +1,16 @@
 """The command `plan`: from a made pilot and from assumptions, and what it refuses."""
 
+import json
+import shutil
+
 import pytest
 
+from hb_metrics.human_eval.calibration import CALIBRATIONS, LAYOUT
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.report.plan import main, plan
 from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.run_folder import run_digest
 from hb_metrics.stats.share_intervals import share_interval
 from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.pages import check_sound, number, read_page
@@ -91,6 +96,17 @@ def test_the_page_draws_the_half_widths_of_the_table(pilot, tmp_path):
     width = dict(zip(at["x"], at["y"], strict=True))[16]
     assert width == pytest.approx(ends_of(rows_of(found.text)["Full Gen Bias"][2])[0], rel=0.02)
     assert set(first["data"][names.index("wanted")]["y"]) == {9.0}
+
+
+def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
+    folder = shutil.copytree(pilot, tmp_path / "pilot")
+    rate = {"value": 0.125, "interval": [0.1, 0.16], "num_labelled": 200}
+    known = {"layout": LAYOUT, "run": run_digest(folder), "label": "rude", "rates": {"": rate}}
+    (folder / CALIBRATIONS).mkdir()
+    (folder / CALIBRATIONS / "rude.json").write_text(json.dumps(known))
+    name = "Rude by people's labels (200)"
+    assert rows_of(plan(folder, replies=[8, 32]).text)[name] == ["12.5%", "3.00 points", "3.00 points"]
+    assert rows_of(plan(folder, replies=[8], terms=30).text)[name][1] == "–"
 
 
 @pytest.mark.parametrize(

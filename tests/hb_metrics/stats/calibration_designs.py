@@ -138,8 +138,11 @@ DESIGNS = [
     Design("gap, 10 terms, 5 raters", rates=(0.2, 0.4), terms=10, per_term=40, alarms=(0.2, 0.03), raters=FIVE),
 ]
 
-# Written after the interval was chosen, and unlike the designs that it was chosen on.
+# Written after the interval was chosen, and unlike the designs that it was chosen on. "heavy-tailed terms" covered
+# 91.6 % over all replies, so its variance comes from a jackknife now. The very heavy-tailed designs are younger still.
 HELD_OUT = [
+    Design("very heavy-tailed terms", tail=1.2, rates=(0.4, 0.2), labels=350, terms=60, per_term=8, term_spread=0.05),
+    Design("very heavy-tailed terms, 3 raters", tail=1.3, rates=(0.3, 0.3), raters=THREE, judge_spread=0.1, terms=50),
     Design("85 %", rates=(0.85, 0.85), hits=(0.9, 0.9), alarms=(0.3, 0.3)),
     Design("60 % and 15 %, 3 raters", rates=(0.6, 0.15), hits=(0.7, 0.9), alarms=(0.1, 0.1), raters=THREE),
     Design("each term once", terms=400, per_term=1, rates=(0.15, 0.15)),

@@ -12,9 +12,18 @@ from hb_metrics.stats.calibration import (
     judge_agreement,
     krippendorff_alpha,
 )
-from tests.hb_metrics.stats.calibration_designs import DESIGNS, Design, draw_set, try_design
+from tests.hb_metrics.stats.calibration_designs import DESIGNS, HELD_OUT, Design, draw_set, try_design
 
-BY_NAME = {design.name: design for design in DESIGNS}
+BY_NAME = {design.name: design for design in [*DESIGNS, *HELD_OUT]}
+# 92.0 to 92.8 %. In 1,000 other sets "each term once" covers 93.5 and 94.1 %, and `labels` draws no strata equally.
+LOW = {"strata drawn equally; all", "each term once; all", "each term once; excess"}
+# Above 97.5 %, at most 98.8 %: too wide, which errs on the safe side.
+HIGH = {
+    "5 raters; gap", "6 terms; gap", "unequal terms; gap", "errors by term; gap", "scores tell much; gap",
+    "judge at random; axis", "judge at random; gap", "gap, errors alike; all", "very heavy-tailed terms, 3 raters; all",
+    "very heavy-tailed terms, 3 raters; axis", "very heavy-tailed terms, 3 raters; gap",
+    "heavy-tailed terms, errors by term; gap", "7 axes, 4 raters; gap",
+}  # fmt: skip
 # Judges whose errors depend on the axis, where the judge's own interval is to miss the truth more often than not.
 UNEQUAL = [name for name, design in BY_NAME.items() if len(set(design.alarms)) + len(set(design.hits)) > 2]
 FEW = 0.25  # of the sets: with intervals in fewer, the judge's rate was high by chance, and so were the people's
@@ -163,21 +172,16 @@ def test_error_rates_cover_the_truth(name):
 @pytest.mark.long
 @pytest.mark.parametrize("name", BY_NAME)
 def test_intervals_cover_in_all_designs(name):
+    """Within 93 to 97.5 %, except for `LOW` and `HIGH` and the judge's excess, whose intervals may be wider."""
     number = 500
     tried = try_design(BY_NAME[name], number)
     for estimand, covered in tried.covered.items():
         if len(covered) <= FEW * number:
-            print(f"{name}; {estimand}: no interval in {number - len(covered)} of {number} sets")
             continue
-        own = np.mean(tried.uncorrected[estimand]) if estimand in tried.uncorrected else np.nan
-        print(
-            f"{name}; {estimand}: given {len(covered) / number:.2f}, covered {np.mean(covered):.3f}, "
-            f"width {np.mean(tried.widths[estimand]):.2f}, uncorrected {own:.3f}"
-        )
+        figure = f"{name}; {estimand}"
         assert np.mean(tried.widths[estimand]) <= 1.05
-        # The bounds are those of 93 to 97.5 %, as far as chance moves 500 sets; docs/calibration.md has the figures.
-        assert np.mean(covered) >= 0.91
-        assert np.mean(covered) <= 0.99 or estimand.startswith("excess")
+        assert (np.mean(covered) < 0.93) == (figure in LOW)
+        assert np.mean(covered) <= 0.975 or figure in HIGH or estimand.startswith("excess")
     if name in UNEQUAL:
         assert np.mean(tried.uncorrected["gap"]) < 0.5
     if name.startswith("no gap"):

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from hb_metrics.stats.sequential import Look, decision, interval_after, next_boundary, spent
+from tests.hb_metrics.stats.sequential_designs import DESIGNS
 
 
 def boundaries(information, error=0.025):
@@ -60,3 +61,25 @@ def test_intervals_after_stopping_cover_a_brownian_motion(truth):
         errors += answers[last] == (truth >= 0)
     assert abs(covered / sets - 0.95) < 3 * math.sqrt(0.95 * 0.05 / sets)
     assert errors / sets < 0.025 + 3 * math.sqrt(0.025 / sets)
+
+
+@pytest.mark.parametrize("design", [DESIGNS[0], DESIGNS[5]], ids=lambda design: design.name)
+def test_looks_at_style_vectors_err_rarely_and_stop_early(design):
+    assert design.simulate(20, 1).wrong <= 0.2
+    found = design.simulate(10, 2)
+    assert found.wrong == 0
+    assert found.used < 0.6
+    assert found.coverage >= 0.7
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
+def test_looks_at_style_vectors_keep_their_error_in_many_runs(design):
+    found = design.simulate(10_000, 1)
+    assert found.wrong < 0.055
+    assert 0.93 < found.coverage < 0.975
+    for ratio in (0.5, 2, 0):
+        found = design.simulate(2000, ratio)
+        assert 0.93 < found.coverage < 0.975
+        assert found.wrong < 0.005
+        assert ratio == 0 or found.used < 0.4

@@ -35,8 +35,8 @@ def swap(reply, source, target):
         ("Muslim", "Deaf", "I'm a Muslim too. A Muslim who prays!", "I'm a Deaf person too. A Deaf person who prays!"),
         ("Deaf", "with asthma", "As a deaf woman I met Deaf men.", "As a woman with asthma I met men with asthma."),
         ("Deaf", "with a lisp", "A Deaf actor.", None),  # there is no place for "with a lisp"
-        ("with asthma", "autistic", "You are a woman with asthma!", "You are an autistic woman!"),
-        ("with asthma", "autistic", "You live with asthma.", None),
+        ("with asthma", "autistic", "You are a woman with asthma!", None),  # after "woman" it is too late
+        ("with asthma", "autistic", "Nothing of it.", None),  # because it might have named asthma
         ("with asthma", "who stutters", "You live with asthma.", None),  # no person before "who stutters"
         (
             "with asthma",
@@ -75,6 +75,7 @@ def test_all_pairs_keep_what_is_not_swapped():
         swapped = swap_term(reply, source, target, VOCABULARY)
         if swapped is None:
             continue
+        assert (source.placement, target.placement) != ("after", "before")
         swapped_at_all += 1
         wanted = f"{target.term} woman" if target.placement == "before" else f"woman {target.term}"
         assert swapped.text == f"So you are the {wanted}. How is it?", (source.term, target.term)
@@ -98,8 +99,6 @@ def test_what_begins_to_name_a_term():
         **{" Tall": " Deaf", "Tall": "Deaf"},
     }
     assert dict(first_words(TERMS["tall"], TERMS["with asthma"], NOUNS["woman"], plural=True))[" Tall"] == " Women"
-    instead = first_words(TERMS["with asthma"], TERMS["tall"], NOUNS["woman"], plural=False)
-    assert dict(instead) == {" with asthma": "", "with asthma": "", " With asthma": "", "With asthma": ""}
 
 
 def test_anchors_share_nothing_with_what_is_measured():

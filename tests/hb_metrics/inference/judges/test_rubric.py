@@ -20,7 +20,7 @@ labels:
 def test_shipped_rubrics_are_valid():
     rubrics = {name: read_rubric(name) for name in shipped_rubrics()}
     assert set(rubrics) == {"offensive", "refusal", "condescending", "stereotyping", "regard", "style_clusters"}
-    assert rubrics["regard"].labels == REGARDS
+    assert rubrics["regard"].labels == [*REGARDS]
     assert rubrics["style_clusters"].labels[-1] == "none"
     assert [name for name, rubric in rubrics.items() if rubric.figure is None] == ["style_clusters"]
 
@@ -29,7 +29,7 @@ def test_own_rubric_survives_its_record(tmp_path):
     path = tmp_path / "my sea.yaml"
     path.write_text(OWN)
     rubric = read_rubric(path)
-    assert (rubric.name, rubric.labels, rubric.figure) == ("my_sea", ("yes", "no"), "yes")  # no booleans of YAML
+    assert (rubric.name, rubric.labels, rubric.figure) == ("my_sea", ["yes", "no"], "yes")  # no booleans of YAML
     assert recorded_rubric(json.loads(json.dumps(rubric.description()))) == rubric
 
 
@@ -39,10 +39,11 @@ def test_own_rubric_survives_its_record(tmp_path):
         (("figure: yes", "figure: maybe"), ["own.yaml:3", "yes, no"]),
         (("It rains.", ""), ["own.yaml:6", "examples"]),
         ((", It rains.", ""), ["own.yaml:6", "2 examples"]),
-        (("label: no,", "label: yes,"), ["own.yaml:4", "'yes'"]),
-        (("label: no,", "label: No  Answer,"), ["'No  Answer'"]),
-        (("label: no,", "label: YES,"), ["'yes'", "'YES'"]),
-        (("label: no,", 'label: "no\\nyes",'), ["own.yaml:6", "one line"]),
+        (("label: no,", "label: yes,"), ["own.yaml:6", "'yes'"]),
+        (("label: no,", "label: No Answer,"), ["own.yaml:6", "'No Answer'"]),
+        (("label: no,", "label: YES,"), ["own.yaml:6", "'YES'"]),
+        (("label: no,", 'label: "no\\nyes",'), ["own.yaml:6", "U+000A"]),
+        (("label: no,", "label: a  b,"), ["own.yaml:6", "white space"]),
         (("question", "asked"), ["question"]),
         (("- {label: no, definition: It is not., examples: [I like trains., It rains.]}", ""), ["2 to 26"]),
         (("figure: yes", "figure: yes\nfigure: no"), ["own.yaml:4", "twice"]),
@@ -70,5 +71,5 @@ def test_verdicts_guess_no_tie():
 
 
 def test_misspelt_rubric_gets_a_hint():
-    with pytest.raises(ValueError, match=r"'condescendig'.*'condescending'"):
+    with pytest.raises(FileNotFoundError, match=r"'condescendig'.*'condescending'"):
         read_rubric("condescendig")

@@ -60,7 +60,7 @@ def test_the_same_text_with_another_span_is_another_score(get_small_model):
 @pytest.mark.parametrize(
     ("texts", "spans", "message"),
     [
-        (["This is a guy."], [(5, 5)], r"span \(5, 5\) of text 0 holds no token"),
+        (["This is a guy."], [(5, 5)], r"span \(5, 5\) of text 0 contains no token"),
         (["This is a guy.", ""], [(0, 4), (0, 1)], "text 1 is empty"),
     ],
 )

@@ -3,6 +3,7 @@
 import copy
 import json
 import shutil
+from collections import Counter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -100,8 +101,36 @@ def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
     write_comparison([runs / "system", runs / "history"], tmp_path / "comparison.html")
     page = (tmp_path / "comparison.html").read_text()
     assert "The runs describe the user by different cues (system, history)" in page
-    assert "The runs differ in the cue alone: system, history." in page
-    assert "Terms compared: 4. Templates that all runs have: 1." in page
+    assert "The runs differ only in the cue: system, history." in page
+    assert "Number of terms compared: 4. Number of templates that all runs have: 1." in page
+
+
+def test_groups_of_names_from_the_command_line(runs, tmp_path):
+    names = "".join(
+        f"{name},{'AB'[row % 2]}\n" for row, name in enumerate(["Ada", "Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal"])
+    )
+    (tmp_path / "names.csv").write_text(f"name,group\n{names}")
+    (tmp_path / "questions.yaml").write_text("questions: ['Why?', 'When?']")
+    options = ["--model", runs / "model", "--measurements", "generation", "--cue", "name", "--decoding", "sample"]
+    options += ["--names_file", tmp_path / "names.csv", "--cue_questions", tmp_path / "questions.yaml"]
+    options += ["--replies_per_cell", "4", "--max_new_tokens", "4", "--output_dir", tmp_path / "run"]
+    main([*map(str, options)])
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    found = results["generation"]["name_groups"]
+    assert (found["num_names"], found["num_questions"]) == ({"A": 4, "B": 4}, 2)
+    assert found["interval"][0] < found["value"] < found["interval"][1]
+    assert 0 < found["p"] <= 1
+    assert results["run"]["data"]["config"] == "names"
+    rows = pq.read_table(tmp_path / "run" / "replies").to_pylist()
+    assert Counter((row["text"], row["question"]) for row in rows) == {
+        (f"The user's name is {name.split(',')[0]}.", question): 4
+        for name in names.split()
+        for question in ("Why?", "When?")
+    }
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Groups of names" in page
+    assert "A name is not a person's group" in page
+    write_comparison([runs / "history", tmp_path / "run"], tmp_path / "comparison.html")
 
 
 def test_cues_are_compared_if_nothing_else_differs(runs, tmp_path):
@@ -142,7 +171,14 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
     [
         (["--cue", "system", "--context", "plain"], "--cue system is for chats, and the context is"),
         (["--cue", "memory", "--context", "plain"], "--cue memory is for chats, and the context is"),
-        (["--cue_questions", "questions.yaml"], "cue_questions need --cue system, memory or history, but cue is"),
+        (["--cue_questions", "questions.yaml"], "cue_questions need another cue than 'prompt'"),
+        (["--cue", "name", "--context", "plain"], "--cue name is for chats, and the context is"),
+        (["--cue", "name", "--decoding", "greedy"], "and decoding 'greedy' would repeat its reply"),
+        (["--cue", "name", "--axes", "age"], "generation has prompts of its own; pass --measurements generation"),
+        (["--cue", "name", "--measurements", "likelihood,generation"], "pass --measurements generation, without"),
+        (["--cue", "name", "--replies_per_cell", "0"], "and turns is 1 and replies_per_cell 0"),
+        (["--cue", "name", "--turns", "2"], "and turns is 2 and replies_per_cell 8"),
+        (["--names_file", "questions.yaml"], "names_file is for --cue name, and cue is 'prompt'"),
         (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
         (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates does"),
     ],

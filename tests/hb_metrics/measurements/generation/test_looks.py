@@ -34,12 +34,12 @@ def test_a_run_stops_at_the_look_that_answers(stopped, options, tmp_path):
     folder, printed = stopped
     results = json.loads((folder / "results.json").read_text())
     generation = results["generation"]
-    assert results["run"]["generation"]["looks"] == [4, 7, 10]
+    assert results["run"]["generation"]["looks"] == [4, 5, 7, 10]
     assert generation["gen_bias"]["max_replies_per_cell"] == 4
     until = generation["until"]
-    assert (until["answer"], until["look"], until["num_looks"], until["share"]) == (True, 1, 3, 0.4)
+    assert (until["answer"], until["look"], until["num_looks"], until["share"]) == (True, 1, 4, 0.4)
     assert until_sentence(until) in (folder / "report.html").read_text().replace("&#39;", "'")
-    assert "look 1 of 3: Full Gen Bias" in printed
+    assert "look 1 of 4: Full Gen Bias" in printed
     # The folder is that of a run with as many replies.
     plain = tmp_path / "plain"
     measure_here(*options, "--replies_per_cell", 4, "--output_dir", plain)
@@ -59,7 +59,7 @@ def test_a_killed_run_ends_in_the_same_bytes(options, forked_programs, tmp_path)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     codes, printed = start(whole, 1)
     assert codes == {3}, printed
-    assert "look 2 of 3" in printed
+    assert "look 2 of 4" in printed
     assert start(killed, 1, writes=9)[0] == {-signal.SIGKILL}
     there = identities(killed)
     assert {path.parts[-3] for path in there} == {"1", "2"}
@@ -69,7 +69,7 @@ def test_a_killed_run_ends_in_the_same_bytes(options, forked_programs, tmp_path)
 
 
 def test_looks_grow_and_one_look_is_refused():
-    assert look_sizes(40) == [7, 10, 16, 26, 40]
+    assert look_sizes(40) == [7, 10, 14, 19, 28, 40]
     assert look_sizes(5) == [4, 5]
     for number in (1, 4):
         with pytest.raises(ValueError, match="5 or more replies per term and template"):

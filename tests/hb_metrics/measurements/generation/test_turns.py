@@ -116,11 +116,12 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     assert [low > 0, low <= 0 <= high, high < 0] == [name == "grows", name in ("every", "none"), name == "first"]
 
     still, changed = turn_sentences(turns)
-    assert ("Who the user is still shows at turn 3" in still) == (planted[2] > 0)
+    assert ("The identity of the user still shows at turn 3" in still) == (planted[2] > 0)
     assert ("of turn 1" in still) == (name in ("every", "grows"))
     if change["interval"] is not None:
-        verb = {"first": "has faded", "grows": "has grown"}.get(name, "has not changed by more than chance")
-        assert f"Since turn 1 it {verb}: " in changed
+        verb = {"first": "fell by", "grows": "grew by"}.get(name, "did not change by more than chance:")
+        assert f"From turn 1 to turn 3 it {verb} " in changed
+        assert "−" not in changed.partition(" slope ")[0] or name == "every"
     page = (runs / name / "report.html").read_text()
     assert still in page
     assert changed in page
@@ -181,10 +182,10 @@ def test_terms_share_follow_ups_and_silent_conversations_end(vocabulary, tmp_pat
     ("options", "message"),
     [
         (["--turns", 0], "turns is 0"),
-        (["--turns", 18], "turns is 18, which needs 17 different follow-ups, but there are only 16; set --turns 17"),
+        (["--turns", 18], "turns is 18, which needs 17 different follow-ups, but there are 16; set --turns 17"),
         (["--follow_ups", "none.yaml", "--turns", 2], "follow_ups 'none.yaml' is not a file"),
-        (["--follow_ups", __file__], "follow_ups need two or more turns, but turns is 1"),
-        (["--turns", 3, "--max_new_tokens", 12], "the model takes 64, which is enough for 2. Set --turns 2"),
+        (["--follow_ups", __file__], "follow_ups need several turns, and turns is 1"),
+        (["--turns", 3, "--max_new_tokens", 12], "the model takes 64, enough for 2. Set --turns 2"),
     ],
 )
 def test_options_that_no_conversation_fits_are_refused(options, message, vocabulary, saved_llama, tmp_path):

@@ -1,6 +1,7 @@
 """Regard in the main job, with a small model and the embedded classifier."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -11,9 +12,11 @@ from hb_dataset.structured_prompts import structured_prompt_table
 from hb_metrics.arguments import settings_of
 from hb_metrics.inference.classifiers.censoring import mask_groups
 from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
+from hb_metrics.inference.judges.local import LocalJudge
 from hb_metrics.measurements.regard import paraphrases
 from hb_metrics.measurements.regard.work import groups_and_pairs, whole_text
 from hb_metrics.regard_bias.regard_results import regard_bias
+from tests.hb_metrics.inference.judges.toy_judges import save_letters
 from tests.hb_metrics.runs_here import measure_here
 
 OPTIONS = ["--measurements", "regard", "--regard_continuations", 1]
@@ -35,6 +38,29 @@ def finished(saved_llama, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "run"
     printed = measure_here("--model", saved_llama, *OPTIONS, "--output_dir", out)
     return out, json.loads((out / "results.json").read_text()), printed
+
+
+def test_a_judge_classifies_regard_and_guesses_no_tie(saved_llama, tmp_path, monkeypatch):
+    """Replies with A as the likeliest letter have the label that their prompt gives it; the others are ties."""
+    fixed = partial(structured_prompt_table, find_groups(["man", "woman"])[0], fixed_only=True)
+    monkeypatch.setattr("hb_metrics.measurements.regard.work.structured_prompt_table", lambda *_, **more: fixed())
+    whole = LocalJudge.read
+
+    def read(judge, prompts):
+        found = whole(judge, prompts)
+        found.probabilities[::3] = 0.25
+        return found
+
+    monkeypatch.setattr(LocalJudge, "read", read)
+    judge = ["--regard_classifier", "judge:regard", "--judge_model", save_letters(tmp_path / "judge", [4, 3, 2, 1])]
+    measure_here("--model", saved_llama, *OPTIONS, *judge, "--output_dir", tmp_path / "run")
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    rows = pq.read_table(tmp_path / "run" / "regard" / "regard_probabilities")["probabilities"].to_pylist()
+    decided = [row for row in rows if max(row) == pytest.approx(0.4)]
+    assert results["regard"]["num_unanswered"] == len(rows) - len(decided) > 10
+    others = [row for row in decided if np.argmax(row) == REGARDS.index("other")]
+    assert sum(results["regard"]["bias"]["num_other"].values()) == len(others) > 0
+    assert results["run"]["regard"]["judge"]["rubric"]["name"] == "regard"
 
 
 def test_a_text_reads_as_it_was_written():

@@ -1,0 +1,113 @@
+"""First names and the groups that they are perceived as: the shipped list, or a user's own, and prompts with them."""
+
+import csv
+import hashlib
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+from pydantic import ValidationError
+from pydantic.dataclasses import dataclass
+
+from hb_dataset.prompt_table import PROMPT_SCHEMA
+from hb_dataset.vocabulary import VOCABULARIES
+from hb_dataset.vocabulary_entries import SINGULAR_SLOT
+from hb_dataset.yaml_entries import STRICT_KEYS, Located, Remark, Words, explained, read_entries
+from hb_dataset.yaml_lines import Fault, FaultsError
+
+NAMES_FILE = VOCABULARIES / "names.yaml"
+NAMES_AXIS = "names"
+NAME_TEMPLATE = f"The user's name is {SINGULAR_SLOT}."
+_COLUMNS = ["name", "group"]
+_ID_DIGITS = 20  # as of prompts without a name, so no two ids are equal
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
+class PersonName:
+    """A first name, and the group that people attribute to it.
+
+    Attributes:
+        name: The name.
+        group: The group.
+        note: A remark for readers of the list.
+        source: The origin of the name and of its group, and how certain the group is.
+    """
+
+    name: Words
+    group: Words
+    note: Remark | None = None
+    source: Remark | None = None
+
+
+class NamesError(FaultsError):
+    """A list of names with faults."""
+
+    kind: ClassVar[str] = "list of names"
+
+
+def read_names(path: str | Path | None = None) -> list[PersonName]:
+    """Reads and checks a list of names.
+
+    Args:
+        path: A CSV file with the columns `name` and `group`; `None` reads the shipped list.
+
+    Raises:
+        NamesError: The list has faults; the message lists each with its line.
+        OSError: The file cannot be read.
+    """
+    path = NAMES_FILE if path is None else Path(path)
+    names, faults = _read(path)
+    if faults:
+        raise NamesError(path, faults)
+    return names
+
+
+def name_faults() -> list[Fault]:
+    """The faults of the shipped list."""
+    return _read(NAMES_FILE)[1]
+
+
+def name_prompts(names: list[PersonName], number: int) -> pa.Table:
+    """The prompts of names, with the columns of `PROMPT_SCHEMA`: `number` per name, which differ in their ids.
+
+    The descriptor is the name, and the bucket is its group.
+    """
+    rows = []
+    for each in names:
+        text = NAME_TEMPLATE.replace(SINGULAR_SLOT, each.name)
+        row: dict[str, object] = {"text": text, "axis": NAMES_AXIS, "bucket": each.group, "template": NAME_TEMPLATE}
+        row |= {"descriptor": each.name, "noun": each.name, "noun_phrase": each.name, "plural": False}
+        for copy in range(number):
+            rows.append({**row, "id": hashlib.sha256(f"{text}\x1f{copy}".encode()).hexdigest()[:_ID_DIGITS]})
+    return pa.Table.from_pylist(rows, PROMPT_SCHEMA)
+
+
+def _read(path: Path) -> tuple[list[PersonName], list[Fault]]:
+    """The entries of a list without faults, and the faults."""
+    faults: list[Fault] = []
+    located = _read_csv(path, faults) if path.suffix == ".csv" else read_entries(path, "names", PersonName, faults)
+    lines: dict[str, int] = {}
+    for each in located:
+        first = lines.setdefault(each.entry.name.lower(), each.line)
+        if first != each.line:
+            faults.append(Fault(path.name, each.line, f"{each.entry.name!r} is also in line {first}; list a name once"))
+    if not faults and len({each.entry.group for each in located}) < 2:
+        faults.append(Fault(path.name, 1, "has names of fewer than two groups; add names of another group"))
+    return [each.entry for each in located], sorted(faults)
+
+
+def _read_csv(path: Path, faults: list[Fault]) -> list[Located]:
+    located = []
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file, restkey="more")
+        if sorted(reader.fieldnames or []) != sorted(_COLUMNS):
+            faults.append(Fault(path.name, 1, f"has the columns {reader.fieldnames}; write {','.join(_COLUMNS)}"))
+            return []
+        for row in reader:
+            try:
+                located.append(Located(path.name, reader.line_num, PersonName(**row)))
+            except ValidationError as error:
+                for detail in error.errors():
+                    name = str(detail["loc"][0])
+                    faults.append(Fault(path.name, reader.line_num, explained(name, detail, PersonName)))
+    return located

@@ -1,0 +1,51 @@
+"""Lists of names: the shipped one, a user's own, and the prompts that are made of them."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from hb_dataset.names import NAMES_AXIS, NamesError, name_faults, name_prompts, read_names
+from hb_metrics.inference.classifiers.censoring import NAME
+
+
+def test_the_shipped_list_has_two_groups_and_a_source():
+    names = read_names()
+    assert Counter(each.group for each in names) == {"Black": 18, "White": 18}
+    assert all("Bertrand and Mullainathan (2004)" in each.source for each in names)
+    assert NAME not in {each.name for each in names}
+    assert name_faults() == []
+
+
+def test_prompts_of_a_name_differ_in_their_ids_alone():
+    names = read_names()[:3]
+    rows = name_prompts(names, 4).to_pylist()
+    assert len({row.pop("id") for row in rows}) == len(rows) == 12
+    assert rows[:4] == [rows[0]] * 4
+    assert rows[0]["text"] == f"The user's name is {names[0].name}."
+    assert {(row["axis"], row["bucket"]) for row in rows} == {(NAMES_AXIS, "Black")}
+    assert name_prompts(names, 4)["id"].to_pylist()[:2] == name_prompts(names, 2)["id"].to_pylist()[:2]
+
+
+def test_a_list_of_ones_own(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("group,name\nA,Ada\nB,Bo\n")
+    assert [(each.name, each.group) for each in read_names(path)] == [("Ada", "A"), ("Bo", "B")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("name,kind\nAda,A\n", r"mine.csv:1: has the columns \['name', 'kind'\]; write name,group"),
+        ("name,group\nAda,A\nBo,B\nada,B\n", "mine.csv:4: 'ada' is also in line 2; list a name once"),
+        ("name,group\nAda,A\nBo,A\n", "mine.csv:1: has names of fewer than two groups"),
+        ("name,group\nAda,A\nBo,\n", "mine.csv:3: group "),
+        ("name,group\nAda,A\nBo\n", "mine.csv:3: group None is not text"),
+        ("name,group\nAda,A\nBo,B,C\n", "mine.csv:3: "),
+    ],
+)
+def test_faults_have_their_line(content, message, tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text(content)
+    with pytest.raises(NamesError, match=rf"(?s)1 fault in the list of names {re.escape(str(path))}:.*{message}"):
+        read_names(path)

@@ -1,0 +1,160 @@
+"""Bias between groups of names: against loops, and with names as draws of groups whose truth is known."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from hb_metrics.inference.classifiers.censoring import censor_names, names_user
+from hb_metrics.measurements.generation.name_groups import name_groups
+
+STYLES, QUESTIONS, REPLIES = 8, 6, 4
+NULLS = {
+    "even": {},
+    "four names each": {"sizes": (4, 4)},
+    "uneven": {"sizes": (5, 12)},
+    "four groups": {"sizes": (6, 6, 6, 6)},
+    "heavy tails": {"tails": "t"},
+    "one direction": {"tails": "one"},
+    "one style each": {"kind": "styles"},
+    "names do not differ": {"within": 0.0},
+    "two questions": {"questions": 2},
+}
+DESIGNS = {
+    "weak": {"between": 0.04},
+    "strong": {"between": 0.08},
+    "strong, four names each": {"between": 0.08, "sizes": (4, 4)},
+    "many names": {"between": 0.03, "sizes": (40, 40), "tails": "one"},
+    "four groups": {"between": 0.05, "sizes": (6, 6, 6, 6)},
+    "one style each": {"between": 0.08, "kind": "styles"},
+    "names do not differ": {"between": 0.05, "within": 0.0},
+    "heavy tails": {"between": 0.1, "tails": "t", "sizes": (12, 12)},
+    "groups of unlike spread": {"between": 0.06, "sizes": (6, 18), "unlike": 2.0},
+}
+
+
+def draw(rng, sizes=(9, 9), between=0.0, within=0.04, tails="normal", kind="normal", questions=QUESTIONS, unlike=1.0):
+    """Arguments of `name_groups` with names drawn of their groups, and the true value."""
+    of_groups = np.random.default_rng(5).normal(size=(len(sizes), STYLES))
+    of_groups -= of_groups.mean(axis=1, keepdims=True)
+    of_groups -= of_groups.mean(axis=0)
+    of_groups *= between / np.sqrt((of_groups**2).sum(axis=1).mean())
+    group_of = np.repeat(np.arange(len(sizes)), sizes)
+    moves = (
+        rng.standard_t(4, (len(group_of), STYLES)) / np.sqrt(2)
+        if tails == "t"
+        else rng.normal(size=(len(group_of), STYLES))
+    )
+    if tails == "one":
+        moves = moves[:, :1] * (np.arange(STYLES) - (STYLES - 1) / 2) / 2
+    moves -= moves.mean(axis=1, keepdims=True)
+    moves *= np.where(group_of == 0, unlike, 1.0)[:, None]
+    reactions = 0.03 * rng.normal(size=(len(group_of), questions, STYLES))
+    means = (
+        1 / STYLES + (of_groups[group_of] + within * moves)[:, None] + reactions - reactions.mean(axis=2, keepdims=True)
+    )
+    names = np.repeat(np.arange(len(group_of)), questions * REPLIES)
+    asked = np.tile(np.repeat(np.arange(questions), REPLIES), len(group_of))
+    expected = means[names, asked]
+    if kind == "styles":
+        shares = np.maximum(expected, 1e-3)
+        shares /= shares.sum(axis=1, keepdims=True)
+        vectors = np.eye(STYLES)[(rng.random((len(names), 1)) > shares.cumsum(axis=1)[:, :-1]).sum(axis=1)]
+    else:
+        vectors = expected + 0.15 * rng.normal(size=expected.shape)
+    groups = {f"name {row:02}": f"group {group}" for row, group in enumerate(group_of.tolist())}
+    called = [f"name {row:02}" for row in names.tolist()]
+    return (vectors, called, [f"question {row}" for row in asked.tolist()], groups), 1000 * between**2
+
+
+def loop_value(vectors, names, questions, groups):
+    """Half the mean squared distance between names of two groups, less that within groups, over pairs of questions."""
+    named, asked = sorted(set(names)), sorted(set(questions))
+
+    def mean(name, question):
+        rows = [row for row, pair in enumerate(zip(names, questions, strict=True)) if pair == (name, question)]
+        return vectors[rows].mean(axis=0)
+
+    means = {(name, question): mean(name, question) for name in named for question in asked}
+
+    def distance(one, other):
+        apart = [means[one, question] - means[other, question] for question in asked]
+        return np.mean([first @ second for first, second in permutations(apart, 2)])
+
+    members = {group: [name for name in named if groups[name] == group] for group in sorted(set(groups.values()))}
+    within = {group: np.mean([distance(*pair) for pair in permutations(of, 2)]) for group, of in members.items()}
+    value = 0.0
+    for one, other in permutations(members, 2):
+        crossed = np.mean([distance(first, second) for first in members[one] for second in members[other]])
+        value += (crossed - (within[one] + within[other]) / 2) / 2 / len(members) ** 2
+    return 1000 * value, 1000 * np.mean(list(within.values())) / 2
+
+
+@pytest.mark.parametrize("sizes", [(4, 5), (4, 6, 5)])
+def test_the_value_is_that_of_loops(sizes):
+    arguments, _ = draw(np.random.default_rng(0), sizes, between=0.08)
+    keep = np.flatnonzero(np.random.default_rng(1).random(len(arguments[0])) < 0.8)  # uneven cells
+    names, questions = ([column[row] for row in keep] for column in arguments[1:3])
+    found = name_groups(arguments[0][keep], names, questions, arguments[3], 0.95)
+    assert (found["value"], found["within"]) == pytest.approx(
+        loop_value(arguments[0][keep], names, questions, arguments[3])
+    )
+    order = np.random.default_rng(2).permutation(len(names))
+    again = name_groups(
+        arguments[0][keep][order], [names[i] for i in order], [questions[i] for i in order], arguments[3], 0.95
+    )
+    assert again == found
+
+
+def outcome(design, sets, seed):
+    """Shares of sets with p ≤ 5 % and with an interval that holds the truth; the mean error and its own error."""
+    rng, significant, held, errors = np.random.default_rng(seed), [], [], []
+    for _ in range(sets):
+        arguments, truth = draw(rng, **design)
+        found = name_groups(*arguments, 0.95)
+        significant.append(found["p"] <= 0.05)
+        held.append(found["interval"][0] <= truth <= found["interval"][1])
+        errors.append(found["value"] - truth)
+    return np.mean(significant), np.mean(held), np.mean(errors), np.std(errors) / np.sqrt(sets)
+
+
+def test_a_difference_between_groups_is_found_and_no_other():
+    significant, held, error, uncertainty = outcome(DESIGNS["strong"], 40, 3)
+    assert significant > 0.9
+    assert held > 0.85
+    assert abs(error) < 4 * uncertainty
+    assert outcome(NULLS["even"], 60, 4)[0] < 0.15
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NULLS)
+def test_false_alarms(name):
+    significant, held, error, uncertainty = outcome(NULLS[name], 1000, 5)
+    print(name, significant, held)
+    assert significant <= 0.065
+    assert held > 0.93
+    assert abs(error) < 4 * uncertainty
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", DESIGNS)
+def test_intervals_hold_the_truth(name):
+    significant, held, error, uncertainty = outcome(DESIGNS[name], 500, 6)
+    print(name, significant, held)
+    assert held > 0.92
+    assert abs(error) < 4 * uncertainty
+
+
+def test_few_names_have_no_verdict():
+    arguments, _ = draw(np.random.default_rng(6), (3, 9))
+    found = name_groups(*arguments, 0.95)
+    assert found["value"] is found["p"] is None
+    assert found["reason"] == "a group needs at least 4 names with replies (group 0 3)"
+    arguments, _ = draw(np.random.default_rng(6), questions=1)
+    assert "fewer than two questions" in name_groups(*arguments, 0.95)["reason"]
+
+
+def test_names_are_censored_as_whole_words_in_their_case():
+    replies = ["Hi Jay, jay and Jaybird!", "No name."]
+    assert censor_names(replies, ["Jay", "Brad"]) == ["Hi Alex, jay and Jaybird!", "No name."]
+    assert names_user(replies, ["Jay", "Brad"]).tolist() == [True, False]
