@@ -214,8 +214,8 @@ class CellSums:
         if expected is not None and width != expected:
             who = "earlier replies have" if self.labels is None else "labels name"
             raise ValueError(
-                f"these replies have {width} style probabilities each, and {who} {expected}; classify all replies with "
-                "one classifier, and pass its labels in order"
+                f"these replies have {width} style probabilities each, but {who} {expected}; classify all replies "
+                "with one classifier, and pass its labels in order"
             )
 
     def _make_room(self, width: int) -> None:

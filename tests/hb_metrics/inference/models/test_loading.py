@@ -133,7 +133,7 @@ def test_weights_of_another_head_tell_too(architectures, tmp_path, get_small_mod
 
 def test_a_model_that_is_no_language_model_is_refused(tmp_path, get_small_model):
     transformers.ViTConfig().save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"type 'vit' .* computes no likelihoods of sentences"):
+    with pytest.raises(ValueError, match=r"type 'vit' .* does not compute likelihoods of sentences"):
         load_model(str(tmp_path))
 
 
