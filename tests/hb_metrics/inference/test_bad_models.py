@@ -455,7 +455,7 @@ def test_half_characters_are_told_with_their_place(measure, get_small_model):
         "masked": lambda: score_spans(texts, [(0, 3)] * 2, *get_small_model("bert")),
         "offensiveness": lambda: load_offensiveness_classifier().probabilities(texts),
     }
-    with pytest.raises(ValueError, match=r"^text 1 has U\+D83D at character 8, half a character") as error:
+    with pytest.raises(ValueError, match=r"^text 1 has U\+D83D at character 8, half of a surrogate pair") as error:
         how[measure]()
     one_line(error)
 
@@ -490,7 +490,7 @@ def test_positions_behind_the_padding_are_not_counted_twice(name, limit, get_sma
     assert [len(tokenizer(text)["input_ids"]) for text in texts] == [limit, limit + 1]
     scores = score_spans(texts[:1], [(0, 1)], model, tokenizer)
     assert np.isfinite(scores.log_likelihoods).all()
-    with pytest.raises(ValueError, match=f"text 0 has {limit + 1} tokens .* takes 1 to {limit} tokens"):
+    with pytest.raises(ValueError, match=f"text 0 has {limit + 1} tokens .* accepts 1 to {limit} tokens"):
         score_spans(texts[1:], [(0, 1)], model, tokenizer)
     with torch.inference_mode(), pytest.raises((IndexError, RuntimeError)):  # which is so
         model(**tokenizer(texts[1], return_tensors="pt"))

@@ -49,7 +49,7 @@ def test_calls_batches_and_single_rows_give_the_same(metric, columns, given):
         ({"predictions": ["good"] * 24}, "prediction 'good' in row 0 is not a label"),
         ({"predictions": [[0.5, 0.5]] * 24}, "don't match the expected format"),
         ({"groups": ["man"] * 23}, "Mismatch in the number of predictions (24) and groups (23)"),
-        ({"references": ["man"] * 24}, "references were passed"),
+        ({"references": ["man"] * 24}, "references were given"),
         ({"structure": ["tag"] * 24}, "unexpected keyword argument 'structure'"),
     ],
 )

@@ -27,7 +27,7 @@ ROWS = {"predictions": ["positive", "negative"], "groups": ["man", "woman"]}
         ({"pairs": ["man", "woman"]}, "pairs are ['man', 'woman']"),
         ({"pairs": {"gender": "ab"}}, "pair 'gender' is 'ab'"),
         ({"pairs": {"gender": ("man", "man")}}, "pair 'gender' is ('man', 'man')"),
-        ({"pairs": {"race": ("white person", "man")}}, "there are: man, woman"),
+        ({"pairs": {"race": ("white person", "man")}}, "The groups are: man, woman"),
         ({"pairs": {"all": ("man", "woman")}}, "a pair is named 'all'"),
         ({"smoothing": -1}, "smoothing is -1"),
         ({"smoothing": math.inf}, "smoothing is inf"),

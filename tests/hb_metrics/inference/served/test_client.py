@@ -183,10 +183,10 @@ def test_what_will_not_pass_is_asked_once(fault, match):
     [
         (partial(dict, status=500), "HTTP status 500 (a fault)"),
         (lambda: "other model", f"the answer comes from model 'org/other', but earlier answers came from '{MODEL}'"),
-        (lambda: "unfinished", "half an answer"),
+        (lambda: "unfinished", "the answer does not state why it ended"),
         (lambda: "endless", "the answer is larger than 64 kB"),
         (lambda: "a bomb", "the answer is larger than 64 kB"),
-        (lambda: "a brotli bomb", "an answer compressed as br"),
+        (lambda: "a brotli bomb", "the answer is compressed as br"),
         (lambda: "nested", "an answer that is not JSON"),
     ],
 )
