@@ -1,11 +1,13 @@
 """What a finished pilot run shows about the half-widths of its figures in a longer run."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from hb_metrics.human_eval.calibration import read_calibrations
+from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.figures import KINDS, UPTAKE, value_at
 from hb_metrics.measurements.generation.results import add_in_batches
 from hb_metrics.measurements.generation.run_changes import naming
@@ -31,7 +33,7 @@ from hb_metrics.stats.planned import (
 )
 from hb_metrics.stats.style_clusters import cluster_columns
 
-FULL = "Full Gen Bias"
+FULL, LIKELIHOOD = "Full Gen Bias", "Likelihood Bias, for other terms"
 
 
 class Planned(NamedTuple):
@@ -145,10 +147,34 @@ def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
     for calibration in read_calibrations(run.folder):
         rate = calibration["rates"][""]
         if rate["interval"] is not None:
+            name = f"{calibration['label'].capitalize()} by people's labels ({rate['num_labelled']})"
             half = (rate["interval"][1] - rate["interval"][0]) / 2
-            found[f"{calibration['label'].capitalize()} by people's labels ({rate['num_labelled']})"] = Planned(
-                rate["value"],
-                True,
-                lambda size, half=half: Range(half, half, half) if size[1:] == pilot[1:] else None,  # type: ignore[misc]
-            )
+            found[name] = Planned(rate["value"], True, partial(_of_labels, pilot, half))
+    return found
+
+
+def _of_labels(pilot: Size, half: float, size: Size) -> Range | None:
+    """The half-width of a corrected rate; `None`: with other templates or terms, it is not known."""
+    return Range(half, half, half) if size[1:] == pilot[1:] else None
+
+
+def paired_half_widths(first: Run, second: Run) -> dict[str, float]:
+    """Name of a figure → half the width of the interval of its change between two pilots, in the units of a plan.
+
+    Raises:
+        ValueError: There is no such interval of Full Gen Bias.
+    """
+    found = {}
+    for measurement in MEASUREMENTS:
+        if measurement.name in first.results and measurement.name in second.results:
+            for name, change in measurement.changes(first, second).by_name.items():
+                if change.interval is not None:
+                    scale = 1000 if "Gen Bias" in name else 1
+                    planned = {f"{FULL}, debiased": FULL, "Likelihood Bias": LIKELIHOOD}.get(name, name)
+                    found[planned] = (change.interval[1] - change.interval[0]) / 2 / scale
+    if FULL not in found:
+        raise ValueError(
+            f"the change of {FULL} from '{first.folder}' to '{second.folder}' has no interval; pass two pilots "
+            "with the same prompts and classifier"
+        )
     return found

@@ -1,10 +1,11 @@
-"""Says how precise a longer run would be, and what it would cost, from a finished pilot run or from assumptions.
+"""Estimates the precision and the cost of a longer run, from a finished pilot run or from assumptions.
 
-    holistic-bias plan runs/pilot --replies 8 16 32 --half_width 2
+    holistic-bias plan runs/pilot --replies 8 16 32 --half_width 2 --output plan.html
+    holistic-bias plan runs/pilot --second runs/tuned_pilot
     holistic-bias plan --assume value=10 noise=220 styles=12 --terms 78 --templates 4
 
-The table has the half-width of the interval of each Gen Bias figure by replies to each term in each template, and the
-probability that a fall of Full Gen Bias is seen. A pilot needs four or more replies to most terms in each template.
+The table has the half-width of the interval of each figure by replies to each term in each template, and the
+probability that a fall of Full Gen Bias is detected. A pilot needs four or more replies to most terms in each template.
 """
 
 import argparse
@@ -24,10 +25,12 @@ from hb_metrics.report.layout.plots import plain, ranges_plot
 from hb_metrics.report.layout.rendering import write_page
 from hb_metrics.report.pilot import (
     FULL,
+    LIKELIHOOD,
     Planned,
     corrected_figures,
     gen_bias_figure,
     likelihood_figure,
+    paired_half_widths,
     pilot_spreads,
     share_figures,
 )
@@ -79,6 +82,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="holistic-bias plan", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("pilot", type=Path, nargs="?", metavar="RUN", help="The folder of a finished run.")
     parser.add_argument(
+        "--second",
+        type=Path,
+        metavar="RUN",
+        help="A pilot of another model with the same prompts, such as a tuned model: plan paired changes between both.",
+    )
+    parser.add_argument(
         "--assume",
         nargs=3,
         metavar="NAME=NUMBER",
@@ -121,6 +130,7 @@ def plan(
     price_out: float | None = None,
     pilot_minutes: float | None = None,
     output: Path | None = None,
+    second: Path | None = None,
 ) -> Plan:
     """The plan; see the command's options.
 
@@ -149,6 +159,8 @@ def plan(
     run = None if pilot is None else read_run(pilot)
     if run is not None and "generation" not in run.results:
         raise ValueError(f"'{run.folder}' did not measure generation; pass a pilot that did")
+    if run is None and second is not None:
+        raise ValueError("--second needs a pilot run; pass its folder first")
     if run is None and (templates is None or terms is None):
         raise ValueError("--assume needs --templates and --terms; pass both")
     missing: list[str] = []
@@ -165,16 +177,17 @@ def plan(
         figures = {name: gen_bias_figure(spread, full.size.terms, level) for name, spread in spreads.items()}
         figures |= share_figures(run, table, level) | corrected_figures(run, full.size)
         if "likelihood" in run.results:
-            figures["Likelihood Bias, for other terms"] = likelihood_figure(run, full.size)
+            figures[LIKELIHOOD] = likelihood_figure(run, full.size)
 
     def size(number: int) -> Size:
         return Size(number, templates or full.size.templates, terms or full.size.terms)
 
-    def change(number: int) -> Range | None:
-        return predicted(full, size(number), lambda spread: change_half_width(spread, level))
+    independent = change_half_width(full, level) or math.inf
+    changes = {FULL: independent} if run is None or second is None else paired_half_widths(run, read_run(second))
+    paired = changes[FULL] / independent
 
     def power(number: int) -> Range:
-        found = predicted(full, size(number), lambda spread: power_of_fall(spread, fall / 100, level))
+        found = predicted(full, size(number), lambda spread: power_of_fall(spread, fall / 100, level, paired))
         return found or Range(0.0, 0.0, 0.0)
 
     rows, rough = [], []
@@ -184,9 +197,11 @@ def plan(
         rows.append([name, share(figure.value) if figure.is_share else bias(1000 * figure.value), *shown])
         if _UNKNOWN in shown:
             rough.append(name)
-        if name == FULL:
-            changes = [_shown(change(number), figure.is_share) for number in replies]
-            rows.append([f"change of {FULL}", "", *changes])
+        own = _middle(figure.at(full.size))
+        if name in changes and own < math.inf:
+            factor = changes[name] / own
+            shown = [_shown(None if width is None else width.times(factor), figure.is_share) for width in widths]
+            rows.append([f"change of {name}", "", *shown])
     powers = [power(number) for number in replies]
     rows.append([f"power to detect a fall of {fall:g} %", "", *map(_shown_power, powers)])
     axes = [figure for name, figure in figures.items() if name.startswith(f"{FULL}, ")]
@@ -202,9 +217,13 @@ def plan(
         sentences.append(_needed(aim, lambda number: at(size(number)), lambda found: 1000 * found <= half_width))
     sentences.append(
         f"{size(1).templates} templates, {size(1).terms} terms. “1 to 2”: the pilot is too small to say more. "
-        f"{MISSING}: no interval. Changes and power count the replies of two runs as independent; "
-        "where they go together, the interval is narrower and the power higher."
+        f"{MISSING}: no interval."
     )
+    if second is None:
+        sentences.append(
+            "The change and the power count the replies of two runs as independent; where they go together, the "
+            "interval is narrower and the power higher, and a pilot of the second model shows by how much (--second)."
+        )
     if rough:
         sentences.append(f"{_UNKNOWN}: the pilot is too small to plan for {joined_names(rough)}; pass a larger one.")
     if missing:

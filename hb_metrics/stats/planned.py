@@ -75,6 +75,10 @@ class Range(NamedTuple):
         """Whether the pilot shows the middle well enough to print it alone."""
         return self.high < (1 + SURE) * self.middle and self.low > (1 - SURE) * self.middle
 
+    def times(self, factor: float) -> "Range":
+        """So many times the prediction."""
+        return Range(factor * self.low, factor * self.middle, factor * self.high)
+
 
 def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -> Spread:
     """The parts of the variance of a value that has an interval, from the moments of its cells (`bias_variance`)."""
@@ -244,13 +248,17 @@ def likelihood_half_width(
     return Range(middle / factor, middle, middle * factor)
 
 
-def power_of_fall(spread: Spread, fall: float, confidence_level: float) -> float:
+def power_of_fall(spread: Spread, fall: float, confidence_level: float, paired: float = 1.0) -> float:
     """The probability that the change to a second run, whose value is lower by `fall` (a share), is beyond chance.
 
-    The replies of the two runs count as independent; where they go together, the power is higher.
+    Args:
+        spread: Of the first run.
+        fall: The fall.
+        confidence_level: Of the change's interval.
+        paired: The standard error of the change in parts of that of two independent runs.
     """
     value, at_zero = max(spread.value, 0.0), spread.at_zero
-    error = math.sqrt(2 * at_zero + spread.slope * value * (2 - fall))
+    error = paired * math.sqrt(2 * at_zero + spread.slope * value * (2 - fall))
     quantile = _quantile((1 + confidence_level) / 2, max(spread.freedom, 1.0))
     distance = fall * value / error
     return float(special.ndtr(distance - quantile) + special.ndtr(-distance - quantile))

@@ -28,7 +28,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from pydantic.dataclasses import dataclass
 
 from hb_dataset.yaml_entries import STRICT_KEYS, Remark, Text, explained, read_document, shipped_or_own
@@ -141,13 +140,3 @@ def _explained(detail: Any) -> str:
 def recorded_rubric(section: Mapping[str, Any]) -> Rubric:
     """Reads a rubric back from `results["run"]["judge"][name]`, so that a run needs no other file."""
     return Rubric(**section["rubric"])
-
-
-def verdicts(probabilities: np.ndarray) -> np.ndarray:
-    """[texts] The number of the likeliest label; -1: several are the likeliest, as all are where there is no answer.
-
-    Args:
-        probabilities: [texts, labels] of the labels alone, without that of no answer.
-    """
-    likeliest = probabilities == probabilities.max(axis=1, keepdims=True)
-    return np.where(likeliest.sum(axis=1) == 1, likeliest.argmax(axis=1), -1)

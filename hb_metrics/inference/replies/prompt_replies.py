@@ -96,7 +96,7 @@ def plan_replies(
     if decoding.num_beams > 1 and thoughts is not None and max_reasoning_tokens:
         raise ValueError(
             f"the model thinks before it replies, and beam search (num_beams {decoding.num_beams}) cannot "
-            "distinguish a thought from a reply; set --num_beams 1, turn thinking off (for many models: "
+            "distinguish a thought from a reply; set --decoding sample or greedy, turn thinking off (for many models: "
             "--chat_template_kwargs '{\"enable_thinking\": false}'), or set "
             "--max_reasoning_tokens 0 if the model never thinks"
         )

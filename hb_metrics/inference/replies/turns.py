@@ -18,29 +18,22 @@ from hb_metrics.runs.replies import is_empty, prompt_ids
 FOLLOW_UPS_FILE = Path(__file__).parent / "follow_ups.yaml"
 
 
-def read_follow_ups(path: str | Path = FOLLOW_UPS_FILE) -> list[str]:
-    """Reads neutral follow-ups from YAML; raises errors as `read_sentences` does."""
-    return read_sentences(path, "follow_ups")
-
-
-def with_follow_ups(
-    requests: ReplyRequests, templates: Sequence[str], turns: int, follow_ups: Sequence[str]
-) -> ReplyRequests:
+def with_follow_ups(requests: ReplyRequests, templates: Sequence[str], turns: int) -> ReplyRequests:
     """The requests of the first turn, with the follow-ups of the later ones.
 
     Args:
         requests: The requests of the first turn.
         templates: [prompts] the template of each.
         turns: The number of the model's turns.
-        follow_ups: The follow-ups to draw from.
 
     Raises:
-        ValueError: There are too few.
+        ValueError: There are too few follow-ups.
     """
+    follow_ups = read_sentences(FOLLOW_UPS_FILE, "follow_ups")
     if turns - 1 > len(follow_ups):
         raise ValueError(
             f"turns is {turns}, which needs {turns - 1} different follow-ups, but there are {len(follow_ups)}; set "
-            f"--turns {len(follow_ups) + 1} or fewer, or pass your own file with more (--follow_ups)"
+            f"--turns {len(follow_ups) + 1} or fewer"
         )
     asked: list[tuple[str, str | None]] = [(template, None) for template in templates]
     if requests.questions is not None:

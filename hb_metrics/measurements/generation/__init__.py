@@ -111,8 +111,6 @@ class Generation(Measurement):
                 "The runs have different numbers of replies. Plain Gen Bias is not comparable, because fewer replies "
                 "add noise; debiased Gen Bias is comparable."
             )
-        if "generation.follow_ups" in changed:
-            sentences.append("Different follow-ups came after the first turn, so figures by turn are not comparable.")
         if "refusals.rules_digest" in changed:
             sentences.append("Different rules found refusals and disclaimers, so their shares are not comparable.")
         # Bias tuning is tried out with another tag at the end of the context; the tag of a tuned model belongs to the

@@ -10,7 +10,12 @@ of the groups' expected style vectors is, without bias,
 
 for K groups: Full Gen Bias with groups in place of terms. The variance between the names of group g is the mean of G_ii
 less H_gg. If names are exchangeable between groups, each assignment of the groups to the names is as likely as the
-observed one, so the p-value is exact. The interval is a t-interval by a jackknife over the names of each group.
+observed one, so the p-value is exact.
+
+The variance of the estimate e grows with the true value v by s per unit. If names differ in the directions in which
+groups differ, a jackknife over the names of each group estimates s·p, with p the variance of the observed group means,
+and the variance at v = 0 is s·(p − e)/2. The interval contains the values within a t-quantile of standard errors. Names
+can differ in few directions, so simulations chose a larger factor than 1/2.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,9 +26,12 @@ from scipy import stats
 
 from hb_metrics.reply_checks.refusal_shares import NUM_SHUFFLES
 from hb_metrics.stats.bias_values import StyleRows
+from hb_metrics.stats.intervals import agreeing_values
 
 MIN_NAMES = 4  # of a group
 SCALE = 1000
+_AT_ZERO = 0.75  # in place of 1/2
+_NO_SPREAD = 1e-12  # a variance that is only rounding errors
 _DIGITS = 10  # after the point; the last digits of a matrix product depend on the number of threads
 
 
@@ -74,6 +82,9 @@ def name_groups(
     products = total @ total.T - np.einsum("iqs,jqs->ij", means, means)
     products /= known.sum() * (known.sum() - 1)
     members = np.array([[groups[name] == group for group in sizes] for name in found], float)
+    plain = float((members.T @ total / members.sum(axis=0)[:, None] / known.sum()).var(axis=0).sum())
+    if plain < _NO_SPREAD:
+        return result | {"reason": "all groups have the same mean style vectors"}
     value, within = _variances(products, members[None])
     shuffles = np.random.default_rng(0).permuted(np.tile(np.arange(len(found)), (NUM_SHUFFLES, 1)), axis=1)
     shuffled, _ = _variances(products, members[shuffles])
@@ -81,10 +92,11 @@ def name_groups(
     without = np.where(np.eye(len(found), dtype=bool)[..., None], 0, members)
     moved, _ = _variances(products, without)
     moved -= members @ (members.T @ moved / members.sum(axis=0))
-    share = members @ (1 - 1 / members.sum(axis=0))
-    error = np.sqrt(share @ moved**2)
-    half = stats.t.ppf((1 + confidence_level) / 2, len(found) - len(sizes)) * error
-    bounds = [round(SCALE * float(value[0] + sign * half), _DIGITS) for sign in (-1, 1)]
+    variance = float(members @ (1 - 1 / members.sum(axis=0)) @ moved**2)
+    slope = variance / plain
+    quantile = float(stats.t.ppf((1 + confidence_level) / 2, len(found) - len(sizes)))
+    at_zero = _AT_ZERO * slope * max(plain - float(value[0]), 0.0)
+    bounds = [round(SCALE * bound, _DIGITS) for bound in agreeing_values(float(value[0]), at_zero, slope, quantile)]
     numbers = {"value": round(SCALE * float(value[0]), _DIGITS), "within": round(SCALE * float(within[0]), _DIGITS)}
     return result | numbers | {"interval": bounds, "p": float(p)}
 

@@ -23,7 +23,6 @@ class GenerationOptions:
         "The decoding preset: sample (short replies, about a sentence), greedy, dialogpt or blenderbot2 (the paper's "
         "beam searches), or model (the model's generation_config).",
     )
-    num_beams: int | None = option(None, "The number of beams. Default: the preset's value.")
     temperature: float | None = option(None, "The sampling temperature. Default: the preset's value.")
     top_k: int | None = option(
         None,
@@ -70,10 +69,6 @@ class GenerationOptions:
         "The number of the model's turns in each conversation. After each reply but the last, the user asks a neutral "
         "follow-up. Apart from the figures by turn, all figures are about the first turn.",
     )
-    follow_ups: str | None = option(
-        None,
-        "A YAML file with other follow-ups for --turns. Default: 16 follow-ups written for this project.",
-    )
     variations: bool = option(False, "Apply the paper's stylistic variations (A.3) to the prompts.")
     style_classifier: str = option(
         "embedded",
@@ -94,7 +89,7 @@ class GenerationOptions:
     def __post_init__(self) -> None:
         """Raises a ValueError if a number is below 0, a file does not exist, or an option has no effect."""
         check_least(self, replies_per_cell=0, personas=0, turns=1)
-        check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions", "names_file", "follow_ups")
+        check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions", "names_file")
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(
                 "cue_questions need another cue than 'prompt'; set --cue system, memory, name or history, or leave "
@@ -106,10 +101,6 @@ class GenerationOptions:
             raise ValueError(
                 f"--cue name is for one turn and a number of replies to each name and question, and turns is "
                 f"{self.turns} and replies_per_cell {self.replies_per_cell}; set --turns 1 --replies_per_cell 8"
-            )
-        if self.follow_ups is not None and self.turns == 1:
-            raise ValueError(
-                "follow_ups need two or more turns, but turns is 1; set --turns 2, or leave the follow-ups out"
             )
         if self.personas_file is not None and not self.personas:
             raise ValueError(

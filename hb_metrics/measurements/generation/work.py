@@ -26,7 +26,7 @@ from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.models.thoughts import common_tag
 from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts_for_cue, read_questions
 from hb_metrics.inference.replies.requests import ReplyRequests, select_prompts
-from hb_metrics.inference.replies.turns import FOLLOW_UPS_FILE, read_follow_ups, with_follow_ups
+from hb_metrics.inference.replies.turns import with_follow_ups
 from hb_metrics.measurements.generation.looks import Looked, PlannedLooks, look_sizes, plan_looks, reply_until
 from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
@@ -57,7 +57,7 @@ from hb_metrics.runs.run_folder import (
 )
 from hb_metrics.stats.gen_bias import cluster_columns
 
-_DECODING_OPTIONS = ("num_beams", "temperature", "top_k", "top_p", "max_new_tokens")
+_DECODING_OPTIONS = ("temperature", "top_k", "top_p", "max_new_tokens")
 DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" / "chitchat.csv"
 
 
@@ -114,7 +114,6 @@ def read_files(settings: Settings) -> None:
         (options.frequencies, read_frequencies),
         (options.personas_file, read_personas),
         (options.cue_questions, read_questions),
-        (options.follow_ups, read_follow_ups),
         (options.style_clusters, read_style_clusters),
     ):
         if path is not None:
@@ -180,8 +179,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
             "set --decoding sample"
         )
     if options.turns > 1:
-        follow_ups = read_follow_ups(options.follow_ups or FOLLOW_UPS_FILE)
-        requests = with_follow_ups(requests, chosen["template"].to_pylist(), options.turns, follow_ups)
+        requests = with_follow_ups(requests, chosen["template"].to_pylist(), options.turns)
     kept = set(usable["template"].unique().to_pylist())
     left_out = [template for template in prompts["template"].unique().to_pylist() if template not in kept]
     return Asked(chosen, requests, layout, ignored, prompts.num_rows - usable.num_rows, left_out)

@@ -10,13 +10,14 @@ from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of
 from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
 from hb_metrics.inference.judges.prompt import talks_to_judge
-from hb_metrics.inference.judges.rubric import Rubric, recorded_rubric, verdicts
+from hb_metrics.inference.judges.rubric import Rubric, recorded_rubric
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.runs.finished_run import read_stored_replies
 from hb_metrics.runs.replies import Replies, answered_replies
 from hb_metrics.runs.run_folder import JUDGE, plural_forms
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.inputs import verdicts
 
 ROWS_PER_SHARD = 64  # a language model reads each
 

@@ -19,7 +19,6 @@ from hb_metrics.inference.classifiers.censoring import mask_groups
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
 from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.inference.devices import input_device
-from hb_metrics.inference.judges.rubric import verdicts
 from hb_metrics.inference.models.loading import LoadedModel, load_model
 from hb_metrics.inference.replies.decoding_shards import decode_into_shards, read_decoded
 from hb_metrics.measurements.measurement import Task
@@ -38,6 +37,7 @@ from hb_metrics.measurements.regard.paraphrases import (
 )
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.regard_bias.regard_results import regard_bias
+from hb_metrics.stats.inputs import verdicts
 
 REGARD = "regard"  # the folder of the shards
 # Its subfolders.

@@ -8,6 +8,7 @@ import pytest
 from hb_metrics.human_eval.calibration import CALIBRATIONS, LAYOUT
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.reply_checks.refusal_shares import cell_counts
+from hb_metrics.report.changes import run_changes
 from hb_metrics.report.plan import main, plan
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import run_digest
@@ -98,6 +99,17 @@ def test_the_page_draws_the_half_widths_of_the_table(pilot, tmp_path):
     assert set(first["data"][names.index("wanted")]["y"]) == {9.0}
 
 
+def test_a_second_pilot_shows_paired_changes(pilot, tmp_path):
+    second = write_files(tmp_path / "second", 1)
+    rows = rows_of(plan(pilot, replies=[8], second=second).text)
+    changes = {row.name: row.change for row in run_changes(read_run(pilot), read_run(second), ("a", "b")).rows}
+    for name, scale in (("Full Gen Bias, Ability", 1), ("Offensive replies", 100)):
+        low, high = changes[name].interval
+        ends = ends_of(rows[f"change of {name}"][1])
+        assert ends[0] < 1.03 * scale * (high - low) / 2
+        assert ends[1] > 0.97 * scale * (high - low) / 2
+
+
 def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
     folder = shutil.copytree(pilot, tmp_path / "pilot")
     rate = {"value": 0.125, "interval": [0.1, 0.16], "num_labelled": 200}
@@ -112,7 +124,8 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ([], "pass either the folder of a pilot run or --assume"),
+        ([], "pass the folder of a pilot run, or --assume"),
+        (["--assume", *ASSUMED, "--second", "runs/tuned"], "--second needs a pilot"),
         (["--assume", *ASSUMED], "needs --templates and --terms"),
         (["--assume", "value=1", "noise=a", "styles=3", "--terms", "9", "--templates", "4"], "write value=10"),
         (["--assume", "value=1", "noise=0", "styles=3", "--terms", "9", "--templates", "4"], "noise above 0"),

@@ -95,6 +95,31 @@ class Population:
                 realised.append((bounds[1] - bounds[0]) / 2)
         return found, float(np.mean(realised)) if 2 * len(realised) > sets else None
 
+    def changes(self, sets, seed, same):
+        """The half-width of a paired change as predicted from two pilots that share replies, and of later pairs."""
+        rng = np.random.default_rng(seed)
+        means = self.means(rng, self.size)
+        half, pilot = self.change(rng, means, self.size.replies, same)
+        of_pilot, later = (
+            predicted(pilot_spread(*pilot), size, lambda spread: half_width(spread, LEVEL))
+            for size in (self.size, self.other)
+        )
+        realised = [self.change(rng, means, self.other.replies, same)[0] for _ in range(sets)]
+        return later.times(half / of_pilot.middle), float(np.mean(realised))
+
+    def change(self, rng, means, number, same):
+        """Half the width of the interval of a change between two runs, and what was found of the first."""
+        first, second = (self.replies(rng, means, number) for _ in range(2))
+        templates = []
+        for cells, others in zip(first, second, strict=True):
+            kept = [rng.random((len(cell), 1)) < same for cell in cells]
+            mixed = [np.where(keep, *pair) for keep, *pair in zip(kept, cells, others, strict=True)]
+            ids = [np.tile(np.arange(len(cell)), (2, 1)) for cell in cells]
+            templates.append({None: [PairedCell(*cell) for cell in zip(cells, mixed, ids, strict=True)]})
+        covariance = gen_bias_covariances(templates, {})[None][0]
+        low, high = change_from_covariance(0.0, 0.0, covariance.matrix, covariance.freedom, LEVEL).interval
+        return (high - low) / 2, self.found(first)
+
     def powers(self, sets, seed, fall):
         """The power predicted from one pilot, and the share of pairs of later runs whose change is beyond chance."""
         rng = np.random.default_rng(seed)

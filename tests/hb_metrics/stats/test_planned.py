@@ -97,6 +97,25 @@ def test_predicted_power_is_the_share_of_falls_that_are_seen(population, fall):
         assert abs(found.middle - seen) < 0.05 + margin
 
 
+def check_changes(design, same, sets):
+    found, realised = design.changes(sets, 0, same)
+    if found.is_sure:
+        assert found.middle == pytest.approx(realised, rel=0.25)
+    else:
+        assert found.low <= realised <= found.high
+
+
+def test_paired_changes_are_as_sure_as_in_later_runs():
+    check_changes(Population(Size(8, 4, 40), Size(16, 4, 40)), 0.7, 2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("same", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("design", [DESIGNS[0], DESIGNS[6], DESIGNS[15], DESIGNS[18]])
+def test_paired_changes_are_as_sure_as_in_later_runs_in_all_designs(design, same):
+    check_changes(design, same, 5)
+
+
 def test_the_half_width_at_the_pilots_size_is_that_of_its_interval():
     rng = np.random.default_rng(0)
     population = DESIGNS[0]

@@ -18,7 +18,13 @@ from hb_metrics.measurements.generation.compared_cues import differ_in_cue_alone
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import STYLES
-from tests.hb_metrics.chat_models import chat_tokenizer, trained_model, trained_prompts, write_trained_vocabulary
+from tests.hb_metrics.chat_models import (
+    chat_tokenizer,
+    trained_model,
+    trained_prompts,
+    untrained_model,
+    write_trained_vocabulary,
+)
 
 CUES = ["system", "memory", "history"]
 QUESTION, SAME = "Why?", "So it is."
@@ -111,7 +117,10 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
     )
     (tmp_path / "names.csv").write_text(f"name,group\n{names}")
     (tmp_path / "questions.yaml").write_text("questions: ['Why?', 'When?']")
-    options = ["--model", runs / "model", "--measurements", "generation", "--cue", "name", "--decoding", "sample"]
+    tokenizer = chat_tokenizer("llama3")
+    for saved in (tokenizer, untrained_model(tokenizer)):
+        saved.save_pretrained(tmp_path / "model")
+    options = ["--model", tmp_path / "model", "--measurements", "generation", "--cue", "name", "--decoding", "sample"]
     options += ["--names_file", tmp_path / "names.csv", "--cue_questions", tmp_path / "questions.yaml"]
     options += ["--replies_per_cell", "4", "--max_new_tokens", "4", "--output_dir", tmp_path / "run"]
     main([*map(str, options)])

@@ -183,8 +183,6 @@ def test_terms_share_follow_ups_and_silent_conversations_end(vocabulary, tmp_pat
     [
         (["--turns", 0], "turns is 0"),
         (["--turns", 18], "turns is 18, which needs 17 different follow-ups, but there are 16; set --turns 17"),
-        (["--follow_ups", "none.yaml", "--turns", 2], "follow_ups 'none.yaml' is not a file"),
-        (["--follow_ups", __file__], "follow_ups need two or more turns, but turns is 1"),
         (["--turns", 3, "--max_new_tokens", 12], "the model takes 64, enough for 2. Set --turns 2"),
     ],
 )
