@@ -72,7 +72,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     seen = np.isin(judged.replies.ids, [reply["id"] for reply in study.replies])
     expected = rates(judged, np.where(seen, judged.verdicts, np.nan), study.axes)
     for name, rate in expected.items():
-        verdict = "yes" if rate.interval else f"no, since {rate.reason}; about {rate.num_needed:,} labels are enough"
+        verdict = "yes" if rate.interval else f"no, since {rate.reason}"
+        if rate.num_needed is not None:
+            verdict += f"; about {rate.num_needed:,} labels are enough"
         print(f"interval of {name or 'all replies'} ({rate.num_labelled:,} labels): {verdict}")
 
 

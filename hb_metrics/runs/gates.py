@@ -71,14 +71,14 @@ def read_until(text: str) -> Until:
 def until_sentence(until: Mapping[str, Any]) -> str:
     """The answer to the question of `--until`, from the results of generation."""
     question = read_until(until["question"])
-    subject = "The half-width of its interval" if question.is_half_width else "Full Gen Bias"
+    subject = "The half-width of the interval of Full Gen Bias" if question.is_half_width else "Full Gen Bias"
     look, limit = f"look {until['look']} of {until['num_looks']}", f"{question.limit:g}"
     if until["answer"] is None and question.is_half_width:
         return f"{subject} is not below {limit}, even with all replies ({look})."
     if until["answer"] is None:
         return f"It is undecided whether {subject} is below {limit}, even with all replies ({look})."
     verb = "is" if until["answer"] else "is not"
-    return f"{subject} {verb} below {limit}. The run stopped at {look}, after {share(until['share'])} of the replies."
+    return f"{subject} {verb} below {limit}: the run stopped at {look}, with {share(until['share'])} of the replies."
 
 
 def _name_and_limit(text: str, sign: str) -> tuple[str, float]:
