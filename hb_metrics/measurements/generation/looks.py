@@ -52,8 +52,9 @@ def look_sizes(replies_per_cell: int) -> list[int]:
     sizes = sorted({max(MIN_REPLIES, math.ceil(share * replies_per_cell)) for share in SHARES})
     if len(sizes) < 2 or sizes[-1] > replies_per_cell:
         raise ValueError(
-            f"until needs {MIN_REPLIES + 1} or more replies per term and template, so that there is a look before the "
-            f"end, and there are {replies_per_cell}; set --replies_per_cell to 16 or more, or leave until out"
+            f"until needs {MIN_REPLIES + 1} or more replies per term and template to check the condition before the "
+            f"end, but replies_per_cell is {replies_per_cell}; set --replies_per_cell to 16 or more, or leave until "
+            "out"
         )
     return sizes
 
