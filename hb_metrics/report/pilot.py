@@ -1,6 +1,7 @@
 """What a finished pilot run shows about the half-widths of its figures in a longer run."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -146,13 +147,15 @@ def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
     for calibration in read_calibrations(run.folder):
         rate = calibration["rates"][""]
         if rate["interval"] is not None:
+            name = f"{calibration['label'].capitalize()} by people's labels ({rate['num_labelled']})"
             half = (rate["interval"][1] - rate["interval"][0]) / 2
-            found[f"{calibration['label'].capitalize()} by people's labels ({rate['num_labelled']})"] = Planned(
-                rate["value"],
-                True,
-                lambda size, half=half: Range(half, half, half) if size[1:] == pilot[1:] else None,  # type: ignore[misc]
-            )
+            found[name] = Planned(rate["value"], True, partial(_of_labels, pilot, half))
     return found
+
+
+def _of_labels(pilot: Size, half: float, size: Size) -> Range | None:
+    """The half-width of a corrected rate; `None`: with other templates or terms, it is not known."""
+    return Range(half, half, half) if size[1:] == pilot[1:] else None
 
 
 def paired_half_widths(first: Run, second: Run) -> dict[str, float]:
