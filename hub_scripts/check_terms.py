@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--seed",
         type=int,
         default=0,
-        help="The seed that selects the sentences to read. Default: %(default)s.",
+        help="The random seed for drawing the sentences to read. Default: %(default)s.",
     )
     parser.add_argument(
         "--show",
