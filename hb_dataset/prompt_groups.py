@@ -248,7 +248,7 @@ def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
     if not agreed:
         descriptor = readings[0][0]
         allowed = ", ".join(vocabulary.nouns[index].noun for index in agreeing(descriptor, vocabulary.nouns))
-        raise ValueError(f"the term and the noun of '{term}' do not agree; set one of the nouns {allowed}")
+        raise ValueError(f"the term and the noun in '{term}' do not go together; set one of the nouns {allowed}")
     descriptor, noun = agreed[0]
     singular, plural = _singular(descriptor, noun), plural_noun_phrase(descriptor, noun)
     return PromptGroup(

@@ -337,7 +337,7 @@ def config_vocabulary(config: str, vocabulary_dir: str | Path | None = None) -> 
     if not find_config(config).has_version:
         raise ValueError(
             f"config '{config}' comes from a grammar and not from a vocabulary; leave out the folder "
-            f"'{vocabulary_dir}', and make prompts about other groups with hb_dataset.structured_prompt_table"
+            f"'{vocabulary_dir}', and create prompts about other groups with hb_dataset.structured_prompt_table"
         )
     return read_vocabulary(vocabulary_dir)
 

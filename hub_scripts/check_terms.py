@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hb_dataset.names import name_faults
 from hb_dataset.versions import NEXT, version_folder
+from hb_dataset.vocabulary import VOCABULARIES
 from hub_scripts.folder_checks import (
     frozen_faults,
     link_faults,
@@ -54,7 +55,8 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
         after = unread._replace(faults=after.faults)
     changes = compare(before, after)
     faults = [*refused, *too_much, *after.faults, *source_faults(before, changes), *frozen_faults(folder)]
-    faults += name_faults()
+    if folder.resolve().parent == VOCABULARIES:
+        faults += [fault._replace(file=f"../{fault.file}") for fault in name_faults()]
     return Report(
         folder=folder,
         against=name,
@@ -88,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--seed",
         type=int,
         default=0,
-        help="The seed that selects the sentences to read. Default: %(default)s.",
+        help="The random seed for drawing the sentences to read. Default: %(default)s.",
     )
     parser.add_argument(
         "--show",

@@ -36,8 +36,8 @@ def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[
     ratings = [rating for rating in read.ratings if rating.rater in included]
     if not ratings:
         raise ValueError(
-            f"none of {len(read.ratings):,} ratings of pairs by {len(raters)} raters is left; add files with ratings, "
-            f"or set --max_failed_checks above {max_failed_checks}"
+            f"none of the {len(read.ratings):,} ratings of pairs by {len(raters)} raters remains; add files with "
+            f"ratings, or set --max_failed_checks above {max_failed_checks}"
         )
     chance = 0.5 ** len(study.questions)  # of passing a check at random
     random_rater = stats.binom.cdf(max_failed_checks, study.design.checks_per_rater, 1 - chance)

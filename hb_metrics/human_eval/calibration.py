@@ -62,7 +62,10 @@ class Group(NamedTuple):
         for term in terms:
             if term not in judged.replies.descriptors:
                 known = sorted({*judged.replies.axes, *judged.replies.descriptors})
-                raise ValueError(f"'{term}' is no axis and no term of the run; {did_you_mean(term, known)}pass either")
+                raise ValueError(
+                    f"'{term}' is neither an axis nor a term of the run; {did_you_mean(term, known)}pass an axis or "
+                    "a term"
+                )
         return cls(text, np.isin(judged.replies.descriptors, terms))
 
 
@@ -133,7 +136,7 @@ def calibrate(
     rows_of = {identifier: row for row, identifier in enumerate(judged.replies.ids)}
     drawn = np.array([rows_of.get(reply["id"], -1) for reply in study.replies])
     if (drawn < 0).any() or [judged.replies.texts[row] for row in drawn] != [reply["reply"] for reply in study.replies]:
-        raise ValueError("the labelled replies are not those of the run; pass the run that they were drawn from")
+        raise ValueError("the labelled replies are not from this run; pass the run from which they were drawn")
     numbers = labels.numbers
     number_of_raters = (numbers >= 0).sum(axis=1)
     labelled = number_of_raters > 0
@@ -149,8 +152,8 @@ def calibrate(
     for first, second in pairs:
         if set(terms[first.rows]) & set(terms[second.rows]) or ((first.rows | second.rows) & ~population).any():
             raise ValueError(
-                f"the groups '{first.name}' and '{second.name}' share terms, or are not of the axes "
-                f"{', '.join(study.axes)}; compare groups without a term in common that were labelled"
+                f"the groups '{first.name}' and '{second.name}' share terms, or contain terms of other axes than "
+                f"{', '.join(study.axes)}; compare labelled groups that have no term in common"
             )
         one, other = (_rate(judged, share, group.rows) for group in (first, second))
         compared.append(

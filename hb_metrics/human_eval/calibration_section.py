@@ -82,6 +82,8 @@ def _people(results: Mapping[str, Any]) -> str:
 
 
 def _reason(rate: Mapping[str, Any]) -> str:
+    if rate["num_needed"] is None:
+        return rate["reason"]
     return f"{rate['reason']}; it takes about {count(rate['num_needed'])} labels, and there are {rate['num_labelled']}"
 
 

@@ -71,7 +71,9 @@ def read_instrument(run: Run, name: str) -> Instrument:
         ValueError: The run has no replies or no such judge, the rubric has no figure, or a file is damaged or missing.
     """
     if not (run.folder / RUN_FILE).is_file():
-        raise ValueError(f"'{run.folder}' lacks {RUN_FILE}, by which its labels are known as its own; restore the file")
+        raise ValueError(
+            f"'{run.folder}' lacks {RUN_FILE}, which shows that its labels belong to this run; restore the file"
+        )
     replies = read_stored_replies(run.folder)
     if replies is None:
         raise ValueError(f"'{run.folder}' has no replies; measure with --measurements generation first")
@@ -88,7 +90,10 @@ def read_instrument(run: Run, name: str) -> Instrument:
     if name in judges:
         rubric = recorded_rubric(judges[name])
         if rubric.figure is None:
-            raise ValueError(f"the rubric '{name}' names no label as its figure, so there is no rate to correct")
+            raise ValueError(
+                f"the rubric '{name}' has no key `figure`, so there is no rate to correct; add the key with one of "
+                "the labels, and judge again"
+            )
         question, labels = rubric.question, tuple(zip(rubric.labels, rubric.definitions, strict=True))
         shards, figure = StyleShards(run.folder / JUDGE / name), rubric.labels.index(rubric.figure)
         ids, scores, judged = shards.ids, shards[:][:, figure], verdicts(shards[:][:, :-1])
@@ -105,7 +110,7 @@ def read_instrument(run: Run, name: str) -> Instrument:
     rows = {identifier: row for row, identifier in enumerate(ids)}
     missing = next((identifier for identifier in replies.ids if identifier not in rows), None)
     if missing is not None:
-        raise ValueError(f"'{name}' has not judged the reply '{missing}' of '{run.folder}'; measure again")
+        raise ValueError(f"'{name}' has not judged the reply '{missing}' in '{run.folder}'; measure again")
     order = np.array([rows[identifier] for identifier in replies.ids])
     scores, judged = scores[order], judged[order]
     kept = judged >= 0

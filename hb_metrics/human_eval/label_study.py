@@ -75,7 +75,8 @@ def draw_labels(
     least = int(np.minimum(sizes, MIN_PER_STRATUM).sum())
     if not least <= number <= sizes.sum():
         raise ValueError(
-            f"num is {number:,}; set {least:,} (two replies of each axis and verdict) to {sizes.sum():,} (all replies)"
+            f"num is {number:,}; set a number from {least:,} (two replies of each axis and verdict) to "
+            f"{sizes.sum():,} (all replies)"
         )
     replies = []
     for stratum, drawn in zip(strata, allocate(sizes, number, np.sqrt(sizes)).tolist(), strict=True):

@@ -99,8 +99,8 @@ def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Questi
     """
     if design.num_pairs > len(pairs):
         raise ValueError(
-            f"the study needs {design.num_pairs:,} pairs, and raters can be shown {len(pairs):,}; set fewer raters or "
-            "pairs, or compare runs with more replies in common"
+            f"the study needs {design.num_pairs:,} pairs, but only {len(pairs):,} can be shown to raters; set fewer "
+            "raters or pairs, or compare runs with more replies in common"
         )
     chosen = _spread(_balanced_pairs(pairs, design.num_pairs, design.seed), design.seed)
     sheets: dict[str, list[Screen]] = {}

@@ -20,7 +20,7 @@ def write_study_files(folder: Path, files: Mapping[str, str], answers: str) -> N
     for name, text in files.items():
         path = folder / name
         if path.exists() and path.read_bytes() != text.encode():
-            raise ValueError(f"'{path}' has other content, and {answers} may need it; set another --output_dir")
+            raise ValueError(f"'{path}' exists with other content, which {answers} may need; set another --output_dir")
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         write_text(folder / name, text)

@@ -18,7 +18,8 @@ class WinRate(NamedTuple):
 
     Attributes:
         value: The share that the second run won.
-        interval: The lowest and highest share for other raters and other pairs; `None`: see `reason`.
+        interval: The lower and upper bounds of the confidence interval, which allows for the choice of raters and
+            pairs; `None` if there is no interval.
         reason: Why there is no interval.
     """
 

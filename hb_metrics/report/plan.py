@@ -91,23 +91,25 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--assume",
         nargs=3,
         metavar="NAME=NUMBER",
-        help="Instead of a pilot: value=V (debiased Full Gen Bias), noise=S (the sampling noise of one reply, ×1000) "
-        "and styles=K (the effective number of styles of a cell's replies).",
+        help="Assumptions in place of a pilot: value=V (debiased Full Gen Bias), noise=S (the sampling noise of one "
+        "reply, ×1000) and styles=K (the effective number of styles among a term's replies in a template).",
     )
     parser.add_argument(
         "--replies",
         type=int,
         nargs="+",
         default=[4, 8, 16, 32, 64],
-        help="The numbers of replies to each term in each template. Default: 4 8 16 32 64.",
+        help="The numbers of replies per term and template. Default: 4 8 16 32 64.",
     )
     parser.add_argument("--templates", type=int, help="The number of templates. Default: the pilot's.")
-    parser.add_argument("--terms", type=int, help="The number of terms of all axes. Default: the pilot's.")
-    parser.add_argument("--half_width", type=float, help="Find the replies for this half-width of Full Gen Bias.")
-    parser.add_argument("--fall", type=float, default=30.0, help="The fall of Full Gen Bias to see, in percent.")
-    parser.add_argument("--price_in", type=float, help="The price of a million tokens of prompts.")
-    parser.add_argument("--price_out", type=float, help="The price of a million tokens of replies.")
-    parser.add_argument("--pilot_minutes", type=float, help="The minutes that the replies of the pilot took.")
+    parser.add_argument("--terms", type=int, help="The number of terms on all axes together. Default: the pilot's.")
+    parser.add_argument(
+        "--half_width", type=float, help="Print the number of replies that gives Full Gen Bias this half-width."
+    )
+    parser.add_argument("--fall", type=float, default=30.0, help="The decrease in Full Gen Bias to detect, in percent.")
+    parser.add_argument("--price_in", type=float, help="The price per million prompt tokens.")
+    parser.add_argument("--price_out", type=float, help="The price per million reply tokens.")
+    parser.add_argument("--pilot_minutes", type=float, help="The minutes that the pilot took to generate its replies.")
     parser.add_argument("--output", type=Path, help="Also write the plan as a page with a plot to this HTML file.")
     arguments = parser.parse_args(argv)
     try:
@@ -136,7 +138,7 @@ def plan(
         ValueError: Options contradict each other or are out of range, or the pilot is too small.
     """
     if (pilot is None) == (assume is None):
-        raise ValueError("pass the folder of a pilot run, or --assume value=… noise=… styles=…, and not both")
+        raise ValueError("pass either the folder of a pilot run or --assume value=… noise=… styles=…")
     if min(replies) < 2 or not 0 < fall <= 100:
         raise ValueError(f"--replies is {min(replies)} and --fall {fall:g}; pass 2 or more replies, and 0 < fall ≤ 100")
     for name, number, least in (("templates", templates, 1), ("terms", terms, 2)):

@@ -107,7 +107,7 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
         for prompt in prompts.select(["id", "text"]).to_pylist():
             rows.append({"id": prompt["id"], "wanted": LOG_PROBABILITY, "text": prompt["text"]})
     if not rows:
-        raise ValueError("these measurements request nothing from a model; name another, such as generation")
+        raise ValueError("these measurements request nothing from a model; set another one, such as generation")
     return pa.Table.from_pylist(rows)
 
 

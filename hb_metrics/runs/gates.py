@@ -33,8 +33,8 @@ def read_gates(text: str | None) -> dict[str, float]:
         name, limit = _name_and_limit(part, "=")
         if not math.isfinite(limit) or not name or name in gates:
             raise ValueError(
-                f"fail_above is {text!r}, with {part!r}; write figure=limit, each figure once, separated by "
-                "commas, as in full_gen_bias=12"
+                f"fail_above contains {part!r}; write figure=limit, each figure once, separated by commas, as in "
+                "full_gen_bias=12"
             )
         gates[name] = limit
     return gates
@@ -71,14 +71,14 @@ def read_until(text: str) -> Until:
 def until_sentence(until: Mapping[str, Any]) -> str:
     """The answer to the question of `--until`, from the results of generation."""
     question = read_until(until["question"])
-    subject = "The half-width of its interval" if question.is_half_width else "Full Gen Bias"
+    subject = "The half-width of the interval of Full Gen Bias" if question.is_half_width else "Full Gen Bias"
     look, limit = f"look {until['look']} of {until['num_looks']}", f"{question.limit:g}"
     if until["answer"] is None and question.is_half_width:
-        return f"{subject} is not below {limit} at the last look ({look})."
+        return f"{subject} is not below {limit}, even with all replies ({look})."
     if until["answer"] is None:
-        return f"The replies do not show whether {subject} is below {limit}: the last look ({look}) did not decide."
+        return f"It is undecided whether {subject} is below {limit}, even with all replies ({look})."
     verb = "is" if until["answer"] else "is not"
-    return f"{subject} {verb} below {limit}: replies stopped at {look}, with {share(until['share'])} of them."
+    return f"{subject} {verb} below {limit}: the run stopped at {look}, with {share(until['share'])} of the replies."
 
 
 def _name_and_limit(text: str, sign: str) -> tuple[str, float]:
@@ -100,7 +100,7 @@ def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict
         read_until(settings.run.until)
         if "generation" not in [measurement.name for measurement in measurements]:
             raise ValueError(
-                f"until is {settings.run.until!r}, and this run does not measure generation; add generation to "
+                f"until is {settings.run.until!r}, but this run does not measure generation; add generation to "
                 "--measurements, or leave until out"
             )
     gates = read_gates(settings.run.fail_above)
@@ -130,7 +130,7 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
         figure = figures.get(name)
         why = shown = None
         if figure is None or figure.value is None or not math.isfinite(figure.value):
-            why = "this run has no value of it"
+            why = "this run has no value for it"
         elif figure.unit in ("share", "small_share") and limit >= 1:  # it was meant in percent
             why = "it is a share, which is never above 1; 2% is written 0.02"
         elif figure.interval is None and figure.confidence_level is not None:

@@ -44,7 +44,8 @@ class CorrectedRate(NamedTuple):
         judged: The judge's own rate.
         excess_interval: The 95% interval of `judged - value`; `None` like `interval`.
         reason: Why there is no interval.
-        num_needed: The number of labels in this group that an interval would take; `None`: there is an interval.
+        num_needed: The number of labels in this group that an interval would take; `None`: there is an interval, or no
+            number is enough.
         num_labelled: The number of labelled replies.
         weight: λ, the weight of the judge's scores.
     """
@@ -146,19 +147,21 @@ def corrected_rate(
     excess_variance = max(float((excess_sums**2).sum()), sampling)
 
     represented = np.bincount(term[seen], 1 / taken[stratum[seen]], len(axis_of_term))
-    effective = np.bincount(axis_of_term, represented) ** 2 / np.bincount(axis_of_term, represented**2)
     parts = by_axis if by_axis.sum() > 0 else np.bincount(axis_of_term, represented) ** 2  # no reply differs
-    freedom = float(parts.sum() ** 2 / (parts**2 / np.maximum(effective - 1, _TINY)).sum())
+    freedom, most = (_freedom(parts, axis_of_term, weights) for weights in (represented, np.bincount(term)))
     heaviest = float((shares / drawn)[taken < 1].max(initial=1 / number))
     rate = 0.5 if judged in (0, 1) else judged
     strength = rate * (1 - rate) / heaviest
+    if most < MIN_FREEDOM or rate * (1 - rate) * number < MIN_STRENGTH:
+        reason = f"{number:,} replies to {len(axis_of_term)} terms are too few, whatever the number of labels"
+        return CorrectedRate(value, None, judged, None, reason, None, num_labelled, weight)
     if freedom < MIN_FREEDOM:
         reason = f"the labelled replies of {int((represented > 0).sum())} terms are of too few terms"
-        needed = math.ceil(num_labelled * (MIN_FREEDOM + 1) / max(freedom + 1, 1))
+        needed = min(math.ceil(num_labelled * (MIN_FREEDOM + 1) / max(freedom + 1, 1)), number)
         return CorrectedRate(value, None, judged, None, reason, needed, num_labelled, weight)
     if strength < MIN_STRENGTH:
         reason = "a label more or less would move this rate too much"
-        needed = math.ceil(num_labelled * MIN_STRENGTH / strength)
+        needed = min(math.ceil(num_labelled * MIN_STRENGTH / strength), number)
         return CorrectedRate(value, None, judged, None, reason, needed, num_labelled, weight)
     quantile = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom))
     # Few labels of a kind make the rate skewed: its third moment over its variance moves and widens the interval as in
@@ -172,6 +175,12 @@ def corrected_rate(
     excess, scale = judged - value, math.sqrt(excess_variance / variance)
     excess_interval = excess - scale * (high - value), excess + scale * (value - low)
     return CorrectedRate(value, (low, high), judged, excess_interval, None, None, num_labelled, weight)
+
+
+def _freedom(parts: np.ndarray, axis_of_term: np.ndarray, weights: np.ndarray) -> float:
+    """Satterthwaite's degrees of freedom: [axes] parts of the variance, with the effective number of weighted terms."""
+    effective = np.bincount(axis_of_term, weights) ** 2 / np.bincount(axis_of_term, weights**2)
+    return float(parts.sum() ** 2 / (parts**2 / np.maximum(effective - 1, _TINY)).sum())
 
 
 def corrected_gap(first: CorrectedRate, second: CorrectedRate) -> Bounds | None:

@@ -45,7 +45,9 @@ def check_lengths(**columns: Sized | None) -> None:
     lengths = {name: len(column) for name, column in columns.items() if column is not None}
     if len(set(lengths.values())) > 1:
         named = ", ".join(f"{size} {name}" for name, size in lengths.items())
-        raise ValueError(f"inputs differ in length: {named}; pass one value of each for every row, in the same order")
+        raise ValueError(
+            f"the inputs differ in length ({named}); pass one value per row for each input, in the same order"
+        )
 
 
 def check_references(references: Any) -> None:

@@ -85,8 +85,8 @@ def encode_rows(
             needed = max(num_kept + num_in_input, len(learnt))
             if limit is not None and needed > limit:
                 raise ValueError(
-                    f"row {identifier} needs {needed} tokens for its reply and the tag before it, which are never cut; "
-                    f"set --max_length above {limit}, or leave the row out"
+                    f"row {identifier} needs {needed} tokens for its reply and the tag before it, which cannot be "
+                    f"cut; set --max_length above {limit}, or leave the row out"
                 )
             cut = whole if limit is None else last_tokens(whole, limit - num_in_input, start_tokens, num_kept)
             add_row(columns, cut, learnt, is_encoder_decoder=is_encoder_decoder)

@@ -53,7 +53,7 @@ class ReplyTraining(Resuming):
     def token_mean(
         self, total: torch.Tensor, num_in_batch: int, num_items_in_batch: torch.Tensor | int | None
     ) -> torch.Tensor:
-        """Returns a batch's part of the mean over a step's reply tokens.
+        """Returns a batch's part of the mean loss over a step's reply tokens.
 
         Args:
             total: The loss, summed over the batch's reply tokens.

@@ -54,8 +54,8 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
         ) from error
     if loaded.digest != digest:
         raise ValueError(
-            f"model '{name}' did not write these replies, since its digest is {loaded.digest} and that of the run's "
-            f"model is {digest}; set --model to the folder of the model that replied"
+            f"model '{name}' did not write these replies: its digest is {loaded.digest}, but the run's model has the "
+            f"digest {digest}; set --model to the folder of the model that replied"
         )
     return loaded
 

@@ -1,4 +1,4 @@
-"""Replaces the descriptor that a reply names by another descriptor, adapting case, number, position and article.
+"""Replaces the descriptor in a reply with another descriptor, adapting case, number, position and article.
 
 "As a Deaf woman, …" becomes "As an autistic woman, …" or "As a woman with asthma, …". If some mention of the descriptor
 cannot be replaced, the whole reply is unusable, because it would still be about the other person.

@@ -114,6 +114,6 @@ def _fitting(rubric: Rubric, text: str, seed: int, key: str, reader: Any) -> tup
     kept = text
     while not reader.fits(prompt := prompt_for(rubric, kept, seed=seed, key=key)):
         if not kept:
-            raise ValueError(f"the rubric {rubric.name} is longer than the judge takes; set another --judge_model")
+            raise ValueError(f"the rubric {rubric.name} exceeds the judge's maximum length; set another --judge_model")
         kept = kept[: int(_CUT * len(kept))]
     return prompt, kept != text

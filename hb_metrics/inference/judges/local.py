@@ -76,8 +76,8 @@ class LocalJudge:
         tried = [prompt_for(rubric, text, seed=0) for examples in rubric.examples for text in examples]
         if not all(map(self.fits, tried)):
             raise ValueError(
-                f"the rubric {rubric.name} with an example is longer than the judge takes ({self.limit} tokens); "
-                "set another --judge_model"
+                f"the rubric {rubric.name} with an example exceeds the judge's maximum length of {self.limit} "
+                "tokens; set another --judge_model"
             )
         self.beginning, self.shared = self._share([self._encoded(prompt) for prompt in tried])
 
@@ -103,7 +103,7 @@ class LocalJudge:
             found = [row for (row,) in pool.map(partial(memory.run, run), encoded)]
         masses = np.array([row for row, _ in found]).reshape(len(prompts), len(self.letters))
         if not np.isfinite(masses).all():
-            raise ValueError(f"judge '{self.loaded.name}' gives NaN as a probability; check its weights")
+            raise ValueError(f"judge '{self.loaded.name}' returned NaN as a probability; check its weights")
         return Read(shares_of(masses), np.array([answered for _, answered in found], dtype=bool))
 
     def _encoded(self, prompt: Prompt) -> list[int]:

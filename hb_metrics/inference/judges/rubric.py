@@ -107,7 +107,9 @@ def read_rubric(name: str | Path) -> Rubric:
     path = shipped_or_own(RUBRICS, name, "rubric")
     own = re.sub(r"\W+", "_", path.stem)
     if own in CLASSIFIERS:
-        raise ValueError(f"rubric {path} has the name of a classifier whose labels people correct; rename the file")
+        raise ValueError(
+            f"rubric {path} has the name of the classifier '{own}', which can also be calibrated; rename the file"
+        )
     content, lines, faults = read_document(path, _Content, "question: …", RubricError, _explained)
     names = [each.label for each in content.labels]
     if not 2 <= len(names) <= len(LETTERS):

@@ -97,7 +97,7 @@ class ServedJudge:
                 return {**found, "first": None}
             first = first_tokens(content)
             if first is None:
-                raise Passing("an answer without the log-probabilities that a trial had")
+                raise Passing("the answer has no log-probabilities, although the answers to the probe had them")
             return {**found, "first": first}
 
         async def ask(client: Client, row: int) -> dict[str, Any]:
@@ -108,8 +108,8 @@ class ServedJudge:
             self.num_answered += any(letter_masses(answer, self.num_letters))
             if self.num_asked >= _FIRST and not self.num_answered:
                 raise ValueError(
-                    f"the first {_FIRST} answers of the judge contain no letter of a label, so the run stops; "
-                    "set another --judge_model"
+                    f"none of the judge's first {_FIRST} answers contains a label's letter, so the run stops; set "
+                    "another --judge_model"
                 )
             return answer
 

@@ -52,8 +52,9 @@ def look_sizes(replies_per_cell: int) -> list[int]:
     sizes = sorted({max(MIN_REPLIES, math.ceil(share * replies_per_cell)) for share in SHARES})
     if len(sizes) < 2 or sizes[-1] > replies_per_cell:
         raise ValueError(
-            f"until needs {MIN_REPLIES + 1} or more replies per term and template, so that there is a look before the "
-            f"end, and there are {replies_per_cell}; set --replies_per_cell to 16 or more, or leave until out"
+            f"until needs {MIN_REPLIES + 1} or more replies per term and template to check the condition before the "
+            f"end, but replies_per_cell is {replies_per_cell}; set --replies_per_cell to 16 or more, or leave until "
+            "out"
         )
     return sizes
 
@@ -143,7 +144,7 @@ def reply_until(
         if task.state.is_main_process:
             people = [f"{axis}\x1f{term}" for axis, term in zip(replies.axes, replies.descriptors, strict=True)]
             cells.add(probability_array(styles), people, replies.templates)
-            found = _look(cells, until, size / planned.sizes[-1], looks, level)
+            found = _look(cells, until, sum(map(len, tables)) / len(requests.ids), looks, level)
             records.append({"replies_per_cell": size, **found})
             decided = found["answer"]
             print(filled(f"look {number} of {len(planned.sizes)}: {_words(records[-1])}"), flush=True)

@@ -10,7 +10,8 @@ of the groups' expected style vectors is, without bias,
 
 for K groups: Full Gen Bias with groups in place of terms. The variance between the names of group g is the mean of G_ii
 less H_gg. If names are exchangeable between groups, each assignment of the groups to the names is as likely as the
-observed one, so the p-value is exact.
+observed one, so the p-value is exact. The test compares the variance in parts of its noise, as Welch's test does, since
+then groups whose names vary by unlike amounts are not taken for groups that differ.
 
 The variance of the estimate e grows with the true value v by s per unit. If names differ in the directions in which
 groups differ, a jackknife over the names of each group estimates s·p, with p the variance of the observed group means,
@@ -87,8 +88,10 @@ def name_groups(
         return result | {"reason": "all groups have the same mean style vectors"}
     value, within = _variances(products, members[None])
     shuffles = np.random.default_rng(0).permuted(np.tile(np.arange(len(found)), (NUM_SHUFFLES, 1)), axis=1)
-    shuffled, _ = _variances(products, members[shuffles])
-    p = (1 + np.count_nonzero(shuffled >= value[0] - 1e-12)) / (1 + NUM_SHUFFLES)
+    raw = total @ total.T / known.sum() ** 2
+    ratio = value[0] / _noise(raw, members[None])[0]
+    ratios = _variances(products, members[shuffles])[0] / _noise(raw, members[shuffles])
+    p = (1 + np.count_nonzero(ratios >= ratio - _NO_SPREAD)) / (1 + NUM_SHUFFLES)
     without = np.where(np.eye(len(found), dtype=bool)[..., None], 0, members)
     moved, _ = _variances(products, without)
     moved -= members @ (members.T @ moved / members.sum(axis=0))
@@ -97,12 +100,12 @@ def name_groups(
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, len(found) - len(sizes)))
     at_zero = _AT_ZERO * slope * max(plain - float(value[0]), 0.0)
     bounds = [round(SCALE * bound, _DIGITS) for bound in agreeing_values(float(value[0]), at_zero, slope, quantile)]
-    numbers = {"value": round(SCALE * float(value[0]), _DIGITS), "within": round(SCALE * float(within[0]), _DIGITS)}
+    numbers = {"value": round(SCALE * float(value[0]), _DIGITS), "within": round(SCALE * float(within.mean()), _DIGITS)}
     return result | numbers | {"interval": bounds, "p": float(p)}
 
 
 def _variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[sets] the variance between groups, and the mean over groups of the variance between the names of one.
+    """[sets] the variance between groups, and [sets, groups] the variance between the names of each.
 
     Args:
         products: [names, names] G.
@@ -114,4 +117,16 @@ def _variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, n
     different = (np.diagonal(sums, axis1=1, axis2=2) - own) / (sizes * (sizes - 1))
     crossed = sums / (sizes[:, :, None] * sizes[:, None, :])
     apart = crossed.sum(axis=(1, 2)) - np.trace(crossed, axis1=1, axis2=2)
-    return (number - 1) / number**2 * different.sum(axis=1) - apart / number**2, (own / sizes - different).mean(axis=1)
+    return (number - 1) / number**2 * different.sum(axis=1) - apart / number**2, own / sizes - different
+
+
+def _noise(products: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """[sets] what the luck of names, and of their replies, adds to the variance of observed group means.
+
+    Args:
+        products: [names, names] the products of mean style vectors, with the luck of replies.
+        members: [sets, names, groups] 1 for the names of each group.
+    """
+    within, number = _variances(products, members)[1], members.shape[2]
+    noise = (number - 1) / number**2 * (within / members.sum(axis=1)).sum(axis=1)
+    return np.maximum(noise, _NO_SPREAD)

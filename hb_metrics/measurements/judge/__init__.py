@@ -40,10 +40,12 @@ class Judge(Measurement):
             raise ValueError(f"judge needs a rubric; set --judge to one of {known}, or to a file")
         asked = settings.run.measurements
         if asked is not None and "generation" not in map(str.strip, asked.split(",")):
-            raise ValueError("a judge reads the replies of generation; add generation to --measurements")
+            raise ValueError("a judge reads the replies that generation produces; add generation to --measurements")
         rubrics = {rubric.name: rubric for rubric in map(read_rubric, names)}
         if len(rubrics) < len(names):
-            raise ValueError(f"two of the rubrics {', '.join(names)} have one name; leave one out, or rename a file")
+            raise ValueError(
+                f"two of the rubrics {', '.join(names)} have the same name; leave one out, or rename a file"
+            )
         return list(rubrics.values())
 
     def gate_names(self, settings: "Settings") -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from hb_metrics.stats.inputs import verdicts
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    """The changes of each figure of a rubric that the same judge judged in both runs."""
+    """The changes in rubrics' figures between two runs with the same judge."""
     if cue_of(first.results) != cue_of(second.results):
         return FigureChanges({}, "the runs describe the user by different cues")
     found, reason = FigureChanges({}), None

@@ -163,5 +163,5 @@ DESIGNS = [
     Design("many terms", terms=120, effect=0.4),
     Design("three texts", 100, 40, texts=3, concentration=0.3),
     Design("two terms far away", 60, 40, effect=0.3, outliers=2),
-    Design("two groups of unlike spread", effect=0.5, groups=0.15),
+    Design("two groups of unlike spread", 60, effect=0.5, groups=0.15),
 ]

@@ -110,18 +110,23 @@ def test_a_stratum_without_labels_has_no_rate():
     assert found.num_needed == found.num_labelled + 2
 
 
-@pytest.mark.parametrize("more", [{"labels": 60}, {"terms": 4, "per_term": 150}])
-def test_few_labels_have_a_number_that_is_enough(more):
-    """As many labels as are asked for give an interval, in proportion or by more terms."""
-    design = Design("", rates=(0.2, 0.2), **more)
+def test_few_labels_have_a_number_that_is_enough():
+    design = Design("", rates=(0.2, 0.2), labels=60)
     drawn = draw_set(design, np.random.default_rng(2))
     found = corrected_rate(*part(drawn, drawn.axes == 0))
     assert found.interval is None
     assert found.num_needed > found.num_labelled
-    if "labels" in more:
-        enough = design._replace(labels=int(2.3 * found.num_needed))
-        again = draw_set(enough, np.random.default_rng(2))
-        assert corrected_rate(*part(again, again.axes == 0)).interval is not None
+    again = draw_set(design._replace(labels=int(2.3 * found.num_needed)), np.random.default_rng(2))
+    assert corrected_rate(*part(again, again.axes == 0)).interval is not None
+
+
+@pytest.mark.parametrize("more", [{"terms": 4, "per_term": 150}, {"terms": 10, "per_term": 4}])
+def test_no_number_of_labels_is_enough_for_few_terms_or_replies(more):
+    design = Design("", rates=(0.2, 0.2), labels=60, **more)
+    for labels in (60, 2 * design.terms * design.per_term):
+        drawn = draw_set(design._replace(labels=labels), np.random.default_rng(2))
+        found = corrected_rate(*part(drawn, drawn.axes == 0))
+        assert found.interval is found.num_needed is None
 
 
 def test_no_label_decides_whether_there_is_an_interval():

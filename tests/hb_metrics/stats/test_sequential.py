@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hb_metrics.stats.sequential import Look, decision, interval_after, next_boundary, spent
+from hb_metrics.measurements.generation.looks import SHARES
+from hb_metrics.stats.sequential import Look, decision, interval_after, next_boundary, share_higher, spent
 from tests.hb_metrics.stats.sequential_designs import DESIGNS
 
 
@@ -50,17 +51,33 @@ def test_intervals_after_stopping_cover_a_brownian_motion(truth):
     rng, information = np.random.default_rng(0), [0.2, 0.4, 1.0]
     steps = np.diff([0, *information])
     covered, errors, sets = 0, 0, 300
-    for _ in range(sets):
+    for number in range(sets):
         motion = np.cumsum(rng.normal(truth * steps, np.sqrt(steps)))
         looks = made_looks(motion / information, information)
         answers = [decision(look, 0.0) for look in looks]
-        last = next((number for number, answer in enumerate(answers) if answer is not None), 2)
-        low, high = interval_after(looks[: last + 1], 0.0, 0.95)
-        covered += low <= truth <= high
-        assert (answers[last] is None) == (low <= 0 <= high)  # the interval agrees with the answer
+        last = next((place for place, answer in enumerate(answers) if answer is not None), 2)
+        holds = 0.025 <= share_higher(looks[: last + 1], 0.0, truth) <= 0.975
+        covered += holds
+        if number < 20:
+            low, high = interval_after(looks[: last + 1], 0.0, 0.95)
+            assert holds == (low <= truth <= high)
+            assert (answers[last] is None) == (low <= 0 <= high)  # the interval agrees with the answer
         errors += answers[last] == (truth >= 0)
     assert abs(covered / sets - 0.95) < 3 * math.sqrt(0.95 * 0.05 / sets)
     assert errors / sets < 0.025 + 3 * math.sqrt(0.025 / sets)
+
+
+def test_the_replies_that_a_clear_case_needs():
+    """As in docs/planning.md: the limit is so many final half-widths away."""
+    rng, information = np.random.default_rng(0), np.array(SHARES)
+    bounds, steps = boundaries(information.tolist()), np.diff([0, *information])
+    for distance, expected in ((2, 0.67), (3, 0.45), (4, 0.34), (5, 0.27)):
+        motion = np.cumsum(rng.normal(1.96 * distance * steps, np.sqrt(steps), (20_000, len(steps))), axis=1)
+        decided = np.abs(motion / np.sqrt(information)) >= bounds
+        last = np.where(decided.any(axis=1), decided.argmax(axis=1), len(steps) - 1)
+        assert information[last].mean() == pytest.approx(expected, abs=0.01)
+        values = motion[np.arange(len(last)), last] / information[last]
+        assert 1.03 < values.mean() / (1.96 * distance) < 1.1  # early stops exaggerate the distance
 
 
 @pytest.mark.parametrize("design", [DESIGNS[0], DESIGNS[5]], ids=lambda design: design.name)

@@ -6,11 +6,13 @@ import signal
 import pytest
 
 from hb_metrics.arguments import settings_of
+from hb_metrics.inference.served.probe import QUESTIONS
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.looks import look_sizes
 from hb_metrics.runs.finished_run import StyleShards, read_stored_replies
 from hb_metrics.runs.gates import check_gates, read_until, until_sentence
 from tests.hb_metrics.conftest import write_vocabulary
+from tests.hb_metrics.inference.served.stand_in import MODEL, StandIn, serving
 from tests.hb_metrics.run_files import check_same, identities
 from tests.hb_metrics.runs_here import measure_here, refusal
 
@@ -49,9 +51,20 @@ def test_a_run_stops_at_the_look_that_answers(stopped, options, tmp_path):
     assert {**generation, "until": None} == {**expected, "until": None}
 
 
+def test_a_served_run_asks_for_no_more_than_a_look_needs(options, tmp_path):
+    stand_in = StandIn()
+    with serving(stand_in) as url:
+        served = ["--model", MODEL, "--base_url", url, "--until", "half_width(full_gen_bias)<1e6"]
+        measure_here(*options[2:], *served, "--output_dir", tmp_path / "run")
+    generation = json.loads((tmp_path / "run" / "results.json").read_text())["generation"]
+    assert generation["until"]["answer"]
+    bodies = [body for path, body, _ in stand_in.requests if path.endswith("chat/completions")]
+    assert sum(body["messages"][-1]["content"] not in QUESTIONS for body in bodies) == generation["num_prompts"] == 56
+
+
 def test_a_killed_run_ends_in_the_same_bytes(options, forked_programs, tmp_path):
     def start(folder, processes, writes=None):
-        asked = [*options, "--until", "full_gen_bias<1e-3", "--output_dir", str(folder)]
+        asked = [*options, "--replies_per_cell", "5", "--until", "full_gen_bias<1e-3", "--output_dir", str(folder)]
         arguments = [[asked, writes]] * processes
         started, log = forked_programs.start("tests.hb_metrics.stoppable_run:main", *arguments)
         return set(forked_programs.wait(started)), log.read_text()
@@ -59,7 +72,7 @@ def test_a_killed_run_ends_in_the_same_bytes(options, forked_programs, tmp_path)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     codes, printed = start(whole, 1)
     assert codes == {3}, printed
-    assert "look 2 of 4" in printed
+    assert "look 2 of 2" in printed
     assert start(killed, 1, writes=9)[0] == {-signal.SIGKILL}
     there = identities(killed)
     assert {path.parts[-3] for path in there} == {"1", "2"}

@@ -19,6 +19,8 @@ NULLS = {
     "one style each": {"kind": "styles"},
     "names do not differ": {"within": 0.0},
     "two questions": {"questions": 2},
+    "a few names vary more": {"sizes": (6, 18), "unlike": 2.0},
+    "many names vary more": {"sizes": (18, 6), "unlike": 2.0},
 }
 DESIGNS = {
     "weak": {"between": 0.04},
