@@ -144,7 +144,7 @@ def reply_until(
         if task.state.is_main_process:
             people = [f"{axis}\x1f{term}" for axis, term in zip(replies.axes, replies.descriptors, strict=True)]
             cells.add(probability_array(styles), people, replies.templates)
-            found = _look(cells, until, size / planned.sizes[-1], looks, level)
+            found = _look(cells, until, sum(map(len, tables)) / len(requests.ids), looks, level)
             records.append({"replies_per_cell": size, **found})
             decided = found["answer"]
             print(filled(f"look {number} of {len(planned.sizes)}: {_words(records[-1])}"), flush=True)
