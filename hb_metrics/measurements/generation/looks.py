@@ -1,9 +1,9 @@
-"""Replies in stages, until a question about Full Gen Bias is answered (`--until`).
+"""Generates replies in stages until a question about Full Gen Bias is answered (`--until`).
 
-Each look adds replies to each cell (a term in a template). They do not depend on the number of processes, because
-a cell's prompts are drawn in one order. After a look that answers the question, no more replies are generated. Replies
-and style vectors of each look are in the folder `looks`. At the end, those of all looks are copied to their usual
-places, so the folder is like that of any run with as many replies.
+Each stage, called a look, adds replies to each cell (a term in a template). Replies do not depend on the number of
+processes, because the order of a cell's prompts is fixed. After a look that answers the question, no more replies are
+generated. Replies and style vectors of each look are in the folder `looks`. At the end, those of all looks are copied
+to their usual places, so the folder is like that of any run with as many replies.
 """
 
 import math
@@ -44,15 +44,20 @@ LOOKS = "looks"
 SHARES = (0.16, 0.23, 0.33, 0.47, 0.68, 1.0)
 
 
+<<<<<<< HEAD
 def look_sizes(replies_per_cell: int, num_questions: int = 1) -> list[int]:
     """The replies of a cell at each look.
+=======
+def look_sizes(replies_per_cell: int) -> list[int]:
+    """Returns the number of replies per cell at each look.
+>>>>>>> main
 
     Args:
         replies_per_cell: Those of all looks.
         num_questions: The number of questions that follow cues.
 
     Raises:
-        ValueError: There is room for only one look.
+        ValueError: There are too few replies for two looks.
     """
     sizes = sorted({max(MIN_REPLIES, math.ceil(share * replies_per_cell)) for share in SHARES})
     if len(sizes) < 2 or sizes[-1] > replies_per_cell:
@@ -71,7 +76,11 @@ class PlannedLooks(NamedTuple):
 
     Attributes:
         until: The question.
+<<<<<<< HEAD
         sizes: [looks] the replies of a cell (a term, a template and the question after a cue) at each look.
+=======
+        sizes: [looks] the number of replies per cell.
+>>>>>>> main
         rows: [looks] the prompts that each look adds.
     """
 
@@ -89,7 +98,7 @@ def plan_looks(text: str, prompts: pa.Table, requests: ReplyRequests) -> Planned
         requests: Their requests.
 
     Raises:
-        ValueError: The question is of another form, or there is room for only one look.
+        ValueError: The question has another form, or there are too few replies for two looks.
     """
     cells = list(drawn_cells(prompts, seed=requests.seed).values())
     asked = requests.questions or [None] * len(requests.ids)
@@ -109,7 +118,7 @@ class Looked(NamedTuple):
 
     Attributes:
         replies: The replies, on all processes.
-        styles: The style vectors of the non-empty replies, as of `classify_into_shards`.
+        styles: The style vectors of the non-empty replies, as `classify_into_shards` returns them.
         outcome: The looks and their outcome, for results.json; on the main process.
     """
 
@@ -134,7 +143,7 @@ def reply_until(
         requests: The requests of all looks.
         layout: Their layout.
         classifier: The style classifier.
-        censored: Returns the non-empty replies of a table as they are classified.
+        censored: Returns a table's non-empty replies in the form in which they are classified.
     """
     until, level, folder = planned.until, task.settings.run.confidence_level, task.folder / LOOKS
     cells = CellSums(classifier.labels, keep_replies=True)
@@ -189,9 +198,9 @@ def _look(cells: CellSums, until: Until, share: float, looks: list[Look], level:
     """Looks at Full Gen Bias, and adds the look to `looks` if it compares the value with a limit.
 
     Returns:
-        For results.json: the debiased value; its `interval` without regard to other looks; its `distance` from the
-        limit and the `boundary` that decides, both in standard errors; the share of `information`; and the `answer`.
-        `None`: not known.
+        Values for results.json: the debiased value; its `interval`, which ignores other looks; its `distance` from the
+        limit and the deciding `boundary`, both in standard errors; the share of `information`; and the `answer`.
+        Unknown values are `None`.
     """
     known = gen_bias(cells, confidence_level=level)
     assert known.intervals is not None
