@@ -44,13 +44,8 @@ LOOKS = "looks"
 SHARES = (0.16, 0.23, 0.33, 0.47, 0.68, 1.0)
 
 
-<<<<<<< HEAD
 def look_sizes(replies_per_cell: int, num_questions: int = 1) -> list[int]:
-    """The replies of a cell at each look.
-=======
-def look_sizes(replies_per_cell: int) -> list[int]:
     """Returns the number of replies per cell at each look.
->>>>>>> main
 
     Args:
         replies_per_cell: Those of all looks.
@@ -76,11 +71,7 @@ class PlannedLooks(NamedTuple):
 
     Attributes:
         until: The question.
-<<<<<<< HEAD
         sizes: [looks] the replies of a cell (a term, a template and the question after a cue) at each look.
-=======
-        sizes: [looks] the number of replies per cell.
->>>>>>> main
         rows: [looks] the prompts that each look adds.
     """
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from hb_metrics.arguments import settings_of
-from hb_metrics.inference.served.probe import QUESTIONS
 from hb_metrics.inference.replies.requests import make_requests
+from hb_metrics.inference.served.probe import QUESTIONS
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.looks import look_sizes, plan_looks
 from hb_metrics.runs.finished_run import StyleShards, read_stored_replies
