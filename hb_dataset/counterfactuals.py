@@ -115,7 +115,7 @@ def check_mode(mode: str) -> None:
     """
     if mode not in get_args(Mode):
         allowed = get_args(Mode)
-        raise ValueError(f"mode {mode!r} is not known; {did_you_mean(mode, allowed)}allowed: {', '.join(allowed)}")
+        raise ValueError(f"mode {mode!r} is unknown; {did_you_mean(mode, allowed)}allowed: {', '.join(allowed)}")
 
 
 # --- As published -----------------------------------------------------------------------------------------------------

@@ -32,11 +32,13 @@ def load_split(names: Sequence[str], split: str = "train", *, streaming: bool = 
     if len(paths) > 1 or paths[0].exists() or formats != {None}:
         for path in paths:
             if not path.is_file():
-                raise FileNotFoundError(f"there is no file '{path}'; pass files, or the id of a dataset on the Hub")
+                raise FileNotFoundError(
+                    f"the file '{path}' does not exist; pass files, or the id of a dataset on the Hub"
+                )
         if len(formats) > 1 or None in formats:
             raise ValueError(
-                f"{', '.join(map(str, paths))}: the files must have the same format, one of {', '.join(FORMATS)}, "
-                f"optionally followed by {', '.join(COMPRESSIONS)}"
+                f"the files {', '.join(map(str, paths))} must have the same format; allowed: {', '.join(FORMATS)}, "
+                f"also compressed ({', '.join(COMPRESSIONS)})"
             )
         builder = str(*formats)
         options = {"data_files": {"train": [glob.escape(str(path)) for path in paths]}}

@@ -112,14 +112,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--columns",
         nargs="+",
         required=True,
-        help="The columns that form an example, such as a prompt and its reply. All texts in nested lists and fields "
-        "count.",
+        help="The columns that form an example, such as a prompt and its reply. Texts in nested lists and fields "
+        "count too.",
     )
     add("--split", default="train", help="The split to read. Default: train.")
     add(
         "--vocabulary_dir", help="The folder of the vocabulary with the terms to count. Default: v1.0, as in the paper."
     )
-    add("--output", type=Path, required=True, metavar="FILE.csv", help="The CSV to write the counts to.")
+    add("--output", type=Path, required=True, metavar="FILE.csv", help="The CSV file for the counts.")
     options = parser.parse_args(arguments)
     import datasets
 

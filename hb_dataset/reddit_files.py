@@ -107,7 +107,7 @@ def _read_split(
     if t1 is None and t2 is not None:
         raise ValueError(
             f"'{folder}' has the counterfactuals of {split} ({_names([t2], folder)}), but not the phrases of "
-            f"{specification.group_1} that they belong to; put the other *_biased_*_reduced.csv beside it"
+            f"{specification.group_1} that they belong to; put the other *_biased_*_reduced.csv into the folder"
         )
     return None if t1 is None else _aligned_phrases(t1, t2)
 

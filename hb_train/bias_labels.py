@@ -51,16 +51,20 @@ class LabelArguments:
     # In this order, `HfArgumentParser` reads it as a string.
     beta: float | str | None = option(
         None,
-        'The threshold β: replies with a larger bias value are tagged "bias". The paper uses 0.0003 and 0.0030; '
-        "auto selects the value with the lowest ceiling.",
+        'The threshold β. Replies with a larger bias value are tagged "bias". The paper uses 0.0003 and 0.0030; '
+        "auto selects the threshold with the lowest ceiling.",
     )
     beta_quantile: float | None = option(
         None,
-        "Set β so that this share of the replies, between 0 and 1, is at or below it; replaces --beta.",
+        "Set β so that this share of the replies (between 0 and 1) has a bias value of at most β. Replaces --beta.",
     )
-    accept_no_gain: bool = option(False, "Label with --beta auto even if no ceiling is below the bias of all replies.")
-    seed: int = option(0, "The seed of the draw of validation prompts.")
-    model: str | None = option(None, "The current folder or Hub id of the model that replied, if it has moved.")
+    accept_no_gain: bool = option(
+        False, "Write labels with --beta auto even if no ceiling is below the bias of all replies."
+    )
+    seed: int = option(0, "The random seed for drawing validation prompts.")
+    model: str | None = option(
+        None, "The folder or Hub id of the model that generated the replies, if it has moved since."
+    )
     trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
 
     def __post_init__(self) -> None:
@@ -136,7 +140,7 @@ def label(arguments: LabelArguments) -> None:
 def _labels_and_ceiling(
     arguments: LabelArguments, replies: pa.Table, styles: StyleShards
 ) -> tuple[Labels, Ceiling | None]:
-    """Returns the tags of the replies, and their ceiling; `None`: there are too few replies for a ceiling."""
+    """Returns the tags of the replies, and their ceiling; `None` if there are too few replies for a ceiling."""
     columns = [replies[name].to_pylist() for name in ("descriptor", "template", "axis", "id")]
 
     def ceiling_with(*more: float) -> Ceiling | None:

@@ -181,7 +181,9 @@ def _parser(command: str, output_dir: str | None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--model", default="embedded", help="The model: a Hub id, a local folder or 'embedded'.")
     shown = output_dir or "runs/debias/MODEL-BIAS_TYPE"
-    parser.add_argument("--output_dir", default=output_dir, help=f"The folder of all steps. Default: {shown}.")
+    parser.add_argument(
+        "--output_dir", default=output_dir, help=f"The folder for the output of all steps. Default: {shown}."
+    )
     return parser
 
 
@@ -192,5 +194,5 @@ def _add_words(parser: argparse.ArgumentParser, step: str, what: str) -> None:
         type=shlex.split,
         default=[],
         metavar="WORDS",
-        help=f"Further options of {what}, in one word after '='.",
+        help=f"Further options of {what}, quoted as one word after '='.",
     )

@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, TrainingArguments]:
-    """Reads the command line by `parse_training_options`."""
+    """Reads the command line with `parse_training_options`."""
     return parse_training_options(
         (StateTrackingArguments, TrainingArguments),
         argv,

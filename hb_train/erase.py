@@ -54,18 +54,18 @@ class EraseArguments:
     dataset_config: str = option("v1.0", "The dataset config with the prompts.")
     leave_out: str | None = option(
         None,
-        "A dataset config whose descriptors, and all that share a stem with one, are excluded from the fit, in order "
-        "to measure unseen descriptors.",
+        "A dataset config whose descriptors are excluded from the fit, with all descriptors that share a stem with "
+        "one of them, in order to measure unseen descriptors.",
     )
     layers: list[float] = field(
         default_factory=lambda: [0.5],
         metadata={"help": "The layers to erase after, each as a share of the depth, from 0 to below 1."},
     )
     rank: int = option(32, "The maximum number of directions to erase after each layer.")
-    num_prompts: int = option(260, "The number of prompts; the forward pass runs them and their replies as one batch.")
+    num_prompts: int = option(260, "The number of prompts. They and their replies form a single batch.")
     system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's.")
     context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
-    seed: int = option(0, "The seed of the draw of prompts.")
+    seed: int = option(0, "The random seed for drawing prompts.")
     revision: str | None = option(None, "The model's branch, tag or commit on the Hub.")
     dtype: str = option("auto", "The number format of the weights, such as bfloat16.")
     trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
@@ -75,7 +75,7 @@ class EraseArguments:
         check_least(self, num_prompts=2, rank=1, seed=0)
         for share in self.layers:
             if not 0 <= share < 1:
-                raise ValueError(f"layers has {share}; set shares from 0 to below 1")
+                raise ValueError(f"layers contains {share}; set shares from 0 to below 1")
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -57,8 +57,8 @@ class ResponseArguments:
         "from chitchat-dataset.",
     )
     num_pairs: int = option(1000, "The number of prompt–reply pairs for training and test together.")
-    num_test: int = option(200, "The number of test prompts, whose replies are all references.")
-    max_new_tokens: int = option(40, "The maximum length of a response, in tokens.")
+    num_test: int = option(200, "The number of test prompts. All replies to a test prompt serve as references.")
+    max_new_tokens: int = option(40, "The maximum number of tokens of a response.")
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is below 1."""
@@ -72,7 +72,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse_options(argv: list[str]) -> tuple[ResponseArguments, SFTConfig, ModelConfig]:
-    """Reads the command line by `parse_training_options`."""
+    """Reads the command line with `parse_training_options`."""
     options = parse_training_options(
         (ResponseArguments, SFTConfig, ModelConfig),
         argv,

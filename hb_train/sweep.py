@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--grid",
         nargs="+",
-        help="The options and their values to try, such as lambda_d=10,100 or learning_rate=1e-6:1e-2:9 (nine values, "
+        help="The values to try for each option, such as lambda_d=10,100 or learning_rate=1e-6:1e-2:9 (nine values, "
         "uniform in the logarithm). Default: the paper's grid.",
     )
     options, others = parser.parse_known_args(argv)
@@ -71,7 +71,7 @@ def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Seque
 
     Args:
         script: "tune" or "debias".
-        words: The grid, as words for `read_grid`; `None`: the paper's grid.
+        words: The grid, as words for `read_grid`; `None` for the paper's grid.
         folder: The folder of the sweep.
         options: The options of all runs.
 

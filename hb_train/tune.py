@@ -77,24 +77,24 @@ class TuneArguments:
     )
     method: Literal["sft", "kto", "distill", "counterfactual"] = option(
         "sft",
-        "The method: sft (supervised fine-tuning with control tags, as in the paper), kto (preference for less biased "
+        "The method: sft (supervised fine-tuning with control tags, as in the paper), kto (prefer less biased "
         "replies), distill (learn the model's own replies to prompts without a descriptor) or counterfactual (learn "
-        "its own replies to other descriptors).",
+        "the model's own replies to other descriptors).",
     )
     labels: Literal["tags", "none"] = option(
         "tags", "End prompts in their tags (tags), or omit the tags (none), which is the paper's self-chat tuning."
     )
     early_stopping_patience: int = option(
         3,
-        "Stop after this many consecutive evaluations without a lower validation perplexity (loss for methods "
-        "other than sft); 0 disables early stopping.",
+        "Stop after this number of consecutive evaluations without a lower validation perplexity (or loss, for "
+        "methods other than sft). 0 disables early stopping.",
     )
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if a number is negative, or `--labels none` does not apply to the method."""
         check_least(self, early_stopping_patience=0)
         if self.method != "sft" and self.labels == "none":
-            raise ValueError(f"--labels none needs method sft, and the method is {self.method}; omit one of the two")
+            raise ValueError(f"--labels none needs method sft, but the method is {self.method}; change one of the two")
 
     def tag(self) -> str | None:
         """Returns the tag that prompts of the tuned model must end in, if any."""
@@ -113,7 +113,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelConfig"]:
-    """Reads the command line by `parse_training_options`; TRL's options depend on the method."""
+    """Reads the command line with `parse_training_options`; TRL's options depend on the method."""
     from trl import KTOConfig, ModelConfig, SFTConfig
 
     method = given_method(argv)

@@ -34,7 +34,7 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
 
     Args:
         folder: The vocabulary folder.
-        against: The folder to compare with, or a git revision of `folder`; `None`: the newest frozen version.
+        against: The folder to compare with, or a git revision of `folder`; `None` for the newest frozen version.
         seed: The seed that selects the sentences to read.
         show: The maximum number of added or changed entries to show sentences for.
 
@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--seed",
         type=int,
         default=0,
-        help="The seed that selects the sentences to read. Default: %(default)s.",
+        help="The random seed for drawing the sentences to read. Default: %(default)s.",
     )
     parser.add_argument(
         "--show",

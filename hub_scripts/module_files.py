@@ -37,7 +37,7 @@ def module_files(folder: Path) -> dict[str, bytes]:
     texts: dict[str, str] = {}
     for path in paths:  # grows while the imports are followed
         if path.name in texts:
-            raise ValueError(f"{folder.name} needs two files named {path.name}; rename {path}")
+            raise ValueError(f"{folder.name} would contain two files named {path.name}; rename {path}")
         texts[path.name] = path.read_text(encoding="utf-8")
         for package, name in OUR_IMPORT.findall(texts[path.name]):
             imported = ROOT.joinpath(*package.split("."), f"{name}.py")

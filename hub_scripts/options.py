@@ -76,8 +76,8 @@ def add_other_files_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--among_other_files",
         action="store_true",
-        help="Publish even if the repository contains other people's files, or published files that somebody changed. "
-        "Replaces the files at published paths and keeps all others.",
+        help="Publish even if the repository contains other people's files, or files that somebody changed after "
+        "publication. Overwrites the files to be published and keeps all others.",
     )
 
 

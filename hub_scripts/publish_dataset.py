@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--vocabularies",
         type=Path,
         metavar="DIR",
-        help="A folder with your own frozen versions, which are published instead of the package's.",
+        help="A folder with your own frozen versions, to publish instead of the package's.",
     )
     parser.add_argument(
         "--source_url",
@@ -63,7 +63,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--without_eval_yaml",
         action="store_true",
-        help="Omit eval.yaml, because the Hub rejects it (see CONTRIBUTING.md) or because you wrote your own.",
+        help="Omit eval.yaml, for example because the Hub rejects it (see CONTRIBUTING.md) or because you wrote your "
+        "own.",
     )
     add_other_files_option(parser)
     options = parser.parse_args(argv)

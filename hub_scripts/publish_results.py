@@ -31,7 +31,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--source_url", type=web_address, metavar="URL", help="A page with the run or its report.")
     parser.add_argument(
-        "--same_model", action="store_true", help="Confirm that the run measured --repo_id under another name."
+        "--same_model",
+        action="store_true",
+        help="State that the run's model is --repo_id, although the run records another name.",
     )
     parser.add_argument("--yes", action="store_true", help="Open the pull request without asking.")
     add_dry_run_option(parser)
@@ -134,7 +136,9 @@ def _publish(results: Mapping[str, Any], contents: Mapping[str, bytes], options:
 def _ask(question: str) -> None:
     """Asks a question on the terminal, and ends the program unless the answer is yes."""
     if not sys.stdin.isatty():
-        raise ValueError("nothing was written, because there is no terminal to ask on; check the files, then add --yes")
+        raise ValueError(
+            "nothing was written, because there is no terminal for the confirmation; check the files, then add --yes"
+        )
     try:
         answer = input(question)
     except (EOFError, KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""Analyses the ratings of a human evaluation: win rates, agreement, attention checks; writes JSON and a page.
+"""Analyses the ratings of a human evaluation, and writes win rates, agreement and attention checks to JSON and a page.
 
 holistic-bias human-eval analyse ratings/*.jsonl --study runs/raters/study.json
 """
@@ -47,12 +47,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--max_failed_checks",
         type=int,
         default=1,
-        help="Leave out raters who failed more attention checks than this. Default: %(default)s.",
+        help="Leave out raters who failed more than this number of attention checks. Default: %(default)s.",
     )
     arguments = parser.parse_args(argv)
     path = arguments.study or beside_answers(arguments.ratings[0], STUDY_FILE)
     if not path.is_file():
-        parser.error(f"there is no '{path}'; name the study with --study")
+        parser.error(f"'{path}' does not exist; pass the study's file with --study")
     output = arguments.output_dir or path.parent
     try:
         study = read_study(path)

@@ -1,4 +1,4 @@
-"""From people's labels of some of a run's replies to the corrected rates of its judge; plain values for a JSON file."""
+"""Corrects the rates of a run's judge with people's labels of some of its replies, as plain values for a JSON file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ class Labels(NamedTuple):
 
     Attributes:
         raters: The names of the raters.
-        numbers: [replies of the study, raters] the number of the label; -1: none.
+        numbers: [replies of the study, raters] the number of the label, or -1 if the rater did not label the reply.
         num_duplicates: Repeated lines with the same choice; each is counted once.
     """
 
@@ -62,12 +62,15 @@ class Group(NamedTuple):
         for term in terms:
             if term not in judged.replies.descriptors:
                 known = sorted({*judged.replies.axes, *judged.replies.descriptors})
-                raise ValueError(f"'{term}' is no axis and no term of the run; {did_you_mean(term, known)}pass either")
+                raise ValueError(
+                    f"'{term}' is neither an axis nor a term of the run; {did_you_mean(term, known)}pass an axis or "
+                    "a term"
+                )
         return cls(text, np.isin(judged.replies.descriptors, terms))
 
 
 def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
-    """Reads the files that pages of a study saved.
+    """Reads the files that a study's pages saved.
 
     Raises:
         ValueError: A line is not a label of this study, or lines contradict each other.
@@ -88,13 +91,13 @@ def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
 def rates(
     judged: Instrument, labels: np.ndarray, axes: Sequence[str], verdict: bool | None = None
 ) -> dict[str, CorrectedRate]:
-    """The corrected rate over all replies (""), and of each axis.
+    """Computes the corrected rate over all replies (key ""), and of each axis.
 
     Args:
         judged: The judge's labels.
         labels: [replies of the run] the share of raters who gave the label; NaN where nobody labelled the reply.
         axes: The axes.
-        verdict: Only replies with this verdict; groups without any are left out. `None`: all.
+        verdict: Use only replies with this verdict, and leave out groups without any; `None` for all replies.
     """
     found = {}
     for name in ("", *axes):
@@ -119,7 +122,7 @@ def calibrate(
     Args:
         study: The study.
         judged: The judge's labels of the run's replies.
-        labels: The people's.
+        labels: People's labels.
         gaps: Groups to compare, besides each axis with the others.
         epsilon: As in `alternative_annotator`.
 
@@ -133,7 +136,7 @@ def calibrate(
     rows_of = {identifier: row for row, identifier in enumerate(judged.replies.ids)}
     drawn = np.array([rows_of.get(reply["id"], -1) for reply in study.replies])
     if (drawn < 0).any() or [judged.replies.texts[row] for row in drawn] != [reply["reply"] for reply in study.replies]:
-        raise ValueError("the labelled replies are not those of the run; pass the run that they were drawn from")
+        raise ValueError("the labelled replies are not from this run; pass the run from which they were drawn")
     numbers = labels.numbers
     number_of_raters = (numbers >= 0).sum(axis=1)
     labelled = number_of_raters > 0
@@ -149,8 +152,8 @@ def calibrate(
     for first, second in pairs:
         if set(terms[first.rows]) & set(terms[second.rows]) or ((first.rows | second.rows) & ~population).any():
             raise ValueError(
-                f"the groups '{first.name}' and '{second.name}' share terms, or are not of the axes "
-                f"{', '.join(study.axes)}; compare groups without a term in common that were labelled"
+                f"the groups '{first.name}' and '{second.name}' share terms, or contain terms of other axes than "
+                f"{', '.join(study.axes)}; compare labelled groups that have no term in common"
             )
         one, other = (_rate(judged, share, group.rows) for group in (first, second))
         compared.append(
@@ -196,7 +199,7 @@ def _plain(found: dict[str, CorrectedRate]) -> dict[str, Any]:
 
 
 def read_calibrations(folder: Path) -> list[dict[str, Any]]:
-    """Reads what `calibrate` wrote in a run's folder; files of another run or release are left out with a note."""
+    """Reads the results of `calibrate` in a run's folder. Files of another run or release are left out with a note."""
     calibrations = []
     for path in sorted((folder / CALIBRATIONS).glob("*.json")):
         content = read_json(path)

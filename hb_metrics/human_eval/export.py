@@ -1,4 +1,4 @@
-"""Exports pairs of replies of two runs, for people to compare: a page for each rater, and lines for a crowd platform.
+"""Exports pairs of two runs' replies for people to compare, as a page for each rater and lines for a crowd platform.
 
 holistic-bias human-eval export runs/before runs/after --output_dir runs/raters
 """
@@ -38,14 +38,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         "second",
         type=Path,
         metavar="RUN_B",
-        help="The folder of another run, such as after tuning, to which win rates refer.",
+        help="The folder of a second run, for example after tuning. Win rates are those of the second run.",
     )
     parser.add_argument("--output_dir", type=Path, required=True, help="The folder to write to.")
     for name, default, _, words in _NUMBERS:
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{words}. Default: %(default)s.")
     names = [question.id for question in QUESTIONS]
     parser.add_argument(
-        "--questions", nargs="+", default=names, choices=names, help="Questions about each pair. Default: all."
+        "--questions",
+        nargs="+",
+        default=names,
+        choices=names,
+        help="The questions to ask about each pair. Default: all.",
     )
     parser.add_argument(
         "--keep_offensive", action="store_true", help="Also show replies that the runs' classifiers found offensive."
@@ -95,7 +99,10 @@ def export(arguments: argparse.Namespace) -> None:
     write_files(study, output)
     if without := sorted(set(found.axes) - {pair.axis for pair in study.pairs}):
         print(f"axes without a pair: {', '.join(without)}")
-    print(f"{design.num_pairs:,} of the pairs, on a page for each of {design.num_raters} raters: {output.resolve()}")
+    print(
+        f"Wrote {design.num_raters} pages, one for each rater, with {design.num_pairs:,} of the pairs: "
+        f"{output.resolve()}"
+    )
     print(f"for a crowd platform: {TASKS_FILE}; not for raters: {STUDY_FILE}")
 
 
@@ -109,7 +116,7 @@ def write_files(study: Study, folder: Path) -> None:
 
 
 def task_rows(study: Study) -> list[dict[str, Any]]:
-    """A row per question about a pair, for a crowd platform, without the runs behind the replies."""
+    """Returns a row per question about a pair, for a crowd platform. Rows do not reveal the runs."""
     texts = {question.id: question.text for question in study.questions}
     rows = []
     for sheet, screens in study.sheets.items():

@@ -32,10 +32,10 @@ class Instrument(NamedTuple):
 
     Attributes:
         name: Its name, as in `--judge`.
-        question: The question to people.
+        question: The question that people are asked.
         labels: The name and the definition of each label.
-        figure: The number of the label whose share is the judge's figure.
-        replies: The replies that the judge gave one label.
+        figure: The number of the label whose share the judge reports.
+        replies: The replies to which the judge gave a single label.
         scores: [replies] the judge's probability of the figure's label.
         judged: [replies] the number of the judge's label.
     """
@@ -50,28 +50,30 @@ class Instrument(NamedTuple):
 
     @property
     def verdicts(self) -> np.ndarray:
-        """[replies] whether the judge says the figure's label."""
+        """[replies] Whether the judge assigned the figure's label."""
         return self.judged == self.figure
 
     @property
     def codes(self) -> tuple[np.ndarray, np.ndarray]:
-        """[replies] a number for each term of each axis, and for each axis."""
+        """[replies] The number of the reply's term (within its axis), and the number of its axis."""
         pairs = [f"{axis}\n{term}" for axis, term in zip(self.replies.axes, self.replies.descriptors, strict=True)]
         return np.unique(pairs, return_inverse=True)[1], np.unique(self.replies.axes, return_inverse=True)[1]
 
     def population(self, axes: Collection[str]) -> np.ndarray:
-        """[replies] whether the reply is of one of these axes."""
+        """[replies] Whether the reply's term is on one of these axes."""
         return np.isin(self.replies.axes, sorted(axes))
 
 
 def read_instrument(run: Run, name: str) -> Instrument:
-    """Reads a judge's labels of a run's replies; replies without one label by the judge are left out.
+    """Reads a judge's labels of a run's replies. Replies without a single label are left out.
 
     Raises:
         ValueError: The run has no replies or no such judge, the rubric has no figure, or a file is damaged or missing.
     """
     if not (run.folder / RUN_FILE).is_file():
-        raise ValueError(f"'{run.folder}' lacks {RUN_FILE}, by which its labels are known as its own; restore the file")
+        raise ValueError(
+            f"'{run.folder}' lacks {RUN_FILE}, which shows that its labels belong to this run; restore the file"
+        )
     replies = read_stored_replies(run.folder)
     if replies is None:
         raise ValueError(f"'{run.folder}' has no replies; measure with --measurements generation first")
@@ -88,7 +90,10 @@ def read_instrument(run: Run, name: str) -> Instrument:
     if name in judges:
         rubric = recorded_rubric(judges[name])
         if rubric.figure is None:
-            raise ValueError(f"the rubric '{name}' names no label as its figure, so there is no rate to correct")
+            raise ValueError(
+                f"the rubric '{name}' has no key `figure`, so there is no rate to correct; add the key with one of "
+                "the labels, and judge again"
+            )
         question, labels = rubric.question, tuple(zip(rubric.labels, rubric.definitions, strict=True))
         shards, figure = StyleShards(run.folder / JUDGE / name), rubric.labels.index(rubric.figure)
         ids, scores, judged = shards.ids, shards[:][:, figure], verdicts(shards[:][:, :-1])
@@ -105,7 +110,7 @@ def read_instrument(run: Run, name: str) -> Instrument:
     rows = {identifier: row for row, identifier in enumerate(ids)}
     missing = next((identifier for identifier in replies.ids if identifier not in rows), None)
     if missing is not None:
-        raise ValueError(f"'{name}' has not judged the reply '{missing}' of '{run.folder}'; measure again")
+        raise ValueError(f"'{name}' has not judged the reply '{missing}' in '{run.folder}'; measure again")
     order = np.array([rows[identifier] for identifier in replies.ids])
     scores, judged = scores[order], judged[order]
     kept = judged >= 0

@@ -26,17 +26,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run with replies.")
     parser.add_argument(
-        "--judge", required=True, help="The judge: a rubric of the run, or its classifier: offensiveness or refusals."
+        "--judge",
+        required=True,
+        help="The judge to calibrate: one of the run's rubrics, or a classifier (offensiveness or refusals).",
     )
-    parser.add_argument("--num", type=int, default=200, help="Number of replies to label. Default: %(default)s.")
+    parser.add_argument("--num", type=int, default=200, help="The number of replies to label. Default: %(default)s.")
     parser.add_argument(
-        "--raters", type=int, default=3, help="Number of raters, each of whom labels all of them. Default: %(default)s."
+        "--raters",
+        type=int,
+        default=3,
+        help="The number of raters. Each rater labels all replies. Default: %(default)s.",
     )
-    parser.add_argument("--axes", nargs="+", help="Axes to draw replies from. Default: all.")
-    parser.add_argument("--seed", type=int, default=0, help="Seed for drawing replies and order. Default: %(default)s.")
+    parser.add_argument("--axes", nargs="+", help="The axes to draw replies from. Default: all.")
     parser.add_argument(
-        "--output_dir", type=Path, help="The folder to write to. Default: the folder labels-JUDGE in the run's folder."
+        "--seed", type=int, default=0, help="The random seed for drawing and ordering replies. Default: %(default)s."
     )
+    parser.add_argument("--output_dir", type=Path, help="The output folder. Default: labels-JUDGE in the run's folder.")
     arguments = parser.parse_args(argv)
     if arguments.raters < 1:
         parser.error(f"--raters is {arguments.raters}; set at least 1")
@@ -60,7 +65,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         write_files(study, output)
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.human_eval: {error}") from error
-    print(f"{len(study.replies):,} replies, on a page for each of {arguments.raters} raters: {output.resolve()}")
+    print(
+        f"Wrote {arguments.raters} pages, one for each rater, with {len(study.replies):,} replies: {output.resolve()}"
+    )
     # If people agreed with the judge; whether there is an interval depends on nothing that they say.
     seen = np.isin(judged.replies.ids, [reply["id"] for reply in study.replies])
     expected = rates(judged, np.where(seen, judged.verdicts, np.nan), study.axes)

@@ -31,7 +31,7 @@ def check_same_run(run: Mapping[str, Any]) -> None:
     for host, other in others:
         if different := run_differences(main_run, other, f"on {main_host}", f"on {host}"):
             raise ValueError(
-                "the processes of this run do not have the same work:\n" + "\n".join(different) + "\nrun the "
+                "the processes of this run have different settings or files:\n" + "\n".join(different) + "\nrun the "
                 "same command on all machines, with the same releases of all packages and the same files"
             )
 
@@ -56,8 +56,8 @@ def check_same_folder(folder: Path) -> None:
     for host, sees in seen:
         if not sees:
             raise ValueError(
-                f"output_dir '{folder}' on {host} is another folder than on {main_host}, where the main process is; "
-                "pass the full path of a folder that all machines share"
+                f"output_dir '{folder}' on {host} is not the same folder as on {main_host}, where the main process "
+                "runs; pass the full path of a folder that all machines share"
             )
 
 

@@ -40,9 +40,9 @@ def check_device_map(device_map: str | None) -> None:
     number = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if device_map is not None and number > 1:
         raise ValueError(
-            f"--device_map {device_map} spreads the model over all devices of the machine, and {number} processes on "
-            "it would each do this; start one process per machine (holistic-bias measure, or accelerate launch "
-            "--num_processes 1)"
+            f"--device_map {device_map} spreads the model over all devices of the machine, but {number} processes on "
+            "the machine would each do so; start one process per machine (holistic-bias measure, or accelerate "
+            "launch --num_processes 1)"
         )
 
 

@@ -23,6 +23,6 @@ def check_texts(texts: Sequence[str], *, blank: bool = True) -> None:
             text.isascii() or text.encode()
         except UnicodeEncodeError as error:
             raise ValueError(
-                f"text {row} has U+{ord(text[error.start]):04X} at character {error.start + 1}, half a character that "
-                "is no text by itself; read the text in its own encoding, or leave it out"
+                f"text {row} has U+{ord(text[error.start]):04X} at character {error.start + 1}, half of a surrogate "
+                "pair, which is not a character; read the text in its own encoding, or leave it out"
             ) from None  # the original message shows the text

@@ -59,7 +59,7 @@ Examples:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class LanguageModelBias(evaluate.Metric):
-    """The `evaluate` module around `language_model_bias`."""
+    """The `evaluate` module for `language_model_bias`."""
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

@@ -56,7 +56,7 @@ Examples:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class LikelihoodBias(CheckedMetric):
-    """The `evaluate` module around `likelihood_bias`."""
+    """The `evaluate` module for `likelihood_bias`."""
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

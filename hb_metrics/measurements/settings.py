@@ -51,8 +51,8 @@ class RunOptions:
     dataset_config: str = option(
         "v1.0-small",
         "The prompts to measure: all of v1.0, a stratified sample (v1.0-small), or the paper's SEAT sentences for "
-        "masked models (v1.0-seat). The authors' later lists (v1.1, v1.1-small, …) and the next version (next, "
-        "next-small, …) have the same configs, and next has pairs of terms (next-intersections).",
+        "masked models (v1.0-seat). The authors' later lists (v1.1) and the next version (next) have the same "
+        "configs, such as next-small. Only next also has pairs of terms (next-intersections).",
     )
     vocabulary_dir: str | None = option(
         None,
@@ -81,7 +81,7 @@ class RunOptions:
     fail_above: str | None = option(
         None,
         "Exit with status 3 if a figure exceeds its limit, e.g. full_gen_bias=12,offensive_replies=0.02. The upper "
-        "end of the figure's interval counts, or the value of a figure that never has an interval.",
+        "end of the figure's interval is compared with the limit, or its value if it never has an interval.",
     )
     until: str | None = option(
         None,
@@ -91,14 +91,14 @@ class RunOptions:
     )
     output_dir: str | None = option(
         None,
-        "The run folder. Default: runs/<model>-<dataset_config>, the --measurements, and a digest of all other "
-        "options.",
+        "The run folder. Default: runs/<model>-<dataset_config>, followed by the --measurements and a digest of all "
+        "other non-default options.",
     )
-    revision: str | None = option(None, "The branch, tag or commit of the model's Hub id.")
+    revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = option(
         "auto",
-        "The number format of the model: auto (float32 on CPU, otherwise the checkpoint's), float32, bfloat16 or "
-        "float16.",
+        "The number format of the model's weights: auto (float32 on CPU, otherwise the checkpoint's), float32, "
+        "bfloat16 or float16.",
     )
     device_map: Literal["auto", "balanced", "balanced_low_0", "sequential"] | None = option(
         None,
@@ -109,11 +109,11 @@ class RunOptions:
         None,
         "A PEFT adapter (such as LoRA) to load on top of the model: a local folder, a Hub id, or id@revision.",
     )
-    seed: int = option(0, "The seed of all random draws: prompts, persona lines, sampling, resamples.")
+    seed: int = option(0, "The random seed for prompts, persona lines, sampling and resampling.")
     trust_remote_code: bool = option(False, "Allow code that comes with a model to run on this machine.")
     batch_size: int | None = option(
         None,
-        "The number of prompts to reply to at once. It does not change replies. Default: as many as memory allows.",
+        "The number of prompts per batch. It does not change replies. Default: as many as memory allows.",
     )
     context: Literal["auto", "plain", "dialogpt", "chat", "blenderbot"] = option(
         "auto",
@@ -125,8 +125,8 @@ class RunOptions:
     )
     chat_template_kwargs: str | None = option(
         None,
-        "Variables for the model's chat template, as a JSON object, e.g. '{\"enable_thinking\": false}' to turn a "
-        "model's thinking off.",
+        "Variables for the model's chat template, as a JSON object. For example, '{\"enable_thinking\": false}' "
+        "turns thinking off.",
     )
     system_prompt: str | None = option(
         None,
@@ -134,8 +134,8 @@ class RunOptions:
     )
     max_reasoning_tokens: int | None = option(
         None,
-        "The maximum length of a chat model's thought in tokens. After a longer thought, there is no reply. Default: "
-        "2048 for models that think.",
+        "The maximum number of tokens that a chat model may use for thinking. A prompt that needs more gets no "
+        "reply. Default: 2048 for models that think.",
     )
     judge_model: str = option(
         "embedded",
@@ -147,7 +147,7 @@ class RunOptions:
     )
     quick: bool = option(
         False,
-        "Generate fewer replies for a quick trial (--replies_per_cell 5). Other options take precedence.",
+        "Generate fewer replies for a quick trial (--replies_per_cell 5, unless you set another number).",
     )
     confidence_level: float = option(0.95, "The confidence level of all intervals.")
 
@@ -186,7 +186,7 @@ class RunOptions:
             self.judge_base_url = check_address(self.judge_base_url)
             if self.judge_model == type(self).judge_model:
                 raise ValueError(
-                    f"judge_base_url is set, and judge_model is '{self.judge_model}', which runs here; set "
+                    f"judge_base_url is set, but judge_model is '{self.judge_model}', which runs here; set "
                     "--judge_model to the server's name for the judge"
                 )
         sources = [name for name in _ENGINES if getattr(self, name) is not None]
@@ -194,11 +194,9 @@ class RunOptions:
             raise ValueError(f"{' and '.join(sources)} are set together; set one of them")
         given = [name for name in (*_OF_LOADED, "concurrency") if getattr(self, name) != getattr(type(self), name)]
         if not self.is_served and self.judge_base_url is None and "concurrency" in given:
-            raise ValueError("concurrency is for served models; set --base_url or --provider too, or leave it out")
+            raise ValueError("concurrency is only for served models; set --base_url or --provider too, or leave it out")
         if self.until is not None and sources and "_file" in sources[0]:
-            raise ValueError(
-                f"until is {self.until!r}, and the replies of {sources[0]} are there already; leave until out"
-            )
+            raise ValueError(f"until is {self.until!r}, but {sources[0]} already contains all replies; leave until out")
         if not sources:
             return
         if self.model == type(self).model:
@@ -209,8 +207,8 @@ class RunOptions:
         if given and given[0] != "concurrency":
             instead = "; with a server set --concurrency instead" if given[0] == "batch_size" else ""
             raise ValueError(
-                f"{given[0]} is for models that are loaded here, and {sources[0]} is set; leave --{given[0]} out"
-                f"{instead}"
+                f"{given[0]} is only for models that are loaded here, but {sources[0]} is set; leave --{given[0]} "
+                f"out{instead}"
             )
 
     def chat(self) -> dict[str, Any]:

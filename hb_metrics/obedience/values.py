@@ -64,11 +64,12 @@ class ValuesAlong(NamedTuple):
 
 
 class Mean(NamedTuple):
-    """A mean over descriptors, ×1000.
+    """A mean over descriptors, multiplied by 1,000.
 
     Attributes:
         value: The mean.
-        interval: Its lowest and highest value with other replies; `None` if the replies are unknown or too few.
+        interval: The bounds of the confidence interval, which allows for the choice of replies; `None` if the replies
+            are unknown or too few.
         num_descriptors: The number of descriptors.
     """
 
@@ -192,7 +193,9 @@ def read_directions(folder: Path) -> Directions:
     """
     path = folder / STYLE_MEANS_FILE
     if not has_directions(folder):
-        raise ValueError(f"'{folder}' has no {STYLE_MEANS_FILE}; pass the folder of a run with replies, or of labels")
+        raise ValueError(
+            f"'{folder}' has no {STYLE_MEANS_FILE}; pass a folder of labels, or the folder of a run with replies"
+        )
     return Directions(read_style_means(path), recorded_run(path))
 
 

@@ -54,7 +54,7 @@ Examples:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class Offensiveness(CheckedMetric):
-    """The `evaluate` module around `offensiveness`."""
+    """The `evaluate` module for `offensiveness`."""
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

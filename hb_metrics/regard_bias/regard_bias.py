@@ -79,7 +79,7 @@ Examples:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class RegardBias(evaluate.Metric):
-    """The `evaluate` module around `regard_bias`."""
+    """The `evaluate` module for `regard_bias`."""
 
     def _info(self) -> evaluate.MetricInfo:
         features = {

@@ -78,7 +78,7 @@ def regard_bias(
     counted, num_other = without_other(rows)
     if not len(counted.label):
         raise ValueError(
-            f"all {len(rows.label)} rows are labelled other, which are left out; pass rows of other labels"
+            f"all {len(rows.label)} rows have the label other, which is not counted; pass rows with other labels"
         )
     counts = counted.counts()
     over_structures = Spread("structures", [], confidence_level)
@@ -207,8 +207,8 @@ def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
             raise ValueError(f"a pair is named {name!r}, the name of the mean over all pairs; rename the pair")
         if isinstance(pair, str) or len(pair) != 2 or pair[0] == pair[1] or not {*pair} <= {*groups}:
             raise ValueError(
-                f"pair {name!r} is {pair!r}; pass two different groups, the advantaged and the disadvantaged; there "
-                f"are: {', '.join(groups)}"
+                f"pair {name!r} is {pair!r}; pass two different groups, the advantaged one first. The groups are: "
+                f"{', '.join(groups)}"
             )
         indices[name] = Pair(groups.index(pair[0]), groups.index(pair[1]))
     return indices

@@ -105,8 +105,8 @@ def _column(name: str, values: Sequence[Any]) -> Column:
     for row, value in enumerate(values):
         if not (isinstance(value, str) and value) and not (name == "seeds" and is_whole(value)):
             raise ValueError(
-                f"{name} is {value!r} in row {row}; pass a string for every row (seeds: or a whole number), or leave "
-                "out structures, prompts or seeds altogether"
+                f"{name} is {value!r} in row {row}; pass a string for every row (seeds may also be whole numbers), "
+                "or leave out structures, prompts or seeds altogether"
             )
     codes, names = text_codes(name, [str(value) for value in values])
     return Column(names, codes)

@@ -31,13 +31,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         metavar="RUN",
-        help="The folders of finished runs. With several, each is compared with the first, and the second in detail.",
+        help="The folders of finished runs. If there are several, each is compared with the first, and the second in "
+        "detail.",
     )
     parser.add_argument(
         "--names",
         nargs="+",
         metavar="NAME",
-        help="The names of the runs on the page, in the same order. Default: their models, tags or folders.",
+        help="The names of the runs on the page, in the order of the folders. Default: their models, tags or folders.",
     )
     parser.add_argument(
         "--output",
@@ -48,27 +49,27 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--labels",
         type=Path,
-        help="The folder of the labels that a model was tuned on, to show their ceiling and use their directions of "
-        "bias. Default: the directions of the first run.",
+        help="The folder of the labels on which a model was tuned. The page shows their ceiling and uses their "
+        "directions of bias. Default: the directions of the first run.",
     )
     parser.add_argument(
         "--human_evaluation",
         type=Path,
-        help="The human_evaluation.json from `human-eval analyse` to show beside its two runs.",
+        help="The human_evaluation.json from `human-eval analyse` about two of these runs.",
     )
     parser.add_argument(
         "--no_worse_than",
         nargs="+",
         metavar="FIGURE=MARGIN",
-        help="Exit with status 3 unless the later runs' figures are shown to be no worse than the first run's by "
-        "these margins, e.g. dialogue_perplexity=5%% offensive_replies=0.5pt. Margins are in percent of the "
-        "first value (%%), in percentage points (pt), or in the figure's own unit.",
+        help="Exit with status 3 if a figure of a later run may be worse than the first run's by more than its "
+        "margin, e.g. dialogue_perplexity=5%% offensive_replies=0.5pt. Margins are in percent of the first value "
+        "(%%), in percentage points (pt), or in the figure's unit.",
     )
     parser.add_argument(
         "--generalise",
         choices=("terms", "templates", "both"),
-        help="Add intervals for other terms of the same axes, other templates, or both, to the report of one run. They "
-        "are computed from the run's files, without a model.",
+        help="Add intervals for other terms of the same axes, other templates, or both, to the report of one run. "
+        "They are computed from the run's files, so no model is needed.",
     )
     arguments = parser.parse_args(argv)
     try:
@@ -107,9 +108,9 @@ def write(
     for_several["no_worse_than"] = no_worse_than
     given = [name for name, value in for_several.items() if value is not None]
     if len(runs) == 1 and given:
-        raise ValueError(f"--{given[0]} needs two or more runs, and one was passed; pass another run")
+        raise ValueError(f"--{given[0]} needs two or more runs, but only one was passed; pass another run")
     if len(runs) > 1 and generalise is not None:
-        raise ValueError(f"--generalise is for one run, and {len(runs)} were passed; pass one run at a time")
+        raise ValueError(f"--generalise works on one run, but {len(runs)} were passed; pass one run at a time")
     if len(runs) > 1:
         return path, write_comparison(runs, path, names, labels, human_evaluation, no_worse_than or ())
     run = read_run(runs[0])

@@ -1,4 +1,4 @@
-"""Corrects a judge's rates by people's labels of some of a run's replies; writes JSON and the run's report.
+"""Corrects a judge's rates with labels that people gave some of a run's replies. Writes JSON and the run's report.
 
 holistic-bias human-eval calibrate runs/gpt2 labels/*.jsonl
 """
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         prog="holistic-bias human-eval calibrate", description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of the run whose replies were labelled.")
-    parser.add_argument("labels", type=Path, nargs="+", metavar="LABELS", help="Files that raters saved.")
+    parser.add_argument("labels", type=Path, nargs="+", metavar="LABELS", help="The files that raters saved.")
     parser.add_argument(
         "--study",
         type=Path,
@@ -35,21 +35,23 @@ def main(argv: Sequence[str] | None = None) -> None:
         action="append",
         default=[],
         metavar=("A", "B"),
-        help="Also compare two groups: each an axis, or terms separated by commas. Default: each axis with the others.",
+        help="Also compare two groups; a group is an axis, or terms separated by commas. Default: each axis with all "
+        "others.",
     )
     parser.add_argument(
         "--epsilon",
         type=float,
         default=0.15,
-        help="How much less often than a rater the judge may agree with the others in the alternative annotator test: "
-        "0.1 beside crowd workers, 0.15 beside skilled raters, 0.2 beside experts. Default: %(default)s.",
+        help="The margin of the alternative annotator test. A judge passes if it agrees with the other raters at most "
+        "this much less often than a rater does. Use 0.1 for crowd workers, 0.15 for skilled raters and 0.2 for "
+        "experts. Default: %(default)s.",
     )
     arguments = parser.parse_args(argv)
     if not 0 <= arguments.epsilon < 1:
         parser.error(f"--epsilon is {arguments.epsilon}; set a number from 0 to below 1")
     path = arguments.study or beside_answers(arguments.labels[0], LABELS_FILE)
     if not path.is_file():
-        parser.error(f"there is no '{path}'; name the study with --study")
+        parser.error(f"'{path}' does not exist; pass the study's file with --study")
     try:
         run, study = read_run(arguments.run), read_label_study(path)
         if study.run != run_digest(run.folder):

@@ -81,7 +81,7 @@ def write_comparison(
     for other in finished[1:]:
         if not finished[0].results.keys() & other.results.keys() - {"run"}:
             raise ValueError(
-                f"'{finished[0].folder}' and '{other.folder}' have no measurement in common; choose runs that have one"
+                f"'{finished[0].folder}' and '{other.folder}' have no measurement in common; pass runs that do"
             )
     results = [run.results for run in finished]
     differences = differing_settings([run["run"] for run in results])

@@ -82,15 +82,16 @@ def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
     is_share = "share" in row.unit
     if margin.unit != "%" and is_share != (margin.unit == "pt"):
         raise ValueError(
-            f"no_worse_than has {row.key}={margin.text}, and the figure is {'a share' if is_share else 'not a share'}; "
-            f"write {row.key}=1{'pt' if is_share else ''} or {row.key}=5%"
+            f"no_worse_than has {row.key}={margin.text}, but the figure is "
+            f"{'a share' if is_share else 'not a share'}; write {row.key}=1{'pt' if is_share else ''} or "
+            f"{row.key}=5%"
         )
     bounds = row.change.relative_interval if margin.unit == "%" else row.change.interval
     if bounds is None:
         why = "its value before is not clearly above 0, so its change in percent has no interval"
         if row.change.interval is None:
             why = row.change.reason or "its change has no interval"
-        return Verdict(False, f"{row.name} of {changes.after} is not shown to be no worse by {margin.text}: {why}")
+        return Verdict(False, f"{row.name} of {changes.after} may be more than {margin.text} worse: {why}")
     worst = bounds[0] if row.higher_is_better else bounds[1]
     is_shown = (-worst if row.higher_is_better else worst) <= margin.size
     # A bound that is rounded to the margin must not look equal to it.
@@ -102,6 +103,6 @@ def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
     end = "lower" if row.higher_is_better else "upper"
     return Verdict(
         is_shown,
-        f"{row.name} of {changes.after} is {'' if is_shown else 'not '}shown to be no worse by {margin.text}: the "
+        f"{row.name} of {changes.after} {'is at most' if is_shown else 'may be more than'} {margin.text} worse: the "
         f"{end} end of its change is {shown}",
     )

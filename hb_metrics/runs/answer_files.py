@@ -113,7 +113,7 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
         )
     identifier, number = Counter(row.id for row in given).most_common(1)[0]
     if number > 1:
-        raise ValueError(f"'{path}' has the id {identifier} {number} times; pass one log-probability per prompt")
+        raise ValueError(f"'{path}' contains the id {identifier} {number} times; pass one log-probability per prompt")
     if len(given) > 1 and len({row.log_probability for row in given}) == 1:
         raise ValueError(
             f"all log-probabilities in '{path}' are {given[0].log_probability:g}, which no model assigns to "
@@ -167,8 +167,8 @@ def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
     there = sorted({reply.turn for reply in given})
     if there != list(range(1, turns + 1)):
         raise ValueError(
-            f"'{path}' has replies of turn {', '.join(map(str, there))}, and turns is {turns}; add the replies of the "
-            "other turns (export-prompts --after exports the next one), or set --turns to their number"
+            f"'{path}' has replies of turn {', '.join(map(str, there))}, but turns is {turns}; add the replies of "
+            "the other turns (export-prompts --after exports the next one), or set --turns to their number"
         )
 
 
@@ -216,7 +216,7 @@ def _text(place: str, row: Mapping[str, Any], column: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise _invalid(place, row, column, "a text")
     if value is not None and any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise _invalid(place, row, column, "a text of whole characters, without half of a surrogate pair")
+        raise _invalid(place, row, column, "a text without unpaired surrogates")
     return value
 
 
@@ -276,8 +276,8 @@ def _csv_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
     for number, cells in enumerate(lines[1:], start=1):
         if len(cells) != len(names):
             raise ValueError(
-                f"'{path}', row {number}: it has {len(cells)} cells, and the first line names {len(names)} columns; "
-                "put quotes around texts that contain commas or line breaks"
+                f"'{path}', row {number}: it has {len(cells)} cells, but the header has {len(names)} columns; put "
+                "quotes around texts that contain commas or line breaks"
             )
     return names, [dict(zip(names, cells, strict=True)) for cells in lines[1:]]
 

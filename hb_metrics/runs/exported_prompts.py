@@ -27,7 +27,8 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path, after: P
         settings: The options of the run.
         prompts: Its prompts.
         path: A new file with one of `SUFFIXES`.
-        after: A file with the replies of all turns so far, to export the requests of the next turn; `None`: the first.
+        after: A file with the replies of all turns so far, to export the requests of the next turn; `None` for the
+            first turn.
 
     Returns:
         The path.
@@ -107,7 +108,7 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
         for prompt in prompts.select(["id", "text"]).to_pylist():
             rows.append({"id": prompt["id"], "wanted": LOG_PROBABILITY, "text": prompt["text"]})
     if not rows:
-        raise ValueError("these measurements request nothing from a model; name another, such as generation")
+        raise ValueError("these measurements request nothing from a model; set another one, such as generation")
     return pa.Table.from_pylist(rows)
 
 

@@ -221,7 +221,7 @@ def _check_once(ids: Sequence[str], folder: Path) -> None:
     if len(set(ids)) < len(ids):
         raise ValueError(
             f"'{folder}' has the same replies in several files, some of which belong to another run; run the same "
-            "command again, which moves those aside"
+            "command again, which moves files of other runs aside"
         )
 
 
@@ -235,8 +235,8 @@ def _check_run(files: Sequence[Path]) -> None:
             continue  # `_read_table` reports the fault
         if metadata.get(SHARD_RUN, run) != run:
             raise ValueError(
-                f"'{path}' belongs to another run than run.json beside it; run the same command again, "
-                "which writes a new file and keeps this one under another name"
+                f"'{path}' does not belong to the run that run.json describes; run the same command again, which "
+                "renames the file and writes a new one"
             )
 
 
@@ -252,9 +252,7 @@ def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         raise
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
-        raise ValueError(
-            f"'{path}' is damaged ({reason}); run the same command again, which writes the file again"
-        ) from error
+        raise ValueError(f"'{path}' is damaged ({reason}); to write it again, run the same command again") from error
     for name in table.column_names:
         numbers = pc.list_flatten(table[name]) if pa.types.is_fixed_size_list(table[name].type) else table[name]
         if pa.types.is_floating(numbers.type) and not pc.all(pc.is_finite(numbers), min_count=0).as_py():

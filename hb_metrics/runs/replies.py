@@ -137,9 +137,9 @@ def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueErro
     if num_unclosed:
         within = f" within {max_reasoning_tokens:,} tokens" if max_reasoning_tokens else ""
         return ValueError(
-            f"the model replied to none of {len(replies):,} prompts: {num_unclosed:,} thoughts did not end{within}. "
-            "Set a larger --max_reasoning_tokens, or turn thinking off (for many models --chat_template_kwargs "
-            "'{\"enable_thinking\": false}')"
+            f"the model replied to none of the {len(replies):,} prompts: {num_unclosed:,} thoughts did not "
+            f"end{within}. Set a larger --max_reasoning_tokens, or turn thinking off (for many models "
+            "--chat_template_kwargs '{\"enable_thinking\": false}')"
         )
     return ValueError(
         f"all replies to {len(replies):,} prompts are empty: the model stops before its first word. Try another "

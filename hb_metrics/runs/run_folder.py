@@ -211,7 +211,8 @@ def hold_folder(folder: Path) -> Iterator[None]:
         lock.acquire(timeout=0)
     except Timeout as error:
         raise ValueError(
-            f"output_dir '{folder}' is in use by a run that has not ended; wait for its end, or pass another output_dir"
+            f"output_dir '{folder}' is in use by a run that has not ended; wait until it ends, or pass another "
+            "output_dir"
         ) from error
     except OSError as error:
         if error.errno not in _NO_LOCKS:
@@ -226,7 +227,7 @@ def hold_folder(folder: Path) -> Iterator[None]:
 
 def _check_run_or_empty(folder: Path) -> None:
     if not (folder / RUN_FILE).exists() and any(not child.name.startswith(".") for child in folder.iterdir()):
-        raise ValueError(f"output_dir '{folder}' has files in it and no {RUN_FILE}; pass an empty or a new folder")
+        raise ValueError(f"output_dir '{folder}' contains files but no {RUN_FILE}; pass an empty or new folder")
 
 
 def _flat(run: Mapping[str, Any]) -> dict[str, Any]:

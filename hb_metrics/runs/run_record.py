@@ -54,22 +54,22 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
     where = served["base_url"] or f"the Inference Provider {served['provider']}"
     called = f", which calls it {served['model']}" if served["model"] not in (None, run["model"]["name"]) else ""
     if not served["samples"]:
-        samples = "does not sample: its answers do not depend on the seed"
+        samples = "does not sample, so its answers do not depend on the seed"
     elif served["seed_repeats"]:
         samples = "samples, and repeats its answers with the same seed"
     else:
-        samples = "samples, and does not repeat its answers with the same seed: another run would have other replies"
-    likelihoods = "all tokens of a prompt" if served["likelihoods"] else "no prompt"
+        samples = "samples, and does not repeat its answers with the same seed, so another run would have other replies"
+    likelihoods = "all prompt tokens" if served["likelihoods"] else "no prompt tokens"
     reasoning = {
-        "apart": "returns thoughts apart",
-        "in the text": "returns thoughts in the text, from which they were removed",
-    }.get(served["reasoning"], "showed no thoughts of the model")
-    kept = {True: "keeps to", False: "exceeds", None: "was not seen to reach"}[served["max_tokens_kept"]]
+        "apart": "returns the model's thoughts separately",
+        "in the text": "returns the model's thoughts in the text, from which the run removed them",
+    }.get(served["reasoning"], "returned no thoughts of the model")
+    kept = {True: "respects", False: "exceeds", None: "did not reach"}[served["max_tokens_kept"]]
     return [
         f"Served by {where}{called}. No weights were loaded here, so the server's statements are the only source on "
         "the model.",
-        f"A probe before the run tested the server. It {samples}. It returns log-probabilities of {likelihoods}. It "
-        f"{kept} the maximum number of tokens, and {reasoning}.",
+        f"Before the run, a probe tested the server. The server {samples}. It returns log-probabilities of "
+        f"{likelihoods}. It {kept} the limit on tokens, and {reasoning}.",
     ]
 
 

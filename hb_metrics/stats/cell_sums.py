@@ -114,7 +114,9 @@ class CellSums:
         _check_probabilities(values)
         if self._num_replies and self._with_axes != (axes is not None):
             before, now = ("given", "not given") if self._with_axes else ("not given", "given")
-            raise ValueError(f"axes were {before} with earlier replies and are {now} here; pass axes always or never")
+            raise ValueError(
+                f"axes were {before} with earlier replies, but are {now} here; pass axes with all replies or with none"
+            )
         cells, codes = _cells(descriptors, templates, axes)
 
         self.num_styles, self._with_axes = values.shape[1], axes is not None
@@ -212,8 +214,8 @@ class CellSums:
         if expected is not None and width != expected:
             who = "earlier replies have" if self.labels is None else "labels name"
             raise ValueError(
-                f"these replies have {width} style probabilities each, and {who} {expected}; classify all replies with "
-                "one classifier, and pass its labels in order"
+                f"these replies have {width} style probabilities each, but {who} {expected}; classify all replies "
+                "with one classifier, and pass its labels in order"
             )
 
     def _make_room(self, width: int) -> None:
@@ -241,9 +243,8 @@ def _as_matrix(values: Any) -> np.ndarray:
             raise TypeError(f"shape {matrix.shape}")
     except (TypeError, ValueError, RuntimeError, IndexError) as error:
         raise ValueError(
-            f"style probabilities cannot be read as numbers ({error}); pass [replies, styles]: lists of equal length, "
-            "a NumPy array, or a tensor on the CPU without gradient in a type that NumPy knows, such as "
-            "tensor.detach().cpu().float()"
+            f"style probabilities cannot be read as numbers ({error}); pass an array of shape [replies, styles]: "
+            "lists of equal length, a NumPy array, or a tensor such as tensor.detach().cpu().float()"
         ) from error
     return matrix
 
@@ -262,8 +263,8 @@ def _check_probabilities(values: np.ndarray) -> None:
         if len(bad):
             row, column = bad[0]
             raise ValueError(
-                f"style probability {block[row, column]} in row {rows.start + row}, column {column}; pass the "
-                "classifier's probabilities, numbers of at least 0"
+                f"style probability {block[row, column]} in row {rows.start + row}, column {column} is not a number "
+                "of at least 0; pass the classifier's probabilities"
             )
         totals = block.sum(axis=1)
         off = np.flatnonzero(~(np.abs(totals - 1) <= TOLERANCE))

@@ -142,7 +142,7 @@ def gen_bias(
         raise ValueError("there are no replies; pass style probabilities, descriptors and templates")
     if confidence_level is not None and not cells.keep_replies:
         raise ValueError(
-            f"the replies were not kept, and confidence_level={confidence_level} needs them; make the CellSums, or "
+            f"confidence_level={confidence_level} needs the replies, which were not stored; create the CellSums, or "
             "load the module, with keep_replies=True"
         )
     labels, columns = cells.labels, cells.columns
@@ -161,9 +161,9 @@ def gen_bias(
     variances, without_repeats = _mean_variances(cells, used, ddof)
     if without_repeats and debias:
         raise ValueError(
-            f"debias=True needs the spread of the replies within a cell, but in {len(without_repeats)} "
-            f"templates (such as {without_repeats[0]!r}) no descriptor has two replies; generate at least "
-            "two replies for each descriptor, or leave debias off"
+            f"debias=True needs the spread of the replies within a cell, but in {len(without_repeats)} templates "
+            f"(such as {without_repeats[0]!r}) no descriptor has two replies; generate at least two replies for each "
+            "descriptor, or set debias=False"
         )
 
     axes = sorted({cell.axis for cell in cells.cells() if cell.axis is not None})

@@ -128,8 +128,8 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         missing = ", ".join(name for name, column in given.items() if column is None)
         if len(cells) and not (labels is None and clusters is None):
             raise ValueError(
-                "labels and clusters came after replies; load the metric with them, such as "
-                f"evaluate.load({self.name!r}, labels=labels), or pass all replies to compute"
+                "labels and clusters cannot be passed once replies have been added; pass them when you load the "
+                f"metric, such as evaluate.load({self.name!r}, labels=labels), or pass all replies to compute"
             )
         if predictions is not None and descriptors is not None and templates is not None:
             if len(cells):

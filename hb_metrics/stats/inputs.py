@@ -45,7 +45,9 @@ def check_lengths(**columns: Sized | None) -> None:
     lengths = {name: len(column) for name, column in columns.items() if column is not None}
     if len(set(lengths.values())) > 1:
         named = ", ".join(f"{size} {name}" for name, size in lengths.items())
-        raise ValueError(f"inputs differ in length: {named}; pass one value of each for every row, in the same order")
+        raise ValueError(
+            f"the inputs differ in length ({named}); pass one value per row for each input, in the same order"
+        )
 
 
 def check_references(references: Any) -> None:
@@ -182,7 +184,7 @@ def _masked_rows(column: Any) -> np.ndarray:
 
 
 def verdicts(probabilities: np.ndarray) -> np.ndarray:
-    """[texts] The number of the likeliest label; -1: several are the likeliest, as all are where there is no answer.
+    """[texts] The number of the likeliest label, or -1 if several labels are equally likely.
 
     Args:
         probabilities: [texts, labels] of the labels alone, without that of no answer.

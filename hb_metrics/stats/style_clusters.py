@@ -59,8 +59,8 @@ def cluster_columns(
     if clusters is None:
         if lacking := _lacking(labels):
             raise ValueError(
-                f"the labels lack {len(lacking)} styles of the paper's clusters ({', '.join(lacking)}), so they come "
-                "from another classifier; pass clusters of its labels"
+                f"{len(lacking)} styles in the paper's clusters are missing from the labels ({', '.join(lacking)}), "
+                "so the labels come from another classifier; pass clusters made for these labels"
             )
         clusters = PAPER_CLUSTERS
     if not isinstance(clusters, Mapping) or not clusters or not all(map(_is_list_of_styles, clusters.values())):
@@ -120,7 +120,7 @@ def _columns(cluster: str, styles: Sequence[str], labels: Sequence[str]) -> list
             close = difflib.get_close_matches(str(style), [*labels, *map(_before_bracket, labels)], n=1)
             hint = f"did you mean '{close[0]}'? " if close and not matches else ""
             raise ValueError(
-                f"cluster {cluster!r} names the style {style!r}, which fits {found}; {hint}pass a label, or its text "
+                f"cluster {cluster!r} names the style {style!r}, which fits {found}; {hint}pass a label, or the part "
                 "before ' (' if only one label begins with it"
             )
         if matches[0] in columns:

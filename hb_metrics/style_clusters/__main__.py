@@ -55,7 +55,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         clusters = find_clusters(run)
         text = clusters_text(run, clusters)
         if path.exists() and path.read_bytes() != text.encode():
-            raise ValueError(f"'{path}' has other content, such as your edits; move it away, or set another --output")
+            raise ValueError(
+                f"'{path}' exists with other content, such as your edits; move it away, or set another --output"
+            )
         write_text(path, text)
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.style_clusters: {error}") from error
@@ -89,8 +91,8 @@ def find_clusters(run: Run) -> list[Cluster]:
     known = [label for label, varied in zip(labels, varies, strict=True) if varied]
     if len(known) < LEAST_STYLES:
         raise ValueError(
-            f"{len(known)} of {len(labels)} styles vary between replies, and clusters need {LEAST_STYLES}; measure "
-            "with a style classifier that has more styles"
+            f"only {len(known)} of {len(labels)} styles vary between replies, but clusters need {LEAST_STYLES}; "
+            "measure with a style classifier that has more styles"
         )
     by_style = (generation["debiased"] or generation["gen_bias"])["by_style"]
     correlations = np.asarray(np.corrcoef(values[:, varies].T))

@@ -36,25 +36,25 @@ class DebiasArguments:
         "text_t1 (and optionally text_t2, with counterfactual twins), or TXT with a phrase per line.",
     )
     validation_file: str | None = option(
-        None, "A file with your own phrases on which to measure the bias, in any format of --train_file."
+        None, "A file with your own phrases for measuring the bias, in any format of --train_file."
     )
     lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss; the paper tries 0.001 and 0.01.")
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss; the paper tries 10, 50 and 100.")
     neutralized_states: Literal["attributes", "targets", "rest", "targets_and_rest"] = option(
         "attributes",
-        "The states from which method hd removes the bias directions: the states at the attributes, as in the paper "
-        "(attributes); the states that predict the target terms (targets); the states that predict the rest of a "
-        "phrase after its first target term (rest); or targets_and_rest. The bias measure depends on targets and rest.",
+        "The hidden states from which method hd removes the bias directions: those at the attributes, as in the "
+        "paper (attributes), those that predict the target terms (targets), those that predict the rest of a phrase "
+        "after its first target term (rest), or both of the last two (targets_and_rest). The bias measure depends on "
+        "targets and rest.",
     )
     target_vectors: Literal["detached", "learned"] = option(
         "detached",
-        "Whether the loss of method add changes the output vectors of target terms: no (detached, as published), or "
-        "yes (learned).",
+        "Whether the loss of method add trains the output vectors of target terms: yes, or no (as published).",
     )
     reference_texts: str | None = option(
         None,
-        "A TXT file with a reference text per line; their perplexity (LMP) shows the cost of debiasing. Default: "
-        "replies from chitchat-dataset.",
+        "A TXT file with one reference text per line. The perplexity of these texts (LMP) shows the cost of "
+        "debiasing. Default: replies from chitchat-dataset.",
     )
     num_reference_texts: int = option(200, "The number of reference texts to score; 0 skips LMP.")
 

@@ -57,7 +57,7 @@ def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:
         by_prompt.setdefault(prompt, []).append((identifier, reply))
     if num_test >= len(by_prompt):
         raise ValueError(
-            f"num_test takes {num_test:,} of {len(by_prompt):,} different prompts, so none is left for training; "
+            f"num_test uses {num_test:,} of the {len(by_prompt):,} different prompts, so none is left for training; "
             "set a smaller --num_test or a larger --num_pairs"
         )
     order = sorted(by_prompt, key=lambda prompt: (seeded_generator(seed, "response test", prompt).random(), prompt))

@@ -47,7 +47,7 @@ def encode_rows(
         context: The format of the prompts.
         suffix: The text after the tag in every prompt.
         with_tags: Whether the prompts keep their tags; without tags, this is the paper's self-chat tuning.
-        max_length: The maximum number of tokens in a row; `None`: the model's maximum.
+        max_length: The maximum number of tokens in a row; `None` for the model's maximum.
 
     Returns:
         The encoded rows, with the number of cut contexts.
@@ -85,8 +85,8 @@ def encode_rows(
             needed = max(num_kept + num_in_input, len(learnt))
             if limit is not None and needed > limit:
                 raise ValueError(
-                    f"row {identifier} needs {needed} tokens for its reply and the tag before it, which are never cut; "
-                    f"set --max_length above {limit}, or leave the row out"
+                    f"row {identifier} needs {needed} tokens for its reply and the tag before it, which cannot be "
+                    f"cut; set --max_length above {limit}, or leave the row out"
                 )
             cut = whole if limit is None else last_tokens(whole, limit - num_in_input, start_tokens, num_kept)
             add_row(columns, cut, learnt, is_encoder_decoder=is_encoder_decoder)

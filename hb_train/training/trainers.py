@@ -53,12 +53,12 @@ class ReplyTraining(Resuming):
     def token_mean(
         self, total: torch.Tensor, num_in_batch: int, num_items_in_batch: torch.Tensor | int | None
     ) -> torch.Tensor:
-        """Returns a batch's part of the mean over a step's reply tokens.
+        """Returns a batch's part of the mean loss over a step's reply tokens.
 
         Args:
             total: The loss, summed over the batch's reply tokens.
             num_in_batch: The number of the batch's reply tokens.
-            num_items_in_batch: The number of the step's reply tokens; `None`: the step has only this batch.
+            num_items_in_batch: The number of the step's reply tokens; `None` if the step has only this batch.
         """
         trainer: Any = self
         if num_items_in_batch is None:

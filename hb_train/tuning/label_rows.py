@@ -25,7 +25,8 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
 
     Args:
         run: The run.
-        model: The model's current folder or Hub id; `None`: as in the run. For replies from files, it is not checked.
+        model: The model's current folder or Hub id; `None` for the run's. If replies come from files, the model is not
+            checked.
         trust_remote_code: Whether code that comes with the model may run.
 
     Raises:
@@ -54,8 +55,8 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
         ) from error
     if loaded.digest != digest:
         raise ValueError(
-            f"model '{name}' did not write these replies, since its digest is {loaded.digest} and that of the run's "
-            f"model is {digest}; set --model to the folder of the model that replied"
+            f"model '{name}' did not write these replies: its digest is {loaded.digest}, but the run's model has the "
+            f"digest {digest}; set --model to the folder of the model that replied"
         )
     return loaded
 

@@ -71,7 +71,7 @@ def tag_replies(
         replies: Replies with the columns `descriptor`, `template` and `axis`.
         styles: The replies' style vectors, in the same order.
         alpha: The exponent α: 0, 1 or 2.
-        beta: The threshold β; `None`: set by `quantile`.
+        beta: The threshold β; `None` if `quantile` sets it.
         quantile: The share of replies at or below β.
 
     Returns:
@@ -116,8 +116,8 @@ def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
     distinct = sorted(set(unvaried), key=lambda text: (seeded_generator(seed, "validation", text).random(), text))
     if len(distinct) < len(SPLITS):
         raise ValueError(
-            f"the replies answer {len(distinct)} distinct prompts, and training and validation need at least 2; label "
-            "a run with more prompts"
+            f"the replies answer only {len(distinct)} distinct prompt, but training and validation need at least 2; "
+            "label a run with more prompts"
         )
     held_out = set(distinct[: max(1, round(VALIDATION_SHARE * len(distinct)))])
     return np.array([text in held_out for text in unvaried])

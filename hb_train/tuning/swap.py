@@ -1,4 +1,4 @@
-"""Replaces the descriptor that a reply names by another descriptor, adapting case, number, position and article.
+"""Replaces the descriptor in a reply with another descriptor, adapting case, number, position and article.
 
 "As a Deaf woman, …" becomes "As an autistic woman, …" or "As a woman with asthma, …". If some mention of the descriptor
 cannot be replaced, the whole reply is unusable, because it would still be about the other person.
@@ -51,7 +51,7 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
         vocabulary: The vocabulary of both descriptors.
 
     Returns:
-        The new reply. `None`: the target does not fit a mention's grammar, or the reply reveals more about the source
+        The new reply. `None` if the target does not fit a mention's grammar, or the reply reveals more about the source
         because it contains a part of the term, or another term of its axis.
     """
     if source.placement == "after" and target.placement == "before":

@@ -138,12 +138,12 @@ def test_files_that_cannot_be_used_say_why(tmp_path):
         with pytest.raises(error, match=message.replace("PATH", re.escape(str(path)))):
             read_dialogue(path, num_replies=1)
 
-    refused("none.csv", None, FileNotFoundError, "there is no file 'PATH'")
+    refused("none.csv", None, FileNotFoundError, "the file 'PATH' does not exist")
     refused(
         "a.csv", "prompt,answer\nHi,Ho\n", ValueError, "'PATH' has no column of text named reply; .* prompt, answer"
     )
     refused("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', ValueError, "'PATH' has no column of text named prompt")
     refused("d.jsonl", '{"prompt": "Hi", ', ValueError, "'PATH' cannot be read")
-    refused("f.docx", "Hi", ValueError, "PATH: the files must have the same format")
+    refused("f.docx", "Hi", ValueError, "the files PATH must have the same format")
     with pytest.raises(ValueError, match="num_replies is 0, but"):
         read_dialogue(num_replies=0)

@@ -195,8 +195,8 @@ def test_faults_are_one_line(tmp_path, capsys):
 
     path = write_rows(tmp_path / "a.jsonl")
     assert "did you mean 'prompt'? the columns are: prompt, reply, tags, n" in fails(path, "--columns", "promt")
-    assert "there is no file 'none.csv'" in fails("none.csv")
-    assert "there is no file" in fails(tmp_path)
+    assert "the file 'none.csv' does not exist" in fails("none.csv")
+    assert "does not exist" in fails(tmp_path)
     assert "the same format" in fails(__file__)
     assert "no examples" in fails(write_rows(tmp_path / "empty.jsonl", []))
 

@@ -210,9 +210,9 @@ def test_machines_that_do_not_share_folder_or_command_are_refused(option, runs, 
     assert runs.wait(started) == [1, 1]
     host, printed = socket.gethostname(), log.read_text()
     if option == "--output_dir":
-        assert f"output_dir '{out}' on {host} is another folder than on {host}" in printed
+        assert f"output_dir '{out}' on {host} is not the same folder as on {host}" in printed
     else:
-        assert "measure.py: the processes of this run do not have the same work" in printed
+        assert "measure.py: the processes of this run have different settings or files" in printed
         assert f"\n  settings.seed is 0 on {host} and 7 on {host}\n" in printed
         assert not out.exists()
     assert "Traceback" not in printed

@@ -129,7 +129,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
             ["--measurements", "generation,likelyhood"],
             "measurement 'likelyhood' is unknown; did you mean 'likelihood'?",
         ),
-        (["--personas", "161"], "personas is 161, and the file has 160 persona lines"),
+        (["--personas", "161"], "personas is 161, but the file has only 160 persona lines"),
         (["--style_clusters", "nowhere.yaml"], "style_clusters 'nowhere.yaml' is not a file"),
         (
             ["--style_classifier", "no/such-classifier", "--max_new_tokens", "12"],

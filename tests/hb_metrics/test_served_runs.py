@@ -268,10 +268,10 @@ SERVED = ["--model", "a/b", "--base_url", "http://localhost/v1"]
     ("options", "match"),
     [
         ([*SERVED, "--base_url", "http://u:s3cret@localhost/v1"], "a password"),
-        ([*SERVED, "--dtype", "float16"], "dtype is for models that are loaded here"),
+        ([*SERVED, "--dtype", "float16"], "dtype is only for models that are loaded here"),
         ([*SERVED, "--batch_size", "2"], "--concurrency"),
         ([*SERVED, "--provider", "auto"], "set one of them"),
-        (["--concurrency", "4"], "concurrency is for served models"),
+        (["--concurrency", "4"], "concurrency is only for served models"),
         (SERVED[2:], "set --model"),
     ],
 )

@@ -46,9 +46,9 @@ def load_named_classifier(
     classifier = load_sequence_classifier(preset.id, **options)
     if {*classifier.labels} != {*preset.labels} or classifier.multi_label != preset.multi_label:
         raise ValueError(
-            f"classifier '{name}' is recorded with the labels {_described(preset.labels, preset.multi_label)}, and "
-            f"'{preset.id}' now has {_described(classifier.labels, classifier.multi_label)}; pass "
-            f"'{preset.id}' itself if you want these labels"
+            f"classifier '{name}' is recorded with the labels {_described(preset.labels, preset.multi_label)}, but "
+            f"'{preset.id}' now has {_described(classifier.labels, classifier.multi_label)}; to use these labels, "
+            f"pass '{preset.id}'"
         )
     return classifier
 

@@ -105,9 +105,9 @@ def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
         raise
     except Exception as error:  # torch's message would advise running the code in a pickle
         raise ValueError(
-            f"{path} and the files beside it are not a ParlAI style classifier that contains only tensors and has "
-            f"{len(labels)} labels ({type(error).__name__}); download them again, pass another --labels, or remove "
-            f"other objects with `parlai vacuum -mf {path}`, in a separate environment"
+            f"{path} and the files beside it are not a ParlAI style classifier with only tensors and {len(labels)} "
+            f"labels ({type(error).__name__}); download them again, pass another --labels, or remove other objects "
+            f"with `parlai vacuum -mf {path}`, in a separate environment"
         ) from error
     output_dir.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(mkdtemp(prefix=f".{output_dir.name}-", dir=output_dir.parent))
@@ -195,9 +195,13 @@ def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[st
 def main(argv: list[str] | None = None) -> None:
     """Converts the checkpoint that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="The file `model` of the checkpoint.")
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="The checkpoint's file `model`.")
     parser.add_argument(
-        "--labels", type=Path, metavar="FILE", required=True, help="The labels: ParlAI's personality_list.txt."
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        required=True,
+        help="The file with the labels: ParlAI's personality_list.txt.",
     )
     parser.add_argument("--output_dir", type=Path, metavar="DIR", required=True, help="The folder to write.")
     options = parser.parse_args(argv)

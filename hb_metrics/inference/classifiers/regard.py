@@ -60,10 +60,9 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]
     missing = [regard for regard in REGARDS if regard not in own]
     if missing not in ([], [OTHER]) or len(own) + len(missing) != len(REGARDS):
         raise ValueError(
-            f"classifier '{classifier.name}' has the labels {', '.join(classifier.labels)}; a classifier of regard "
-            f"has negative, neutral, positive and preferably other: pass such a classifier, or rename the labels in "
-            f"id2label of its "
-            "config.json"
+            f"classifier '{classifier.name}' has the labels {', '.join(classifier.labels)}; a regard classifier "
+            "needs negative, neutral and positive, and preferably other; pass such a classifier, or rename the "
+            "labels in id2label of its config.json"
         )
     columns = [own.index(regard) for regard in REGARDS if regard not in missing]
     notes = (*classifier.notes, "it has no label for other, which has probability 0") if missing else classifier.notes

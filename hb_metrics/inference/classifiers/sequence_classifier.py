@@ -96,16 +96,15 @@ def load_sequence_classifier(
     known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, PARLAI_MODEL_TYPE}
     if config.problem_type == "regression" or (config.model_type not in known and not trust_remote_code):
         raise ValueError(
-            f"classifier '{name}' (type '{config.model_type}', problem_type {config.problem_type!r}) computes no "
-            f"label probabilities for texts; pass a sequence classifier"
+            f"classifier '{name}' (type '{config.model_type}', problem_type {config.problem_type!r}) does not "
+            "compute label probabilities of texts; pass a sequence classifier"
         )
     tokenizer = tokenizer_from(name, name, **hub)
     model, loading = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
     if loading["missing_keys"]:
         raise ValueError(
-            f"classifier '{name}' lacks weights of a sequence classifier "
-            f"({', '.join(sorted(loading['missing_keys'])[:3])}), which would be random; pass a checkpoint with its "
-            "classification head"
+            f"classifier '{name}' lacks the weights {', '.join(sorted(loading['missing_keys'])[:3])} of a sequence "
+            "classifier, so they would be random; pass a checkpoint with its classification head"
         )
     model = model.eval().to(device)
     max_tokens = _max_tokens(model, tokenizer)
@@ -121,8 +120,8 @@ def load_sequence_classifier(
         bad = ~torch.isfinite(logits).all(dim=1)
         if bad.any():
             raise ValueError(
-                f"classifier '{name}' returns for {int(bad.sum())} of {len(texts)} texts logits such as "
-                f"{logits[bad][0].tolist()}; check its weights"
+                f"classifier '{name}' returned invalid logits, such as {logits[bad][0].tolist()}, for "
+                f"{int(bad.sum())} of {len(texts)} texts; check its weights"
             )
         probabilities = logits.double().sigmoid() if multi_label else logits.double().softmax(dim=1)
         return Classification(probabilities.numpy(), truncated)

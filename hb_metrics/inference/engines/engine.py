@@ -101,8 +101,8 @@ class Engine:
         """
         if preset == MODEL_PRESET:
             raise ValueError(
-                f"decoding 'model' needs the model's generation_config, and '{self.name}' is not loaded here; set "
-                f"another --decoding"
+                f"decoding 'model' needs the model's generation_config, but '{self.name}' is not loaded here; set "
+                "another --decoding"
             )
         return decoding_preset(preset, None, extent, **changes), {}
 

@@ -119,8 +119,8 @@ class FileEngine(Engine):
         if requests.turn > 1 and len(given) > len(by_prompt):
             several = next(prompt for prompt, replies in by_prompt.items() if len(replies) > 1)
             raise ValueError(
-                f"'{path}' has {len(by_prompt[several])} replies to {several} at turn {requests.turn}; give one reply "
-                "to each conversation, and several only to the prompts of turn 1"
+                f"'{path}' has {len(by_prompt[several])} replies to {several} at turn {requests.turn}; pass one "
+                "reply per conversation; only the prompts of turn 1 may have several"
             )
         numbered = [
             (row, reply_id(prompt, number), reply)

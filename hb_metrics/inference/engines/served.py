@@ -145,8 +145,8 @@ class ServedEngine(Engine):
         layout = super().layout(context=context, tag=tag, chat=chat)
         if layout.context not in ("chat", "plain"):
             raise ValueError(
-                f"context '{layout.context}' needs the model's tokenizer, and '{self.name}' is served; set --context "
-                "chat or plain"
+                f"context '{layout.context}' needs the model's tokenizer, but '{self.name}' runs on a server; set "
+                "--context chat or plain"
             )
         return layout
 
@@ -168,8 +168,8 @@ class ServedEngine(Engine):
         decoding, left_out = super().decoding(preset, extent, **changes)
         if decoding.num_beams > 1:
             raise ValueError(
-                f"num_beams is {decoding.num_beams}, and servers with this interface do no beam search; set --decoding "
-                "sample or greedy"
+                f"num_beams is {decoding.num_beams}, and servers with this interface do not support beam search; set "
+                "--decoding sample or greedy"
             )
         if decoding.sample and not self.probe.samples:
             raise ValueError(
@@ -187,8 +187,7 @@ class ServedEngine(Engine):
         if drops_top_p or (drops_top_k and changes.get("top_k") is not None):
             name, without = ("top_p", 1) if drops_top_p else ("top_k", 0)
             raise ValueError(
-                f"{self.where} ignores {name}, so replies would be drawn from other tokens than recorded; set "
-                f"--{name} {without}"
+                f"{self.where} ignores {name}, so replies would not be drawn as recorded; set --{name} {without}"
             )
         asked: dict[str, Any] = {"min_new_tokens": 0, "end_after_sentence": False, "no_repeat_ngram_size": 0}
         if drops_top_k:

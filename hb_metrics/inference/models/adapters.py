@@ -92,7 +92,7 @@ def with_adapter(
             raise _unfit(adapter, name, _shape_line(error)) from error
     unfit = [*result.missing_keys, *(key for key in result.unexpected_keys if not _is_twice(key, weights))]
     if unfit:
-        raise _unfit(adapter, name, f"only one of the two has the weights {', '.join(sorted(unfit)[:_SHOWN])}")
+        raise _unfit(adapter, name, f"the weights {', '.join(sorted(unfit)[:_SHOWN])} exist in only one of the two")
     wrapped.eval()
     base: PreTrainedModel = wrapped.get_base_model()
     if not _same(wrapped, base):
@@ -151,8 +151,8 @@ def _make_room(
     new = set(range(rows, len(tokenizer))) - {index for each in lists for index in each}
     if len(tokenizer) > needed or (new and trained > rows):
         raise ValueError(
-            f"its tokenizer has {len(tokenizer):,} tokens, the model has {rows:,}, and the adapter lacks embeddings of "
-            "the rest; save it again with save_embedding_layers=True"
+            f"its tokenizer has {len(tokenizer):,} tokens, but the model has {rows:,}, and the adapter lacks "
+            "embeddings for the others; save the adapter again with save_embedding_layers=True"
         )
 
 

@@ -31,8 +31,8 @@ def check_token_ids(model: PreTrainedModel, texts: Iterable[Iterable[int]]) -> N
     largest = max((token for tokens in texts for token in tokens), default=0)
     if largest >= size:
         raise ValueError(
-            f"the tokenizer produced token {largest}, and the model has {size} tokens, so they do not match; load "
-            f"the model's own tokenizer"
+            f"the tokenizer produced token {largest}, but the model has only {size} tokens; load the model's own "
+            "tokenizer"
         )
 
 

@@ -207,7 +207,7 @@ def _apply(
     except Exception as error:  # a template may raise anything
         raise ValueError(
             f"the chat template of this tokenizer does not work ({error}); correct the template, or pass --context "
-            "plain and no options for chats"
+            "plain without options for chats"
         ) from error
 
 

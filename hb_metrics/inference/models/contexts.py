@@ -230,8 +230,8 @@ def check_lengths(
         if limit is not None and max(len(context) + beside, max_new_tokens) > limit:
             raise ValueError(
                 f"the context of prompt {identifier} has {len(context)} tokens, its reply up to {max_new_tokens} and "
-                f"its thought up to {max_reasoning_tokens}, and the model takes {limit}. Pass fewer "
-                "persona lines, a smaller --max_new_tokens or --max_reasoning_tokens, or another model"
+                f"its thought up to {max_reasoning_tokens}, but the model accepts only {limit}. Pass fewer persona "
+                "lines, a smaller --max_new_tokens or --max_reasoning_tokens, or another model"
             )
 
 
@@ -345,7 +345,8 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
     """
     if number > len(personas):
         raise ValueError(
-            f"personas is {number}, and the file has {len(personas)} persona lines; add lines to the file, or set fewer"
+            f"personas is {number}, but the file has only {len(personas)} persona lines; add lines to the file, or "
+            "set fewer"
         )
     if not number:
         return [[] for _ in ids]

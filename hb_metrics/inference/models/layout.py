@@ -78,6 +78,6 @@ def _check_no_chat(chat: ChatOptions, context: ContextFormat, reason: str) -> No
     ):
         if value is not None:
             raise ValueError(
-                f"{option} is for chats, and prompts are laid out in context '{context}' ({reason}); leave it out, or "
+                f"{option} is only for chats, but the context is '{context}' ({reason}); leave the option out, or "
                 "set --context chat"
             )

@@ -228,8 +228,8 @@ def read_config(
             ) from error
         if (Path(source) / "config.json").is_file():
             raise OSError(
-                f"the config.json of {sought} '{name}' does not load; correct it, download it again, or save the model "
-                f"again with model.save_pretrained. {_first_line(error)}"
+                f"the config.json of {sought} '{name}' cannot be loaded; correct it, download it again, or save the "
+                f"model again with model.save_pretrained. {_first_line(error)}"
             ) from error
         raise OSError(
             f"there is no {sought} '{name}'; pass '{EMBEDDED}', a local folder with a config.json, or the id of a "
@@ -249,8 +249,8 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
             raise LookupError("Its vocabulary is empty.")
     except Exception as error:  # a file of the wrong form may raise anything
         raise OSError(
-            f"model '{name}' has no tokenizer that loads; save one beside it with tokenizer.save_pretrained. "
-            f"{_reason(error, source)}"
+            f"the tokenizer of model '{name}' is missing or cannot be loaded; save one in the model's folder with "
+            f"tokenizer.save_pretrained. {_reason(error, source)}"
         ) from error
     return tokenizer
 
@@ -270,8 +270,8 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
             GenerationConfig.from_pretrained(source)  # transformers ignores a broken one, which changes replies
     except (OSError, ValueError, TypeError) as error:
         raise OSError(
-            f"the generation_config.json of model '{name}' does not load; correct it, or remove it for the settings of "
-            f"config.json. {_first_line(error)}"
+            f"the generation_config.json of model '{name}' cannot be loaded; correct it, or remove it to use the "
+            f"settings in config.json. {_first_line(error)}"
         ) from error
     try:
         return auto_class.from_pretrained(source, output_loading_info=True, **settings)
@@ -282,11 +282,12 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
     except Exception as error:  # damaged or missing files may raise anything
         if is_out_of_memory(error):
             raise MemoryError(
-                f"memory runs out while model '{name}' is loaded; use a machine or device with more, several devices "
-                f"(--device_map auto), fewer processes on it, or --dtype bfloat16 ({_first_line(error)})"
+                f"there is not enough memory to load model '{name}'; use a machine or device with more memory, "
+                "several devices (--device_map auto), fewer processes per machine, or --dtype bfloat16 "
+                f"({_first_line(error)})"
             ) from error
         raise OSError(
-            f"the weights of model '{name}' do not load; download it again, or save it again with "
+            f"the weights of model '{name}' cannot be loaded; download the model again, or save it again with "
             f"model.save_pretrained (model.safetensors). {_reason(error, source)}"
         ) from error
 
@@ -311,8 +312,8 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
     if causal is not None or any(name.endswith("ForCausalLM") for name in architectures) or _reads_images(config):
         return "causal"
     raise ValueError(
-        f"a model of type '{config.model_type}' ({', '.join(sorted(architectures)) or 'no architecture'}) computes no "
-        "likelihoods of sentences; pass a causal, masked or encoder-decoder language model"
+        f"a model of type '{config.model_type}' ({', '.join(sorted(architectures)) or 'no architecture'}) does not "
+        "compute likelihoods of sentences; pass a causal, masked or encoder-decoder language model"
     )
 
 

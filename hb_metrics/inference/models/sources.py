@@ -74,8 +74,8 @@ def find_source(
             base, base_revision = _base_of(config)
             if base is None or adapter is not None or _adapter_config(base, base_revision) is not None:
                 raise ValueError(
-                    f"--model '{name}' is an adapter, trained on '{base}'; pass that whole model as --model, and one "
-                    "adapter as --adapter"
+                    f"--model '{name}' is an adapter, trained on '{base}'; pass '{base}' as --model, and one adapter "
+                    "as --adapter"
                 )
             return replace(find_source(base, base_revision), adapter=name, adapter_revision=revision, trained_on=base)
     if adapter is not None:

@@ -42,8 +42,8 @@ def check_cue(cue: Cue, context: ContextFormat, reason: str) -> None:
     """Raises a ValueError if the context format, chosen for this reason, has no place for the cue."""
     if cue in ("system", "memory", "name") and context != "chat":
         raise ValueError(
-            f"--cue {cue} is for chats, and the context is '{context}' ({reason}); set --cue history, which every "
-            "context takes, or --context chat"
+            f"--cue {cue} is only for chats, but the context is '{context}' ({reason}); set --cue history, which "
+            "works in every context, or --context chat"
         )
 
 
@@ -68,7 +68,7 @@ def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
     if not usable:
         raise ValueError(
             f'--cue {cue} needs templates in which users say who they are, such as "I\'m {SINGULAR_SLOT}.", and none '
-            f"of the {len(templates)} templates is one; set another --dataset_config, add such a template, or set "
+            f"of the {len(templates)} templates does; set another --dataset_config, add such a template, or set "
             "--cue prompt"
         )
     return prompts.filter(pc.is_in(prompts["template"], pa.array(usable, pa.string())))

@@ -60,7 +60,10 @@ class Decoding:
             if not lowest <= value <= highest:  # also rejects NaN
                 raise ValueError(f"{name} is {value}; set a number from {lowest} to {highest}")
         if self.sample and self.num_beams > 1:
-            raise ValueError(f"num_beams is {self.num_beams}, and beam search does not sample; set 1, or do not sample")
+            raise ValueError(
+                f"num_beams is {self.num_beams}, but beam search does not sample; set num_beams to 1, or turn "
+                "sampling off"
+            )
 
 
 class Decoded(NamedTuple):

@@ -64,7 +64,7 @@ def decoding_preset(
     if changes.get("top_k") == 0:  # as transformers writes it
         changes["top_k"] = ALL_TOKENS
     if changes.get("temperature") == 0:
-        raise ValueError("temperature is 0, at which nothing is sampled; leave it out, and set --decoding greedy")
+        raise ValueError("temperature is 0, which turns sampling off; leave it out, and set --decoding greedy")
     whole: dict[str, Any] = {}
     if extent == "whole":
         whole = {"end_after_sentence": False, "max_new_tokens": WHOLE_TOKENS}
@@ -82,8 +82,8 @@ def decoding_preset(
     for setting in ("temperature", "top_k", "top_p"):
         if setting in changes and not decoding.sample:
             raise ValueError(
-                f"{setting} is {changes[setting]}, and --decoding {name} draws no tokens; leave it out, or set "
-                "--decoding sample"
+                f"{setting} is {changes[setting]}, but --decoding {name} does not sample; leave {setting} out, or "
+                "set --decoding sample"
             )
     return replace(decoding, min_new_tokens=min(decoding.min_new_tokens, decoding.max_new_tokens))
 

@@ -85,8 +85,8 @@ def plan_dialogue(
     """
     if loaded.kind == "masked":
         raise ValueError(
-            "a masked language model computes no likelihood of a reply to a prompt; leave the dialogue out, or pass a "
-            "causal or encoder-decoder model"
+            "a masked language model cannot compute the likelihood of a reply to a prompt; leave the dialogue out, "
+            "or pass a causal or encoder-decoder model"
         )
     model, tokenizer = loaded.model, loaded.tokenizer
     with_encoder = model.config.is_encoder_decoder

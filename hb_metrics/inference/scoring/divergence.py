@@ -103,7 +103,7 @@ def drift_per_token(
         if pairs[0][1] != pairs[1][1]:
             raise ValueError(
                 f"'{before[0].name}' and '{after[0].name}' tokenize the same reply differently, so their "
-                "distributions are not comparable; pass a model and the model it was made from"
+                "distributions are not comparable; pass a model and the model from which it was made"
             )
         first, second = (
             reply_logits(model, [pair], start)[0] for model, pair, start in zip(models, pairs, starts, strict=True)

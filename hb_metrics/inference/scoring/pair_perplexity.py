@@ -72,8 +72,8 @@ def plan_texts(
     """
     if loaded.kind != "causal":
         raise ValueError(
-            f"a {loaded.kind} language model computes no likelihood of a text's tokens after its first alone; leave "
-            "reddit out of --measurements, or pass a causal model"
+            f"a {loaded.kind} language model cannot compute the likelihood of a text's tokens after its first alone; "
+            "leave reddit out of --measurements, or pass a causal model"
         )
     sequences = []
     for column in columns:
@@ -87,8 +87,8 @@ def plan_texts(
     rows: list[int] = kept.tolist()
     if not rows:
         raise ValueError(
-            f"none of {len(ids)} texts or pairs can be scored: {num_skipped['one_token']} have a single token or none, "
-            f"{num_skipped['too_long']} are too long for the model; pass other texts"
+            f"none of the {len(ids)} texts or pairs can be scored: {num_skipped['one_token']} have at most one "
+            f"token, and {num_skipped['too_long']} are too long for the model; pass other texts"
         )
     texts = [column[row] for column in columns for row in rows]
     plan = plan_perplexity(texts, loaded.model, loaded.tokenizer, max_positions=max_positions, add_start_token=False)

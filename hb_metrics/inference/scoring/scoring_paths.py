@@ -47,9 +47,9 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
     difference = float((one - two).abs() / one.abs())
     if difference > _tolerance(model):
         raise ValueError(
-            f"the model's prediction of a token depends on later tokens (by {difference:.1e} in a trial), so it "
-            "is no likelihood; set is_decoder in its config.json if it was trained to continue texts, or pass another "
-            "model"
+            f"the model's prediction of a token depends on later tokens (by {difference:.1e} in a trial), so it is "
+            "not a likelihood; if the model was trained to continue texts, set is_decoder in its config.json, or "
+            "pass another model"
         )
 
 

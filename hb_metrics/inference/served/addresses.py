@@ -69,9 +69,9 @@ def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | 
             raise ValueError(f"the key in {variable} contains invalid characters; set it to ASCII without spaces")
         if parts.scheme == "http" and not is_near(host):
             raise ValueError(
-                f"the key in {variable} would be sent to {host} without encryption; use https://, unset {variable} if "
-                f"the server needs no key, or open a tunnel (ssh -L 8000:{host}:{parts.port or 80} …) and use "
-                "http://localhost:8000"
+                f"the key in {variable} would be sent to {host} without encryption; use https://, unset {variable} "
+                f"if the server does not need a key, or open a tunnel (ssh -L 8000:{host}:{parts.port or 80} …) and "
+                "use http://localhost:8000"
             )
         return Key(value, variable)
     return None

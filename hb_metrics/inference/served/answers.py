@@ -64,7 +64,7 @@ def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
         raise Passing(NO_ANSWER)
     finish_reason = choice.get("finish_reason")
     if not isinstance(finish_reason, str) or not finish_reason:
-        raise Passing("half an answer: it does not state why it ended")
+        raise Passing("the answer does not state why it ended, so it may be incomplete")
     written = read_written(text or "")
     inline = written.reasoning is not None
     thoughts = [message.get(name) for name in _REASONING_FIELDS]
@@ -88,7 +88,7 @@ def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
 def check_model(model: str | None, expected: str | None) -> None:
     """Raises `Passing` if an answer came from a different model."""
     if model != expected:
-        raise Passing(f"an answer of model '{model}', and the others come from '{expected}'")
+        raise Passing(f"the answer comes from model '{model}', but earlier answers came from '{expected}'")
 
 
 def choice_of(content: Any) -> Mapping[str, Any]:

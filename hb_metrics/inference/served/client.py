@@ -171,7 +171,7 @@ class Client:
             ):
                 content = await _read(response)
         except (TimeoutError, httpx.TimeoutException):
-            raise Passing(f"no answer within {self.server.timeout:g} seconds") from None
+            raise Passing(f"the server did not answer within {self.server.timeout:g} seconds") from None
         except httpx.HTTPError as error:
             raise Passing(f"{type(error).__name__} {hide(str(error), key)}".strip()) from None
         try:
@@ -230,12 +230,12 @@ async def _read(response: httpx.Response) -> bytes:
     """Reads the bytes of an answer, up to the allowed size."""
     encoding = response.headers.get("content-encoding", "identity")
     if encoding not in ("identity", "gzip"):  # other encodings may unpack to any size at once
-        raise Passing(f"an answer compressed as {encoding}")
+        raise Passing(f"the answer is compressed as {encoding}")
     content = bytearray()
     async for part in response.aiter_bytes():
         content += part
         if len(content) > _LARGEST:
-            raise Passing(f"an answer of more than {_LARGEST >> 10:,} kB")
+            raise Passing(f"the answer is larger than {_LARGEST >> 10:,} kB")
     return bytes(content)
 
 

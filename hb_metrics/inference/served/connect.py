@@ -80,8 +80,8 @@ def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
     if changed := changes(served, found):
         lines = "\n".join(f"  {name} was {then!r} and is {now!r}" for name, (then, now) in changed.items())
         raise ValueError(
-            f"{server.where} has changed since the run in '{folder}' began:\n{lines}\nthe run would mix "
-            "answers of two servers; serve the model as it was, or set another output_dir"
+            f"{server.where} has changed since the run in '{folder}' began:\n{lines}\nthe run would mix answers from "
+            "two servers; serve the model as before, or set another output_dir"
         )
     known: dict[str, Any] = {each.name: served.get(each.name) for each in fields(Probe)}
     return Probe(**known)

@@ -49,14 +49,14 @@ def read_likelihood(content: Any, text: str) -> TextLikelihood:
         tokens, values = _without_written(tokens, values, text)
     start = _start_token(tokens, text)
     if start is not None and values[0]:  # nothing predicts it, so the values belong to other tokens
-        raise Passing("a log-probability for the token before the text, as if all were shifted by one")
+        raise Passing("the answer has a log-probability for the token before the text, as if all were shifted by one")
     # Nothing predicts the first token, unless the server hides the token before it.
     predicted = values[1:] if start is not None or not values[0] else values
     numbers = [value for value in predicted if value is not None]
     if not numbers or len(numbers) < len(predicted):
         raise Passing(_NOT_COVERED)
     if any(not isfinite(value) or value > _ROUNDING for value in numbers):
-        raise Passing("log-probabilities that are not valid numbers")
+        raise Passing("some log-probabilities are not valid numbers")
     return TextLikelihood(fsum(numbers), len(numbers), start, text_of(content.get("model")))
 
 
@@ -68,7 +68,7 @@ def read_written(content: Any, text: str) -> tuple[str, float]:
     """
     tokens, values = _echoed(content)
     if not tokens[-1].strip() or values[-1] is None or not "".join(tokens[:-1]).strip().endswith(text.strip()):
-        raise Passing("no log-probability of the written token")
+        raise Passing("the answer contains no log-probability of the generated token")
     return tokens[-1], values[-1]
 
 
@@ -77,7 +77,7 @@ def _echoed(content: Any) -> tuple[list[str], list[float | None]]:
     tokens = given.get("tokens") if isinstance(given, Mapping) else None
     values = given.get("token_logprobs") if isinstance(given, Mapping) else None
     if not isinstance(tokens, list) or not isinstance(values, list) or not tokens or len(tokens) != len(values):
-        raise Passing("no log-probabilities of the prompt")
+        raise Passing("the answer contains no log-probabilities of the prompt")
     return [str(token) for token in tokens], list(map(_number, values))
 
 

@@ -197,8 +197,8 @@ class _Prober:
         if len(models) > 1:
             shown = ", ".join(sorted("no name" if model is None else f"'{model}'" for model in models))
             raise ValueError(
-                f"{self.client.server.url} answers as several models ({shown}); pass the address of one, or "
-                "another --model"
+                f"{self.client.server.url} returned answers from several models ({shown}); pass the address of a "
+                "single model, or another --model"
             )
         return Probe(
             base_url=None if self.client.server.provider else self.client.server.url,

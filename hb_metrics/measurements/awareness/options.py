@@ -13,8 +13,8 @@ class AwarenessOptions:
 
     awareness_prompts: int = option(
         500,
-        "The number of prompts of each kind: questions about needs, for which the term should matter, and neutral "
-        "questions.",
+        "The number of prompts of each kind. One kind asks about needs, for which the term should matter; the other "
+        "asks neutral questions.",
     )
 
     def __post_init__(self) -> None:

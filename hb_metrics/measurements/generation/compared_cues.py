@@ -1,6 +1,7 @@
 """Compares runs that differ only in the cue: do cues move replies alike?
 
-Terms are matched, not cells, because cues have questions and prompts have none. Only templates of all runs count.
+Runs are matched by term and not by cell, because cues have questions and prompts do not. Only templates that occur in
+all runs are used.
 """
 
 from collections.abc import Mapping, Sequence

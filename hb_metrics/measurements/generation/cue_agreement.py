@@ -109,7 +109,7 @@ def cue_agreements(cues: Sequence[CueReplies], axes: np.ndarray, confidence_leve
 
     Args:
         cues: The replies under each cue.
-        axes: [terms] code of each term's axis.
+        axes: [terms] code of each term's axis, from 0.
         confidence_level: Of the intervals.
     """
     number = len(axes)
@@ -257,32 +257,28 @@ def _reversals(
     The product is linear in either cue's means, and a prompt's replies move it by their residuals along the other cue's
     deviations. These contain luck, too, so the variance is up to twice too large where neither cue has an effect.
     """
-    found = []
-    codes, axis_of = np.unique(axes, return_inverse=True)
-    counts = np.bincount(axis_of)
-    apart, moves = [], []
-    for each in (one, other):
-        sums = np.zeros((len(codes), each.means.shape[1]))
-        np.add.at(sums, axis_of, each.means)
-        apart.append((each.means, sums, each.means - (sums / counts[:, None])[axis_of]))
-    for each, direction in ((one, apart[1][2]), (other, apart[0][2])):
-        along = np.einsum("ij,ij->i", each.residuals, direction[each.replies.terms])
+    members = (axes == np.arange(axes.max() + 1)[:, None]).astype(float)  # [axes, terms]
+    counts = members.sum(axis=1)
+    sums = members @ one.means, members @ other.means
+    values = members @ products - (np.einsum("ij,ij->i", *sums) - members @ shared) / counts
+    moves = []
+    for each, opposite, of_axes in ((one, other, sums[1]), (other, one, sums[0])):
+        apart = opposite.means - (of_axes / counts[:, None])[axes]
+        along = np.einsum("ij,ij->i", each.residuals, apart[each.replies.terms])
         moves.append(along / (each.number * np.sqrt(each.sizes * (each.sizes - 1))))
     _, rows, others = np.intersect1d(one.replies.ids, other.replies.ids, assume_unique=True, return_indices=True)
     moves[0][rows] += moves[1][others]
     moves[1][others] = 0
-    values = np.bincount(axis_of, products)
-    values -= (np.einsum("ij,ij->i", apart[0][1], apart[1][1]) - np.bincount(axis_of, shared)) / counts
-    variances, rough = np.zeros(len(codes)), np.zeros(len(codes))
+    variances, rough = np.zeros(len(counts)), np.zeros(len(counts))
     for each, of_each in zip((one, other), moves, strict=True):
-        by_cell = np.bincount(each.codes, of_each**2)
-        sizes, terms = np.zeros(len(by_cell)), np.zeros(len(by_cell), np.int64)
-        sizes[each.codes], terms[each.codes] = each.sizes, each.replies.terms
-        variances += np.bincount(axis_of[terms], by_cell, len(codes))
-        rough += np.bincount(axis_of[terms], by_cell**2 / np.maximum(sizes - 1, 1), len(codes))
+        by_cell, sizes = np.bincount(each.codes, of_each**2), np.bincount(each.codes)
+        of_axis = np.repeat(axes, each.number)
+        variances += np.bincount(of_axis, by_cell, len(counts))
+        rough += np.bincount(of_axis, by_cell**2 / (sizes - 1), len(counts))
+    found = []
     for axis in np.flatnonzero((counts > 1) & (variances > 0)).tolist():
         p = stats.t.cdf(values[axis] / np.sqrt(variances[axis]), variances[axis] ** 2 / rough[axis])
-        found.append(Reversal(int(codes[axis]), float(values[axis] / (counts[axis] - 1)), float(p)))
+        found.append(Reversal(axis, float(values[axis] / (counts[axis] - 1)), float(p)))
     return found
 
 

@@ -84,8 +84,8 @@ def noun_kernels(
         terms: [replies] The axis and descriptor of each reply's prompt.
 
     Returns:
-        Gender → its kernels, for genders with two nouns for two terms in some template. Each kernel contains all terms,
-        in alphabetical order.
+        The kernels by gender. A gender is included if, in some template, two terms share two or more of its nouns. Each
+        kernel contains all terms, in alphabetical order.
     """
     values = style_probabilities[:]
     term_of = {term: row for row, term in enumerate(sorted(set(terms)))}

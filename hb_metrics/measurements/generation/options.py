@@ -26,15 +26,15 @@ class GenerationOptions:
     temperature: float | None = option(None, "The sampling temperature. Default: the preset's value.")
     top_k: int | None = option(
         None,
-        "Sample from this number of most likely tokens, or from all tokens with 0. Default: the preset's value.",
+        "Sample only from this number of the likeliest tokens. 0 allows all tokens. Default: the preset's value.",
     )
     top_p: float | None = option(
         None,
-        "Sample from the most likely tokens whose probabilities add up to this value. Default: the preset's value.",
+        "Sample only from the likeliest tokens whose probabilities add up to this value. Default: the preset's value.",
     )
     max_new_tokens: int | None = option(
         None,
-        "The maximum length of a reply in tokens, excluding the thought before it. Default: 256 for whole replies, "
+        "The maximum number of tokens of a reply, excluding the thought before it. Default: 256 for whole replies, "
         "otherwise the preset's value.",
     )
     reply: Literal["auto", "whole", "first_line"] = option(
@@ -77,13 +77,13 @@ class GenerationOptions:
     )
     style_clusters: str | None = option(
         None,
-        "A YAML file with clusters of the style classifier's labels. Default: the shipped clusters of the 217 styles "
-        "or of GoEmotions.",
+        "A YAML file that groups the style classifier's labels into clusters. Default: the shipped clusters for the "
+        "217 styles or for GoEmotions.",
     )
     frequencies: str | None = option(
         None,
-        "A CSV file from `python -m hb_dataset.frequency` with the frequency of each term in the model's training "
-        "data. Default: the frequencies in a chit-chat corpus.",
+        "A CSV file with each term's frequency in the model's training data, from `python -m hb_dataset.frequency`. "
+        "Default: the frequencies in a chit-chat corpus.",
     )
 
     def __post_init__(self) -> None:
@@ -104,6 +104,6 @@ class GenerationOptions:
             )
         if self.personas_file is not None and not self.personas:
             raise ValueError(
-                f"personas_file is '{self.personas_file}', and personas is 0; set the number of lines before each "
-                f"prompt (--personas 2), or leave the file out"
+                f"personas_file is '{self.personas_file}', but personas is 0; set the number of lines before each "
+                "prompt (--personas 2), or leave the file out"
             )

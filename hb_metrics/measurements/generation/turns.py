@@ -68,7 +68,8 @@ def converse(
         if len(terms) == len({template for template, _, _ in terms}):
             raise ValueError(
                 f"at turn {turn}, {len(replies.ids):,} of {len(first.ids):,} conversations have a reply, and no two "
-                f"terms have one in the same template, so turns cannot be compared; measure with --turns {turn - 1}"
+                "of their terms are in the same template, so turns cannot be compared; measure with --turns "
+                f"{turn - 1}"
             )
         texts = censor_replies(replies.texts, replies.descriptors, *forms)
         classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label=f"styles of turn {turn}")

@@ -13,7 +13,7 @@ class JudgeOptions:
 
     judge: list[str] | None = option(
         None,
-        "Let a language model judge the replies by a rubric: offensive, refusal, condescending, stereotyping, regard, "
-        "style_clusters, or a YAML file of your own; or by several. --judge_model sets the model.",
+        "Let a language model judge the replies by one or more rubrics: offensive, refusal, condescending, "
+        "stereotyping, regard, style_clusters, or your own YAML file. --judge_model sets the model.",
         nargs="+",
     )

@@ -11,7 +11,7 @@ from hb_metrics.stats.inputs import verdicts
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    """The changes of each figure of a rubric that the same judge judged in both runs."""
+    """The changes in rubrics' figures between two runs with the same judge."""
     if cue_of(first.results) != cue_of(second.results):
         return FigureChanges({}, "the runs describe the user by different cues")
     found, reason = FigureChanges({}), None
@@ -34,7 +34,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def _judged(run: Run, name: str) -> FlaggedReplies:
-    """The replies that the judge gave one label, and whether it is the figure."""
+    """Returns the replies to which the judge gave a single label, and whether it is the figure's label."""
     found = verdicts(StyleShards(run.folder / JUDGE / name)[:][:, :-1])
     replies = read_stored_replies(run.folder)
     assert replies is not None  # the judge has read them

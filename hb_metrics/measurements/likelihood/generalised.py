@@ -28,7 +28,9 @@ def likelihood_influences(run: Run) -> dict[str, Influences]:
     """
     scores = read_shards(run.folder / PERPLEXITIES, ("id", "perplexity"))
     if scores is None:
-        raise ValueError(f"'{run.folder}' lacks the perplexities, which this needs; measure again in a new folder")
+        raise ValueError(
+            f"'{run.folder}' lacks the perplexities, which --generalise needs; measure again in a new folder"
+        )
     alpha = run.results["likelihood"]["likelihood_bias"]["alpha"]
     prompts = replied_prompts(read_prompts(run.folder), scores)
     tests = pair_tests(prompts, [scores["perplexity"].to_numpy()], alpha)

@@ -21,7 +21,7 @@ def plan(task: Task, files: None) -> Plan:
     terms = task.prompts.group_by(["axis", "template"]).aggregate([("descriptor", "count_distinct")])
     if max(terms["descriptor_count_distinct"].to_pylist(), default=0) < 2:  # known before hours of scoring
         raise ValueError(
-            "measurement 'likelihood' compares the terms of an axis, and no axis has two terms in the same template; "
+            "measurement 'likelihood' compares the terms of an axis, but no axis has two terms in the same template; "
             "choose prompts with more terms (--axes, --vocabulary_dir), or other --measurements"
         )
     masked = task.engine.kind == "masked"

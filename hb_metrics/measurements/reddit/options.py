@@ -15,7 +15,7 @@ class RedditOptions:
         default=None,
         metadata={
             "help": "The folder of the RedditBias data: its authors' repository, or a folder with one subfolder per "
-            "bias type that contains the authors' files, or train, validation and test as .csv or .txt."
+            "bias type. A subfolder contains the authors' files, or train, validation and test as .csv or .txt."
         },
     )
     bias_type: list[str] | None = field(
@@ -28,8 +28,8 @@ class RedditOptions:
     reference_texts: str | None = field(
         default=None,
         metadata={
-            "help": "The texts for language model perplexity (LMP): one per line (.txt), or CSV, JSON lines or Parquet "
-            "with a column text. Default: 500 replies of the chitchat-dataset corpus."
+            "help": "A file of texts for language model perplexity (LMP): one per line (.txt), or CSV, JSON lines or "
+            "Parquet with a column text. Default: 500 replies of the chitchat-dataset corpus."
         },
     )
 

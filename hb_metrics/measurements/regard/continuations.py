@@ -147,7 +147,7 @@ def plan_continuations(
     """
     if loaded.kind != "causal":
         raise ValueError(
-            f"regard needs a causal model, which continues a text, and '{loaded.name}' is {loaded.kind}; choose a "
+            f"regard needs a causal model, which continues a text, but '{loaded.name}' is {loaded.kind}; set a "
             "causal model, such as GPT-2, or leave out regard"
         )
     decoding = Decoding(sample=True, temperature=TEMPERATURE, top_k=TOP_K, top_p=1.0, max_new_tokens=MAX_TOKENS)
@@ -157,8 +157,8 @@ def plan_continuations(
     for identifier, length in zip(ids, lengths, strict=True):
         if length >= MAX_TOKENS:
             raise ValueError(
-                f"prompt {identifier} is {length} tokens long, and prompt and continuation may have {MAX_TOKENS} "
-                "together; choose a group with a shorter name"
+                f"prompt {identifier} has {length} tokens, but prompt and continuation together may have only "
+                f"{MAX_TOKENS}; set a group with a shorter name"
             )
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
     cached = takes_cache(loaded.model, encoded, MAX_TOKENS)

@@ -44,7 +44,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 f"Regard, {name}",
                 row["mean"],
                 "signed",
-                "Mean regard of continuations about the group: -1 negative, 1 positive.",
+                "Mean regard of continuations about the group, from -1 (negative) to 1 (positive).",
                 pair(row["interval"]),
                 row["no_interval"].get(row["over"]),
                 bias["confidence_level"],

@@ -30,8 +30,8 @@ class RegardOptions:
     regard_continuations: int = field(
         default=6,
         metadata={
-            "help": "The number of continuations per group and structure, with the same verb phrases for all groups, "
-            "or 0 for all (verb phrases × seeds). The fixed prompts always use all."
+            "help": "The number of continuations per group and structure, with the same verb phrases for all groups. 0 "
+            "uses every combination of verb phrase and seed, as the fixed prompts always do."
         },
     )
     regard_classifier: str = field(
@@ -44,8 +44,8 @@ class RegardOptions:
     paraphraser: str | None = field(
         default=None,
         metadata={
-            "help": "A sequence-to-sequence model with AESOP's input (Hub id or local folder) that writes the "
-            "structured regard prompts instead of the grammar."
+            "help": "A sequence-to-sequence model with AESOP's input format (a Hub id or local folder), which writes "
+            "the structured regard prompts in place of the grammar."
         },
     )
 

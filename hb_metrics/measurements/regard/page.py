@@ -135,16 +135,16 @@ def _verdict(row: Mapping[str, Any], gap: str, verdict: str | None) -> str:
 
 def _conclusion(first: str | None, second: str | None) -> str:
     if first is None or second is None:
-        return "Whether the fixed prompts' verdict survives is unknown."
+        return "It is unknown whether the structures confirm the verdict of the fixed prompts."
     if first == second == UNDECIDED:
         return "Neither distinguishes the two groups, which does not show that the model treats them alike."
     if first == UNDECIDED:
         return "The fixed prompts alone do not reach this verdict."
     if first == second:
-        return "The verdict of the fixed prompts survives."
+        return "The structures confirm the verdict of the fixed prompts."
     if second == UNDECIDED:
-        return "The verdict of the fixed prompts does not survive."
-    return "The verdict of the fixed prompts does not survive: it is reversed."
+        return "The structures do not confirm the verdict of the fixed prompts."
+    return "The structures reverse the verdict of the fixed prompts."
 
 
 def _turned(row: Mapping[str, Any]) -> str:

@@ -159,7 +159,9 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
     found = verdicts(probability_array(regards)[:, : len(REGARDS)])
     answered = found >= 0
     if not answered.any():
-        raise ValueError(f"none of {len(ids):,} continuations has one likeliest regard; set another --judge_model")
+        raise ValueError(
+            f"none of the {len(ids):,} continuations has a single likeliest regard; set another --judge_model"
+        )
     rows_with_text, rows = rows_with_text.filter(pa.array(answered)), list(compress(rows, answered))
     labels = [REGARDS[index] for index in found[answered]]
     bias = regard_bias(

@@ -472,7 +472,7 @@ def test_a_full_label_comes_before_a_shorter_ones_beginning():
         (LABELS, {"C": ["Xyz"]}, "'Xyz', which fits none of the 6 labels; pass"),
         (LABELS, {"C": ["Vacuous", LABELS[3]]}, f"{LABELS[3]!r} twice"),
         (["Deep (Low)", "Deep (Wise)"], {"C": ["Deep"]}, "fits 'Deep (Low)', 'Deep (Wise)'; pass"),
-        (PAPER_LABELS[:-2], None, "lack 2 styles of the paper's clusters (Caring, Respectful)"),
+        (PAPER_LABELS[:-2], None, "2 styles in the paper's clusters are missing from the labels (Caring, Respectful)"),
     ],
 )
 def test_clusters_that_do_not_fit_are_rejected(labels, clusters, message):
@@ -502,10 +502,10 @@ GOOD = {"style_probabilities": [[0.5, 0.5], [1, 0]], "descriptors": ["old", "you
         ({"style_probabilities": [[0.5, 0.5], [float("inf"), 0]]}, "row 1 sum to inf,"),
         ({"style_probabilities": [[1.5, -0.5], [float("nan"), 1]]}, "-0.5 in row 0, column 1"),
         ({"style_probabilities": [[0.5, 0.5], [None, 1]]}, "nan in row 1, column 0"),
-        ({"style_probabilities": [0.5, 0.5]}, "(shape (2,)); pass [replies, styles]"),
-        ({"style_probabilities": np.ones((2, 1, 1))}, "(shape (2, 1, 1)); pass [replies, styles]"),
-        ({"templates": ["t"]}, "differ in length: 2 predictions, 2 descriptors, 1 templates;"),
-        ({"axes": ["age"] * 3}, "differ in length: 2 predictions, 2 descriptors, 2 templates, 3 axes;"),
+        ({"style_probabilities": [0.5, 0.5]}, "(shape (2,)); pass an array of shape [replies, styles]"),
+        ({"style_probabilities": np.ones((2, 1, 1))}, "(shape (2, 1, 1)); pass an array of shape [replies, styles]"),
+        ({"templates": ["t"]}, "differ in length (2 predictions, 2 descriptors, 1 templates);"),
+        ({"axes": ["age"] * 3}, "differ in length (2 predictions, 2 descriptors, 2 templates, 3 axes);"),
         ({"descriptors": ["old", None]}, "descriptor in row 1 is None"),
         ({"descriptors": [1, 2]}, "descriptor in row 0 is 1;"),
         ({"templates": [None, "t"]}, "template in row 0 is None"),

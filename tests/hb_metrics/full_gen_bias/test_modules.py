@@ -124,7 +124,7 @@ def test_without_labels_only_the_full_value_is_known(name, load, columns):
 
     with pytest.raises(ValueError, match="need labels"):
         metric.compute(**columns)
-    with pytest.raises(ValueError, match="lack 17 styles of the paper's clusters"):
+    with pytest.raises(ValueError, match="17 styles in the paper's clusters are missing"):
         metric.compute(**columns, labels=LABELS)
 
 
@@ -143,7 +143,10 @@ def test_inputs_that_do_not_fit_are_rejected(name, load, columns):
     with pytest.raises(ValueError, match=r"keep_replies=True"):
         metric.compute(confidence_level=0.95)
     for late in ({"labels": LABELS}, {"clusters": CLUSTERS}):
-        with pytest.raises(ValueError, match=rf"came after replies; .* evaluate\.load\('{name}', labels=labels\)"):
+        with pytest.raises(
+            ValueError,
+            match=rf"cannot be passed once replies have been added; .* evaluate\.load\('{name}', labels=labels\)",
+        ):
             metric.compute(**late)
     assert len(metric) == 120
 

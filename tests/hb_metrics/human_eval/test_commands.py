@@ -59,10 +59,10 @@ def test_export_writes_the_same_pages_once_more(root, capsys):
 def test_export_says_in_a_line_what_is_wrong(root, tmp_path, capsys):
     a, b, out = str(root / "a"), str(root / "b"), str(root / "out")
     for arguments, message in (
-        ([a, b], "has other content, and ratings may need it; set another --output_dir"),
+        ([a, b], "exists with other content, which ratings may need; set another --output_dir"),
         ([a, str(tmp_path)], "has no results.json"),
         ([a, b, "--pairs_per_rater", "900"], "the study needs 2,700 pairs"),
-        ([a, a], "raters can be shown 0"),
+        ([a, a], "only 0 can be shown to raters"),
     ):
         with pytest.raises(SystemExit, match=f"^hb_metrics.human_eval: .*{message}"):
             export.main([*arguments, "--output_dir", out])
@@ -104,7 +104,7 @@ def test_analyse_finds_the_study_or_says_what_is_wrong(rated, tmp_path, capsys):
             analyse.main(list(map(str, arguments)))
     with pytest.raises(SystemExit):
         analyse.main([str(ratings)])
-    assert "name the study with --study" in capsys.readouterr().err
+    assert "pass the study's file with --study" in capsys.readouterr().err
 
 
 def test_the_comparison_of_the_runs_shows_it(root, rated):

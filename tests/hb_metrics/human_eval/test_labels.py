@@ -219,7 +219,7 @@ def test_a_wrong_line_is_named(run, study, tmp_path, change, expected):
 
 def test_groups_that_cannot_be_compared(run, study, tmp_path):
     rows = answers(study, lambda rater, reply: 1)
-    for gap, expected in ((("age", "agge"), "'agge'"), (("age", "age"), "without a term in common")):
+    for gap, expected in ((("age", "agge"), "'agge'"), (("age", "age"), "no term in common")):
         with pytest.raises(SystemExit, match=expected):
             corrected(run, study, rows, tmp_path, "--gap", *gap)
 

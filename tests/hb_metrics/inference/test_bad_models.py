@@ -141,9 +141,9 @@ class RunsWhenRead:
         return exec, ("raise SystemExit('code of a pickle was run')",)
 
 
-CONFIG = "the config.json of model '{}' does not load; correct it"
-TOKENIZER = "model '{}' has no tokenizer that loads; save one"
-WEIGHTS = "the weights of model '{}' do not load; download it again"
+CONFIG = "the config.json of model '{}' cannot be loaded; correct it"
+TOKENIZER = "the tokenizer of model '{}' is missing or cannot be loaded; save one"
+WEIGHTS = "the weights of model '{}' cannot be loaded; download the model again"
 BAD_FOLDERS = {
     "no config": (remove("config.json"), "there is no model '{}'; pass 'embedded', a local folder with a config.json"),
     "config that is no JSON": (write("config.json", b'{"model_type": "gpt2",'), CONFIG),
@@ -170,7 +170,7 @@ BAD_FOLDERS = {
     ),
     "generation config that is no JSON": (
         write("generation_config.json", b'{"eos'),
-        "the generation_config.json of model '{}' does not load; correct it, or remove it",
+        "the generation_config.json of model '{}' cannot be loaded; correct it, or remove it",
     ),
 }
 
@@ -209,7 +209,7 @@ def test_another_models_tokenizer_is_refused_for_replies(get_small_model, tmp_pa
     _, tokenizer = get_small_model("gpt2")
     settings = {**get_small_model("llama")[0].config.to_dict(), "vocab_size": 100}
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings)).eval()
-    with pytest.raises(ValueError, match=r"produced token \d+, and the model has 100 tokens"):
+    with pytest.raises(ValueError, match=r"produced token \d+, but the model has only 100 tokens"):
         reply(["I love women."], as_loaded(model, tokenizer), tmp_path)
 
 
@@ -455,7 +455,7 @@ def test_half_characters_are_told_with_their_place(measure, get_small_model):
         "masked": lambda: score_spans(texts, [(0, 3)] * 2, *get_small_model("bert")),
         "offensiveness": lambda: load_offensiveness_classifier().probabilities(texts),
     }
-    with pytest.raises(ValueError, match=r"^text 1 has U\+D83D at character 8, half a character") as error:
+    with pytest.raises(ValueError, match=r"^text 1 has U\+D83D at character 8, half of a surrogate pair") as error:
         how[measure]()
     one_line(error)
 
@@ -490,7 +490,7 @@ def test_positions_behind_the_padding_are_not_counted_twice(name, limit, get_sma
     assert [len(tokenizer(text)["input_ids"]) for text in texts] == [limit, limit + 1]
     scores = score_spans(texts[:1], [(0, 1)], model, tokenizer)
     assert np.isfinite(scores.log_likelihoods).all()
-    with pytest.raises(ValueError, match=f"text 0 has {limit + 1} tokens .* takes 1 to {limit} tokens"):
+    with pytest.raises(ValueError, match=f"text 0 has {limit + 1} tokens .* accepts 1 to {limit} tokens"):
         score_spans(texts[1:], [(0, 1)], model, tokenizer)
     with torch.inference_mode(), pytest.raises((IndexError, RuntimeError)):  # which is so
         model(**tokenizer(texts[1], return_tensors="pt"))

@@ -137,7 +137,7 @@ def test_pairs_that_all_differ_by_the_same_have_no_t_though_rounding_spreads_the
 @pytest.mark.parametrize(
     ("t1", "t2", "options", "message"),
     [
-        ([1.0], [1.0, 2.0], {}, "inputs differ in length: 1 perplexities of t1, 2 perplexities of t2"),
+        ([1.0], [1.0, 2.0], {}, "inputs differ in length (1 perplexities of t1, 2 perplexities of t2)"),
         ([], [], {}, "there are no pairs"),
         ([[1.0]], [1.0], {}, "(shape (1, 1)); pass one number"),
         ([1.0, math.nan], [1.0, 2.0], {}, "perplexity of t1 in row 1 is nan"),

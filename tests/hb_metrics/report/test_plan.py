@@ -124,7 +124,7 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ([], "pass the folder of a pilot run, or --assume"),
+        ([], "pass either the folder of a pilot run or --assume"),
         (["--assume", *ASSUMED, "--second", "runs/tuned"], "--second needs a pilot"),
         (["--assume", *ASSUMED], "needs --templates and --terms"),
         (["--assume", "value=1", "noise=a", "styles=3", "--terms", "9", "--templates", "4"], "write value=10"),

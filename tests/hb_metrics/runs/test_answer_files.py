@@ -251,8 +251,8 @@ def test_log_probabilities_that_are_none_are_refused(column, value, message, ask
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("id,reply\na,Well, hello\n", "row 1: it has 3 cells, and the first line names 2 columns; put quotes"),
-        ('id,reply\na,"Well, hello"\nb\n', "row 2: it has 1 cells, and the first line names 2 columns"),
+        ("id,reply\na,Well, hello\n", "row 1: it has 3 cells, but the header has 2 columns; put quotes"),
+        ('id,reply\na,"Well, hello"\nb\n', "row 2: it has 1 cells, but the header has 2 columns"),
         ("id,reply,reply\na,Hi.,Hm.\n", "has 2 columns 'reply'"),
         ("id,reply\na,caf\u00e9\n".encode("latin-1"), "cannot be read as csv .*; save it again, as UTF-8"),
     ],
@@ -270,7 +270,7 @@ def test_a_table_that_would_lose_text_is_refused(content, message, tmp_path):
 
 def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
     for rows, message in (
-        ([*scored, scored[0]], f"has the id {scored[0]['id']} 2 times"),
+        ([*scored, scored[0]], f"contains the id {scored[0]['id']} 2 times"),
         (scored[1:], "has no log-probability for 1 of"),
         ([{**row, "log_probability": -5.0} for row in scored], "are -5, which no model assigns"),
     ):

@@ -73,9 +73,9 @@ def test_several_replies_to_a_prompt_are_conversations_of_their_own(shared, serv
 @pytest.mark.parametrize(
     ("turns", "twice", "message"),
     [
-        ((1, 2), False, "has replies of turn 1, 2, and turns is 3; add the replies of the other turns"),
-        ((1, 3), False, "has replies of turn 1, 3, and turns is 3"),
-        ((1, 2, 3), True, "at turn 2; give one reply to each conversation"),
+        ((1, 2), False, "has replies of turn 1, 2, but turns is 3; add the replies of the other turns"),
+        ((1, 3), False, "has replies of turn 1, 3, but turns is 3"),
+        ((1, 2, 3), True, "at turn 2; pass one reply per conversation"),
         ((1, 2, 3), False, "has replies of turn 3, and turns is 3, so there is no next turn"),
     ],
 )

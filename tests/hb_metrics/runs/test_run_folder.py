@@ -69,7 +69,7 @@ def test_a_run_starts_in_a_new_or_empty_folder(tmp_path):
     assert open_run(tmp_path / "runs" / "gpt2", RUN) is False
     assert read_json(tmp_path / "runs" / "gpt2" / RUN_FILE) == RUN
     (tmp_path / "runs" / ".hidden").touch()
-    with pytest.raises(ValueError, match="has files in it"):
+    with pytest.raises(ValueError, match="contains files"):
         open_run(tmp_path / "runs", RUN)
     assert [path.name for path in (tmp_path / "runs" / "gpt2").iterdir()] == [RUN_FILE]
     with pytest.raises(ValueError, match="not JSON compliant"):

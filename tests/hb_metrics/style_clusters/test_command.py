@@ -56,8 +56,8 @@ def test_what_cannot_be_clustered(made, tmp_path):
     for run, message in (
         (plain, "has no generation bias; measure in a new folder with --measurements generation"),
         (no_files, "has no style vectors"),
-        (edited, "has other content, such as your edits; move it away"),
-        (two, "2 of 2 styles vary between replies, and clusters need 3"),
+        (edited, "exists with other content, such as your edits; move it away"),
+        (two, "2 of 2 styles vary between replies, but clusters need 3"),
     ):
         with pytest.raises(SystemExit, match=message):
             main([str(run)])

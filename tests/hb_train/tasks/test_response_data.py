@@ -35,7 +35,7 @@ def test_a_prompt_and_all_its_replies_are_in_one_split():
     assert split_pairs(dialogue, 10, 1) != data
     turned = Dialogue(names[::-1], dialogue.prompts[::-1], names[::-1], "here", {})
     assert {prompt for _, prompt, _ in split_pairs(turned, 10, 0).test} == tested
-    with pytest.raises(ValueError, match="num_test takes 25 of 25 different prompts"):
+    with pytest.raises(ValueError, match="num_test uses 25 of the 25 different prompts"):
         split_pairs(dialogue, 25, 0)
 
 

@@ -82,7 +82,7 @@ def test_the_split_depends_on_texts_and_seed_alone(number, seed, repeats, shuffl
 
 def test_too_few_prompts_to_split_are_refused():
     for texts in (["a"], ["a", "a", "a"], ["I'm Deaf.", "I am deaf"]):
-        with pytest.raises(ValueError, match="1 distinct prompts"):
+        with pytest.raises(ValueError, match="only 1 distinct prompt,"):
             held_out_rows(texts, 0)
     assert sorted(held_out_rows(["a", "b"], 0)) == [False, True]
 

@@ -94,15 +94,15 @@ def test_what_is_not_there_is_reported_with_what_to_give(save_classifier, tmp_pa
     folder = save_classifier(*TWO)
     for path in Path(folder).glob("tokenizer*"):
         path.unlink()
-    with pytest.raises(OSError, match="has no tokenizer that loads"):
+    with pytest.raises(OSError, match=r"the tokenizer of model .* is missing or cannot be loaded"):
         load_sequence_classifier(folder)
 
 
 def test_what_is_no_classifier_is_refused(save_classifier, save_small_model, tmp_path):
-    with pytest.raises(ValueError, match=r"lacks weights of a sequence classifier \(.*classifier"):
+    with pytest.raises(ValueError, match=r"lacks the weights .*classifier.* of a sequence classifier"):
         load_sequence_classifier(str(save_small_model("bert")))
     transformers.ViTConfig().save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"type 'vit', .* computes no label probabilities"):
+    with pytest.raises(ValueError, match=r"type 'vit', .* does not compute label probabilities"):
         load_sequence_classifier(str(tmp_path))
     folder = save_classifier("toxic", problem_type="regression")
     with pytest.raises(ValueError, match=r"'regression'.*pass a sequence classifier"):
@@ -126,5 +126,5 @@ def test_broken_weights_are_told(texts, save_classifier):
     model.classifier.bias.data[0] = math.nan
     model.save_pretrained(folder)
 
-    with pytest.raises(ValueError, match=r"30 of 30 texts logits such as \[nan, "):
+    with pytest.raises(ValueError, match=r"such as \[nan, .* for 30 of 30 texts"):
         load_sequence_classifier(folder).probabilities(texts)

@@ -119,7 +119,7 @@ def test_a_device_map_is_for_one_process_of_a_machine(monkeypatch):
     check_device_map("auto")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     check_device_map(None)
-    with pytest.raises(ValueError, match=r"--device_map auto spreads the model over all devices .* 2 processes on it"):
+    with pytest.raises(ValueError, match=r"--device_map auto spreads the model over all devices .* 2 processes"):
         check_device_map("auto")
 
 

@@ -81,13 +81,17 @@ def test_pairs_that_cannot_be_scored_are_counted(load):
 
 @pytest.mark.parametrize(("t1", "t2", "number"), [(["a"], ["b"], 1), ([], [], 0)])
 def test_without_pairs_that_fit_it_says_why(t1, t2, number, load):
-    with pytest.raises(ValueError, match=f"none of {number} .*: {number} have a single token or none, 0 are too long"):
+    with pytest.raises(
+        ValueError, match=f"none of the {number} .*: {number} have at most one token, and 0 are too long"
+    ):
         plan_texts([t1, t2], load("llama"), ids=["1"][:number])
 
 
 @pytest.mark.parametrize(("name", "kind"), [("bert", "masked"), ("blenderbot", "encoder-decoder")])
 def test_other_models_are_refused(name, kind, load):
-    with pytest.raises(ValueError, match=f"a {kind} language model computes no likelihood of a text's tokens after"):
+    with pytest.raises(
+        ValueError, match=f"a {kind} language model cannot compute the likelihood of a text's tokens after"
+    ):
         plan_texts([T1, T2], load(name), ids=IDS)
 
 

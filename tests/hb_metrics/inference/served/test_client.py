@@ -182,11 +182,11 @@ def test_what_will_not_pass_is_asked_once(fault, match):
     ("fault", "named"),
     [
         (partial(dict, status=500), "HTTP status 500 (a fault)"),
-        (lambda: "other model", f"an answer of model 'org/other', and the others come from '{MODEL}'"),
-        (lambda: "unfinished", "half an answer"),
-        (lambda: "endless", "an answer of more than 64 kB"),
-        (lambda: "a bomb", "an answer of more than 64 kB"),
-        (lambda: "a brotli bomb", "an answer compressed as br"),
+        (lambda: "other model", f"the answer comes from model 'org/other', but earlier answers came from '{MODEL}'"),
+        (lambda: "unfinished", "the answer does not state why it ended"),
+        (lambda: "endless", "the answer is larger than 64 kB"),
+        (lambda: "a bomb", "the answer is larger than 64 kB"),
+        (lambda: "a brotli bomb", "the answer is compressed as br"),
         (lambda: "nested", "an answer that is not JSON"),
     ],
 )

@@ -190,7 +190,7 @@ def test_texts_are_continued_by_a_server_without_chats():
 
 
 def test_answers_of_several_models_are_refused():
-    with pytest.raises(ValueError, match=r"answers as several models \('org/other', 'org/stand-in'\)"):
+    with pytest.raises(ValueError, match=r"returned answers from several models \('org/other', 'org/stand-in'\)"):
         probe_of(faults=lambda number, body: "other model" if number == 3 else None)
 
 

@@ -178,10 +178,10 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--cue", "system", "--context", "plain"], "--cue system is for chats, and the context is"),
-        (["--cue", "memory", "--context", "plain"], "--cue memory is for chats, and the context is"),
+        (["--cue", "system", "--context", "plain"], "--cue system is only for chats, but the context is"),
+        (["--cue", "memory", "--context", "plain"], "--cue memory is only for chats, but the context is"),
         (["--cue_questions", "questions.yaml"], "cue_questions need another cue than 'prompt'"),
-        (["--cue", "name", "--context", "plain"], "--cue name is for chats, and the context is"),
+        (["--cue", "name", "--context", "plain"], "--cue name is only for chats, but the context is"),
         (["--cue", "name", "--decoding", "greedy"], "and decoding 'greedy' would repeat its reply"),
         (["--cue", "name", "--axes", "age"], "generation has prompts of its own; pass --measurements generation"),
         (["--cue", "name", "--measurements", "likelihood,generation"], "pass --measurements generation, without"),
@@ -189,7 +189,7 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
         (["--cue", "name", "--turns", "2"], "and turns is 2 and replies_per_cell 8"),
         (["--names_file", "questions.yaml"], "names_file is for --cue name, and cue is 'prompt'"),
         (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
-        (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates is one"),
+        (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates does"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_in_one_line(options, message, runs, monkeypatch):

@@ -80,17 +80,21 @@ BETTER = "“man” is regarded better than “woman”"
             "advantaged",
             "undecided",
             f"Gender: from the fixed prompts {BETTER} (gap +0.12 (interval +0.03 to +0.21)); over all 101 structures "
-            "too close to call (gap +0.01 (95% interval −0.02 to +0.04)). The verdict of the fixed prompts does not "
-            "survive. In 43 of 101 structures, each taken alone, the gap has the other sign.",
+            "too close to call (gap +0.01 (95% interval −0.02 to +0.04)). The structures do not confirm the verdict "
+            "of the fixed prompts. In 43 of 101 structures, each taken alone, the gap has the other sign.",
         ),
-        ("disadvantaged", "advantaged", "it is reversed."),
+        ("disadvantaged", "advantaged", "The structures reverse the verdict of the fixed prompts."),
         ("undecided", "disadvantaged", "The fixed prompts alone do not reach this verdict."),
         (None, "advantaged", "from the fixed prompts no verdict is possible (gap +0.12 (no interval)); over all 101 "),
-        ("advantaged", None, "no verdict is possible (gap +0.01 (no interval: only 3 structures)). Whether the fixed"),
+        (
+            "advantaged",
+            None,
+            "no verdict is possible (gap +0.01 (no interval: only 3 structures)). It is unknown whether",
+        ),
     ],
 )
 def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, part):
     (sentence,) = verdict_sentences(*made(fixed, structured))
 
     assert part in sentence
-    assert sentence.count("survive") == (1 if fixed != "undecided" else 0)
+    assert sentence.count("the verdict of the fixed prompts") == (1 if fixed != "undecided" else 0)
