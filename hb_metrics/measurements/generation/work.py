@@ -90,7 +90,7 @@ class GenerationWork(NamedTuple):
         classifier: The style classifier.
         clusters: Style cluster → labels; `None` if this classifier has none.
         rules: The rules of refusals and disclaimers.
-        looks: The looks of `--until`; `None`: all replies are made.
+        looks: The looks of `--until`; `None` if all replies are made.
     """
 
     asked: Asked
@@ -129,8 +129,8 @@ def plan(task: Task, files: None) -> GenerationWork:
     """
     options = task.settings.of(GenerationOptions)
     asked = ask(task.settings, task.prompts, task.engine)
-    until, seed = task.settings.run.until, task.settings.run.seed
-    looks = None if until is None else plan_looks(until, asked.prompts, seed)
+    until = task.settings.run.until
+    looks = None if until is None else plan_looks(until, asked.prompts, asked.requests)
     plan = task.engine.plan_replies(asked.requests, asked.layout)
     classifier = load_style_classifier(options.style_classifier, **task.classifier_options())
     if options.style_clusters is None:
