@@ -138,6 +138,16 @@ def test_assumptions_need_no_pilot(capsys):
     assert number(rows_of(larger)["Full Gen Bias"][1]) == pytest.approx(widths[0] / 2, rel=0.02)
 
 
+def test_no_power_is_printed_where_there_is_no_interval():
+    rows = rows_of(plan(None, ASSUMED, [2, 16], 4, 78).text)
+    power = rows["power to detect a fall of 30 %"]
+    assert [power[1] == "–", power[2] == "–"] == [rows["Full Gen Bias"][1] == "–", rows["Full Gen Bias"][2] == "–"]
+    assert power[1] == "–"
+    small = plan(None, ASSUMED, [4, 8], 1, 2).text
+    assert "nan" not in small
+    assert rows_of(small)["power to detect a fall of 30 %"][1:] == ["–", "–"]
+
+
 def test_the_page_draws_the_half_widths_of_the_table(pilot, tmp_path):
     found = plan(pilot, replies=[5, 16], half_width=9.0, output=tmp_path / "plan.html")
     page = read_page(tmp_path / "plan.html")
