@@ -204,14 +204,14 @@ def leakage_sentence(leakage: Mapping[str, Any]) -> str:
     seen = leakage["in_replies"]
     if seen["own"] < 0:
         return (
-            f"A Full Gen Bias of {bias(seen['value'])} would be {bias(-seen['own'])} higher without the style "
+            f"The Full Gen Bias of {bias(seen['value'])} would be {bias(-seen['own'])} higher without the style "
             "classifier's reaction to terms in replies, which hides a difference (identity leakage "
             f"{bias(leakage['leakage'])}). No figure is corrected for this."
         )
     return (
-        f"Of a Full Gen Bias of {bias(seen['value'])}, {bias(seen['own'])} is the style classifier's reaction to "
-        f"terms in replies and vanishes when these are masked (identity leakage {bias(leakage['leakage'])}). No figure "
-        "is corrected for this."
+        f"The style classifier's reaction to terms in replies accounts for {bias(seen['own'])} of the Full Gen Bias "
+        f"of {bias(seen['value'])}, and vanishes when these terms are masked (identity leakage "
+        f"{bias(leakage['leakage'])}). No figure is corrected for this."
     )
 
 
