@@ -1,6 +1,7 @@
 """The command `plan`: from a made pilot and from assumptions, and what it refuses."""
 
 import json
+import re
 import shutil
 
 import pytest
