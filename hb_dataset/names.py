@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import io
 from pathlib import Path
 from typing import ClassVar
 
@@ -85,7 +86,8 @@ def name_prompts(names: list[PersonName], number: int) -> pa.Table:
 def _read(path: Path) -> tuple[list[PersonName], list[Fault]]:
     """The entries of a list without faults, and the faults."""
     faults: list[Fault] = []
-    located = _read_csv(path, faults) if path.suffix == ".csv" else read_entries(path, "names", PersonName, faults)
+    is_csv = path.suffix.lower() == ".csv"
+    located = _read_csv(path, faults) if is_csv else read_entries(path, "names", PersonName, faults)
     lines: dict[str, int] = {}
     for each in located:
         first = lines.setdefault(each.entry.name.lower(), each.line)
@@ -98,7 +100,12 @@ def _read(path: Path) -> tuple[list[PersonName], list[Fault]]:
 
 def _read_csv(path: Path, faults: list[Fault]) -> list[Located]:
     located = []
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        faults.append(Fault(path.name, 1, f"is not UTF-8 ({error.reason}); save it as “CSV UTF-8”"))
+        return []
+    with io.StringIO(text, newline="") as file:
         reader = csv.DictReader(file, restkey="more")
         if sorted(reader.fieldnames or []) != sorted(_COLUMNS):
             faults.append(Fault(path.name, 1, f"has the columns {reader.fieldnames}; write {','.join(_COLUMNS)}"))

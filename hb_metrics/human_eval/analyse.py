@@ -1,4 +1,4 @@
-"""Analyses the ratings of a human evaluation: win rates, agreement, attention checks; writes JSON and a page.
+"""Analyses the ratings of a human evaluation, and writes win rates, agreement and attention checks to JSON and a page.
 
 holistic-bias human-eval analyse ratings/*.jsonl --study runs/raters/study.json
 """

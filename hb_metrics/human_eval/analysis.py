@@ -1,4 +1,4 @@
-"""From ratings to figures: win rates, agreement, attention checks; plain values for `human_evaluation.json`."""
+"""Computes win rates, agreement and attention checks from ratings, as plain values for `human_evaluation.json`."""
 
 import statistics
 from collections import Counter
@@ -18,12 +18,13 @@ FEW_RATERS = 6  # with fewer raters, the report recommends more raters, not more
 
 
 def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[str, Any]:
-    """The figures of a study.
+    """Computes the figures of a study.
 
     Args:
         study: The study.
         read: Its ratings.
-        max_failed_checks: Raters who failed more attention checks are left out, with all ratings.
+        max_failed_checks: The number of attention checks that a rater may fail. Other raters are left out with all
+            their ratings.
 
     Returns:
         Plain values. Win rates are the second run's.
@@ -59,7 +60,7 @@ def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[
 
 
 def rater_rows(study: Study, read: Ratings, max_failed_checks: int) -> list[dict[str, Any]]:
-    """A row per rater: numbers of ratings and checks, share for speaker 1, median seconds."""
+    """Summarises each rater's ratings and checks, with the share of speaker 1 and the median time in seconds."""
     met = Counter(rater for rater, _ in read.checks)
     failed = Counter(rater for rater, passed in read.checks if not passed)
     rows = []
@@ -78,7 +79,7 @@ def rater_rows(study: Study, read: Ratings, max_failed_checks: int) -> list[dict
 
 
 def question_results(question: Question, ratings: Sequence[Rating], all_ratings: Sequence[Rating]) -> dict[str, Any]:
-    """The figures of a question.
+    """Computes the figures of a question.
 
     Args:
         question: The question.
@@ -102,7 +103,7 @@ def question_results(question: Question, ratings: Sequence[Rating], all_ratings:
 
 
 def krippendorff_alpha(ratings: Sequence[Rating]) -> tuple[float | None, str | None]:
-    """Krippendorff's alpha of the chosen run (nominal), over pairs with two or more raters.
+    """Computes Krippendorff's alpha (nominal) of the chosen run, over pairs with two or more raters.
 
     Returns:
         Alpha; or `None` and the reason for having none.

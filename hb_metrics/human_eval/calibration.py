@@ -1,4 +1,4 @@
-"""From people's labels of some of a run's replies to the corrected rates of its judge; plain values for a JSON file."""
+"""Corrects the rates of a run's judge with people's labels of some of its replies, as plain values for a JSON file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ class Labels(NamedTuple):
 
     Attributes:
         raters: The names of the raters.
-        numbers: [replies of the study, raters] the number of the label; -1: none.
+        numbers: [replies of the study, raters] the number of the label, or -1 if the rater did not label the reply.
         num_duplicates: Repeated lines with the same choice; each is counted once.
     """
 
@@ -70,7 +70,7 @@ class Group(NamedTuple):
 
 
 def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
-    """Reads the files that pages of a study saved.
+    """Reads the files that a study's pages saved.
 
     Raises:
         ValueError: A line is not a label of this study, or lines contradict each other.
@@ -91,13 +91,13 @@ def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
 def rates(
     judged: Instrument, labels: np.ndarray, axes: Sequence[str], verdict: bool | None = None
 ) -> dict[str, CorrectedRate]:
-    """The corrected rate over all replies (""), and of each axis.
+    """Computes the corrected rate over all replies (key ""), and of each axis.
 
     Args:
         judged: The judge's labels.
         labels: [replies of the run] the share of raters who gave the label; NaN where nobody labelled the reply.
         axes: The axes.
-        verdict: Only replies with this verdict; groups without any are left out. `None`: all.
+        verdict: Use only replies with this verdict, and leave out groups without any; `None` for all replies.
     """
     found = {}
     for name in ("", *axes):
@@ -122,7 +122,7 @@ def calibrate(
     Args:
         study: The study.
         judged: The judge's labels of the run's replies.
-        labels: The people's.
+        labels: People's labels.
         gaps: Groups to compare, besides each axis with the others.
         epsilon: As in `alternative_annotator`.
 
@@ -199,7 +199,7 @@ def _plain(found: dict[str, CorrectedRate]) -> dict[str, Any]:
 
 
 def read_calibrations(folder: Path) -> list[dict[str, Any]]:
-    """Reads what `calibrate` wrote in a run's folder; files of another run or release are left out with a note."""
+    """Reads the results of `calibrate` in a run's folder. Files of another run or release are left out with a note."""
     calibrations = []
     for path in sorted((folder / CALIBRATIONS).glob("*.json")):
         content = read_json(path)

@@ -1,4 +1,4 @@
-"""The part of a report on a judge that people's labels correct; `calibration.html.jinja` lays it out."""
+"""The section of a report on a judge's corrected rates; `calibration.html.jinja` lays it out."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,7 +36,7 @@ def calibration_section(results: Mapping[str, Any]) -> Section:
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """The corrected rate over all, and by axis where there are several."""
+    """Returns the corrected rate over all replies, and by axis if there are several axes."""
     found = []
     for axis, rate in results["rates"].items():
         if axis and len(results["axes"]) < 2:
@@ -62,7 +62,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def sentence(results: Mapping[str, Any]) -> str:
-    """The judge's error over all replies: an axis chosen for its error would need a wider interval."""
+    """States the judge's error over all replies. An axis chosen for its error would need a wider interval."""
     rate, label = results["rates"][""], f"“{results['label']}”"
     if rate["excess_interval"] is None:
         return f"{_people(results)}: no interval tells how far the judge is off about {label}, since {_reason(rate)}."
@@ -108,7 +108,7 @@ def _gaps(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def _errors(results: Mapping[str, Any]) -> list[Figure]:
-    """Of the replies that the judge calls the label, the share that people call so, and beside it of the others."""
+    """Returns the share with people's label among the replies with the judge's label, and among the others."""
     called, others = results["called"], results["not_called"]
     rows = []
     for axis in results["rates"] if len(results["axes"]) > 1 else [""]:

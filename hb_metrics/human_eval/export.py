@@ -1,4 +1,4 @@
-"""Exports pairs of replies of two runs, for people to compare: a page for each rater, and lines for a crowd platform.
+"""Exports pairs of two runs' replies for people to compare, as a page for each rater and lines for a crowd platform.
 
 holistic-bias human-eval export runs/before runs/after --output_dir runs/raters
 """
@@ -116,7 +116,7 @@ def write_files(study: Study, folder: Path) -> None:
 
 
 def task_rows(study: Study) -> list[dict[str, Any]]:
-    """A row per question about a pair, for a crowd platform, without the runs behind the replies."""
+    """Returns a row per question about a pair, for a crowd platform. Rows do not reveal the runs."""
     texts = {question.id: question.text for question in study.questions}
     rows = []
     for sheet, screens in study.sheets.items():

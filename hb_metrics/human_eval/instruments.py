@@ -32,10 +32,10 @@ class Instrument(NamedTuple):
 
     Attributes:
         name: Its name, as in `--judge`.
-        question: The question to people.
+        question: The question that people are asked.
         labels: The name and the definition of each label.
-        figure: The number of the label whose share is the judge's figure.
-        replies: The replies that the judge gave one label.
+        figure: The number of the label whose share the judge reports.
+        replies: The replies to which the judge gave a single label.
         scores: [replies] the judge's probability of the figure's label.
         judged: [replies] the number of the judge's label.
     """
@@ -50,22 +50,22 @@ class Instrument(NamedTuple):
 
     @property
     def verdicts(self) -> np.ndarray:
-        """[replies] whether the judge says the figure's label."""
+        """[replies] Whether the judge assigned the figure's label."""
         return self.judged == self.figure
 
     @property
     def codes(self) -> tuple[np.ndarray, np.ndarray]:
-        """[replies] a number for each term of each axis, and for each axis."""
+        """[replies] The number of the reply's term (within its axis), and the number of its axis."""
         pairs = [f"{axis}\n{term}" for axis, term in zip(self.replies.axes, self.replies.descriptors, strict=True)]
         return np.unique(pairs, return_inverse=True)[1], np.unique(self.replies.axes, return_inverse=True)[1]
 
     def population(self, axes: Collection[str]) -> np.ndarray:
-        """[replies] whether the reply is of one of these axes."""
+        """[replies] Whether the reply's term is on one of these axes."""
         return np.isin(self.replies.axes, sorted(axes))
 
 
 def read_instrument(run: Run, name: str) -> Instrument:
-    """Reads a judge's labels of a run's replies; replies without one label by the judge are left out.
+    """Reads a judge's labels of a run's replies. Replies without a single label are left out.
 
     Raises:
         ValueError: The run has no replies or no such judge, the rubric has no figure, or a file is damaged or missing.

@@ -1,7 +1,8 @@
-"""A study in which people label replies that a judge has judged: its draw and its file, `labels.json`.
+"""Draws, writes and reads `labels.json`, a study in which people label replies that a judge has labelled.
 
-Replies are drawn from strata of axis and verdict. A stratum of N replies gets labels in proportion to √N, and at least
-two, so rare verdicts are labelled more often than common ones. Within a stratum each reply is as likely as another.
+Replies are drawn from strata of axis and verdict. The number of labels in a stratum of N replies is proportional to √N
+and at least two, so a larger share of rare verdicts is labelled. Within a stratum, all replies have the same
+probability.
 """
 
 import json
@@ -28,10 +29,10 @@ class LabelStudy(NamedTuple):
         judge: The name of the judge.
         run: The digest of its run.
         axes: The axes whose replies may be drawn.
-        seed: The seed of the draw.
+        seed: The random seed.
         question: The question to raters.
         labels: The name and the definition of each label.
-        replies: Of each drawn reply, `id`, `prompt` and `reply`.
+        replies: The `id`, `prompt` and `reply` of each drawn reply.
         sheets: Name of a rater → the rows of `replies`, in the rater's order.
     """
 
@@ -60,7 +61,7 @@ def draw_labels(
         axes: The axes to draw from.
         number: The number of replies to draw. Every rater labels all of them.
         num_raters: The number of raters.
-        seed: The seed of all draws.
+        seed: The random seed.
         run: The digest of the run.
 
     Raises:
@@ -100,12 +101,13 @@ def allocate(sizes: np.ndarray, number: int, wanted: np.ndarray) -> np.ndarray:
     """Divides a number of labels among strata.
 
     Args:
-        sizes: [strata] the number of replies of each.
-        number: The number of labels, enough for two of each stratum.
-        wanted: [strata] the proportions to come close to, with no more labels than replies, and two where possible.
+        sizes: [strata] the number of replies.
+        number: The number of labels, which must allow two per stratum.
+        wanted: [strata] the wanted proportions. A stratum gets at most one label per reply, and at least two if
+            possible.
 
     Returns:
-        [strata] the number of labels of each.
+        [strata] the number of labels.
     """
     stratum = np.repeat(np.arange(len(sizes)), sizes)
     place = np.arange(len(stratum)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -1,4 +1,4 @@
-"""The pages of raters: each one file that loads nothing and sends nothing."""
+"""Writes the pages of raters. Each page is a single file that loads nothing and sends nothing."""
 
 import base64
 import hashlib
@@ -17,8 +17,8 @@ _FOLDER = Path(__file__).parent
 def rater_page(study: Study, rater: str) -> str:
     """The HTML of a rater's page.
 
-    It holds the replies as JSON, which the script writes into the page as text, never as HTML. The browser runs this
-    script and no other, and loads and sends nothing. The page does not reveal the run of a reply.
+    The page contains the replies as JSON. Its script inserts them as text, never as HTML. The browser runs only this
+    script, and loads and sends nothing. The page does not reveal which run a reply comes from.
     """
     screens = []
     for screen in study.sheets[rater]:
@@ -31,7 +31,7 @@ def rater_page(study: Study, rater: str) -> str:
 
 
 def label_page(study: LabelStudy, rater: str) -> str:
-    """The HTML of a page on which a rater labels replies, without what the judge said; as `rater_page`."""
+    """The HTML of a page on which a rater labels replies, like `rater_page`. It does not show the judge's labels."""
     screens = []
     for row, task in zip(study.sheets[rater], study.tasks(rater), strict=True):
         shown = study.replies[row]

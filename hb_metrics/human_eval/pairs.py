@@ -28,7 +28,7 @@ class Pair(NamedTuple):
     """Two replies to a prompt.
 
     Attributes:
-        id: The id of the prompt, with the number of the reply where a prompt has several.
+        id: The id of the prompt, followed by the number of the reply if the prompt has several replies.
         axis: The axis of the descriptor.
         descriptor: The descriptor.
         template: The template.
@@ -50,7 +50,7 @@ class Pairs(NamedTuple):
     Attributes:
         pairs: The pairs that raters can be shown, in the order of the prompts.
         left_out: Reason (a key of `REASONS`) → the number of prompts without a pair.
-        axes: All axes of the prompts, also those without a pair.
+        axes: All axes of the prompts, including those without a pair.
     """
 
     pairs: list[Pair]
@@ -67,7 +67,7 @@ def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> P
         keep_offensive: Whether raters see replies that the runs' classifiers found offensive.
 
     Raises:
-        ValueError: A run has no replies, or no offensiveness of replies.
+        ValueError: A run has no replies, or did not measure their offensiveness.
     """
     before, after = _replies(first), _replies(second)
     offensive = set() if keep_offensive else _offensive_ids(first) | _offensive_ids(second)
@@ -98,7 +98,7 @@ def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> P
 
 
 def _replies(run: Run) -> dict[str, dict[str, str]]:
-    """A run's replies with their prompts, by id; a reply that is missing is empty."""
+    """Reads a run's replies with their prompts, by id. A missing reply is empty."""
     table = read_reply_table(run.folder)
     if table is None:
         raise ValueError(f"'{run.folder}' has no replies; measure with --measurements generation first")

@@ -1,4 +1,4 @@
-"""Reads and checks ratings from the files that pages save, or from a crowd platform's."""
+"""Reads and checks ratings from files that pages saved or a crowd platform returned."""
 
 import json
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Rating(NamedTuple):
         pair: The index of the pair.
         speaker: The speaker chosen, 1 or 2.
         first: The run of speaker 1: 0 for the first, 1 for the second.
-        seconds: The time taken; `None`: not recorded.
+        seconds: The time that the choice took; `None` if it was not recorded.
     """
 
     rater: str
@@ -42,9 +42,10 @@ class Ratings(NamedTuple):
 
     Attributes:
         ratings: The ratings of pairs, in the order of the study.
-        checks: The rater of each attention check met, and whether every answer chose the speaker asked for.
-        num_duplicates: Repeated lines with the same choice; each is counted once.
-        num_repeated: Ratings of a pair and a question that the rater had rated before in another task; left out.
+        checks: For each attention check that was shown, the rater, and whether all answers chose the requested speaker.
+        num_duplicates: The number of repeated lines with the same choice, which count once.
+        num_repeated: The number of ratings left out because the rater had answered the same question about the pair in
+            another task.
     """
 
     ratings: list[Rating]
@@ -54,7 +55,7 @@ class Ratings(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A checked line: the choice, the seconds it took if recorded, and its place."""
+    """A checked line: the choice, its time in seconds if recorded, and its file and line number."""
 
     choice: int
     seconds: float | None
@@ -69,7 +70,7 @@ def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
         study: The study that the ratings belong to.
 
     Returns:
-        The ratings: the same in whatever order the files and lines are.
+        The ratings, which do not depend on the order of files and lines.
 
     Raises:
         ValueError: A line is not a rating of this study, lines contradict each other, or a file has none.
@@ -148,7 +149,7 @@ def _in_order(chosen: dict[tuple[str, str], Line], num_duplicates: int, study: S
 
 
 def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) -> str | None:
-    """The problem with a line of a file; `None`: there is none."""
+    """Returns the problem with a line of a file, or `None`."""
     if not isinstance(row, dict) or not set(FIELDS) <= row.keys():
         return f"it lacks fields; each line is a JSON object with {', '.join(FIELDS)}"
     if row["study"] != study:
@@ -171,7 +172,7 @@ def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) 
 
 
 def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[tuple[str, str], str]) -> str | None:
-    """The contradiction between a line and earlier lines; `None`: there is none. `people` keeps browsers and names.
+    """Returns a contradiction between a line and earlier lines, or `None`. `people` records browsers and names.
 
     One person who counts as two makes intervals too narrow, and two people with one page are one rater.
     """
@@ -194,7 +195,7 @@ def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[
 
 
 def _parsed(line: bytes) -> tuple[Any, str | None]:
-    """The content of a line; or `None` and the problem with it."""
+    """Returns the content of a line, or `None` and the problem with the line."""
     try:
         return json.loads(line.decode("utf-8-sig")), None
     except (ValueError, RecursionError) as error:
@@ -202,6 +203,6 @@ def _parsed(line: bytes) -> tuple[Any, str | None]:
 
 
 def _shown(value: Any) -> str:
-    """A value of a file that anybody may have written, for an error in a terminal."""
+    """Formats a value from an untrusted file for an error in a terminal."""
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"

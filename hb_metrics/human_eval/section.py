@@ -61,7 +61,7 @@ def human_evaluation_section(results: Mapping[str, Any]) -> Section:
 
 
 def answers(results: Mapping[str, Any]) -> list[str]:
-    """A sentence for each question: the win rate, and whether it is beyond chance."""
+    """Returns a sentence for each question, with the win rate and whether it differs from one half beyond chance."""
     before, after = (run["name"] for run in results["runs"])
     sentences = []
     for question in results["questions"]:
@@ -79,7 +79,7 @@ def answers(results: Mapping[str, Any]) -> list[str]:
 
 
 def _cell(figures: Mapping[str, Any]) -> dict[str, str]:
-    """A win rate in a table: the share, its interval or nothing, and the counts."""
+    """Formats a win rate for a table: the share, its interval if there is one, and the counts."""
     details = f"{figures['num_wins']:,} of {figures['num_ratings']:,}"
     interval = _range(*figures["interval"]) if figures["interval"] else ""
     return {"rate": share(figures["win_rate"]), "interval": interval, "details": details}

@@ -1,4 +1,4 @@
-"""A study: each rater's pairs, their order, and the run that speaks first; and its file, `study.json`."""
+"""Draws, writes and reads `study.json`: each rater's pairs, their order, and the run that is shown first."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ class Design(NamedTuple):
     Attributes:
         num_raters: The number of raters.
         pairs_per_rater: The number of pairs that each rater rates.
-        raters_per_pair: The number of raters of each pair; some pairs have one more where numbers do not divide.
+        raters_per_pair: The number of raters per pair. Some pairs have one more if the numbers do not divide evenly.
         checks_per_rater: The number of attention checks of each rater.
         seed: The seed of all draws.
     """
@@ -48,7 +48,8 @@ class Screen(NamedTuple):
     Attributes:
         pair: The index of the pair.
         first: 0 if speaker 1 says the first run's reply, 1 if the second run's.
-        asked: The speaker that an attention check asks for, whose reply is replaced; `None`: no check.
+        asked: The speaker whom an attention check asks raters to choose, and whose reply it replaces; `None` without a
+            check.
         tasks: Id of a question → the id of the task, which reveals nothing about the screen.
     """
 
@@ -63,7 +64,7 @@ class Study(NamedTuple):
 
     Attributes:
         id: The digest of the rest.
-        about: The rest of the file: the runs, the prompts left out, the choices that the paper does not print.
+        about: The other entries of the file: the runs, the prompts left out, and choices that the paper does not state.
         design: The numbers of raters and pairs.
         questions: The questions.
         pairs: The pairs.
@@ -81,9 +82,9 @@ class Study(NamedTuple):
 def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Question], about: dict[str, Any]) -> Study:
     """Draws a study.
 
-    Axes have equal numbers of pairs as far as their pairs allow; within an axis, terms and templates take turns.
-    Each rater's pairs are spread evenly over the axes. For each rater and within each axis, either run speaks first as
-    often as the other, give or take one.
+    Axes have equal numbers of pairs if they have enough pairs. Within an axis, terms and templates take turns. Each
+    rater's pairs are spread evenly over the axes. For each rater and within each axis, the two runs are shown first
+    equally often, up to one pair.
 
     Args:
         pairs: The pairs that can be shown.
@@ -92,7 +93,7 @@ def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Questi
         about: Plain values for the study's file.
 
     Returns:
-        The study: the same for the same arguments, whatever the order of `pairs`.
+        The study, which does not depend on the order of `pairs`.
 
     Raises:
         ValueError: There are too few pairs.
@@ -157,7 +158,7 @@ def read_study(path: Path) -> Study:
 
 
 def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]:
-    """Equal numbers of pairs per axis; axes with many pairs make up for axes with few."""
+    """Selects equal numbers of pairs per axis. Axes with many pairs make up for axes with few."""
     by_axis: dict[str, list[Pair]] = {}
     for pair in sorted(pairs, key=lambda pair: pair.id):
         by_axis.setdefault(pair.axis, []).append(pair)
@@ -179,7 +180,7 @@ def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]
 
 
 def _spread(pairs: Sequence[Pair], seed: int) -> list[Pair]:
-    """The pairs in an order in which each axis is spread evenly, so any stretch is balanced over axes."""
+    """Orders the pairs so that each axis is spread evenly, and any run of consecutive pairs is balanced over axes."""
     generator = seeded_generator(seed, "human evaluation", "order of pairs")
     by_axis: dict[str, list[Pair]] = {}
     for index in generator.permutation(len(pairs)):
@@ -192,7 +193,7 @@ def _spread(pairs: Sequence[Pair], seed: int) -> list[Pair]:
 
 
 def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str) -> list[Screen]:
-    """A rater's screens, in order, without tasks."""
+    """Returns a rater's screens in order, without the ids of tasks."""
     generator = seeded_generator(design.seed, "human evaluation", name)
     # Runs take turns to speak first along pairs sorted by axis, which balances the sides within each axis and in all.
     shuffled = generator.permutation(len(rows)).tolist()
@@ -236,5 +237,5 @@ def _shown(study: Study) -> dict[str, list[Any]]:
 
 
 def digest(content: Any) -> str:
-    """The digest of plain values, which is an id in files."""
+    """Returns the digest of plain values, which serves as an id in files."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:_DIGITS]

@@ -1,4 +1,4 @@
-"""The files of a study for people: written whole beside each other, and found again beside the answers."""
+"""Writes the files of a study for people, and finds them again in the folder of the answers."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,12 +7,12 @@ from hb_dataset.whole_files import write_text
 
 
 def write_study_files(folder: Path, files: Mapping[str, str], answers: str) -> None:
-    """Writes the files of a study. Files with the same content stay.
+    """Writes the files of a study. Files that already have the same content are not written again.
 
     Args:
         folder: The folder, which is made if it does not exist.
         files: Name → text.
-        answers: What people's answers are called.
+        answers: The word for people's answers in errors, such as "ratings".
 
     Raises:
         ValueError: The folder contains a file of another study.
@@ -27,6 +27,6 @@ def write_study_files(folder: Path, files: Mapping[str, str], answers: str) -> N
 
 
 def beside_answers(answers: Path, name: str) -> Path:
-    """A study's file beside a file of answers; in the folder above where it is not beside."""
+    """Returns the path of a study's file in the folder of a file of answers, or in the folder above."""
     folder = answers.resolve().parent
     return folder / name if (folder / name).is_file() else folder.parent / name

@@ -1,4 +1,4 @@
-"""The share of ratings that a run won, with an interval for other raters and other pairs."""
+"""The share of ratings that a run won, with an interval that allows for the choice of raters and pairs."""
 
 import math
 from typing import NamedTuple
@@ -31,12 +31,12 @@ class WinRate(NamedTuple):
 def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate:
     """The share of ratings that are wins, with a 95% interval clustered by rater and by pair.
 
-    Ratings of one rater are alike, and so are ratings of one pair; a study draws both. The variance comes from two-way
-    clustering (Cameron, Gelbach & Miller, 2011): V_rater + V_pair − V_0, where V_0 is the variance of independent
-    ratings, and each part has its own t quantile. If V_rater is at most 0.8 V_0, raters show no difference, and V_0
-    with the normal quantile takes the place of V_rater; from V_0 on, V_rater counts alone; in between, both are
-    mixed. The interval is never narrower than for independent ratings. Bounds are Wilson's, for the number of
-    independent ratings with this half-width.
+    Ratings by one rater are correlated, and so are ratings of one pair. The variance comes from two-way clustering
+    (Cameron, Gelbach & Miller, 2011): V_rater + V_pair − V_0, where V_0 is the variance of independent ratings, and
+    each part has its own t quantile. If V_rater is at most 0.8 V_0, raters show no difference, so V_0 with the normal
+    quantile replaces V_rater. If V_rater is at least V_0, it is used unchanged. In between, both are mixed. The
+    interval is never narrower than for independent ratings. Its bounds are Wilson's, for the number of independent
+    ratings with this half-width.
 
     Args:
         wins: [ratings] 1 or 0.
@@ -44,7 +44,8 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
         pairs: [ratings] the pair.
 
     Returns:
-        The share; without an interval if raters or pairs are too few, or a few of them have most of the ratings.
+        The share. It has no interval if there are too few raters or pairs, or if a few of them have most of the
+        ratings.
     """
     number, value = len(wins), float(np.mean(wins))
     spread = value * (1 - value)
@@ -74,10 +75,10 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
 
 
 def degrees_of_freedom(sizes: np.ndarray) -> float:
-    """Satterthwaite's degrees of freedom of a variance that is clustered by groups of these sizes.
+    """Computes Satterthwaite's degrees of freedom of a variance that is clustered by groups of these sizes.
 
-    It is G − 1 for G equal groups, and close to 1 where two of many groups have nearly all ratings. The variance of a
-    group's sum is taken to grow with n^1.5, half-way between groups that do not differ (n) and that differ (n²).
+    They are G − 1 for G equal groups, and close to 1 if two of many groups have nearly all ratings. The variance of a
+    group's sum is assumed to grow with n^1.5, half-way between groups that do not differ (n) and groups that do (n²).
     """
     shares = sizes / sizes.sum()
     if len(sizes) == 1:

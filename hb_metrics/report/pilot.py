@@ -1,4 +1,4 @@
-"""What a finished pilot run shows about the half-widths of its figures in a longer run."""
+"""Predicts the half-widths of a longer run's intervals from a finished pilot run."""
 
 from collections.abc import Callable
 from functools import partial
@@ -40,9 +40,9 @@ class Planned(NamedTuple):
     """A figure whose half-width a plan predicts.
 
     Attributes:
-        value: The pilot's value, or the assumed one: a Gen Bias value as such, not ×1000, or a share.
+        value: The pilot's or the assumed value: a share, or a Gen Bias value that is not multiplied by 1,000.
         is_share: Whether it is a share of replies.
-        at: The half-width in a run of some size; `None`: such runs have no interval.
+        at: Returns the half-width in a run of a given size; `None` if such runs have no interval.
     """
 
     value: float
@@ -51,7 +51,7 @@ class Planned(NamedTuple):
 
 
 def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> Planned:
-    """A Gen Bias value of all terms, an axis or a cluster; `num_terms`: the terms of all axes in the pilot."""
+    """Predicts a Gen Bias value of all terms, an axis or a cluster. `num_terms` counts all of the pilot's terms."""
 
     def at(size: Size) -> Range | None:
         own = size._replace(terms=max(round(spread.size.terms * size.terms / num_terms), 2))
@@ -61,14 +61,14 @@ def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> 
 
 
 def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[str]]:
-    """The variances of Full Gen Bias, its axes, and each cluster's Partial Gen Bias.
+    """Computes the variances of Full Gen Bias, of its values by axis, and of each cluster's Partial Gen Bias.
 
     Args:
         run: The pilot.
         table: Its replies, from `read_reply_table`.
 
     Returns:
-        Name of a figure → the parts of its variance; and the names of figures without an interval in the pilot.
+        The parts of the variance by the figure's name, and the names of figures without an interval in the pilot.
 
     Raises:
         ValueError: Full Gen Bias has no interval.
@@ -103,7 +103,7 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
 
 
 def share_figures(run: Run, table: pa.Table, confidence_level: float) -> dict[str, Planned]:
-    """Name of a figure → the share of replies that name the term, refuse, disclaim, or are offensive."""
+    """Predicts the shares of replies that name the term, refuse, disclaim or are offensive, by the figure's name."""
     found = {UPTAKE: naming(table)}
     replies = found[UPTAKE].replies
     refusals = read_run_table(run.folder / REFUSALS_FILE)
@@ -131,7 +131,7 @@ def _share(flagged: FlaggedReplies, confidence_level: float) -> Planned:
 
 
 def likelihood_figure(run: Run, pilot: Size) -> Planned:
-    """Likelihood Bias for other terms of the same axes; its scores do not depend on the number of replies."""
+    """Predicts Likelihood Bias for other terms of the same axes. It does not depend on the number of replies."""
     influences = likelihood_influences(run)["Likelihood Bias"]
     level = run.results["run"]["settings"].get("confidence_level", 0.95)
 
@@ -142,7 +142,7 @@ def likelihood_figure(run: Run, pilot: Size) -> Planned:
 
 
 def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
-    """Name of a figure → a judge's corrected rate: its half-width depends on people's labels, and not on replies."""
+    """Predicts judges' corrected rates, by name. Their half-width depends on people's labels and not on replies."""
     found = {}
     for calibration in read_calibrations(run.folder):
         rate = calibration["rates"][""]
@@ -154,12 +154,12 @@ def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
 
 
 def _of_labels(pilot: Size, half: float, size: Size) -> Range | None:
-    """The half-width of a corrected rate; `None`: with other templates or terms, it is not known."""
+    """Returns the half-width of a corrected rate; `None` with other templates or terms, for which it is unknown."""
     return Range(half, half, half) if size[1:] == pilot[1:] else None
 
 
 def paired_half_widths(first: Run, second: Run) -> dict[str, float]:
-    """Name of a figure → half the width of the interval of its change between two pilots, in the units of a plan.
+    """Returns the half-width of each figure's change between two pilots, by the figure's name, in the units of a plan.
 
     Raises:
         ValueError: There is no such interval of Full Gen Bias.

@@ -4,8 +4,9 @@
     holistic-bias plan runs/pilot --second runs/tuned_pilot
     holistic-bias plan --assume value=10 noise=220 styles=12 --terms 78 --templates 4
 
-The table has the half-width of the interval of each figure by replies to each term in each template, and the
-probability that a fall of Full Gen Bias is detected. A pilot needs four or more replies to most terms in each template.
+For each number of replies per term and template, the table shows the half-width of each figure's interval, and the
+probability of detecting a decrease in Full Gen Bias. A pilot needs four or more replies for most pairs of a term and a
+template.
 """
 
 import argparse
@@ -62,8 +63,8 @@ class Plan(NamedTuple):
 
     Attributes:
         replies: The numbers of replies per term and template.
-        rows: Name, value, and a number for each number of replies, as text.
-        sentences: What the table does not say.
+        rows: The rows of the table: name, value, and a cell for each number of replies, as text.
+        sentences: The sentences below the table.
     """
 
     replies: Sequence[int]
@@ -132,7 +133,7 @@ def plan(
     output: Path | None = None,
     second: Path | None = None,
 ) -> Plan:
-    """The plan; see the command's options.
+    """Makes a plan. The arguments are the command's options.
 
     Raises:
         ValueError: Options contradict each other or are out of range, or the pilot is too small.
@@ -240,7 +241,7 @@ def plan(
 def _write(
     path: Path, title: str, made: Plan, figures: Mapping[str, Planned], sizes: Sequence[Size], wanted: float | None
 ) -> None:
-    """Writes the page: a plot of the half-width of each figure in runs of these sizes, and the table."""
+    """Writes the page with the table and a plot of each figure's half-width against the number of replies."""
     plots = {}
     for name, figure in figures.items():
         scale, points = 100 if figure.is_share else 1000, []
@@ -256,12 +257,12 @@ def _write(
 
 
 def _middle(width: Range | None) -> float:
-    """A half-width; infinite where there will be no interval, or the pilot cannot tell."""
+    """Formats a half-width, which is infinite if there will be no interval or the pilot is too small to tell."""
     return math.inf if width is None else width.middle
 
 
 def _shown(width: Range | None, is_share: bool) -> str:
-    """A half-width, or its range where the pilot shows it roughly."""
+    """Formats a half-width, or its range if the pilot is too small for a single number."""
     if width is None:
         return MISSING
     if width.high > MAX_RANGE * width.low:
@@ -272,14 +273,14 @@ def _shown(width: Range | None, is_share: bool) -> str:
 
 
 def _shown_power(power: Range) -> str:
-    """A probability, or its range where the pilot shows it roughly."""
+    """Formats a probability, or its range if the pilot is too small for a single number."""
     if max(power.high - power.middle, power.middle - power.low) <= _SURE_POWER:
         return share(power.middle, 0)
     return f"{share(power.low, 0)} to {share(min(power.high, 1.0), 0)}"
 
 
 def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[float], bool]) -> str:
-    """A sentence with the fewest replies of a cell that reach an aim, and the range that the pilot allows."""
+    """Returns a sentence with the fewest replies per term and template that reach an aim, and their range."""
     numbers = range(MIN_REPLIES, MOST_REPLIES + 1)
 
     def fewest(end: int) -> int | None:
@@ -299,7 +300,7 @@ def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[floa
 
 
 def _assumed(words: Sequence[str]) -> tuple[float, float, float]:
-    """The numbers of `--assume`, in the order of `assumed_spread`; value and noise are not ×1000."""
+    """Reads the numbers of `--assume`, in the order of `assumed_spread`. Value and noise are divided by 1,000."""
     found: Mapping[str, str] = dict(word.partition("=")[::2] for word in words)
     try:
         value, noise, styles = (float(found[name]) for name in _ASSUMED)
@@ -317,7 +318,7 @@ def _costs(
     prices: tuple[float | None, float | None],
     minutes: float | None,
 ) -> list[list[str]]:
-    """Rows with the replies of a run, and where the pilot shows them its tokens, minutes and money."""
+    """Returns rows with a run's replies and, if the pilot shows them, its tokens, minutes and price."""
     rows = [["replies", "", *map(count, numbers)]]
     if run is None or table is None:
         return rows

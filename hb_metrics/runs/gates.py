@@ -16,17 +16,17 @@ _QUESTIONS = ("full_gen_bias", "half_width(full_gen_bias)")
 
 
 class GateError(Exception):
-    """A figure is above its limit, or cannot be judged; the report is there."""
+    """A figure is above its limit or cannot be judged. The report has been written."""
 
 
 def read_gates(text: str | None) -> dict[str, float]:
-    """Name of each figure → its limit.
+    """Returns the limit of each figure, by name.
 
     Args:
-        text: `name=limit`, separated by commas; `None`: no limits.
+        text: `name=limit`, separated by commas; `None` for no limits.
 
     Raises:
-        ValueError: It is not of that form, or names a figure twice.
+        ValueError: The text does not have that form, or names a figure twice.
     """
     gates: dict[str, float] = {}
     for part in [] if text is None else text.split(","):
@@ -46,7 +46,7 @@ class Until(NamedTuple):
     Attributes:
         text: The option.
         is_half_width: Whether it asks for the half-width of the interval, and not for the value.
-        limit: What it is to be below.
+        limit: The limit.
     """
 
     text: str
@@ -58,7 +58,7 @@ def read_until(text: str) -> Until:
     """Reads `--until`.
 
     Raises:
-        ValueError: It is of another form.
+        ValueError: The text has another form.
     """
     name, limit = _name_and_limit(text, "<")
     if name not in _QUESTIONS or not 0 < limit < math.inf:
@@ -69,7 +69,7 @@ def read_until(text: str) -> Until:
 
 
 def until_sentence(until: Mapping[str, Any]) -> str:
-    """The answer to the question of `--until`, from the results of generation."""
+    """Returns a sentence that answers the question of `--until`, from the results of generation."""
     question = read_until(until["question"])
     subject = "The half-width of the interval of Full Gen Bias" if question.is_half_width else "Full Gen Bias"
     look, limit = f"look {until['look']} of {until['num_looks']}", f"{question.limit:g}"
@@ -82,7 +82,7 @@ def until_sentence(until: Mapping[str, Any]) -> str:
 
 
 def _name_and_limit(text: str, sign: str) -> tuple[str, float]:
-    """The name before a sign and the number after it; NaN: there is none."""
+    """Returns the name before a sign and the number after it, which is NaN if it is missing."""
     name, _, number = (word.strip() for word in text.partition(sign))
     try:
         return name, float(number)
@@ -91,10 +91,10 @@ def _name_and_limit(text: str, sign: str) -> tuple[str, float]:
 
 
 def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict[str, float]:
-    """The limits of a run, on figures of these measurements.
+    """Returns a run's limits on the figures of these measurements.
 
     Raises:
-        ValueError: These measurements do not have the figure, or make no replies to look at.
+        ValueError: These measurements do not have the figure, or `--until` is set and they generate no replies.
     """
     if settings.run.until is not None:
         read_until(settings.run.until)
@@ -116,10 +116,10 @@ def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict
 
 
 def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], gates: Mapping[str, float]) -> list[str]:
-    """A sentence for each figure that exceeds its limit or cannot be judged, and for `--until` if it does not hold.
+    """Returns a sentence for each figure that fails its limit or cannot be judged, and for `--until` if it fails.
 
-    The upper end of its interval counts, or the value of a figure that never has an interval. A figure whose interval
-    could not be estimated is not judged by its value, which may be far off.
+    The upper end of the figure's interval is compared with the limit, or the value of a figure that never has an
+    interval. If the interval could not be estimated, the figure cannot be judged, because its value may be far off.
     """
     figures: dict[str | None, Figure] = {}
     for measurement in measurements:

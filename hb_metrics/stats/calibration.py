@@ -1,16 +1,16 @@
-"""How wrong a judge is: rates corrected by people's labels of a few replies, agreement, and the alternative annotator.
+"""Corrects a judge's rates with people's labels of a few replies, and compares the judge with people.
 
-People label a sample of the replies, drawn from strata of axis and verdict in known numbers. The corrected rate is the
-judge's part on all replies plus the people's correction on the labelled replies, with the tuned weight λ of PPI++
-(Angelopoulos et al., 2023, https://arxiv.org/abs/2311.01453):
+People label a sample of the replies, with a known number from each stratum of axis and verdict. The corrected rate is
+the mean of the judge's scores over all replies plus a correction from the labelled replies, with the tuned weight λ of
+PPI++ (Angelopoulos et al., 2023, https://arxiv.org/abs/2311.01453):
 
     rate = mean of λ · score over all replies + Σ_h W_h · mean of (label − λ · score) over the labelled replies of h
 
-W_h is the share of stratum h among all replies. λ lies between 0 and 1 and minimises the variance of the sampling. The
-variance comes from sums over terms within their axis, so intervals are for other terms and replies like these. Where no
-label of a stratum contradicts the judge, the variance is at least that of half a label that does. The quantile is that
-of Student's t for the effective number of labelled terms. The target is the mean over these raters' labels. Simulations
-with known truth: tests/hb_metrics/stats/calibration_designs.py.
+W_h is the share of stratum h among all replies. λ lies between 0 and 1 and minimises the sampling variance. The
+variance comes from sums over terms within their axis, so intervals hold for other terms and replies like these. If no
+label in a stratum contradicts the judge, the stratum's variance is at least that of half a contradicting label.
+Intervals use Student's t for the effective number of labelled terms. They are intervals for the mean over these raters'
+labels. tests/hb_metrics/stats/calibration_designs.py simulates them with known truth.
 """
 
 import math
@@ -36,16 +36,16 @@ WINNING_RATE = 0.5
 
 
 class CorrectedRate(NamedTuple):
-    """The rate of a label among a group of replies, as the judge has it and corrected by people's labels.
+    """The rate of a label in a group of replies, by the judge and corrected with people's labels.
 
     Attributes:
-        value: The corrected rate; `None`: a stratum has too few labels.
+        value: The corrected rate; `None` if a stratum has too few labels.
         interval: Its 95% interval; `None`: see `reason`.
-        judged: The judge's own rate.
+        judged: The judge's uncorrected rate.
         excess_interval: The 95% interval of `judged - value`; `None` like `interval`.
         reason: Why there is no interval.
-        num_needed: The number of labels in this group that an interval would take; `None`: there is an interval, or no
-            number is enough.
+        num_needed: The number of labels in this group that an interval would need; `None` if there is an interval, or
+            no number would be enough.
         num_labelled: The number of labelled replies.
         weight: λ, the weight of the judge's scores.
     """
@@ -64,7 +64,7 @@ class Agreement(NamedTuple):
     """Krippendorff's alpha.
 
     Attributes:
-        alpha: 1: raters agree; 0: no more than by chance; `None`: see `reason`.
+        alpha: 1 if raters agree, 0 if they agree no more than by chance; `None` if it cannot be computed.
         interval: Its 95% interval; `None`: see `reason`.
         reason: Why there is no alpha or no interval.
     """
@@ -78,7 +78,7 @@ class AlternativeAnnotator(NamedTuple):
     """The alternative annotator test.
 
     Attributes:
-        winning_rate: The share of raters whom the judge may replace; `None`: see `reason`.
+        winning_rate: The share of raters whom the judge may replace; `None` without a test.
         advantage: The mean probability that the judge agrees with the other raters as well as a rater does, or better.
         passes: Whether the judge may stand in for a rater.
         reason: Why there is no test.
@@ -93,7 +93,7 @@ class AlternativeAnnotator(NamedTuple):
 def corrected_rate(
     labels: np.ndarray, scores: np.ndarray, verdicts: np.ndarray, terms: np.ndarray, axes: np.ndarray
 ) -> CorrectedRate:
-    """The corrected rate among replies: of a run, an axis, some terms, or those with one verdict.
+    """Computes the corrected rate in a group of replies, such as those of a run, of an axis or with one verdict.
 
     Args:
         labels: [replies] the share of raters who gave the label; NaN where nobody labelled the reply.
@@ -178,15 +178,15 @@ def corrected_rate(
 
 
 def _freedom(parts: np.ndarray, axis_of_term: np.ndarray, weights: np.ndarray) -> float:
-    """Satterthwaite's degrees of freedom: [axes] parts of the variance, with the effective number of weighted terms."""
+    """Computes Satterthwaite's degrees of freedom from [axes] parts of the variance and effective numbers of terms."""
     effective = np.bincount(axis_of_term, weights) ** 2 / np.bincount(axis_of_term, weights**2)
     return float(parts.sum() ** 2 / (parts**2 / np.maximum(effective - 1, _TINY)).sum())
 
 
 def corrected_gap(first: CorrectedRate, second: CorrectedRate) -> Bounds | None:
-    """The 95% interval of the first rate minus the second, of groups without a term in common.
+    """Computes the 95% interval of the first rate minus the second, for groups that have no term in common.
 
-    It combines both intervals as MOVER does (Zou and Donner, 2008); `None`: one of them has none.
+    It combines both intervals by MOVER (Zou and Donner, 2008). Returns `None` if one of the rates has no interval.
     """
     if first.interval is None or second.interval is None or first.value is None or second.value is None:
         return None
@@ -206,7 +206,7 @@ def _codes(values: np.ndarray) -> np.ndarray:
 def _sums_of_terms(values: np.ndarray, term: np.ndarray, axis_of_term: np.ndarray) -> np.ndarray:
     """[terms] sums of deviations from the axis's mean, whose squares sum to the variance of the mean of all values.
 
-    A large term pulls the mean to itself, so its sum is divided as in a jackknife over terms.
+    A term with many values pulls the mean towards itself, so its sum is scaled as in a jackknife over terms.
     """
     axis = axis_of_term[term]
     sizes, num_terms = np.bincount(axis), np.bincount(axis_of_term)[axis_of_term]
@@ -217,10 +217,10 @@ def _sums_of_terms(values: np.ndarray, term: np.ndarray, axis_of_term: np.ndarra
 
 
 def krippendorff_alpha(labels: np.ndarray, weights: np.ndarray, terms: np.ndarray) -> Agreement:
-    """Krippendorff's alpha of raters for labels without an order, weighted by how replies were drawn.
+    """Computes Krippendorff's alpha of raters for unordered labels, weighted to correct for the sampling of replies.
 
-    NLTK's alpha has no weights, and a sample with many of the judge's rare verdicts would count them as common. The
-    interval is a jackknife over terms of log(1 − alpha).
+    NLTK's alpha has no weights, so it would overstate rare verdicts, which are sampled more often. The interval comes
+    from a jackknife of log(1 − alpha) over terms.
 
     Args:
         labels: [replies, raters] a number for each label; -1: the rater did not label the reply.
@@ -231,7 +231,7 @@ def krippendorff_alpha(labels: np.ndarray, weights: np.ndarray, terms: np.ndarra
 
 
 def judge_agreement(labels: np.ndarray, judged: np.ndarray, weights: np.ndarray, terms: np.ndarray) -> Agreement:
-    """Krippendorff's alpha of the judge with a rater, the mean over raters.
+    """Computes Krippendorff's alpha between the judge and each rater, and averages it over raters.
 
     Args:
         labels: As in `krippendorff_alpha`.
@@ -247,15 +247,15 @@ def alternative_annotator(
 ) -> AlternativeAnnotator:
     """The alternative annotator test (Calderon et al., 2025, https://aclanthology.org/2025.acl-long.782/).
 
-    Each rater in turn is left out. The test asks whether the judge agrees with the others as often as that rater, or at
-    most `epsilon` less often: a t-test of the differences, with Benjamini and Yekutieli's correction for several
-    raters. Replies count by their weights; with equal weights it is the published test.
+    Each rater in turn is left out. A t-test of the differences then shows whether the judge agrees with the others as
+    often as that rater does, or at most `epsilon` less often. Benjamini and Yekutieli's method corrects for the number
+    of raters. Replies are weighted; with equal weights, this is the published test.
 
     Args:
         labels: As in `krippendorff_alpha`.
         judged: [replies] the judge's label.
         weights: [replies] the number of replies that each stands for.
-        epsilon: How much less often the judge may agree, as it costs less: 0.1 beside crowd workers, 0.2 beside
+        epsilon: The margin by which the judge may agree less often, since it costs less: 0.1 for crowd workers, 0.2 for
             experts.
     """
     p_values, advantages = [], []
@@ -282,7 +282,7 @@ def alternative_annotator(
 
 
 def _alpha(tables: list[np.ndarray], weights: np.ndarray, terms: np.ndarray) -> Agreement:
-    """The mean alpha of tables of labels, with the jackknife's interval."""
+    """Computes the mean alpha of several tables of labels, with an interval from a jackknife."""
     term = _codes(terms)
     alphas = []  # [tables][1 + terms]: of all terms, and without each
     for labels in tables:

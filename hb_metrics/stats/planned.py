@@ -1,11 +1,12 @@
-"""The half-width that a figure will have at other numbers of replies, templates and terms, from a pilot run.
+"""Predicts a figure's half-width for other numbers of replies, templates and terms from a pilot run.
 
 The variance of a debiased Gen Bias value (`bias_variance.py`) has a part that grows with the value, and one that does
-not. With N replies a cell, D terms, T templates and P = 1 − 1/D, the first falls as 1 / (N D T). If cells vary alike,
-the second falls as P² / (N (N − 1) D T) + P / (N² D² T). A pilot run estimates both.
+not. With N replies per cell (a term in a template), D terms, T templates and P = 1 − 1/D, the first part is
+proportional to 1 / (N D T). If all cells have the same variance, the second part is proportional to P² / (N (N − 1) D
+T) + P / (N² D² T). A pilot run estimates both.
 
-A small pilot does so roughly, above all for an axis of few terms: its value, its spread and the increase of the
-variance with the value are each known to some standard errors. A prediction therefore has a range, from the three
+A small pilot estimates them only roughly, above all for an axis with few terms. Its value, its spread and the increase
+of the variance with the value each have a standard error. A prediction therefore has a range, which adds the three
 errors in quadrature.
 """
 
@@ -29,7 +30,7 @@ _RANGE_LEVEL = 0.95
 
 
 class Size(NamedTuple):
-    """The size of a run: replies of a cell, templates, and terms that are compared."""
+    """The size of a run: replies per cell, templates, and compared terms."""
 
     replies: float
     templates: int
@@ -91,7 +92,7 @@ def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -
 
 
 def assumed_spread(value: float, noise: float, styles: float, size: Size) -> Spread:
-    """The parts of the variance if the replies of all cells have one covariance, alike in some directions.
+    """Computes the parts of the variance if all cells have the same covariance, spread evenly over some directions.
 
     Args:
         value: The debiased value.
@@ -122,17 +123,18 @@ def at_size(spread: Spread, size: Size) -> Spread:
 
 
 def _at_zero(size: Size) -> float:
-    """What the variance at a value of 0 is in proportion to."""
+    """The factor by which the size changes the variance at a value of 0."""
     replies, templates, terms = size
     share = 1 - 1 / terms
     return (share**2 / (replies * (replies - 1)) + share / replies**2 / terms) / terms / templates
 
 
 def half_width(spread: Spread, confidence_level: float) -> float | None:
-    """Half the width of the interval at the spread's own size.
+    """Computes the half-width of the interval for a run of the spread's size.
 
     Returns:
-        `None`: runs of that size have no interval. Infinite: this one knows its own spread too roughly for an interval.
+        The half-width; `None` if runs of that size have no interval, and infinite if the spread is too uncertain for
+        one.
     """
     size, at_zero = spread.size, spread.at_zero
     if size.replies < MIN_REPLIES or size.templates * size.terms < MIN_CELLS:
@@ -146,9 +148,9 @@ def half_width(spread: Spread, confidence_level: float) -> float | None:
 
 
 def change_half_width(spread: Spread, confidence_level: float) -> float | None:
-    """Half the width of the interval of the change to a second run of the same size and value.
+    """Computes the half-width of the change to a second run of the same size and value.
 
-    The replies of the two runs count as independent; where they go together, the interval is narrower.
+    The replies of the two runs count as independent. If they are positively correlated, the interval is narrower.
     """
     half = half_width(spread, confidence_level)
     if half is None or half == math.inf:
@@ -158,12 +160,12 @@ def change_half_width(spread: Spread, confidence_level: float) -> float | None:
 
 
 def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | None]) -> Range | None:
-    """A prediction for another size, with its range; `None`: runs of that size have no such number.
+    """Predicts a number for a run of another size, with its range; `None` if runs of that size have no such number.
 
     Args:
-        pilot: What a pilot shows.
+        pilot: The pilot's spread.
         size: The size to predict for.
-        predict: The number, such as a half-width, from a spread.
+        predict: Computes the number, such as a half-width, from a spread.
     """
     middle = predict(at_size(pilot, size))
     if middle is None:
@@ -192,12 +194,12 @@ def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | Non
 
 
 def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confidence_level: float) -> Range:
-    """Half the width of the interval of a share of replies, with `times` as many replies as in a pilot.
+    """Computes the half-width of a share of replies, with `times` as many replies as in a pilot.
 
     Args:
-        hits: [terms, templates] the pilot's replies that count.
-        sizes: [terms, templates] all its replies.
-        times: How many times as many replies, over all terms and templates.
+        hits: [terms, templates] the number of the pilot's replies that count.
+        sizes: [terms, templates] the number of all its replies.
+        times: The planned number of replies, over all terms and templates, as a multiple of the pilot's.
         confidence_level: Of the interval.
     """
     low, high = share_interval(hits, sizes, confidence_level, times)
@@ -222,12 +224,12 @@ def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confiden
 def likelihood_half_width(
     influences: Influences, num_templates: int, times_terms: float, confidence_level: float
 ) -> Range | None:
-    """Half the width of the interval of Likelihood Bias for other terms; `None`: the pilot shows none.
+    """Computes the half-width of Likelihood Bias for other terms; `None` if the pilot has no interval.
 
     Args:
         influences: Of the pilot's terms and templates.
-        num_templates: The templates of the planned run.
-        times_terms: How many times as many terms it has.
+        num_templates: The number of templates in the planned run.
+        times_terms: The planned number of terms as a multiple of the pilot's.
         confidence_level: Of the interval.
     """
     spread = term_spread(influences)
@@ -249,13 +251,13 @@ def likelihood_half_width(
 
 
 def power_of_fall(spread: Spread, fall: float, confidence_level: float, paired: float = 1.0) -> float:
-    """The probability that the change to a second run, whose value is lower by `fall` (a share), is beyond chance.
+    """Computes the probability of detecting a change if a second run's value is lower by `fall` (a share).
 
     Args:
         spread: Of the first run.
         fall: The fall.
         confidence_level: Of the change's interval.
-        paired: The standard error of the change in parts of that of two independent runs.
+        paired: The standard error of the change, as a share of its value for two independent runs.
     """
     value, at_zero = max(spread.value, 0.0), spread.at_zero
     error = paired * math.sqrt(2 * at_zero + spread.slope * value * (2 - fall))

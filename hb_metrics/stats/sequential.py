@@ -1,14 +1,14 @@
-"""Looks at a value before all replies exist, with an error rate for all looks together.
+"""Interim looks at a value before all replies exist, with one error rate for all looks together.
 
 The looks ask whether the true value is below a limit. Each look compares the debiased value with the limit, in standard
 errors at the limit. The permitted error is spent as information grows (Lan and DeMets, 1983,
 https://doi.org/10.1093/biomet/70.3.659), in the shape of O'Brien and Fleming's boundaries (1979,
-https://doi.org/10.2307/2530245): hardly any at early looks. A debiased value is a U-statistic, so the covariance of its
-values at two looks is the variance of the later one, as for means of independent draws. Looks are thus steps of a
-Brownian motion whose time is the information: the last look's variance divided by this look's.
+https://doi.org/10.2307/2530245), so early looks spend hardly any. A debiased value is a U-statistic, so the covariance
+of its values at two looks is the variance of the later one, as for means of independent draws. Looks are thus steps of
+a Brownian motion whose time is the information: the last look's variance divided by this look's.
 
 The interval after the last look orders outcomes by stage (Armitage, 1957; Tsiatis, Rosner and Mehta, 1984,
-https://doi.org/10.2307/2530912): one that ended earlier above the boundary is higher.
+https://doi.org/10.2307/2530912): among outcomes above the boundary, an earlier one ranks higher.
 """
 
 import math
@@ -35,11 +35,11 @@ class Look(NamedTuple):
 
     Attributes:
         value: The debiased value.
-        at_zero: Its variance at a true value of 0.
+        at_zero: The variance at a true value of 0.
         slope: The increase of the variance per unit of the true value.
         freedom: The degrees of freedom of the variance.
         information: The share of the whole run's information.
-        boundary: The distance from the limit that decides, in standard errors of a known variance.
+        boundary: The deciding distance from the limit, in standard errors of a known variance.
     """
 
     value: float
@@ -54,13 +54,13 @@ class Look(NamedTuple):
         return math.sqrt(self.at_zero + self.slope * max(true, 0.0))
 
     def distance(self, value: float, true: float) -> float:
-        """The standard errors from a true value to a value, as of a known variance."""
+        """Returns the distance from a true value to a value, in standard errors of a known variance."""
         errors = (value - true) / self.error(true)
         known = -float(ndtri(stdtr(min(self.freedom, _MANY), -abs(errors))))
         return math.copysign(min(known, _FARTHEST), errors)
 
     def deciding(self, limit: float) -> tuple[float, float]:
-        """The values up to which, and from which on, the look decides."""
+        """Returns the values at or below which, and at or above which, the look decides."""
         half = -float(stdtrit(min(self.freedom, _MANY), ndtr(-self.boundary))) * self.error(limit)
         return limit - half, limit + half
 
@@ -70,7 +70,7 @@ def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look]
 
     Args:
         spread: The value and the parts of its variance.
-        whole: The replies of a cell at the last look.
+        whole: The number of replies per cell at the last look.
         limit: The limit of the true value.
         before: The earlier looks.
         confidence_level: One minus the error of all looks together, on both sides of the limit.
@@ -96,12 +96,12 @@ def decision(look: Look, limit: float) -> bool | None:
 
 
 def spent(information: float, error: float) -> float:
-    """The error spent on one side with this share of the information."""
+    """Returns the error spent on one side up to this share of the information."""
     return 2 * float(ndtr(ndtri(error / 2) / math.sqrt(information)))
 
 
 def next_boundary(information: Sequence[float], before: Sequence[float], error: float) -> float:
-    """The distance from the limit that decides at the next look.
+    """Computes the deciding distance from the limit at the next look.
 
     Args:
         information: [looks] the share of information at each look, this one included.
@@ -120,7 +120,7 @@ def next_boundary(information: Sequence[float], before: Sequence[float], error: 
 
 
 def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
-    """The probability of an outcome at least as high as that of these looks, of which the last one ended the run."""
+    """Computes the probability of an outcome at least as high as these looks, the last of which ended the run."""
     *earlier, last = looks
     bounds = [[look.distance(value, true) for value in look.deciding(limit)] for look in earlier]
     ends = [*(high for _, high in bounds), last.distance(last.value, true)]
@@ -154,7 +154,7 @@ def interval_after(looks: Sequence[Look], limit: float, confidence_level: float)
 def _still_undecided(
     undecided: tuple[np.ndarray, np.ndarray], low: float, high: float, step: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The runs that stay between two bounds of the motion: their positions, and the probability at each."""
+    """Returns the positions of runs that stay between two bounds of the motion, and the probability of each."""
     positions, masses = undecided
     half = max(high - low, 0.0) / 2
     to = (low + high) / 2 + half * _NODES
@@ -163,6 +163,6 @@ def _still_undecided(
 
 
 def _beyond(undecided: tuple[np.ndarray, np.ndarray], bound: float, scale: float) -> float:
-    """The probability that undecided runs pass a bound of the motion at the next look."""
+    """Computes the probability that undecided runs pass a bound of the motion at the next look."""
     positions, masses = undecided
     return float(masses @ ndtr((positions - bound) / scale))

@@ -1,13 +1,14 @@
-"""Counterfactual distillation: the model learns to reply to a descriptor as it did to another one.
+"""Counterfactual distillation: the model learns to reply to a descriptor as it replied to another one.
 
 The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model replies to "Hi! I'm an autistic woman.",
-with "Deaf" where that reply says "autistic". In the limit every descriptor gets the mixture of the replies to all: no
-descriptor has its own style, and replies take up the descriptor as often as on average. The trainer is that of baseline
-distillation (`distill.py`), whose rows have the same columns.
+with "Deaf" where that reply says "autistic". In the limit, every descriptor gets the mixture of the replies to all
+descriptors. Then no descriptor has a distinct style, and replies name each descriptor with the average frequency. The
+trainer is that of baseline distillation (`distill.py`), whose rows have the same columns.
 
-Where the untuned model may begin to name the other descriptor, the tuned model must not learn that name: the
-probability of its first token, as far as it is above the tuned model's own, moves to the first token of the prompt's
-descriptor. Whether that token comes next counts more than other tokens, so that the model does not forget to name it.
+Where the untuned model may begin to name the other descriptor, the tuned model must not learn that name. If the first
+token of the name is likelier for the untuned than for the tuned model, the difference in probability moves to the first
+token of the prompt's descriptor. The loss gives that token more weight than others, so that the model does not forget
+to name its descriptor.
 """
 
 from typing import TYPE_CHECKING
@@ -54,7 +55,7 @@ def move_names(wanted: torch.Tensor, given: torch.Tensor, moved: torch.Tensor) -
 
 
 def naming_divergence(target: torch.Tensor, log_given: torch.Tensor, names: torch.Tensor) -> torch.Tensor:
-    """The divergence of whether the reply begins to name the prompt's descriptor at a token.
+    """Computes the divergence between the two models' probabilities of beginning to name the prompt's descriptor.
 
     Args:
         target: [labels, vocabulary] the distributions to learn.

@@ -1,9 +1,9 @@
-"""Baseline distillation: the model learns to reply to a prompt with a descriptor as it did without the descriptor.
+"""Baseline distillation: the model learns to reply to a prompt with a descriptor as it replied without the descriptor.
 
 The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model replies to "Hi! I'm a woman." The method
 needs neither a style classifier nor labels, because it learns the whole distribution of each next token (knowledge
 distillation, Hinton et al., 2015; into the same model under another context, Snell et al., 2022). Replies to different
-descriptors become alike; replies to the baseline prompt stay the same.
+descriptors become similar, and replies to the baseline prompt stay the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ class DistillationTrainer(ReplyTraining, Trainer):
         return self.token_mean(divergences.sum(), len(divergences), num_items_in_batch)
 
     def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """The summed divergence of each row's labels, and their number; both [rows]."""
+        """Returns each row's divergence, summed over its labels, and the number of its labels; both [rows]."""
         divergences, learnt = self._divergences(model, inputs)
         rows = torch.zeros(learnt.shape, device=learnt.device)
         rows[learnt] = divergences
@@ -111,7 +111,7 @@ class PairCollator:
         self._pad = DataCollatorForSeq2Seq(tokenizer, padding=True)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """A batch of both sides, padded separately."""
+        """Pads both sides of a batch separately."""
         batch: dict[str, torch.Tensor] = {}
         for side in ("", PREFIX):
             names = {f"{side}{name}": name for name in ("input_ids", "attention_mask", "labels")}
@@ -161,8 +161,8 @@ def encode(
 
     Returns:
         `input_ids`, `attention_mask` and `labels` of each row, the same with `PREFIX` before their names, and `moved`
-        (see `move_names`). As many labels are learnt in both, in the same order: the tokens that both replies share,
-        and the first token of a name. No context is cut.
+        (see `move_names`). Both sides have the same number of learnt labels in the same order: the tokens that both
+        replies share, and the first token of a name. No context is cut.
 
     Raises:
         ValueError: A row is too long.
@@ -225,7 +225,7 @@ def encode(
 
 
 def _first_tokens(tokenizer: Any, moved: Sequence[Sequence[str]]) -> list[list[int]]:
-    """The first tokens of pairs of texts; each first token once, no pair of equals."""
+    """Returns the first tokens of pairs of texts, without repetitions and without pairs of equal tokens."""
     pairs: dict[int, int] = {}
     for texts in moved:
         first = [tokenizer(text, add_special_tokens=False)["input_ids"][0] for text in texts]
@@ -246,7 +246,7 @@ The model pays less attention to who is speaking, even where it should: the embe
 
 
 def rows_card(data: Mapping[str, Any], replied_to: str) -> str:
-    """The card's text on the rows of distillation."""
+    """Returns the model card's text on the rows of distillation."""
     left_out = "" if data["leave_out"] is None else f", excluding those of {data['leave_out']} and their stems"
     return f"""\
 * {data["num_replies"]:,} replies of {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to {replied_to},

@@ -37,7 +37,7 @@ def test_prompts_of_a_name_differ_in_their_ids_alone():
 
 
 def test_a_list_of_ones_own(tmp_path):
-    path = tmp_path / "mine.csv"
+    path = tmp_path / "MINE.CSV"
     path.write_text("group,name\nA,Ada\nB,Bo\n")
     assert [(each.name, each.group) for each in read_names(path)] == [("Ada", "A"), ("Bo", "B")]
 
@@ -57,4 +57,11 @@ def test_faults_have_their_line(content, message, tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text(content)
     with pytest.raises(NamesError, match=rf"(?s)1 fault in the list of names {re.escape(str(path))}:.*{message}"):
+        read_names(path)
+
+
+def test_a_list_in_another_encoding_is_refused_by_name(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_bytes("name,group\nZoë,A\nBo,B\n".encode("latin-1"))
+    with pytest.raises(NamesError, match="mine.csv:1: is not UTF-8"):
         read_names(path)

@@ -320,5 +320,5 @@ def test_a_missing_folder_type_or_mode_is_reported(tmp_path):
         load_reddit_bias(tmp_path / "none", "gender")
     with pytest.raises(FileNotFoundError, match="did you mean 'gender'"):
         load_reddit_bias(tmp_path, "genders")
-    with pytest.raises(ValueError, match="mode 'words' is not known"):
+    with pytest.raises(ValueError, match="mode 'words' is unknown"):
         load_reddit_bias(tmp_path, "gender", mode="words")

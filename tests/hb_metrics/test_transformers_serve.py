@@ -20,6 +20,7 @@ from hb_metrics import measure
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.inference.judges.judge import JudgeSource, load_judge
 from hb_metrics.inference.models.gguf import embedded_model_folder
+from hb_metrics.runs.run_folder import turn_folder
 from tests.forked_programs import free_port
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.test_killed_runs import Runs
@@ -75,14 +76,20 @@ def run(out, vocabulary, *options):
 
 
 def test_greedy_replies_of_the_served_model_are_those_of_the_model(vocabulary, tmp_path):
+    conversations = ["--decoding", "greedy", "--turns", 2]
     # Its own penalty would change every reply, and is set to nothing.
     with transformers_serve(tmp_path / "model", do_sample=False, repetition_penalty=1.3) as url:
         served = ["--model", tmp_path / "model", "--base_url", url]
-        replies, results = run(tmp_path / "served", vocabulary, *served, "--decoding", "greedy")
+        replies, results = run(tmp_path / "served", vocabulary, *served, *conversations)
         with pytest.raises(ValueError, match="the same answer at temperature 1 for every seed"):
             run(tmp_path / "refused", vocabulary, *served, "--decoding", "sample")
-    ours, _ = run(tmp_path / "ours", vocabulary, "--model", "embedded", "--decoding", "greedy", "--context", "chat")
+    ours, _ = run(tmp_path / "ours", vocabulary, "--model", "embedded", "--context", "chat", *conversations)
+    served_later, ours_later = (
+        {row["id"]: (row["text"], row["reply"]) for row in pq.read_table(folder / "replies").to_pylist()}
+        for folder in (turn_folder(tmp_path / name, 2) for name in ("served", "ours"))
+    )
 
+    assert served_later == ours_later
     assert {key: row["reply"] for key, row in replies.items()} == {key: row["reply"] for key, row in ours.items()}
     assert {key: row["num_tokens"] for key, row in replies.items()} == {
         key: row["num_tokens"] for key, row in ours.items()

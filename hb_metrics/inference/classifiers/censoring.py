@@ -76,14 +76,20 @@ def censor_names(replies: Sequence[str], names: Sequence[str]) -> list[str]:
     """Replaces the user's name in each reply with one name for all, where it is a whole word in the same case."""
     censored = []
     for reply, name in zip(replies, names, strict=True):
-        censored.append(re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", NAME, reply.replace(UNSAFE_MARK, "")))
+        censored.append(_name_pattern(name).sub(NAME, reply.replace(UNSAFE_MARK, "")))
     return censored
 
 
 def names_user(replies: Sequence[str], names: Sequence[str]) -> np.ndarray:
     """[replies] bool, whether each reply contains the user's name."""
-    kept = [reply.replace(UNSAFE_MARK, "") for reply in replies]
-    return np.array(censor_names(kept, names)) != np.array(kept)
+    found = []
+    for reply, name in zip(replies, names, strict=True):
+        found.append(_name_pattern(name).search(reply.replace(UNSAFE_MARK, "")) is not None)
+    return np.array(found)
+
+
+def _name_pattern(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
 
 
 def names_terms(

@@ -1,1 +1,1 @@
-"""Judges: language models as classifiers, by a rubric."""
+"""Judges: language models that classify texts by a rubric."""

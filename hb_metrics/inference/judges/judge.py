@@ -1,4 +1,4 @@
-"""A judge: a language model as a classifier, by a rubric. `judge:RUBRIC` names one where a classifier is asked for."""
+"""A judge is a language model that classifies texts by a rubric. Options for classifiers accept `judge:RUBRIC`."""
 
 import hashlib
 import json
@@ -30,9 +30,9 @@ class JudgeSource(NamedTuple):
     Attributes:
         model: As `--model`: `"embedded"`, a Hub id or a folder; with an address, the server's name for the model.
         base_url: The address of a server; `None`: the model is loaded here.
-        concurrency: Requests in flight.
-        seed: The seed of the letters' order.
-        folder: The folder in which a server's answers are kept; `None`: a cache.
+        concurrency: The number of simultaneous requests.
+        seed: The random seed for the order of the letters.
+        folder: The folder that stores a server's answers; `None` for a cache.
     """
 
     model: str = EMBEDDED
@@ -110,7 +110,7 @@ def _loaded(model: str, device: str, trust_remote_code: bool) -> LocalEngine:
 
 
 def _fitting(rubric: Rubric, text: str, seed: int, key: str, reader: Any) -> tuple[Prompt, bool]:
-    """The prompt about a text, which is cut if the model does not take all of it, and whether it was."""
+    """Returns the prompt about a text, and whether the text was cut because the model does not accept all of it."""
     kept = text
     while not reader.fits(prompt := prompt_for(rubric, kept, seed=seed, key=key)):
         if not kept:

@@ -1,6 +1,6 @@
-"""A judge that is loaded here: the probabilities of the letters as its next token, the rubric computed once.
+"""A judge that runs here. It reads the probabilities of the letters as the next token, and processes the rubric once.
 
-Each text is run alone behind the rubric, so its probabilities have the same bits in any batch, order or process.
+Each text runs alone after the rubric, so its probabilities are the same bits in any batch, order or process.
 """
 
 from collections.abc import Sequence
@@ -29,10 +29,10 @@ _TOLERANCE, _LOW_PRECISION_TOLERANCE = 1e-3, 0.1
 
 
 class Read(NamedTuple):
-    """What a judge answered.
+    """A judge's answers.
 
     Attributes:
-        probabilities: [prompts, letters] float64, of each letter among the letters.
+        probabilities: [prompts, letters] float64, the probability of each letter, normalised over the letters.
         answered: [prompts] whether the answer was a letter.
     """
 
@@ -82,14 +82,14 @@ class LocalJudge:
         self.beginning, self.shared = self._share([self._encoded(prompt) for prompt in tried])
 
     def fits(self, prompt: Prompt) -> bool:
-        """Whether the model takes the prompt and a letter."""
+        """Whether the prompt and a letter fit into the model."""
         return len(self._encoded(prompt)) < self.limit
 
     def read(self, prompts: Sequence[Prompt]) -> Read:
         """The letters' probabilities after each prompt.
 
         Raises:
-            ValueError: The model gives NaN.
+            ValueError: The model returns NaN.
         """
         encoded = [self._encoded(prompt) for prompt in prompts]
         known = {token for tokens in self.letters for token in tokens}
@@ -114,7 +114,7 @@ class LocalJudge:
         return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)[0]
 
     def _share(self, tried: list[list[int]]) -> tuple[list[int], Forward | None]:
-        """The tokens that all prompts begin with, and the model after them; `None`: it cannot go on from there."""
+        """Returns the tokens with which all prompts begin, and the model's state after them, or `None`."""
         model = self.loaded.model
         longest = max(tried, key=len)
         shared = next(row for row, tokens in enumerate(zip(*tried, strict=False)) if len({*tokens}) > 1)

@@ -1,10 +1,10 @@
-"""What a judge is asked about a text: the rubric, the text between fences, and a letter for each label.
+"""The prompt to a judge: the rubric, the text between fences, and a letter for each label.
 
-The letters' order and the fence's code are drawn by the seed and a key, as a rule the text itself, so a text has the
-same prompt in any batch, order or process. The rubric comes first, so that all prompts share it.
+The letters' order and the fence's code depend on the seed and a key, usually the text itself, so a text has the same
+prompt in any batch, order or process. The rubric comes first, so that all prompts share it.
 
-A text may talk to the judge. It cannot know the code of its fence, and nothing in it reads as a token of a chat
-template. Neither keeps a judge from obeying what it reads, so texts that seem to talk to the judge are counted.
+A text may address the judge. It cannot know the code of its fence, and nothing in it is encoded as a token of a chat
+template. A judge may nevertheless obey a text, so texts that seem to address the judge are counted.
 """
 
 import re
@@ -66,9 +66,9 @@ def prompt_for(rubric: Rubric, text: str, *, seed: int, key: str | None = None) 
     Args:
         rubric: The rubric.
         text: The text.
-        seed: The seed of the letters' order and of the fence's code.
-        key: What they are drawn for; `None`: the text. Texts that differ in one term alone have a key in common, so
-            that nothing else differs between their prompts.
+        seed: The random seed for the letters' order and the fence's code.
+        key: The text that determines the draw, by default `text`. Texts that differ only in a term share a key, so that
+            nothing else differs between their prompts.
     """
     draw = seeded_generator(seed, f"judge {rubric.name}", text if key is None else key)
     order = draw.permutation(len(rubric.labels)).tolist()
@@ -88,5 +88,5 @@ def prompt_for(rubric: Rubric, text: str, *, seed: int, key: str | None = None) 
 
 
 def talks_to_judge(texts: Sequence[str]) -> list[bool]:
-    """[texts] Whether each text seems to talk to a judge: about answers, labels or instructions, or in its format."""
+    """[texts] Whether each text seems to address a judge: it mentions labels or instructions, or has its format."""
     return [_TO_JUDGES.search(text) is not None for text in texts]

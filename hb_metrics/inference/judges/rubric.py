@@ -1,4 +1,4 @@
-"""Rubrics: what a judge, or a person, is asked about a reply.
+"""Rubrics: the question and labels by which a judge, or a person, labels a reply.
 
 A rubric is a YAML file:
 
@@ -13,12 +13,12 @@ A rubric is a YAML file:
     - label: not condescending
       …
 
-Its name is that of the file. A run with `--judge NAME` keeps
+The rubric is named like its file. A run with `--judge NAME` stores
 
 * in run.json, under `judge` and the rubric's name: the rubric (`recorded_rubric` reads it) and the judge's model;
 * in `judge/NAME/*.parquet`: a row for each non-empty reply, with `id` (the reply's, as in `finished_run`) and
-  `probabilities`, a list of float32: one for each label of the rubric, in its order, and a last one that is 1 where
-  the judge's answer was none of the letters, and 0 elsewhere (`finished_run.StyleShards` reads them).
+  `probabilities`, a list of float32: one for each label of the rubric, in its order, and a last one that is 1 if the
+  judge's answer was none of the letters, and 0 otherwise (`finished_run.StyleShards` reads them).
 """
 
 import hashlib
@@ -47,9 +47,9 @@ class Rubric(NamedTuple):
         name: Its name.
         question: The question about a reply.
         labels: The possible answers.
-        definitions: [labels] the meaning of each.
+        definitions: [labels] the meaning of each label.
         examples: [labels] two or more texts that have each label.
-        figure: The label whose share of the replies is the figure; `None`: there is none.
+        figure: The label whose share of replies is reported; `None` if the rubric reports no share.
     """
 
     name: str

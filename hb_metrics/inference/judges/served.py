@@ -1,6 +1,6 @@
-"""A judge that a server runs: the letters' log-probabilities where the server gives them, otherwise several answers.
+"""A judge on a server. It reads the letters' log-probabilities or, if the server returns none, several answers.
 
-Every answer is written to a journal at once and found by its request, so a killed run resumes without paying twice.
+Every answer is written to a journal at once and looked up by its request, so a killed run resumes without paying twice.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ class ServedJudge:
 
     Attributes:
         about: The model, as run.json records it.
-        reads: Where probabilities come from: "log-probabilities", or "5 answers".
-        version: What runs it.
+        reads: The source of the probabilities: "log-probabilities" or "5 answers".
+        version: The server's software, if known.
     """
 
     version = "served"
@@ -63,7 +63,7 @@ class ServedJudge:
             self.reads, self.drawn = "the likeliest answer", [{"temperature": 0}]
 
     def fits(self, prompt: Prompt) -> bool:
-        """Whether the model takes the prompt; a server rejects one that is too long."""
+        """Whether the prompt fits into the model; a server rejects one that is too long."""
         return True
 
     def read(self, prompts: Sequence[Prompt]) -> Read:
@@ -75,7 +75,7 @@ class ServedJudge:
         return Read(shares_of(masses), masses.any(axis=1))
 
     def cost(self) -> dict[str, int]:
-        """What the server counted over all answers in the journal."""
+        """Returns the server's token counts over all answers in the journal."""
         answers = Journal(self.folder, process_state().process_index).answers.values()
         counts = [(answer["tokens_in"], answer["tokens_out"]) for answer in answers]
         return {
@@ -122,7 +122,7 @@ class ServedJudge:
 
 @cache
 def _tried(server: Server) -> tuple[BriefProbe, int | None]:
-    """A probe, and how many first tokens the server gives log-probabilities of; `None`: of none that judge."""
+    """Probes the server. Also returns its number of log-probabilities per token, or `None` if they are unusable."""
 
     async def tried() -> tuple[BriefProbe, int | None]:
         async with connected(server) as client:
@@ -139,7 +139,7 @@ def _tried(server: Server) -> tuple[BriefProbe, int | None]:
 
 
 def first_tokens(content: Any) -> list[list[Any]] | None:
-    """Tokens that an answer might begin with, and their log-probabilities; `None`: the server gives none."""
+    """Returns the candidates for an answer's first token and their log-probabilities; `None` without any."""
     given = choice_of(content).get("logprobs")
     places = given.get("content") if isinstance(given, Mapping) else None
     first = places[0] if isinstance(places, list) and places else None
@@ -153,7 +153,7 @@ def first_tokens(content: Any) -> list[list[Any]] | None:
 
 
 def letter_masses(answer: Mapping[str, Any], num_letters: int) -> list[float]:
-    """[letters] The probabilities of the letters in an answer, or 1 for its letter; all 0: it is none of them."""
+    """[letters] The probabilities of the letters in an answer, or 1 for its letter; all 0 if it is no letter."""
     letters = LETTERS[:num_letters]
     masses = [0.0] * num_letters
     if answer["first"] is None:

@@ -1,9 +1,9 @@
-"""Replies in stages, until a question about Full Gen Bias is answered (`--until`).
+"""Generates replies in stages until a question about Full Gen Bias is answered (`--until`).
 
-Each look adds replies to each cell (a term in a template). They do not depend on the number of processes, because
-a cell's prompts are drawn in one order. After a look that answers the question, no more replies are generated. Replies
-and style vectors of each look are in the folder `looks`. At the end, those of all looks are copied to their usual
-places, so the folder is like that of any run with as many replies.
+Each stage, called a look, adds replies to each cell (a term in a template). Replies do not depend on the number of
+processes, because the order of a cell's prompts is fixed. After a look that answers the question, no more replies are
+generated. Replies and style vectors of each look are in the folder `looks`. At the end, those of all looks are copied
+to their usual places, so the folder is like that of any run with as many replies.
 """
 
 import math
@@ -44,10 +44,10 @@ SHARES = (0.16, 0.23, 0.33, 0.47, 0.68, 1.0)
 
 
 def look_sizes(replies_per_cell: int) -> list[int]:
-    """The replies of a cell at each look.
+    """Returns the number of replies per cell at each look.
 
     Raises:
-        ValueError: There is room for only one look.
+        ValueError: There are too few replies for two looks.
     """
     sizes = sorted({max(MIN_REPLIES, math.ceil(share * replies_per_cell)) for share in SHARES})
     if len(sizes) < 2 or sizes[-1] > replies_per_cell:
@@ -64,7 +64,7 @@ class PlannedLooks(NamedTuple):
 
     Attributes:
         until: The question.
-        sizes: [looks] the replies of a cell at each look.
+        sizes: [looks] the number of replies per cell.
         rows: [looks] the prompts that each look adds.
     """
 
@@ -82,7 +82,7 @@ def plan_looks(text: str, prompts: pa.Table, seed: int) -> PlannedLooks:
         seed: The run's seed.
 
     Raises:
-        ValueError: The question is of another form, or there is room for only one look.
+        ValueError: The question has another form, or there are too few replies for two looks.
     """
     cells = list(drawn_cells(prompts, seed=seed).values())
     sizes = look_sizes(max(map(len, cells)))
@@ -97,7 +97,7 @@ class Looked(NamedTuple):
 
     Attributes:
         replies: The replies, on all processes.
-        styles: The style vectors of the non-empty replies, as of `classify_into_shards`.
+        styles: The style vectors of the non-empty replies, as `classify_into_shards` returns them.
         outcome: The looks and their outcome, for results.json; on the main process.
     """
 
@@ -122,7 +122,7 @@ def reply_until(
         requests: The requests of all looks.
         layout: Their layout.
         classifier: The style classifier.
-        censored: Returns the non-empty replies of a table as they are classified.
+        censored: Returns a table's non-empty replies in the form in which they are classified.
     """
     until, level, folder = planned.until, task.settings.run.confidence_level, task.folder / LOOKS
     cells = CellSums(classifier.labels, keep_replies=True)
@@ -177,9 +177,9 @@ def _look(cells: CellSums, until: Until, share: float, looks: list[Look], level:
     """Looks at Full Gen Bias, and adds the look to `looks` if it compares the value with a limit.
 
     Returns:
-        For results.json: the debiased value; its `interval` without regard to other looks; its `distance` from the
-        limit and the `boundary` that decides, both in standard errors; the share of `information`; and the `answer`.
-        `None`: not known.
+        Values for results.json: the debiased value; its `interval`, which ignores other looks; its `distance` from the
+        limit and the deciding `boundary`, both in standard errors; the share of `information`; and the `answer`.
+        Unknown values are `None`.
     """
     known = gen_bias(cells, confidence_level=level)
     assert known.intervals is not None

@@ -1,4 +1,4 @@
-"""Judges: a language model says by a rubric what it sees in each reply, such as condescension."""
+"""Judges: a language model labels each reply by a rubric, for example for condescension."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Judge(Measurement):
-    """The share of replies that a judge finds condescending, or anything else that a rubric asks."""
+    """Measures the share of replies to which a judge assigns a rubric's label, such as "condescending"."""
 
     name = "judge"
     title = "Judges"
@@ -30,7 +30,7 @@ class Judge(Measurement):
         """Reads the rubrics.
 
         Raises:
-            ValueError: There is none, one is not valid, or the run has no replies.
+            ValueError: There is no rubric, a rubric is not valid, or the run has no replies.
         """
         from hb_metrics.inference.judges.rubric import read_rubric, shipped_rubrics
 
@@ -49,7 +49,7 @@ class Judge(Measurement):
         return list(rubrics.values())
 
     def gate_names(self, settings: "Settings") -> tuple[str, ...]:
-        """The share of each rubric that has a figure."""
+        """Returns the share of each rubric that has a figure."""
         from hb_metrics.measurements.judge.figures import gate_name
 
         rubrics = self.read_files(settings) if self.is_asked(settings) else []

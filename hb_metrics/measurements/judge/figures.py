@@ -7,7 +7,7 @@ from hb_metrics.report.layout.figure import Figure, pair, reply_share, shares_by
 
 
 def gate_name(rubric: str) -> str:
-    """The name in `--fail_above` of the share that a rubric's figure has."""
+    """Returns the name in `--fail_above` of the share that a rubric reports."""
     return f"judged_{rubric}"
 
 

@@ -17,7 +17,7 @@ _FOLDER = Path(__file__).parent
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    """What the judge saw, rubric by rubric, and what that is worth."""
+    """Sentences on each rubric's results and on their reliability."""
     sections, rubrics = results["run"]["judge"], []
     for name, judged in results["judge"].items():
         whole, *parts = by_part(rubric_figures(results, name)).values()

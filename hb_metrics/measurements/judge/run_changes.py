@@ -34,7 +34,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def _judged(run: Run, name: str) -> FlaggedReplies:
-    """The replies that the judge gave one label, and whether it is the figure."""
+    """Returns the replies to which the judge gave a single label, and whether it is the figure's label."""
     found = verdicts(StyleShards(run.folder / JUDGE / name)[:][:, :-1])
     replies = read_stored_replies(run.folder)
     assert replies is not None  # the judge has read them

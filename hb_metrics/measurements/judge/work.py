@@ -1,4 +1,4 @@
-"""Lets a judge read the replies, and summarises what it said."""
+"""Lets a judge label the replies, and summarises its labels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,11 +51,11 @@ def describe(judges: dict[str, Classifier]) -> dict[str, Any]:
 
 
 def measure(task: Task, judges: dict[str, Classifier], results: Mapping[str, Any]) -> dict[str, Any]:
-    """Judges the replies that are not judged yet.
+    """Judges the replies that have not been judged yet.
 
     Returns:
-        Name of each rubric → the result of `judged_results`, with the judge's `identity_leakage` (`None`: there is one
-        term) and, of a served judge, what it counted (`served`). Empty on all processes but the main one.
+        Name of each rubric → the result of `judged_results`, with the judge's `identity_leakage` (`None` if there is
+        only one term) and, for a served judge, the server's counts (`served`). Empty on all processes but the main one.
     """
     shared = task.settings.run
     replies = read_stored_replies(task.folder, task.prompts)
@@ -94,20 +94,20 @@ def measure(task: Task, judges: dict[str, Classifier], results: Mapping[str, Any
 def judged_results(
     replies: Replies, rubric: Rubric, probabilities: np.ndarray, confidence_level: float
 ) -> dict[str, Any]:
-    """Summarises what a judge said.
+    """Summarises a judge's labels.
 
     Args:
         replies: The replies.
         rubric: The rubric.
-        probabilities: [replies, labels] The probabilities of its labels, and of no answer.
+        probabilities: [replies, labels] The probabilities of the rubric's labels and of `NO_ANSWER`.
         confidence_level: The confidence level of the intervals.
 
     Returns:
-        Plain values: `replies`, the result of `refusal_shares` for replies whose likeliest label is the figure
-        (`None`: the rubric has no figure); `means`, the mean probability of each label; `gen_bias`, Gen Bias over the
-        labels, and `debiased`, its value less sampling noise (`None`: unknown noise); `num_replies`;
-        `num_unanswered`, the replies on which the judge answered by none of the letters, which are left out;
-        `num_tied`, those with several likeliest labels, which are left out of `replies`.
+        Plain values: `replies`, the result of `refusal_shares` for replies whose likeliest label is the figure (`None`:
+        the rubric has no figure); `means`, the mean probability of each label; `gen_bias`, Gen Bias over the labels,
+        and `debiased`, its value less sampling noise (`None`: unknown noise); `num_replies`; `num_unanswered`, the
+        number of replies that were left out because the judge answered with none of the letters; `num_tied`, the number
+        of replies with several likeliest labels, which are left out of `replies`.
     """
     answered, found, shares = probabilities[:, -1] == 0, verdicts(probabilities[:, :-1]), None
     kept, known = answered_replies(replies, answered), probabilities[answered][:, :-1]

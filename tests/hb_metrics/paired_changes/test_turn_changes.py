@@ -146,8 +146,10 @@ def outcome(design, sets, seed):
 
 
 def test_intervals_hold_the_change_and_the_slope():
-    for _, held, _ in outcome(DESIGNS["fades"], 40, 0):
-        assert held > 0.85
+    for given, held, width in outcome(DESIGNS["three terms"], 60, 0):
+        assert given > 0.8
+        assert held > 0.88
+        assert width < 1.3
 
 
 @pytest.mark.long

@@ -162,3 +162,4 @@ def test_names_are_censored_as_whole_words_in_their_case():
     replies = ["Hi Jay, jay and Jaybird!", "No name."]
     assert censor_names(replies, ["Jay", "Brad"]) == ["Hi Alex, jay and Jaybird!", "No name."]
     assert names_user(replies, ["Jay", "Brad"]).tolist() == [True, False]
+    assert names_user(["Hi Alex!", "Alexandra"], ["Alex", "Alex"]).tolist() == [True, False]  # the name for all
