@@ -88,7 +88,7 @@ def awareness_prompts(
         items: The questions.
         number: The number of prompts of each kind.
         seed: The seed of the draw. A larger number includes the prompts of a smaller one.
-        axes: The axes of descriptors; `None`: all.
+        axes: The axes of descriptors; `None` for all.
 
     Returns:
         A table with the columns of `AWARENESS_SCHEMA`; `item` is the index in `items`. Two prompts that differ only in

@@ -74,7 +74,7 @@ class BiasSpecification:
         attributes_1: A1, stereotypes of the minoritized group; `greed*` matches every word that begins with "greed".
         attributes_2: A2, the approximate opposites of A1.
         kept_phrases: Phrases that contain a term but are not about the group; mode `"word"` leaves them unchanged.
-        published_two_way: Whether the published rule swaps t1 and t2; `False`: it only replaces t1 by t2.
+        published_two_way: Whether the published rule swaps t1 and t2; `False` if it only replaces t1 with t2.
         published_folder: The name of this type's folder in the authors' data, if it differs from the type's name.
         source: The origin of the specification.
         notes: Remarks for readers, such as differences from the source.

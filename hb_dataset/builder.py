@@ -27,7 +27,7 @@ class HolisticBiasConfig(datasets.BuilderConfig):
     """A config of the dataset.
 
     Attributes:
-        vocabulary_dir: The folder of your own vocabulary; `None`: the vocabulary of the config's version.
+        vocabulary_dir: The folder of your own vocabulary; `None` for the vocabulary of the config's version.
         full: Whether a config of intersections contains all pairs instead of a sample. Stream them, since they make
             more than a hundred million prompts.
         seed: The seed of the sample of intersections.
@@ -51,8 +51,8 @@ class HolisticBias(datasets.ArrowBasedBuilder):
     """HolisticBias (Smith et al., 2022): one split, `test`, per config.
 
     Args:
-        config_name: A name in `hb_dataset.CONFIGS`; `None`: `v1.0`.
-        vocabulary_dir: The folder of your own vocabulary; `None`: the vocabulary of the config's version.
+        config_name: A name in `hb_dataset.CONFIGS`; `None` for `v1.0`.
+        vocabulary_dir: The folder of your own vocabulary; `None` for the vocabulary of the config's version.
         **kwargs: The arguments of `HolisticBiasConfig` and `datasets.DatasetBuilder`, e.g. `cache_dir`.
 
     Raises:

@@ -81,7 +81,7 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
     """Reads groups and pairs.
 
     Args:
-        path: A YAML file; `None`: the paper's six groups and three pairs. `groups` maps each name to its `singular`
+        path: A YAML file; `None` for the paper's six groups and three pairs. `groups` maps each name to its `singular`
             (default: the name), `plural` (default: derived from the name if its last word is a person noun of the
             vocabulary), and `article` if it does not follow the first letter. The optional `pairs` maps each name to
             `[advantaged, disadvantaged]`.
@@ -128,7 +128,7 @@ def find_groups(
             or `None` for the paper's six groups. A term is written with a noun (`"Deaf woman"`, `"woman with a
             lisp"`), alone (`"tall"`, which takes "person" or the first agreeing noun), or as a noun (`"woman"`). A
             term on two axes belongs to the first in alphabetical order. Case does not matter.
-        vocabulary: The vocabulary of the terms; `None`: `next`.
+        vocabulary: The vocabulary of the terms; `None` for `next`.
 
     Returns:
         The groups, and the pairs in the file; terms have no pairs. A term's group is named by its singular.

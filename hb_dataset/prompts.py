@@ -91,7 +91,7 @@ class Config:
         build: Builds the table from a vocabulary and the options below. It yields parts, so that a large table need not
             fit in memory.
         citation: BibTeX of the config's papers.
-        required_file: The vocabulary file that this config needs; `None`: every version has the config.
+        required_file: The vocabulary file that this config needs; `None` if every version has the config.
         options: The keyword arguments of `build`, which `HolisticBias` also takes.
         measured: Whether `measure` offers the config, because its prompts describe people with a term.
         has_version: Whether the config comes from a version's vocabulary, and is published with that version.
@@ -149,7 +149,7 @@ def intersection_batches(
     """Yields the prompts of intersections in tables, so that they need not fit in memory together.
 
     Args:
-        vocabulary: The vocabulary; `None`: `next`.
+        vocabulary: The vocabulary; `None` for `next`.
         full: Whether to combine every pair with every noun in every template, instead of a sample of pairs in the small
             templates.
         seed: The seed of the sample; see `sample_intersections`.
@@ -303,7 +303,7 @@ def version_configs(version: str, root: Path | None = None) -> dict[str, str]:
 
     Args:
         version: `"v1.0"`, …, or `"next"`.
-        root: The folder that contains the versions; `None`: the package's folder.
+        root: The folder that contains the versions; `None` for the package's folder.
     """
     return {config.name: config.description for config in _configs_in(version, root)}
 
@@ -347,7 +347,7 @@ def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None =
 
     Args:
         config: A name in `CONFIGS`.
-        vocabulary_dir: The folder of your own vocabulary; `None`: the vocabulary of the config's version.
+        vocabulary_dir: The folder of your own vocabulary; `None` for the vocabulary of the config's version.
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`. Intersections have those of `INTERSECTION_SCHEMA`, `robust-…`
@@ -368,8 +368,8 @@ def version_table(
     Args:
         version: `"v1.0"`, …, or `"next"`.
         config: The config.
-        root: The folder that contains the versions; `None`: the package's folder.
-        vocabulary: The version's vocabulary; `None`: it is read.
+        root: The folder that contains the versions; `None` for the package's folder.
+        vocabulary: The version's vocabulary; `None` to read it.
 
     Raises:
         ValueError: The version was changed after it was frozen.

@@ -18,7 +18,7 @@ def structured_prompt_table(
     """Builds the prompts of groups.
 
     Args:
-        groups: The groups, terms of the vocabulary, or a file (see `find_groups`); `None`: the paper's six groups.
+        groups: The groups, terms of the vocabulary, or a file (see `find_groups`); `None` for the paper's six groups.
         fixed_only: Whether to write only the fixed prompts, without the 100 other structures.
 
     Returns:

@@ -43,7 +43,7 @@ def frozen_versions(root: Path | None = None) -> tuple[str, ...]:
     """Returns the frozen versions, oldest first.
 
     Args:
-        root: The folder that contains the versions; `None`: the package's folder.
+        root: The folder that contains the versions; `None` for the package's folder.
     """
     return tuple(sorted(read_frozen(root), key=version_number))
 
@@ -73,7 +73,7 @@ def read_version(version: str, root: Path | None = None) -> Vocabulary:
 
     Args:
         version: `"v1.0"`, …, or `"next"`.
-        root: The folder that contains the versions; `None`: the package's folder.
+        root: The folder that contains the versions; `None` for the package's folder.
 
     Raises:
         ValueError: There is no such version, or it is frozen and was changed (`FrozenError`).
@@ -98,8 +98,8 @@ def verify_version(
 
     Args:
         version: The version.
-        root: The folder of all versions; `None`: the package's folder.
-        record: The version's record; `None`: the record in `root`'s `frozen.json`.
+        root: The folder of all versions; `None` for the package's folder.
+        record: The version's record; `None` for the record in `root`'s `frozen.json`.
         made: `table_counts` of the version's configs by the current code; `None` skips the check of the sentences.
 
     Returns:

@@ -127,7 +127,7 @@ def shipped_or_own(folder: Path, name: str | Path, kind: str, hint: str = "") ->
         folder: The folder of those that come with the package.
         name: The name or the path.
         kind: The name of such files in the error.
-        hint: A hint in the error; empty: the closest name.
+        hint: A hint for the error; if it is empty, the error suggests the closest name.
 
     Raises:
         FileNotFoundError: There is neither.
@@ -182,7 +182,7 @@ def repeat_faults(located: list[Located], name: str, key: Callable[[Any], object
     Args:
         located: The entries.
         name: The field to show in the message.
-        key: Returns the value that must differ between entries; `None`: the field.
+        key: Returns the value that must differ between entries; `None` to use the field.
     """
     first: dict[object, Located] = {}
     for entry in located:

@@ -140,7 +140,7 @@ def label(arguments: LabelArguments) -> None:
 def _labels_and_ceiling(
     arguments: LabelArguments, replies: pa.Table, styles: StyleShards
 ) -> tuple[Labels, Ceiling | None]:
-    """Returns the tags of the replies, and their ceiling; `None`: there are too few replies for a ceiling."""
+    """Returns the tags of the replies, and their ceiling; `None` if there are too few replies for a ceiling."""
     columns = [replies[name].to_pylist() for name in ("descriptor", "template", "axis", "id")]
 
     def ceiling_with(*more: float) -> Ceiling | None:

@@ -97,7 +97,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     """Debiases a model, and saves it with its bias before and after.
 
     Returns:
-        The content of debias.json; `None`: the run was already finished.
+        The content of debias.json; `None` if the run was already finished.
 
     Raises:
         ValueError: The model, the phrases and the options are incompatible, or training diverged.

@@ -51,7 +51,7 @@ def write_model_card(
         tuning: The record of its tuning.
         runs: Run folders whose figures the card shows, with the run before tuning first. Without runs, the card states
             that nothing was measured.
-        names: The names of the runs; `None`: their models and tags.
+        names: The names of the runs; `None` to use their models and tags.
     """
     figures = _figures(folder, tuning, runs, names) if runs else "Not measured yet."
     write_text(folder / CARD_FILE, _card(tuning, figures))

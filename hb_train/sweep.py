@@ -71,7 +71,7 @@ def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Seque
 
     Args:
         script: "tune" or "debias".
-        words: The grid, as words for `read_grid`; `None`: the paper's grid.
+        words: The grid, as words for `read_grid`; `None` for the paper's grid.
         folder: The folder of the sweep.
         options: The options of all runs.
 

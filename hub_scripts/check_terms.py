@@ -34,7 +34,7 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
 
     Args:
         folder: The vocabulary folder.
-        against: The folder to compare with, or a git revision of `folder`; `None`: the newest frozen version.
+        against: The folder to compare with, or a git revision of `folder`; `None` for the newest frozen version.
         seed: The seed that selects the sentences to read.
         show: The maximum number of added or changed entries to show sentences for.
 

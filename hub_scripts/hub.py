@@ -189,7 +189,7 @@ def publish(
         repository: The repository from `open_repository`. The Hub rejects the commit if main has changed since.
         files: Contents by path.
         message: The commit message.
-        tag: The tag to set; `None`: no tag.
+        tag: The tag to set; `None` for no tag.
         among_other_files: Whether to publish beside other people's files, and to replace their files at published
             paths.
 

@@ -25,7 +25,7 @@ def install_dataset(cache_dir: str | Path | None = None) -> Path:
     """Prepares every config of `holistic_bias` in the cache of `datasets`.
 
     Args:
-        cache_dir: The cache; `None`: `HF_DATASETS_CACHE`.
+        cache_dir: The cache; `None` for `HF_DATASETS_CACHE`.
 
     Returns:
         The folder `<cache>/holistic_bias`.
@@ -50,7 +50,7 @@ def install_metrics(modules_cache: str | Path | None = None) -> list[Path]:
     """Copies every metric into the module cache of `evaluate`.
 
     Args:
-        modules_cache: The cache; `None`: `HF_MODULES_CACHE`.
+        modules_cache: The cache; `None` for `HF_MODULES_CACHE`.
 
     Returns:
         The folders written.

@@ -74,7 +74,7 @@ def published_dataset(
     Args:
         repo_id: The dataset repository.
         version: A frozen version.
-        root: The folder that holds the versions; `None`: the package's.
+        root: The folder that holds the versions; `None` for the package's.
         source_url: The address of the source repository.
 
     Raises:

@@ -142,7 +142,7 @@ def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
 
     Args:
         folder: The vocabulary folder.
-        against: A folder, or a git revision of the same folder; `None`: the newest frozen version.
+        against: A folder, or a git revision of the same folder; `None` for the newest frozen version.
 
     Returns:
         The vocabulary's name for messages, and its entries.

@@ -27,7 +27,8 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path, after: P
         settings: The options of the run.
         prompts: Its prompts.
         path: A new file with one of `SUFFIXES`.
-        after: A file with the replies of all turns so far, to export the requests of the next turn; `None`: the first.
+        after: A file with the replies of all turns so far, to export the requests of the next turn; `None` for the
+            first turn.
 
     Returns:
         The path.

@@ -40,9 +40,9 @@ class CorrectedRate(NamedTuple):
 
     Attributes:
         value: The corrected rate; `None` if a stratum has too few labels.
-        interval: Its 95% interval; `None`: see `reason`.
+        interval: The 95% interval; `None` if it cannot be computed.
         judged: The judge's uncorrected rate.
-        excess_interval: The 95% interval of `judged - value`; `None` like `interval`.
+        excess_interval: The 95% interval of `judged - value`; `None` if `interval` is.
         reason: Why there is no interval.
         num_needed: The number of labels in this group that an interval would need; `None` if there is an interval, or
             no number would be enough.
@@ -65,7 +65,7 @@ class Agreement(NamedTuple):
 
     Attributes:
         alpha: 1 if raters agree, 0 if they agree no more than by chance; `None` if it cannot be computed.
-        interval: Its 95% interval; `None`: see `reason`.
+        interval: The 95% interval; `None` if it cannot be computed.
         reason: Why there is no alpha or no interval.
     """
 
@@ -223,7 +223,7 @@ def krippendorff_alpha(labels: np.ndarray, weights: np.ndarray, terms: np.ndarra
     from a jackknife of log(1 − alpha) over terms.
 
     Args:
-        labels: [replies, raters] a number for each label; -1: the rater did not label the reply.
+        labels: [replies, raters] the number of the label, or -1 if the rater did not label the reply.
         weights: [replies] the number of replies that each stands for.
         terms: [replies] a number for each term.
     """

@@ -184,7 +184,7 @@ def _masked_rows(column: Any) -> np.ndarray:
 
 
 def verdicts(probabilities: np.ndarray) -> np.ndarray:
-    """[texts] The number of the likeliest label; -1: several are the likeliest, as all are where there is no answer.
+    """[texts] The number of the likeliest label, or -1 if several labels are equally likely.
 
     Args:
         probabilities: [texts, labels] of the labels alone, without that of no answer.

@@ -38,8 +38,8 @@ class Method(NamedTuple):
 
     Attributes:
         trained_texts: Selects the texts to train on from the training phrases.
-        marks: Selects the marked tokens of the loss, one of `phrases.MARKS`, by the options of debias.py. `None`: the
-            method has no debiasing loss, only the language modelling loss.
+        marks: Selects the marked tokens of the loss, one of `phrases.MARKS`, from the options of debias.py. `None` if
+            the method has only the language modelling loss, without a debiasing loss.
         make_loss: Makes the loss from the terms of the pairs, the output layer and the options of debias.py.
         with_forms: Whether the loss includes plurals and other forms of the target terms. Texts always mark these
             forms.

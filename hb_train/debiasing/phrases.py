@@ -137,7 +137,7 @@ def encode_phrases(
         tokenizer: The model's fast tokenizer.
         terms: The terms of the pairs, with their forms.
         attributes: The attributes A1, with wildcards.
-        max_length: The maximum length of a phrase in tokens; `None`: no limit.
+        max_length: The maximum length of a phrase in tokens; `None` for no limit.
 
     Returns:
         The encoded phrases.

@@ -27,12 +27,12 @@ class ResponseMetrics(NamedTuple):
 
     Attributes:
         bleu_4: BLEU-4 of the whole set, 0 to 100, with mteval's smoothing of orders without a match.
-        nist_2: NIST-2 of the whole set, in bits; at least 0. `None`: no response has two words.
-        meteor: The mean METEOR of the responses, 0 to 100, each with its best reference. `None`: WordNet is not
+        nist_2: NIST-2 of the whole set, in bits; at least 0. `None` if no response has two words.
+        meteor: The mean METEOR of the responses, 0 to 100, each with its best reference. `None` if WordNet is not
             installed.
         meteor_exact_stem: METEOR without synonyms.
-        entropy_4: The entropy of the 4-grams of all responses, in nats. `None`: there are no 4-grams.
-        dist_2: The number of distinct bigrams per 100 bigrams of all responses. `None`: there are no bigrams.
+        entropy_4: The entropy of the 4-grams of all responses, in nats. `None` if there are no 4-grams.
+        dist_2: The number of distinct bigrams per 100 bigrams of all responses. `None` if there are no bigrams.
         mean_length: The mean number of words in a response.
         num_responses: The number of responses.
         num_empty: The number of responses without a word, which all measures include.
@@ -95,8 +95,8 @@ def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence
         size: The largest n.
 
     Returns:
-        The sum over n of the mean information of an n-gram, times the penalty for short responses; `None`: no response
-        has n words.
+        The sum over n of the mean information of an n-gram, times the penalty for short responses; `None` if no
+        response has n words.
     """
     counts: Counter[tuple[str, ...]] = Counter()
     reference_length = 0.0
@@ -138,7 +138,7 @@ def ngram_entropy(tokens: Iterable[Sequence[str]], size: int) -> float | None:
 
 
 def distinct_ngrams(tokens: Sequence[Sequence[str]], size: int) -> float | None:
-    """Computes the share of distinct n-grams (Li et al., 2016, "distinct-n"); `None`: there are no n-grams."""
+    """Computes the share of distinct n-grams (Li et al., 2016, "distinct-n"); `None` if there are no n-grams."""
     ngrams = [ngram for response in tokens for ngram in _ngrams(response, size)]
     return len(set(ngrams)) / len(ngrams) if ngrams else None
 
@@ -188,7 +188,7 @@ def _meteor(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Seque
 
 
 def _wordnet() -> Any:
-    """Returns nltk's WordNet; `None`: its corpus is not installed."""
+    """Returns nltk's WordNet; `None` if its corpus is not installed."""
     from nltk.corpus import wordnet
 
     try:

@@ -126,7 +126,7 @@ def _spelling_in_turn(turn: StateTurn, slot: str) -> str:
 def _draw_negative(
     turn: StateTurn, slot: str, ontology: Mapping[str, Sequence[str]], drawn: set[tuple[str, str]], generator: Any
 ) -> tuple[str, str] | None:
-    """Draws a combination that is not in the state and is new for this turn; `None`: there is none."""
+    """Draws a combination that is not in the state and is new for this turn; `None` if there is none."""
 
     def free_values(name: str) -> list[str]:
         in_state = turn.state.get(name, ())

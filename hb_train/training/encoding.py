@@ -47,7 +47,7 @@ def encode_rows(
         context: The format of the prompts.
         suffix: The text after the tag in every prompt.
         with_tags: Whether the prompts keep their tags; without tags, this is the paper's self-chat tuning.
-        max_length: The maximum number of tokens in a row; `None`: the model's maximum.
+        max_length: The maximum number of tokens in a row; `None` for the model's maximum.
 
     Returns:
         The encoded rows, with the number of cut contexts.

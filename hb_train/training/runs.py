@@ -83,7 +83,7 @@ def open_training_run(training_args: "TrainingArguments", description: dict[str,
         result: A file that only a finished run has.
 
     Returns:
-        The folder; `None`: the run is already finished, as a printed line states.
+        The folder; `None` if the run is already finished, as a printed line states.
 
     Raises:
         ValueError: The folder contains a run with other settings.
@@ -99,7 +99,7 @@ def open_training_run(training_args: "TrainingArguments", description: dict[str,
 
 
 def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
-    """Selects the checkpoint to resume from, and prints it; `None`: training starts anew.
+    """Selects the checkpoint to resume from, and prints it; `None` if training starts anew.
 
     Removes an incomplete checkpoint. If training resumes, sets `eval_on_start` to false, because the checkpoint's log
     already contains that evaluation.

@@ -58,7 +58,7 @@ class ReplyTraining(Resuming):
         Args:
             total: The loss, summed over the batch's reply tokens.
             num_in_batch: The number of the batch's reply tokens.
-            num_items_in_batch: The number of the step's reply tokens; `None`: the step has only this batch.
+            num_items_in_batch: The number of the step's reply tokens; `None` if the step has only this batch.
         """
         trainer: Any = self
         if num_items_in_batch is None:

@@ -66,14 +66,15 @@ class Ceiling(NamedTuple):
 
     Attributes:
         curve: The ceiling by share, with directions from half of the replies.
-        lowest: The share with the lowest value; `None`: only the value of all replies is known.
+        lowest: The share with the lowest value; `None` if only the value of all replies is known.
         helps: Whether the lowest value is below the value of all replies beyond chance, that is, whether the interval
             of the change, widened for the number of shares, lies below 0.
         replies_per_descriptor: The mean number of replies behind a descriptor's direction.
         half_reliability: The share of signal in the squared length of the directions, over all descriptors.
         half_reliability_interval: The interval of `half_reliability`, over descriptors.
-        reliability: The reliability of directions from all replies, by the Spearman–Brown formula; 0: no signal.
-        replies_needed: Reliability → the required number of replies per descriptor; `None`: no signal.
+        reliability: The reliability of directions from all replies, by the Spearman–Brown formula; 0 without any
+            signal.
+        replies_needed: Reliability → the required number of replies per descriptor; `None` without any signal.
         confidence_level: The level of the intervals.
     """
 
@@ -151,7 +152,7 @@ def label_ceiling(
         confidence_level: The level of the intervals.
 
     Returns:
-        The ceiling; `None`: there are too few replies (`FEW_REPLIES`).
+        The ceiling; `None` if there are too few replies (`FEW_REPLIES`).
 
     Raises:
         ValueError: The columns differ in length.
@@ -307,7 +308,7 @@ def _descriptor_parts(
         num_cells: The number of cells.
 
     Returns:
-        For each share, [cells] the summands, 0 for a cell without replies. `None`: fewer than two cells have replies;
+        For each share, [cells] the summands, 0 for a cell without replies. `None` if fewer than two cells have replies;
         NaN: no cell has two replies. And [shares] the number of cells with fewer than two replies.
     """
     shape = num_shares, num_cells

@@ -39,7 +39,7 @@ class DistillationTrainer(ReplyTraining, Trainer):
     teacher's prompt (here the prompt without a descriptor), q the trained model's after the prompt with a descriptor.
 
     Args:
-        teacher: The model before tuning; `None`: the model without its adapter.
+        teacher: The model before tuning; `None` for the model without its adapter.
         is_causal: Whether a label is predicted from the tokens before it, and not by a separate decoder.
     """
 
@@ -157,7 +157,7 @@ def encode(
         loaded: The model.
         record: The record of their folder, with the format of the prompts.
         with_tags: Unused: the prompts have no tags.
-        max_length: The maximum number of tokens in a row; `None`: the model's maximum.
+        max_length: The maximum number of tokens in a row; `None` for the model's maximum.
 
     Returns:
         `input_ids`, `attention_mask` and `labels` of each row, the same with `PREFIX` before their names, and `moved`

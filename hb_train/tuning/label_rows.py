@@ -25,7 +25,8 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
 
     Args:
         run: The run.
-        model: The model's current folder or Hub id; `None`: as in the run. For replies from files, it is not checked.
+        model: The model's current folder or Hub id; `None` for the run's. If replies come from files, the model is not
+            checked.
         trust_remote_code: Whether code that comes with the model may run.
 
     Raises:

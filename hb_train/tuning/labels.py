@@ -71,7 +71,7 @@ def tag_replies(
         replies: Replies with the columns `descriptor`, `template` and `axis`.
         styles: The replies' style vectors, in the same order.
         alpha: The exponent α: 0, 1 or 2.
-        beta: The threshold β; `None`: set by `quantile`.
+        beta: The threshold β; `None` if `quantile` sets it.
         quantile: The share of replies at or below β.
 
     Returns:

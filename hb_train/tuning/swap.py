@@ -51,7 +51,7 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
         vocabulary: The vocabulary of both descriptors.
 
     Returns:
-        The new reply. `None`: the target does not fit a mention's grammar, or the reply reveals more about the source
+        The new reply. `None` if the target does not fit a mention's grammar, or the reply reveals more about the source
         because it contains a part of the term, or another term of its axis.
     """
     if source.placement == "after" and target.placement == "before":

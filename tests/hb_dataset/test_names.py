@@ -63,5 +63,5 @@ def test_faults_have_their_line(content, message, tmp_path):
 def test_a_list_in_another_encoding_is_refused_by_name(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_bytes("name,group\nZoë,A\nBo,B\n".encode("latin-1"))
-    with pytest.raises(NamesError, match="mine.csv:1: is not UTF-8"):
+    with pytest.raises(NamesError, match=r"mine\.csv:1: is not UTF-8"):
         read_names(path)

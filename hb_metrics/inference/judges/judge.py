@@ -29,7 +29,7 @@ class JudgeSource(NamedTuple):
 
     Attributes:
         model: As `--model`: `"embedded"`, a Hub id or a folder; with an address, the server's name for the model.
-        base_url: The address of a server; `None`: the model is loaded here.
+        base_url: The address of a server; `None` if the model is loaded here.
         concurrency: The number of simultaneous requests.
         seed: The random seed for the order of the letters.
         folder: The folder that stores a server's answers; `None` for a cache.

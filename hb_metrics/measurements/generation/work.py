@@ -90,7 +90,7 @@ class GenerationWork(NamedTuple):
         classifier: The style classifier.
         clusters: Style cluster → labels; `None` if this classifier has none.
         rules: The rules of refusals and disclaimers.
-        looks: The looks of `--until`; `None`: all replies are made.
+        looks: The looks of `--until`; `None` if all replies are made.
     """
 
     asked: Asked

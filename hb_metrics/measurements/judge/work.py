@@ -103,9 +103,9 @@ def judged_results(
         confidence_level: The confidence level of the intervals.
 
     Returns:
-        Plain values: `replies`, the result of `refusal_shares` for replies whose likeliest label is the figure (`None`:
-        the rubric has no figure); `means`, the mean probability of each label; `gen_bias`, Gen Bias over the labels,
-        and `debiased`, its value less sampling noise (`None`: unknown noise); `num_replies`; `num_unanswered`, the
+        Plain values: `replies`, the result of `refusal_shares` for replies whose likeliest label is the figure's
+        (`None` without a figure); `means`, the mean probability of each label; `gen_bias`, Gen Bias over the labels,
+        and `debiased`, its value less sampling noise (`None` for unknown noise); `num_replies`; `num_unanswered`, the
         number of replies that were left out because the judge answered with none of the letters; `num_tied`, the number
         of replies with several likeliest labels, which are left out of `replies`.
     """
