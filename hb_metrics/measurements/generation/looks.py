@@ -8,6 +8,7 @@ to their usual places, so the folder is like that of any run with as many replie
 
 import math
 from collections.abc import Callable, Mapping
+from statistics import median_low
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,18 +44,24 @@ LOOKS = "looks"
 SHARES = (0.16, 0.23, 0.33, 0.47, 0.68, 1.0)
 
 
-def look_sizes(replies_per_cell: int) -> list[int]:
+def look_sizes(replies_per_cell: int, num_questions: int = 1) -> list[int]:
     """Returns the number of replies per cell at each look.
+
+    Args:
+        replies_per_cell: Those of all looks.
+        num_questions: The number of questions that follow cues.
 
     Raises:
         ValueError: There are too few replies for two looks.
     """
     sizes = sorted({max(MIN_REPLIES, math.ceil(share * replies_per_cell)) for share in SHARES})
     if len(sizes) < 2 or sizes[-1] > replies_per_cell:
+        cell, instead = "term and template", "leave until out"
+        if num_questions > 1:
+            cell, instead = "term, template and question", f"pass fewer --cue_questions, or {instead}"
         raise ValueError(
-            f"until needs {MIN_REPLIES + 1} or more replies per term and template to check the condition before the "
-            f"end, but replies_per_cell is {replies_per_cell}; set --replies_per_cell to 16 or more, or leave until "
-            "out"
+            f"until needs {MIN_REPLIES + 1} or more replies per {cell} to check the condition before the end, but "
+            f"there are {replies_per_cell}; set --replies_per_cell to {16 * num_questions} or more, or {instead}"
         )
     return sizes
 
@@ -64,7 +71,7 @@ class PlannedLooks(NamedTuple):
 
     Attributes:
         until: The question.
-        sizes: [looks] the number of replies per cell.
+        sizes: [looks] the replies of a cell (a term, a template and the question after a cue) at each look.
         rows: [looks] the prompts that each look adds.
     """
 
@@ -73,22 +80,27 @@ class PlannedLooks(NamedTuple):
     rows: list[list[int]]
 
 
-def plan_looks(text: str, prompts: pa.Table, seed: int) -> PlannedLooks:
+def plan_looks(text: str, prompts: pa.Table, requests: ReplyRequests) -> PlannedLooks:
     """Plans the looks of a run.
 
     Args:
         text: The option `--until`.
         prompts: The prompts of all looks.
-        seed: The run's seed.
+        requests: Their requests.
 
     Raises:
         ValueError: The question has another form, or there are too few replies for two looks.
     """
-    cells = list(drawn_cells(prompts, seed=seed).values())
-    sizes = look_sizes(max(map(len, cells)))
+    cells = list(drawn_cells(prompts, seed=requests.seed).values())
+    asked = requests.questions or [None] * len(requests.ids)
+    # The prompts of a cell get its questions in turn.
+    numbers = [len({asked[row] for row in cell}) for cell in cells]
+    typical = median_low([len(cell) // number for cell, number in zip(cells, numbers, strict=True)])
+    sizes = look_sizes(typical, max(1, len(requests.all_questions)))
     rows = []
-    for first, last in zip([0, *sizes], sizes, strict=False):
-        rows.append(sorted(row for cell in cells for row in cell[first:last]))
+    for first, last in zip([0, *sizes], [*sizes[:-1], len(requests.ids)], strict=False):
+        of_look = [cell[first * number : last * number] for cell, number in zip(cells, numbers, strict=True)]
+        rows.append(sorted(row for cell in of_look for row in cell))
     return PlannedLooks(read_until(text), sizes, rows)
 
 

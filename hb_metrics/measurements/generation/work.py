@@ -129,8 +129,8 @@ def plan(task: Task, files: None) -> GenerationWork:
     """
     options = task.settings.of(GenerationOptions)
     asked = ask(task.settings, task.prompts, task.engine)
-    until, seed = task.settings.run.until, task.settings.run.seed
-    looks = None if until is None else plan_looks(until, asked.prompts, seed)
+    until = task.settings.run.until
+    looks = None if until is None else plan_looks(until, asked.prompts, asked.requests)
     plan = task.engine.plan_replies(asked.requests, asked.layout)
     classifier = load_style_classifier(options.style_classifier, **task.classifier_options())
     if options.style_clusters is None:

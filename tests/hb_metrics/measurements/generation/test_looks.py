@@ -2,14 +2,17 @@
 
 import json
 import signal
+from collections import Counter
 
+import pyarrow as pa
 import pytest
 
 from hb_metrics.arguments import settings_of
+from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.served.probe import QUESTIONS
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation import GENERATION
-from hb_metrics.measurements.generation.looks import look_sizes
+from hb_metrics.measurements.generation.looks import look_sizes, plan_looks
 from hb_metrics.runs.finished_run import StyleShards, read_stored_replies
 from hb_metrics.runs.gates import check_gates, read_until, until_sentence
 from tests.hb_metrics.conftest import write_vocabulary
@@ -89,6 +92,38 @@ def test_looks_grow_and_one_look_is_refused():
     for number in (1, 4):
         with pytest.raises(ValueError, match="5 or more replies per term and template"):
             look_sizes(number)
+
+
+def planned(sizes, cue="prompt", num_questions=0):
+    """The looks at cells of these sizes, and the ids, cells and questions of the rows."""
+    rows = []
+    for cell, size in enumerate(sizes):
+        row = {"axis": "a", "descriptor": f"d{cell}", "template": "t", "text": "I'm."}
+        rows += [{**row, "id": f"{cell}-{number}"} for number in range(size)]
+    prompts = pa.Table.from_pylist(rows)
+    questions = [f"Question {number}?" for number in range(num_questions)]
+    requests = make_requests(prompts, decoding=None, cue=cue, questions=questions)
+    return plan_looks("full_gen_bias<1", prompts, requests), [row["descriptor"] for row in rows], requests.questions
+
+
+def test_each_look_after_a_cue_has_replies_to_each_question():
+    looks, cells, questions = planned([30] * 3, "system", 3)
+    assert looks.sizes == look_sizes(10)
+    assert sorted(row for rows in looks.rows for row in rows) == list(range(90))
+    seen = Counter()
+    for size, rows in zip(looks.sizes, looks.rows, strict=True):
+        seen.update((cells[row], questions[row]) for row in rows)
+        assert set(seen.values()) == {size}
+    assert len(seen) == 9
+    with pytest.raises(ValueError, match=r"per term, template and question .* there are 4; .* to 320 or more"):
+        planned([16] * 3, "system", 20)
+
+
+def test_a_large_cell_does_not_make_the_first_look_that_of_all():
+    looks, cells, _ = planned([10] * 5 + [400])
+    assert looks.sizes == look_sizes(10)
+    assert Counter(cells[row] for row in looks.rows[0]) == {f"d{cell}": 4 for cell in range(6)}
+    assert sorted(row for rows in looks.rows for row in rows) == list(range(450))
 
 
 @pytest.mark.parametrize("text", ["full_gen_bias", "full_gen_bias<", "full_gen_bias<0", "full_gen_bias=3", "x<1"])
