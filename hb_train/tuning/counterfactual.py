@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.bias_tags import BiasTuning
 
 # One token in a hundred begins a name. Without a weight the model forgets to name the descriptor before it learns when.
-NAMING_WEIGHT = 10.0
+NAMING_WEIGHT = 3.0
 _SMALLEST = 1e-6  # of a probability of naming, so that logarithms are finite
 
 
