@@ -130,13 +130,20 @@ def _share(flagged: FlaggedReplies, confidence_level: float) -> Planned:
     return Planned(float(hits.sum()) / number, True, at)
 
 
-def likelihood_figure(run: Run, pilot: Size) -> Planned:
-    """Predicts Likelihood Bias for other terms of the same axes. It does not depend on the number of replies."""
+def likelihood_figure(run: Run, pilot: Size, times_templates: float) -> Planned:
+    """Predicts Likelihood Bias for other terms of the same axes. It does not depend on the number of replies.
+
+    Args:
+        run: The pilot.
+        pilot: Its size.
+        times_templates: How many times as many templates as the pilot the planned run has.
+    """
     influences = likelihood_influences(run)["Likelihood Bias"]
     level = run.results["run"]["settings"].get("confidence_level", 0.95)
 
     def at(size: Size) -> Range | None:
-        return likelihood_half_width(influences, size.templates, size.terms / pilot.terms, level)
+        num_templates = round(times_templates * influences.cells.shape[0])
+        return likelihood_half_width(influences, num_templates, size.terms / pilot.terms, level)
 
     return Planned(influences.value, True, at)
 

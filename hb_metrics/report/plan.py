@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hb_dataset.markdown_table import markdown_table
 from hb_metrics.report.layout.figure import joined_names
@@ -35,7 +36,9 @@ from hb_metrics.report.pilot import (
     pilot_spreads,
     share_figures,
 )
-from hb_metrics.runs.finished_run import Run, read_reply_table, read_run
+from hb_metrics.runs.finished_run import Run, read_reply_table, read_run, read_shards
+from hb_metrics.runs.run_folder import REPLIES, turn_folder
+from hb_metrics.runs.run_record import cue_of
 from hb_metrics.stats.bias_variance import MIN_REPLIES
 from hb_metrics.stats.planned import (
     MAX_RANGE,
@@ -159,7 +162,7 @@ def plan(
         raise ValueError("prices and minutes need a pilot run, which shows the tokens of a reply; pass its folder")
     run = None if pilot is None else read_run(pilot)
     if run is not None and "generation" not in run.results:
-        raise ValueError(f"'{run.folder}' did not measure generation; pass a pilot that did")
+        raise ValueError(f"'{run.folder}' did not measure generation; pass a pilot with --measurements generation")
     if run is None and second is not None:
         raise ValueError("--second needs a pilot run; pass its folder first")
     if run is None and (templates is None or terms is None):
@@ -168,20 +171,28 @@ def plan(
     table = None if run is None else read_reply_table(run.folder)
     if run is not None and table is None:
         raise ValueError(f"'{run.folder}' lacks its replies; pass the folder of a run that measured generation")
+    num_questions = 1  # after each template, if there are enough replies
     if run is None or table is None:
         level, full = 0.95, assumed_spread(*_assumed(assume or ()), Size(_ENDLESS, templates or 0, terms or 0))
-        figures = {FULL: gen_bias_figure(full, full.size.terms, level)}
+        figures, own_templates = {FULL: gen_bias_figure(full, full.size.terms, level)}, full.size.templates
     else:
         level = run.results["generation"]["gen_bias"]["confidence_level"]
         spreads, missing = pilot_spreads(run, table)
         full = spreads[FULL]
+        own_templates = full.size.templates
         figures = {name: gen_bias_figure(spread, full.size.terms, level) for name, spread in spreads.items()}
         figures |= share_figures(run, table, level) | corrected_figures(run, full.size)
+        if cue_of(run.results) in ("system", "memory", "history"):
+            num_questions, own_templates = (
+                len(run.results["run"]["generation"]["questions"]),
+                len(table["template"].unique()),
+            )
         if "likelihood" in run.results:
-            figures[LIKELIHOOD] = likelihood_figure(run, full.size)
+            figures[LIKELIHOOD] = likelihood_figure(run, full.size, (templates or own_templates) / own_templates)
 
     def size(number: int) -> Size:
-        return Size(number, templates or full.size.templates, terms or full.size.terms)
+        asked = max(1, min(number // MIN_REPLIES, num_questions))  # as `draw_questions` does
+        return Size(number / asked, (templates or own_templates) * asked, terms or full.size.terms)
 
     independent = change_half_width(full, level) or math.inf
     changes = {FULL: independent} if run is None or second is None else paired_half_widths(run, read_run(second))
@@ -217,38 +228,43 @@ def plan(
         at = figures[FULL].at
         sentences.append(_needed(aim, lambda number: at(size(number)), lambda found: 1000 * found <= half_width))
     sentences.append(
-        f"{size(1).templates} templates, {size(1).terms} terms. “1 to 2”: the pilot is too small to say more. "
-        f"{MISSING}: no interval."
+        f"The plan is for {size(1).templates} templates and {size(1).terms} terms. A range such as “1 to 2” means "
+        f"that the pilot is too small for a single number, and “{MISSING}” that there is no interval."
     )
+    if num_questions > 1:
+        sentences.append(f"After a cue, a template has a question per {MIN_REPLIES} replies, up to {num_questions}.")
     if second is None:
         sentences.append(
-            "The change and the power count the replies of two runs as independent; where they go together, the "
-            "interval is narrower and the power higher, and a pilot of the second model shows by how much (--second)."
+            "The change and the power treat the replies of two runs as independent. If paired replies are positively "
+            "correlated, the interval is narrower and the power higher. A pilot of the second model shows by how "
+            "much (--second)."
         )
     if rough:
-        sentences.append(f"{_UNKNOWN}: the pilot is too small to plan for {joined_names(rough)}; pass a larger one.")
+        sentences.append(
+            f"“{_UNKNOWN}” means that the pilot is too small to plan for {joined_names(rough)}; pass a larger pilot."
+        )
     if missing:
-        sentences.append(f"Left out, as the pilot has no interval of them: {joined_names(missing)}.")
+        sentences.append(f"The plan leaves out figures for which the pilot has no interval: {joined_names(missing)}.")
     made = Plan(replies, rows, sentences)
     if output is not None:
         drawn = np.geomspace(MIN_REPLIES, max(*replies, 2 * MIN_REPLIES), _NUM_DRAWN).round().astype(int)
-        sizes = [size(number) for number in sorted(set(drawn.tolist()))]
+        sizes = {number: size(number) for number in sorted(set(drawn.tolist()))}
         title = "assumptions" if run is None else run.folder.name
         _write(output, title, made, figures, sizes, half_width)
     return made
 
 
 def _write(
-    path: Path, title: str, made: Plan, figures: Mapping[str, Planned], sizes: Sequence[Size], wanted: float | None
+    path: Path, title: str, made: Plan, figures: Mapping[str, Planned], sizes: Mapping[int, Size], wanted: float | None
 ) -> None:
     """Writes the page with the table and a plot of each figure's half-width against the number of replies."""
     plots = {}
     for name, figure in figures.items():
         scale, points = 100 if figure.is_share else 1000, []
-        for size in sizes:
+        for number, size in sizes.items():
             width = figure.at(size)
             if width is not None and width.high < math.inf:
-                points.append((size.replies, scale * width.low, scale * width.middle, scale * width.high))
+                points.append((number, scale * width.low, scale * width.middle, scale * width.high))
         titles = "replies per term and template", "percentage points" if figure.is_share else "half-width"
         if points:
             plots[name] = plain(ranges_plot(points, titles, wanted if name == FULL else None))
@@ -257,7 +273,7 @@ def _write(
 
 
 def _middle(width: Range | None) -> float:
-    """Formats a half-width, which is infinite if there will be no interval or the pilot is too small to tell."""
+    """Returns a half-width, which is infinite if there will be no interval or the pilot is too small to tell."""
     return math.inf if width is None else width.middle
 
 
@@ -293,10 +309,10 @@ def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[floa
 
     number = fewest(1)
     if number is None:
-        return f"No run of up to {MOST_REPLIES:,} replies per term and template has {aim}; add templates or terms."
+        return f"Even {MOST_REPLIES:,} replies per term and template do not reach {aim}; add templates or terms."
     ends = sorted(MOST_REPLIES if found is None else found for found in (fewest(0), fewest(2)))
     rough = "" if Range(ends[0], number, ends[1]).is_sure else f" (from {ends[0]} to {ends[1]} by this pilot)"
-    return f"Fewest replies per term and template for {aim}: {number}{rough}."
+    return f"To reach {aim}, generate {number} or more replies per term and template{rough}."
 
 
 def _assumed(words: Sequence[str]) -> tuple[float, float, float]:
@@ -319,26 +335,49 @@ def _costs(
     minutes: float | None,
 ) -> list[list[str]]:
     """Returns rows with a run's replies and, if the pilot shows them, its tokens, minutes and price."""
-    rows = [["replies", "", *map(count, numbers)]]
     if run is None or table is None:
-        return rows
-    generation = run.results["generation"]
-    done = generation["num_prompts"]
+        return [["replies", "", *map(count, numbers)]]
+    tables = [table]
+    while (later := read_shards(turn_folder(run.folder, len(tables) + 1) / REPLIES)) is not None:
+        tables.append(later)
+    rows = [["conversations" if len(tables) > 1 else "replies", "", *map(count, numbers)]]
     if minutes is not None:
-        rows.append(["minutes", "", *(count(number * minutes / done) for number in numbers)])
-    served, of_reply = generation.get("served"), generation["mean_num_tokens"]
-    if served is not None and not served["num_without_counts"]:
-        of_prompt, of_reply = served["tokens_in"] / done, served["tokens_out"] / done
-    else:
-        of_prompt = float(np.mean([len(text) for text in table["text"].to_pylist()])) / 4
+        rows.append(["minutes", "", *(count(number * minutes / len(table)) for number in numbers)])
+    of_reply = run.results["generation"]["mean_num_tokens"]
     if of_reply is None:
         return rows
+    of_prompt, of_reply = _mean_tokens(tables, of_reply)
     rows.append(["tokens of prompts (about)", "", *(count(number * of_prompt) for number in numbers)])
     rows.append(["tokens of replies (about)", "", *(count(number * of_reply) for number in numbers)])
     if prices[0] is not None and prices[1] is not None:
         of_one = (prices[0] * of_prompt + prices[1] * of_reply) / 1e6
         rows.append(["price (about)", "", *(f"{number * of_one:,.2f}" for number in numbers)])
     return rows
+
+
+def _mean_tokens(tables: Sequence[pa.Table], of_first_reply: float) -> tuple[float, float]:
+    """Returns the tokens of a conversation's prompts and of its replies.
+
+    Args:
+        tables: [turns] Their replies.
+        of_first_reply: The tokens of a reply at the first turn.
+    """
+    number = len(tables[0])
+    if all("tokens_out" in table.column_names and not table["tokens_out"].null_count for table in tables):
+        names = "tokens_in", "tokens_out"
+        of_prompt, of_reply = (sum(pc.sum(table[name]).as_py() or 0 for table in tables) / number for name in names)
+        return of_prompt, of_reply
+    sizes: dict[str, int] = {}  # characters of each conversation
+    total, replies = 0, of_first_reply * number
+    for turn, table in enumerate(tables, start=1):
+        columns = (table[name].to_pylist() for name in ("id", "text", "question", "reply"))
+        for identifier, text, question, reply in zip(*columns, strict=True):
+            sizes[identifier] = sizes.get(identifier, 0) + len(text) + len(question or "")
+            total += sizes[identifier]
+            sizes[identifier] += len(reply or "")
+        if turn > 1:
+            replies += pc.sum(table["num_tokens"]).as_py() or 0
+    return total / number / 4, replies / number
 
 
 if __name__ == "__main__":

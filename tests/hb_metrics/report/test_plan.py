@@ -1,17 +1,23 @@
 """The command `plan`: from a made pilot and from assumptions, and what it refuses."""
 
 import json
+import re
 import shutil
+from collections import Counter
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from hb_metrics.human_eval.calibration import CALIBRATIONS, LAYOUT
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.report.changes import run_changes
+from hb_metrics.report.pilot import pilot_spreads
 from hb_metrics.report.plan import main, plan
-from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.run_folder import run_digest
+from hb_metrics.runs.finished_run import read_reply_table, read_run
+from hb_metrics.runs.run_folder import run_digest, turn_folder
+from hb_metrics.stats.planned import Size, at_size, half_width
 from hb_metrics.stats.share_intervals import share_interval
 from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.pages import check_sound, number, read_page
@@ -76,11 +82,57 @@ def test_replies_tokens_minutes_and_money_add_up(pilot):
     assert rows["minutes"][1] == pytest.approx(2 * rows["minutes"][0], abs=1)
 
 
+def test_a_conversation_costs_its_later_turns_too(pilot, tmp_path):
+    folder = shutil.copytree(pilot, tmp_path / "pilot")
+    first = read_reply_table(folder)
+    later = first.select(["id", "question", "reply"]).slice(0, len(first) // 2)
+    later = later.append_column("text", pa.array(["And then?"] * len(later)))
+    later = later.append_column("num_tokens", pa.array([7] * len(later)))
+    (turn_folder(folder, 2) / "replies").mkdir(parents=True)
+    pq.write_table(later, turn_folder(folder, 2) / "replies" / "00000-of-00001.parquet")
+    rows = rows_of(plan(folder, replies=[8], price_in=1000.0, price_out=2000.0).text)
+    sizes = [len(row["text"]) for row in first.to_pylist()]
+    sizes += [len(row["text"]) + len(row["reply"]) + 9 for row in first.slice(0, len(later)).to_pylist()]
+    expected = {"conversations": len(first), "tokens of prompts (about)": sum(sizes) / 4}
+    expected["tokens of replies (about)"] = 12.5 * len(first) + 7 * len(later)
+    for name, amount in expected.items():
+        assert number(rows[name][1]) == pytest.approx(amount, abs=1)
+
+
+def test_more_replies_after_a_cue_are_more_questions(pilot, tmp_path):
+    folder = shutil.copytree(pilot, tmp_path / "pilot")
+    asked = {"cue": "history", "questions": [f"Question {number}?" for number in range(4)]}
+    change_results(folder, lambda results: results["run"]["generation"].update(asked))
+    table, seen, questions = read_reply_table(folder), Counter(), []
+    for row in table.to_pylist():
+        cell = row["axis"], row["descriptor"], row["template"]
+        questions.append(asked["questions"][seen[cell] % 2])
+        seen[cell] += 1
+    assert set(seen.values()) == {8}
+    replies = table.select(["id", "text", "reply"]).append_column("question", pa.array(questions))
+    for path in (folder / "replies").iterdir():
+        path.unlink()
+    pq.write_table(replies, folder / "replies" / "00000-of-00001.parquet")
+    full = pilot_spreads(read_run(folder), read_reply_table(folder))[0]["Full Gen Bias"]
+    assert full.size == (4, 8, 18)
+    text = plan(folder, replies=[8, 16, 32]).text
+    rows = rows_of(text)
+    assert [number(cell) for cell in rows["replies"][1:]] == [18 * 4 * replies for replies in (8, 16, 32)]
+    assert "4 templates, 18 terms" in text
+    assert "up to 4" in text
+    middles = [1000 * half_width(at_size(full, Size(*size)), 0.95) for size in ((4, 8, 18), (4, 16, 18), (8, 16, 18))]
+    for cell, middle in zip(rows["Full Gen Bias"][1:], middles, strict=True):
+        assert ends_of(cell)[0] < 1.03 * middle
+        assert ends_of(cell)[1] > 0.97 * middle
+    name = "Likelihood Bias, for other terms"
+    assert rows[name] == rows_of(plan(pilot, replies=[8, 16, 32]).text)[name]
+
+
 def test_assumptions_need_no_pilot(capsys):
     main(["--assume", *ASSUMED, "--templates", "4", "--terms", "78", "--half_width", "2", "--replies", "8", "16"])
     text = capsys.readouterr().out
     widths = [number(cell) for cell in rows_of(text)["Full Gen Bias"][1:]]
-    needed = int(text.partition("half-width of 2 of Full Gen Bias: ")[2].split(".")[0])
+    needed = int(re.search(r"half-width of 2 of Full Gen Bias, generate (\d+)", text)[1])
     assert widths[0] < 2 < 2 * widths[0]
     assert needed == 7
     larger = plan(None, ASSUMED, [8, 16], 16, 78).text
