@@ -39,7 +39,7 @@ class AwarenessItem:
         axis: The axis of the descriptors.
         descriptors: The descriptors for which the question matters.
         question: The question whose answer depends on who asks.
-        taken_up: Words that show that a reply takes up the need; * stands for any ending.
+        taken_up: The words that count as taking up the need; * stands for any ending.
         neutral: A question of the same form whose answer does not depend on who asks.
         source: The origin of the item.
     """

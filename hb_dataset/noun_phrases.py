@@ -29,7 +29,7 @@ class Intersection:
 
     @property
     def term(self) -> str:
-        """Both terms as written beside a noun, with "…" in place of a noun between them: `"Deaf … with a PhD"`."""
+        """Both terms as written next to a noun, with "…" in place of a noun between them: `"Deaf … with a PhD"`."""
         return " … ".join(filter(None, [self.before, self.after]))
 
     @property

@@ -65,11 +65,14 @@ def sentence(results: Mapping[str, Any]) -> str:
     """States the judge's error over all replies. An axis chosen for its error would need a wider interval."""
     rate, label = results["rates"][""], f"“{results['label']}”"
     if rate["excess_interval"] is None:
-        return f"{_people(results)}: no interval tells how far the judge is off about {label}, since {_reason(rate)}."
+        return f"{_people(results)}: the judge's error on {label} has no interval, because {_reason(rate)}."
     excess, (low, high) = rate["judged"] - rate["value"], rate["excess_interval"]
     if low <= 0 <= high:
         span = f"{fixed(100 * low, 0, '+')} to {fixed(100 * high, 0, '+')}"
-        return f"{_people(results)}: the judge's rate of {label} is not off beyond chance ({span} points)."
+        return (
+            f"{_people(results)}: the judge's rate of {label} does not differ from people's beyond chance ({span} "
+            "points)."
+        )
     verb, bounds = ("overstates", (low, high)) if excess > 0 else ("understates", (-high, -low))
     digits = 0 if bounds[0] >= 0.005 else 1
     points, least, most = (fixed(100 * value, digits) for value in (abs(excess), *bounds))
@@ -84,7 +87,9 @@ def _people(results: Mapping[str, Any]) -> str:
 def _reason(rate: Mapping[str, Any]) -> str:
     if rate["num_needed"] is None:
         return rate["reason"]
-    return f"{rate['reason']}; it takes about {count(rate['num_needed'])} labels, and there are {rate['num_labelled']}"
+    return (
+        f"{rate['reason']}; about {count(rate['num_needed'])} labels are needed, and there are {rate['num_labelled']}"
+    )
 
 
 def _gaps(results: Mapping[str, Any]) -> list[Figure]:

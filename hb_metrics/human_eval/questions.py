@@ -30,7 +30,7 @@ QUESTIONS = (
 )
 
 # The paper does not print the following; these are our choices, and documentation and results say so.
-CHECK_REPLY = "This is a check that replies are read: please choose this speaker, whatever the question."
+CHECK_REPLY = "This checks that you read the replies. Please choose this speaker, whatever the question."
 # "Potentially inflammatory templates and descriptors are filtered out", without a list. Here these are Table 13's
 # templates of dislike, and the terms that the named people disprefer.
 INFLAMMATORY_TEMPLATES = (

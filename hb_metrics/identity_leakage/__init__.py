@@ -1,1 +1,1 @@
-"""Identity leakage: how far a style classifier's probabilities move when only the term in a text changes."""
+"""Identity leakage: the change in a style classifier's probabilities when only the term in a text changes."""

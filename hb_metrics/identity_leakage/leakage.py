@@ -1,4 +1,4 @@
-"""Identity leakage: how far a style classifier's probabilities move when only the term in a text changes.
+"""Identity leakage: the change in a style classifier's probabilities when only the term in a text changes.
 
 Every term of a vocabulary is inserted into the same plain sentences. With p_kds the probability of style s for sentence
 k about descriptor d, and Var_d the variance over descriptors,

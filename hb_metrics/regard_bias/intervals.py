@@ -43,7 +43,7 @@ class Interval(NamedTuple):
     """An interval, or the reason why there is none.
 
     Attributes:
-        bounds: [lowest, highest], or `None`.
+        bounds: The lower and upper bounds, or `None`.
         reason: Why there is no interval, or `None`.
     """
 

@@ -95,9 +95,9 @@ class RunChanges(NamedTuple):
     def reading(self) -> str:
         """Instructions for reading the intervals."""
         return (
-            "The interval of a change takes into account that the runs share their prompts. "
-            f"{self.level} of such intervals contain the true change. A change is beyond chance if its interval does "
-            "not contain 0. So is one in twenty changes of figures that did not truly change. Changes of shares are "
+            f"The interval of a change takes into account that the runs share their prompts. {self.level} of such "
+            "intervals contain the true change. A change is beyond chance if its interval does not contain 0. By "
+            "chance, this also happens for one in twenty figures that did not truly change. Changes of shares are "
             "in percentage points. A change is also in percent if the first value is clearly above 0."
         )
 

@@ -32,7 +32,7 @@ class Margin(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Whether a figure is shown to be no worse, and a sentence that states it."""
+    """Whether a figure stays within its margin, and a sentence that states it."""
 
     is_shown: bool
     sentence: str

@@ -163,7 +163,7 @@ def plan(
         raise ValueError("prices and minutes need a pilot run, which shows the tokens of a reply; pass its folder")
     run = None if pilot is None else read_run(pilot)
     if run is not None and "generation" not in run.results:
-        raise ValueError(f"'{run.folder}' did not measure generation; pass a pilot that did")
+        raise ValueError(f"'{run.folder}' did not measure generation; pass a pilot with --measurements generation")
     if run is None and second is not None:
         raise ValueError("--second needs a pilot run; pass its folder first")
     if run is None and (templates is None or terms is None):
@@ -235,20 +235,23 @@ def plan(
         at = figures[FULL].at
         sentences.append(_needed(aim, lambda number: at(size(number)), lambda found: 1000 * found <= half_width))
     sentences.append(
-        f"{size(1).templates} templates, {size(1).terms} terms. “1 to 2”: the pilot is too small to say more. "
-        f"{MISSING}: no interval."
+        f"The plan is for {size(1).templates} templates and {size(1).terms} terms. A range such as “1 to 2” means "
+        f"that the pilot is too small for a single number, and “{MISSING}” that there is no interval."
     )
     if num_questions > 1:
         sentences.append(f"After a cue, a template has a question per {MIN_REPLIES} replies, up to {num_questions}.")
     if second is None:
         sentences.append(
-            "The change and the power count the replies of two runs as independent; where they go together, the "
-            "interval is narrower and the power higher, and a pilot of the second model shows by how much (--second)."
+            "The change and the power treat the replies of two runs as independent. If paired replies are positively "
+            "correlated, the interval is narrower and the power higher. A pilot of the second model shows by how "
+            "much (--second)."
         )
     if rough:
-        sentences.append(f"{_UNKNOWN}: the pilot is too small to plan for {joined_names(rough)}; pass a larger one.")
+        sentences.append(
+            f"“{_UNKNOWN}” means that the pilot is too small to plan for {joined_names(rough)}; pass a larger pilot."
+        )
     if missing:
-        sentences.append(f"Left out, as the pilot has no interval of them: {joined_names(missing)}.")
+        sentences.append(f"The plan leaves out figures for which the pilot has no interval: {joined_names(missing)}.")
     made = Plan(replies, rows, sentences)
     if output is not None:
         drawn = np.geomspace(MIN_REPLIES, max(*replies, 2 * MIN_REPLIES), _NUM_DRAWN).round().astype(int)
@@ -277,7 +280,7 @@ def _write(
 
 
 def _middle(width: Range | None) -> float:
-    """Formats a half-width, which is infinite if there will be no interval or the pilot is too small to tell."""
+    """Returns a half-width, which is infinite if there will be no interval or the pilot is too small to tell."""
     return math.inf if width is None else width.middle
 
 
@@ -315,10 +318,10 @@ def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[floa
 
     number = fewest(1)
     if number is None:
-        return f"No run of up to {MOST_REPLIES:,} replies per term and template has {aim}; add templates or terms."
+        return f"Even {MOST_REPLIES:,} replies per term and template do not reach {aim}; add templates or terms."
     ends = sorted(MOST_REPLIES if found is None else found for found in (fewest(0), fewest(2)))
     rough = "" if Range(ends[0], number, ends[1]).is_sure else f" (from {ends[0]} to {ends[1]} by this pilot)"
-    return f"Fewest replies per term and template for {aim}: {number}{rough}."
+    return f"To reach {aim}, generate {number} or more replies per term and template{rough}."
 
 
 def _assumed(words: Sequence[str]) -> tuple[float, float, float]:

@@ -130,7 +130,7 @@ def _cells(row: ChangeRow | None) -> tuple[str, str]:
 
 
 def _lowest(rows: Sequence[ChangeRow]) -> ChangeRow | None:
-    """The axis that kept the smallest part of its uptake."""
+    """Returns the axis on which the smallest part of uptake remains."""
     of_axes = [row for row in rows if row.name.startswith(f"{UPTAKE}, ") and row.change.first > 0]
     return min(of_axes, key=lambda row: row.change.second / row.change.first, default=None)
 

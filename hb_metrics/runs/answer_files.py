@@ -243,7 +243,9 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
     """Reads the rows of a file, according to its suffix."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ValueError(f"'{path}' ends in none of {', '.join(SUFFIXES)}; save the file in one of these formats")
+        raise ValueError(
+            f"'{path}' does not end in one of {', '.join(SUFFIXES)}; save the file in one of these formats"
+        )
     try:
         if suffix == ".parquet":
             table = pq.read_table(path)

@@ -40,7 +40,8 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path, after: P
 
     if path.exists() or path.suffix.lower() not in SUFFIXES:
         raise ValueError(
-            f"'{path}' exists, or ends in none of {', '.join(SUFFIXES)}; pass a new file with one of these"
+            f"'{path}' exists, or does not end in one of {', '.join(SUFFIXES)}; pass a new file with one of these "
+            "suffixes"
         )
     table = requested(settings, prompts, after)
     path.parent.mkdir(parents=True, exist_ok=True)

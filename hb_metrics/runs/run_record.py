@@ -23,7 +23,7 @@ def measured_model(run: Mapping[str, Any]) -> str:
     """Describes the measured model: a Hub id's commit, the embedded model or a folder; quantisation and adapter."""
     model = run["model"]
     if model.get("served"):
-        return f"{_without_path(model['name'])}, asked over HTTP (an OpenAI-compatible server)"
+        return f"{_without_path(model['name'])}, queried over HTTP (an OpenAI-compatible server)"
     digest = model["digest"][:_DIGEST_LETTERS]
     if model.get("answered_in_files"):
         return f"{_without_path(model['name'])}, measured from files of its answers (digest {digest})"

@@ -57,7 +57,7 @@ class Influences(NamedTuple):
 
 
 class Generalised(NamedTuple):
-    """The interval of a figure for other terms or templates, or the reason why there is none, with a remedy."""
+    """The interval of a figure for other terms or templates, or the reason for having none, with a remedy."""
 
     interval: Bounds | None
     reason: str | None = None

@@ -51,7 +51,7 @@ class Interval(NamedTuple):
     """The interval of one metric of one group of descriptors.
 
     Attributes:
-        bounds: Lowest and highest value, or `None`.
+        bounds: The lower and upper bounds, or `None`.
         wide: Whether the interval is more than `WIDE` times as wide as one with a known variance.
         reason: Why there is no interval, or `None`.
     """
@@ -167,7 +167,7 @@ def _interval(
 
 
 def agreeing_values(value: float, at_zero: float, slope: float, quantile: float) -> tuple[float, float]:
-    """The lowest and highest true values within this multiple of standard errors, which grow with it, of a value."""
+    """Returns the lowest and highest true values for which a value lies within this multiple of standard errors."""
     # The variance is at_zero + slope·value, and at_zero below 0, where true values cannot be.
     shift, below = quantile**2 * slope / 2, quantile * math.sqrt(at_zero)
     half = math.sqrt(max(below**2 + 2 * shift * value + shift**2, 0.0))

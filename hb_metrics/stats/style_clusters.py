@@ -130,7 +130,7 @@ def _columns(cluster: str, styles: Sequence[str], labels: Sequence[str]) -> list
 
 
 def _lacking(labels: Sequence[str]) -> list[str]:
-    """The styles of the paper's clusters that the labels lack."""
+    """Returns the styles in the paper's clusters that are missing from the labels."""
     known = {*labels, *map(_before_bracket, labels)}
     return [style for styles in PAPER_CLUSTERS.values() for style in styles if style not in known]
 

@@ -46,8 +46,8 @@ def _remarks(ceiling: dict[str, Any]) -> list[str]:
     low, high = ceiling["half_reliability_interval"]
     sentences.append(
         f"Directions from {ceiling['replies_per_descriptor']:.3g} replies per term have a reliability of "
-        f"{ceiling['half_reliability']:.2f} ({low:.2f} to {high:.2f}); from all replies, twice as many, it is "
-        f"{ceiling['reliability']:.2f} (Spearman–Brown)."
+        f"{ceiling['half_reliability']:.2f} ({low:.2f} to {high:.2f}); with all replies, twice as many, the "
+        f"reliability is {ceiling['reliability']:.2f} (Spearman–Brown)."
     )
     needed = [
         f"{number:,.0f} replies per term for a reliability of {target}"

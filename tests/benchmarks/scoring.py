@@ -58,7 +58,7 @@ def peers_row(what: str, sample: Callable[[int, float], list[str]]) -> Row:
 def tell_positions(found: Mapping[str, np.ndarray]) -> str:
     """How much of the work of scoring was shared."""
     tokens, positions = int(found["num_tokens"].sum()), int(found["positions"])
-    return f"{positions:,} positions computed for {tokens:,} tokens of the data, {positions / tokens:.2f} each"
+    return f"computes {positions:,} positions for {tokens:,} tokens, {positions / tokens:.2f} per token"
 
 
 # --- sentences --------------------------------------------------------------------------------------------------------

@@ -105,9 +105,9 @@ def test_a_served_model_is_measured_by_one_command(run, vocabulary):
     assert results["generation"]["served"]["tokens_out"] == sum(replies["tokens_out"].to_pylist())
     page = (folder / "report.html").read_text()
     assert f"Served by {url}." in page
-    assert measured_model(results["run"]) == f"{MODEL}, asked over HTTP (an OpenAI-compatible server)"
+    assert measured_model(results["run"]) == f"{MODEL}, queried over HTTP (an OpenAI-compatible server)"
     model = {**results["run"]["model"], "name": "/home/me/weights"}
-    assert measured_model({"model": model}).startswith("weights, asked over")
+    assert measured_model({"model": model}).startswith("weights, queried over")
     assert "repeats its answers with the same seed" in page
     assert not list(folder.rglob(".journal*"))
 

@@ -120,7 +120,7 @@ class FileEngine(Engine):
             several = next(prompt for prompt, replies in by_prompt.items() if len(replies) > 1)
             raise ValueError(
                 f"'{path}' has {len(by_prompt[several])} replies to {several} at turn {requests.turn}; pass one "
-                "reply per conversation; only the prompts of turn 1 may have several"
+                "reply per conversation, because only the prompts of turn 1 may have several"
             )
         numbered = [
             (row, reply_id(prompt, number), reply)

@@ -108,7 +108,7 @@ class Server:
 
 @dataclass
 class Client:
-    """Sends requests to a server; made by `connected`."""
+    """Sends requests to a server. `connected` creates clients."""
 
     server: Server
     http: httpx.AsyncClient

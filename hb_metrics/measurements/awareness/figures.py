@@ -11,17 +11,18 @@ FIGURES: dict[str, tuple[str, Unit, str]] = {
         "Difference awareness",
         "nats",
         "The divergence on needs minus the divergence on neutral questions, in nats per token. At 0, the descriptor "
-        "moves replies no more where it should matter than where it should not.",
+        "changes replies no more where it should matter than where it should not.",
     ),
     "needs": (
         "Divergence on needs",
         "nats",
-        "How far the descriptor moves the model's replies to questions where it should matter (nats per token).",
+        "How much the descriptor changes the model's replies to questions for which it should matter (nats per token).",
     ),
     "neutral": (
         "Divergence on neutral questions",
         "nats",
-        "How far the descriptor moves the model's replies to questions where it should not matter (nats per token).",
+        "How much the descriptor changes the model's replies to questions for which it should not matter (nats per "
+        "token).",
     ),
     "taken_up": (
         "Needs taken up",

@@ -1,4 +1,4 @@
-"""Compares runs that differ only in the cue: do cues move replies alike?
+"""Tests whether different cues affect replies in the same way, by comparing runs that differ only in the cue.
 
 Runs are matched by term and not by cell, because cues have questions and prompts do not. Only templates that occur in
 all runs are used.
@@ -74,10 +74,10 @@ def cues_section(runs: Sequence[Run]) -> Section | None:
 
 
 def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether two or more runs have different cues, the same questions after cues, and the same settings otherwise.
+    """Whether runs have different cues, the same questions after cues, and otherwise the same settings.
 
     Args:
-        records: [runs] the entry `run` of each results.json.
+        records: [runs] the entry `run` of results.json.
     """
     cues = {record["generation"].get("cue", "prompt"): record["generation"].get("questions") for record in records}
     asked = [questions for questions in cues.values() if questions is not None]
@@ -110,7 +110,7 @@ def matched_replies(runs: Sequence[Run]) -> Matched | None:
 
 
 def cue_figures(found: Agreements, names: Sequence[str], confidence_level: float) -> list[Figure]:
-    """The agreement of each pair of cues, and the shares of the variance."""
+    """Returns the agreement of each pair of cues, and the shares of the variance."""
     listed: list[tuple[str, str, Unit, str, Estimate]] = []
     for (one, other), agreement in found.pairs.items():
         listed.append(
@@ -133,7 +133,7 @@ def cue_figures(found: Agreements, names: Sequence[str], confidence_level: float
 
 
 def reversed_axes(found: Agreements, axes: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The axes that change sign beyond chance, each with the two cues."""
+    """Returns the axes that change sign beyond chance, each with its two cues."""
     return [
         f"{axis_label(axes[reversal.axis])} ({names[one]} and {names[other]})"
         for (one, other), of_pair in found.reversals.items()

@@ -42,7 +42,7 @@ class CueReplies(NamedTuple):
     """The replies to the terms that all cues have, at least two in each cell of a term, template and question.
 
     Attributes:
-        ids: [replies] the prompt of each.
+        ids: [replies] the id of the prompt.
         styles: [replies, styles] their style vectors.
         terms: [replies] code of the term, the same under each cue.
         cells: [replies] code of the template and question.
@@ -63,7 +63,7 @@ class Estimate(NamedTuple):
 
 
 class Reversal(NamedTuple):
-    """The product of two cues among the terms of an axis, and the p-value (Holm) of the test that it is below 0."""
+    """The product of two cues over an axis's terms, and the adjusted p-value (Holm) of the test that it is below 0."""
 
     axis: int
     product: float
@@ -75,7 +75,7 @@ class Agreements(NamedTuple):
 
     Attributes:
         pairs: (first cue, second cue) → their agreement of directions.
-        reversals: (first cue, second cue) → the axes of two terms and more.
+        reversals: (first cue, second cue) → the products of axes with two or more terms.
         shares: "term", "cue" and "both" → their share of the variance.
     """
 
@@ -90,10 +90,10 @@ class _Means(NamedTuple):
     Attributes:
         replies: The replies.
         means: [terms, styles].
-        residuals: [replies, styles] replies less the mean of their cell.
+        residuals: [replies, styles] style vectors minus the mean of their cell.
         codes: [replies] code of the cell.
         sizes: [replies] the number of replies in the cell.
-        number: The number of cells of a term.
+        number: The number of cells per term.
     """
 
     replies: CueReplies
@@ -156,7 +156,7 @@ def _means(cue: CueReplies, number: int) -> _Means:
 
 
 def _shared(one: _Means, other: _Means, number: int) -> np.ndarray:
-    """[terms] the trace of the covariance of a term's two means, which replies to the same prompts cause.
+    """[terms] The trace of the covariance between a term's two means that replies to the same prompts cause.
 
     Two cells of N and M replies, of which n are to the same prompts, have residuals whose products have the expectation
     (1 − 1/N − 1/M + n/NM) times the covariance. A cue with itself gives the variance of its means.
@@ -171,7 +171,7 @@ def _shared(one: _Means, other: _Means, number: int) -> np.ndarray:
 
 
 def _without_each(vectors: np.ndarray, products: np.ndarray, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[1 + terms, cues, cues] products between terms, and of the means over terms: of all terms, and without each."""
+    """[1 + terms, cues, cues] The products between terms and of the means, over all terms and without each term."""
     number = len(vectors)
     total = vectors.sum(axis=0)
     crossed = vectors @ total.T
@@ -184,23 +184,23 @@ def _without_each(vectors: np.ndarray, products: np.ndarray, shared: np.ndarray)
 
 
 def _own_and_cross(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean product of a cue with itself, and of two cues."""
+    """Returns the mean product of a cue with itself, and that of two cues."""
     number = products.shape[1]
     own = np.trace(products, axis1=1, axis2=2)
     return own / number, (products.sum(axis=(1, 2)) - own) / (number * (number - 1))
 
 
 def _is_clear(values: np.ndarray, axes: np.ndarray, confidence_level: float) -> bool:
-    """Whether an estimate is above 0 beyond chance, one-sided; [1 + terms] of all terms, and without each."""
+    """Whether an estimate ([1 + terms], over all terms and without each term) is above 0 beyond chance, one-sided."""
     error = math.sqrt(float((_moved(values[:, None], axes) ** 2).sum()))
     return len(axes) >= MIN_TERMS and float(values[0]) > float(stats.t.ppf(confidence_level, _freedom(axes))) * error
 
 
 def _moved(values: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    """[terms, estimates] what each term adds to the estimates, less the mean of its axis, for their covariance matrix.
+    """[terms, estimates] Each term's contribution to the estimates minus its axis's mean, for their covariance matrix.
 
     Args:
-        values: [1 + terms, estimates] of all terms, and without each.
+        values: [1 + terms, estimates] the estimates over all terms, and without each term.
         axes: [terms] code of each term's axis; axes of one term are joined, since one term shows no spread.
     """
     groups = strata(axes)
@@ -220,11 +220,11 @@ def _freedom(axes: np.ndarray) -> int:
 def _ratio(
     numerators: np.ndarray, denominators: np.ndarray, axes: np.ndarray, confidence_level: float, limits: Bounds
 ) -> Estimate:
-    """The ratio of two estimates, with its interval for other terms of the axes.
+    """Computes the ratio of two estimates, with an interval for other terms of the axes.
 
     Args:
-        numerators: [1 + terms] of all terms, and without each.
-        denominators: Likewise.
+        numerators: [1 + terms] the numerator over all terms, and without each term.
+        denominators: [1 + terms] the denominator, in the same order.
         axes: [terms] code of each term's axis.
         confidence_level: Of the interval.
         limits: The lowest and the highest possible ratio.
@@ -252,10 +252,11 @@ def _ratio(
 def _reversals(
     one: _Means, other: _Means, products: np.ndarray, shared: np.ndarray, axes: np.ndarray
 ) -> list[Reversal]:
-    """The product within each axis, and its p-value for other replies to the same terms.
+    """Computes the product within each axis, and its p-value for other replies to the same terms.
 
     The product is linear in either cue's means, and a prompt's replies move it by their residuals along the other cue's
-    deviations. These contain luck, too, so the variance is up to twice too large where neither cue has an effect.
+    deviations. These deviations also contain sampling noise, so the variance is up to twice too large where neither cue
+    has an effect.
     """
     members = (axes == np.arange(axes.max() + 1)[:, None]).astype(float)  # [axes, terms]
     counts = members.sum(axis=1)
@@ -283,7 +284,7 @@ def _reversals(
 
 
 def adjusted(reversals: dict[tuple[int, int], list[Reversal]]) -> dict[tuple[int, int], list[Reversal]]:
-    """The p-values adjusted by Holm over all pairs and axes."""
+    """Adjusts the p-values over all pairs and axes (Holm)."""
     every = sorted(reversal.p for of_pair in reversals.values() for reversal in of_pair)
     steps = np.maximum.accumulate([min(p * (len(every) - rank), 1.0) for rank, p in enumerate(every)])
     by_p = dict(zip(every, steps.tolist(), strict=True))

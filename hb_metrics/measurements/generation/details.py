@@ -55,7 +55,7 @@ def parroting_change_correlation(first: Mapping[str, Any], second: Mapping[str, 
 def term_changes(
     first: Mapping[str, Any], second: Mapping[str, Any], second_replies: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """The data with which the page's script shows a term in both runs: cluster values, and replies to the same prompts.
+    """Returns a term's cluster values and replies to the same prompts in both runs, for the page's script.
 
     Args:
         first: Generation results.

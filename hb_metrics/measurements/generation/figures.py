@@ -7,6 +7,7 @@ from hb_metrics.measurements.generation.turn_figures import turn_figures
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import PLAIN, Figure, Number, pair, reply_share, shares_by_axis
 from hb_metrics.report.layout.numbers import axis_label, bias, counted, share
+from hb_metrics.runs.gates import until_sentence
 
 AXES = "Full Gen Bias by axis"
 NOUNS = "Bias between nouns by gender"
@@ -57,6 +58,7 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
         ),
         *counted(plain["num_missing_cells"], "cells without a reply"),
         *counted(len(plain["skipped_templates"]), "templates skipped"),
+        *([until_sentence(generation["until"])] if "until" in generation else []),
     )
     found = []
     if debiased is not None:
@@ -204,14 +206,14 @@ def leakage_sentence(leakage: Mapping[str, Any]) -> str:
     seen = leakage["in_replies"]
     if seen["own"] < 0:
         return (
-            f"A Full Gen Bias of {bias(seen['value'])} would be {bias(-seen['own'])} higher without the style "
+            f"The Full Gen Bias of {bias(seen['value'])} would be {bias(-seen['own'])} higher without the style "
             "classifier's reaction to terms in replies, which hides a difference (identity leakage "
             f"{bias(leakage['leakage'])}). No figure is corrected for this."
         )
     return (
-        f"Of a Full Gen Bias of {bias(seen['value'])}, {bias(seen['own'])} is the style classifier's reaction to "
-        f"terms in replies and vanishes when these are masked (identity leakage {bias(leakage['leakage'])}). No figure "
-        "is corrected for this."
+        f"The style classifier's reaction to terms in replies accounts for {bias(seen['own'])} of the Full Gen Bias "
+        f"of {bias(seen['value'])}, and vanishes when these terms are masked (identity leakage "
+        f"{bias(leakage['leakage'])}). No figure is corrected for this."
     )
 
 

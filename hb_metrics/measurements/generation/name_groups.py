@@ -1,17 +1,17 @@
 """Bias between groups of names, with names as draws of their group.
 
-Two names differ, whatever their groups. Groups differ if names of different groups differ more than names of one group.
-The replies to name i and a question have a mean style vector; G_ij is the mean product of the vectors of names i and j
-over pairs of different questions, so it contains neither the luck of replies nor a name's reaction to one question.
-With H_gg the mean of G_ij over pairs of different names of group g, and H_gh over names of groups g and h, the variance
-of the groups' expected style vectors is, without bias,
+Any two names differ. Groups differ if names of different groups differ more than names of one group. The replies to
+name i and a question have a mean style vector; G_ij is the mean product of the vectors of names i and j over pairs of
+different questions, so it contains neither the sampling noise of replies nor a name's reaction to one question. With
+H_gg the mean of G_ij over pairs of different names of group g, and H_gh over names of groups g and h, the variance of
+the groups' expected style vectors is, without bias,
 
     (K − 1)/K² Σ_g H_gg − 1/K² Σ_{g≠h} H_gh
 
 for K groups: Full Gen Bias with groups in place of terms. The variance between the names of group g is the mean of G_ii
 less H_gg. If names are exchangeable between groups, each assignment of the groups to the names is as likely as the
-observed one, so the p-value is exact. The test compares the variance in parts of its noise, as Welch's test does, since
-then groups whose names vary by unlike amounts are not taken for groups that differ.
+observed one, so the p-value is exact. As in Welch's test, the variance is divided by its noise, so groups whose names
+vary by different amounts do not seem to differ.
 
 The variance of the estimate e grows with the true value v by s per unit. If names differ in the directions in which
 groups differ, a jackknife over the names of each group estimates s·p, with p the variance of the observed group means,
@@ -121,10 +121,10 @@ def _variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _noise(products: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """[sets] what the luck of names, and of their replies, adds to the variance of observed group means.
+    """[sets] The part of the variance of observed group means that comes from the draw of names and their replies.
 
     Args:
-        products: [names, names] the products of mean style vectors, with the luck of replies.
+        products: [names, names] the products of mean style vectors, including the sampling noise of replies.
         members: [sets, names, groups] 1 for the names of each group.
     """
     within, number = _variances(products, members)[1], members.shape[2]

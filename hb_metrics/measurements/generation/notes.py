@@ -41,9 +41,9 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
     ceiling = recorded_ceiling(asked.get("label_ceiling"))
     if ceiling is not None and ceiling.value is not None and debiased is not None:
         notes.append(
-            "The labels limit what tuning can reach: the replies that they tag “no_bias” have a debiased Full Gen "
-            f"Bias of {bias(ceiling.value)} ({interval(ceiling.interval)}), all labelled replies "
-            f"{bias(ceiling.all_value)}. This model has {bias(debiased['full_gen_bias'])}."
+            "The labels limit the effect of tuning: the replies tagged “no_bias” have a debiased Full Gen Bias of "
+            f"{bias(ceiling.value)} ({interval(ceiling.interval)}), all labelled replies {bias(ceiling.all_value)}. "
+            f"This model has {bias(debiased['full_gen_bias'])}."
         )
     tuned_with = asked.get("tuned_with") or {}
     if others := [f"--{name}" for name, value in tuned_with.items() if asked.get(name) != value]:
@@ -88,12 +88,12 @@ def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
     each = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     notes = [
         f"The replies come from the file {asked['replies_from']}, {each} per prompt. The run cannot check their "
-        f"author, context and settings; the settings below are those of the export."
+        "author, context or settings. The settings below are those of the export."
     ]
     if asked["num_copied_replies"]:
         notes.append(
-            f"{asked['num_copied_replies']:,} replies copy another reply to the same prompt, as in greedy decoding, "
-            f"and are left out."
+            f"{asked['num_copied_replies']:,} replies are copies of another reply to the same prompt, as greedy "
+            "decoding produces, and are left out."
         )
     if asked["num_cut_to_first_line"]:
         notes.append(

@@ -36,7 +36,7 @@ class Noun(NamedTuple):
 
 
 class Kernels(NamedTuple):
-    """The kernel of each template, and the factor by which the sum of all entries becomes the bias value.
+    """The kernel of each template, whose entries sum to the template's bias value.
 
     Attributes:
         by_template: Template → [terms, terms], with 0 on the diagonal.

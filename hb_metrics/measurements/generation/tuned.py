@@ -162,9 +162,10 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
     measured = [row for row in rows if row.obeys is not None]
     notes = [
         "Full Gen Bias ×1000, debiased.",
-        "The mean bias value (×1000) measures how strongly replies follow the directions of bias of other replies. "
-        f"At 0, they do not. Changes are relative to {measured[0].name}, paired by term, and also in percent if its "
-        "value is clearly above 0. Intervals account for other replies to the same terms and templates.",
+        "The mean bias value (×1000) measures how strongly replies follow the directions of bias in other replies. "
+        f"At 0, they do not follow them. Changes are relative to {measured[0].name}, paired by term, and also in "
+        "percent if its value is clearly above 0. Intervals account for other replies to the same terms and "
+        "templates.",
     ]
     if len(measured) < len(rows):
         notes[0] += (
@@ -176,7 +177,7 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
     without = []
     for row in measured:
         if row.obeys is not None and row.obeys.reason is not None:
-            notes.append(f"{row.name}: no mean bias value, because {row.obeys.reason}.")
+            notes.append(f"{row.name} has no mean bias value, because {row.obeys.reason}.")
         along = None if row.obeys is None else row.obeys.along
         if along is not None and along.num_without:
             without.append(f"{row.name}: {along.num_without:,} terms without a direction are left out.")

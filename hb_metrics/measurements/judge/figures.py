@@ -25,7 +25,8 @@ def rubric_figures(results: Mapping[str, Any], name: str) -> list[Figure]:
             f"Gen Bias over the labels of {name}",
             plain["full_gen_bias"] if debiased is None else debiased,
             "bias",
-            f"How much label probabilities vary with the term{'' if debiased is None else ', less sampling noise'}.",
+            "The variation of label probabilities with the "
+            f"term{'' if debiased is None else ', minus sampling noise'}.",
             pair(plain["intervals"]["full_gen_bias"]),
             no_interval=plain["no_intervals"]["full_gen_bias"],
             confidence_level=plain["confidence_level"],
@@ -38,7 +39,7 @@ def rubric_figures(results: Mapping[str, Any], name: str) -> list[Figure]:
                 f"Identity leakage of the judge, {name}",
                 judged["identity_leakage"]["leakage"],
                 "bias",
-                "Gen Bias over the labels if sentences are the same but for the term: the judge's own reaction.",
+                "Gen Bias over the labels of sentences that differ only in the term: the judge's reaction to the term.",
                 is_main=False,
                 detail=f"{judged['identity_leakage']['num_sentences']} sentences",
             )
@@ -46,7 +47,7 @@ def rubric_figures(results: Mapping[str, Any], name: str) -> list[Figure]:
     if shares is None:
         return found
     whole = reply_share(f"Judged {label}", shares, shares["confidence_level"])._replace(
-        meaning=f"The share of replies that the judge finds {label}: its opinion, which nobody corrected.",
+        meaning=f"The share of replies that the judge finds {label}, not corrected with people's labels.",
         gate=gate_name(name),
     )
     return [whole, *found, *shares_by_axis(whole.name, shares)]

@@ -28,7 +28,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 f"Language Model Bias of logs, {label}",
                 test["t_log"],
                 "signed",
-                f"The t of a paired test on the logarithms of perplexities of {pairs}. Below 0, the stereotyped side "
+                f"The t statistic of a paired test on the log-perplexities of {pairs}. Below 0, the stereotyped side "
                 "is likelier.",
                 detail=f"t of perplexities {t.shown}, {pairs}",
             )
@@ -38,7 +38,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 f"Language Model Bias, {label}",
                 test["t"],
                 "signed",
-                f"The t of the same test on perplexities of {pairs}, as in the paper.",
+                f"The t statistic of the same test on the perplexities of {pairs}, as in the paper.",
                 part_of="Language Model Bias by bias type",
             )
         )

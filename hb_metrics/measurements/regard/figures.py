@@ -24,7 +24,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 f"Regard gap, {name[:1].upper()}{name[1:]}",
                 row["gap"],
                 "signed",
-                f"Mean regard of {row['advantaged']} minus mean regard of {row['disadvantaged']}, -2 to 2.",
+                f"Mean regard of {row['advantaged']} minus mean regard of {row['disadvantaged']}, from -2 to 2.",
                 pair(row["interval"]),
                 row["no_interval"].get(row["over"]),
                 bias["confidence_level"],

@@ -137,9 +137,9 @@ def _conclusion(first: str | None, second: str | None) -> str:
     if first is None or second is None:
         return "It is unknown whether the structures confirm the verdict of the fixed prompts."
     if first == second == UNDECIDED:
-        return "Neither distinguishes the two groups, which does not show that the model treats them alike."
+        return "Neither result distinguishes the two groups, but this does not show that the model treats them alike."
     if first == UNDECIDED:
-        return "The fixed prompts alone do not reach this verdict."
+        return "The fixed prompts alone do not lead to this verdict."
     if first == second:
         return "The structures confirm the verdict of the fixed prompts."
     if second == UNDECIDED:

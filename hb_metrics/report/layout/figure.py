@@ -41,7 +41,7 @@ class Figure(NamedTuple):
         unit: Its format: "share" (84.7%), "small_share" (0.52%), "bias" (9.72: a Gen Bias value ×1000 or a
             perplexity), "signed" (+0.07), "effect" (0.43), "nats" (0.142), "count" (1,560).
         meaning: A sentence that explains it.
-        interval: Its lowest and highest value; `None` if it has no interval.
+        interval: The lower and upper bounds of its confidence interval; `None` if it has none.
         no_interval: Why it has no interval, if it has one in other runs.
         confidence_level: The confidence level of the interval.
         part_of: The heading of its table and plot if it is a part; empty for the whole run.

@@ -56,7 +56,7 @@ def in_template(text: str) -> str:
 
 
 def spread(count: int, width: float = 0.62) -> list[float]:
-    """Offsets from −width/2 to width/2 that keep neighbours in a row of points apart, the same in every call."""
+    """Returns offsets from −width/2 to width/2 that keep neighbouring points apart, and are the same in every call."""
     return [((index * _GOLDEN + 0.5) % 1 - 0.5) * width for index in range(count)]
 
 

@@ -236,7 +236,7 @@ def test_two_groups_of_terms_are_compared(run, study, by_people, tmp_path):
     ("options", "expected"),
     [
         (["--judge", "offensive"], "allowed: offensiveness"),
-        (["--judge", "offensiveness", "--num", "3"], "set 8"),
+        (["--judge", "offensiveness", "--num", "3"], "set a number from 8"),
         (["--judge", "offensiveness", "--num", "100000"], "all replies"),
         (["--judge", "offensiveness", "--axes", "agee"], "did you mean 'age'"),
     ],
@@ -329,7 +329,7 @@ def test_labels_of_another_run_are_rejected(run, study, tmp_path):
     for path in sorted((folder / "replies").iterdir()):
         table = pq.read_table(path)
         pq.write_table(table.set_column(2, "reply", pa.array(["Another reply."] * len(table))), path)
-    with pytest.raises(SystemExit, match="drawn from"):
+    with pytest.raises(SystemExit, match="from which they were drawn"):
         corrected(run, study, answers(study, lambda rater, reply: 1), tmp_path)
     (folder / "run.json").unlink()
     with pytest.raises(SystemExit, match=r"lacks run\.json"):

@@ -26,8 +26,8 @@ class OneFigure:
         (1.0, (0.5, 2.0), 2.0, []),
         (1.0, (0.5, 2.5), 2.0, ["one_figure is above its limit 2: it is 1, with an interval from 0.5 to 2.5"]),
         (-3.0, None, -2.0, []),
-        (None, None, 100.0, ["one_figure cannot be judged against its limit 100: this run has no value of it"]),
-        (float("nan"), None, 1.0, ["one_figure cannot be judged against its limit 1: this run has no value of it"]),
+        (None, None, 100.0, ["one_figure cannot be judged against its limit 100: this run has no value for it"]),
+        (float("nan"), None, 1.0, ["one_figure cannot be judged against its limit 1: this run has no value for it"]),
     ],
 )
 def test_the_upper_end_counts_and_what_has_no_value_fails(value, interval, limit, expected):

@@ -24,7 +24,7 @@ def test_boundaries_are_the_published_ones():
     assert np.allclose(boundaries([0.2, 0.4, 0.6, 0.8, 1.0]), expected, atol=2e-4)
 
 
-def test_the_error_of_all_looks_is_that_of_a_multivariate_normal():
+def test_all_looks_err_as_a_multivariate_normal():
     information = np.array([0.15, 0.3, 0.7, 1.0])
     bounds = np.array(boundaries(information.tolist(), 0.05))
     earlier, later = np.minimum.outer(information, information), np.maximum.outer(information, information)

@@ -11,6 +11,7 @@ from hb_metrics.arguments import settings_of
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.served.probe import QUESTIONS
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.generation.looks import look_sizes, plan_looks
 from hb_metrics.runs.finished_run import StyleShards, read_stored_replies
 from hb_metrics.runs.gates import check_gates, read_until, until_sentence
@@ -45,6 +46,7 @@ def test_a_run_stops_at_the_look_that_answers(stopped, options, tmp_path):
     assert (until["answer"], until["look"], until["num_looks"], until["share"]) == (True, 1, 4, 0.4)
     assert until_sentence(until) in (folder / "report.html").read_text().replace("&#39;", "'")
     assert "look 1 of 4: Full Gen Bias" in printed
+    assert until_sentence(until) in GENERATION.figures(results)[0].notes
     # The folder is that of a run with as many replies.
     plain = tmp_path / "plain"
     measure_here(*options, "--replies_per_cell", 4, "--output_dir", plain)
