@@ -168,7 +168,7 @@ def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float]
 
 
 class _Gathered(NamedTuple):
-    """A run's replies: their styles and ids, and descriptor → template → their rows."""
+    """A run's replies: their styles, their ids, and their rows by descriptor and template."""
 
     styles: np.ndarray
     ids: np.ndarray
