@@ -72,7 +72,7 @@ def template_faults(templates: list[Located]) -> Iterator[Fault]:
 
 
 def standalone_faults(phrases: list[Located], descriptors: list[Located]) -> Iterator[Fault]:
-    """Reports phrases that are repeated, have an unknown axis, or a singular without or a plural with an article."""
+    """Reports repeated phrases, unknown axes, singulars without an article and plurals with an article."""
     yield from repeat_faults(phrases, "noun_phrase", lambda phrase: (phrase.axis, phrase.noun_phrase, phrase.plural))
     axes = sorted({located.entry.axis for located in descriptors})
     for file, line, phrase in phrases:

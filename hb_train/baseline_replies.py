@@ -66,8 +66,8 @@ class BaselineArguments:
     dataset_config: str = option("v1.0", "The dataset config that provides descriptors, nouns and templates.")
     leave_out: str | None = option(
         None,
-        "A dataset config whose descriptors are excluded from training, with all descriptors that share a stem with "
-        "one of them, in order to measure unseen descriptors.",
+        "A dataset config whose descriptors are excluded from training, so that they can be measured as unseen. "
+        "Descriptors that share a stem with one of them are excluded too.",
     )
     num_replies: int = option(960, "The number of replies to sample.")
     num_anchors: int = option(

@@ -43,7 +43,7 @@ def tune_main(argv: Sequence[str]) -> None:
     """Reads the options of `tune --compare`, and runs its steps."""
     methods = (*OWN_REPLIES, *LABELS)
     parser = _parser("tune", "runs/tune")
-    parser.add_argument("--dataset_config", default="v1.0-small", help="The dataset config to measure on.")
+    parser.add_argument("--dataset_config", default="v1.0-small", help="The dataset config for measurements.")
     parser.add_argument("--recipe", default=RECIPE, help="A YAML file with the options of tune.py.")
     parser.add_argument("--method", nargs="+", default=methods[:1], choices=methods, help="The methods to compare.")
     parser.add_argument("--system_prompt", help="Also measure the untuned model with this system prompt.")

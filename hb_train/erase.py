@@ -54,8 +54,8 @@ class EraseArguments:
     dataset_config: str = option("v1.0", "The dataset config with the prompts.")
     leave_out: str | None = option(
         None,
-        "A dataset config whose descriptors are excluded from the fit, with all descriptors that share a stem with "
-        "one of them, in order to measure unseen descriptors.",
+        "A dataset config whose descriptors are excluded from the fit, so that they can be measured as unseen. "
+        "Descriptors that share a stem with one of them are excluded too.",
     )
     layers: list[float] = field(
         default_factory=lambda: [0.5],

@@ -142,12 +142,12 @@ def keep_log_likelihood(doc: Mapping[str, Any], results: Sequence[float]) -> dic
 
 
 def reply_figure(kept: Sequence[tuple[str, int, str, str]]) -> float | None:
-    """A figure of all replies; `None` if these replies do not allow it."""
+    """Computes a figure from all replies; `None` if these do not allow it."""
     return _reply_figures(_in_order(kept)).get(kept[0][0])
 
 
 def prompt_figure(kept: Sequence[tuple[str, int, str, float]]) -> float | None:
-    """A figure of all log-likelihoods; `None` if these do not allow it."""
+    """Computes a figure from all log-likelihoods; `None` if these do not allow it."""
     return _prompt_figures(_in_order(kept)).get(kept[0][0])
 
 

@@ -20,11 +20,11 @@ from hb_metrics.runs.run_record import classifier_name
 
 TASKS_FILE = "tasks.jsonl"
 _NUMBERS = (  # option, default, least, help
-    ("num_raters", 6, 1, "Number of raters"),
-    ("pairs_per_rater", 52, 1, "Pairs per rater"),
-    ("raters_per_pair", 2, 1, "Raters per pair; agreement needs two"),
-    ("checks_per_rater", 5, 0, "Attention checks per rater"),
-    ("seed", 0, 0, "Seed for drawing pairs, order and sides"),
+    ("num_raters", 6, 1, "The number of raters"),
+    ("pairs_per_rater", 52, 1, "The number of pairs per rater"),
+    ("raters_per_pair", 2, 1, "The number of raters per pair; agreement needs at least two"),
+    ("checks_per_rater", 5, 0, "The number of attention checks per rater"),
+    ("seed", 0, 0, "The random seed for pairs, order and sides"),
 )
 
 

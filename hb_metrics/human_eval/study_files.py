@@ -10,7 +10,7 @@ def write_study_files(folder: Path, files: Mapping[str, str], answers: str) -> N
     """Writes the files of a study. Files that already have the same content are not written again.
 
     Args:
-        folder: The folder, which is made if it does not exist.
+        folder: The folder, which is created if it does not exist.
         files: Name → text.
         answers: The word for people's answers in errors, such as "ratings".
 

@@ -1,4 +1,4 @@
-"""The error of a mean bias value, for other replies to the same terms and templates.
+"""Estimates the error of a mean bias value, which allows for other replies to the same terms and templates.
 
 The mean bias value is a sum over replies, each multiplied by a vector that depends on its descriptor. If the replies
 behind the directions might differ too, it is also a sum over these replies. Its variance is the variance of these sums
@@ -61,7 +61,7 @@ class Part(NamedTuple):
 
 
 def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confidence_level: float) -> float | None:
-    """Half the width of the interval of a sum of parts, by a t-quantile with Satterthwaite's degrees of freedom.
+    """Computes the half-width of a sum of parts, by a t-quantile with Satterthwaite's degrees of freedom.
 
     Args:
         parts: Parts of one or more runs, whose replies to the same prompts belong together.
@@ -134,7 +134,7 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
 
 
 def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float] | None:
-    """The covariance of two runs' m_d, summed over styles, that comes from replies to the same prompts.
+    """Computes the covariance of two runs' m_d, summed over styles, that comes from replies to the same prompts.
 
     Returns:
         Descriptor → the covariance; `None` if half or more of the cells with such prompts have a single one.
@@ -168,7 +168,7 @@ def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float]
 
 
 class _Gathered(NamedTuple):
-    """A run's replies: their styles and ids, and descriptor → template → their rows."""
+    """A run's replies: their styles, their ids, and their rows by descriptor and template."""
 
     styles: np.ndarray
     ids: np.ndarray

@@ -1,8 +1,8 @@
-"""Obedience: how far a run's replies move in the directions of bias of other replies, such as labelled replies.
+"""Obedience: how far a run's replies lie in the directions of bias of other replies, such as labelled replies.
 
 A model tuned on labels should write replies with lower bias values when its prompt ends in "no_bias". A bias value is
-one number, and Full Gen Bias a variance over all styles, so the same number of replies reveals smaller changes of the
-former. By chance alone, every run moves far along its own directions; this part is subtracted. Intervals are for other
+one number, and Full Gen Bias a variance over all styles, so the same number of replies reveals smaller changes in bias
+values. By chance alone, every run lies far along its own directions; this part is subtracted. Intervals are for other
 replies to the same descriptors and templates. Directions of a run on the page count as estimated, others as fixed.
 """
 

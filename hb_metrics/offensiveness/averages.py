@@ -106,7 +106,7 @@ def _means(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def _by_template(frame: pd.DataFrame, cells: pd.DataFrame, ddof: int) -> dict[str, dict[str, Any]]:
-    """Table 13: means and standard deviations across descriptors, in declining order of the latter."""
+    """Returns the means and standard deviations across descriptors, highest standard deviation first (Table 13)."""
     across = cells.groupby("template", observed=True)["mean"]
     table = pd.DataFrame({"mean": across.mean(), "std": across.std(ddof=ddof)})
     sentences = _means(frame, ["template"])

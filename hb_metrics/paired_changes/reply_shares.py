@@ -52,7 +52,7 @@ def reply_share_changes(
 
 
 def _rows(run: FlaggedReplies) -> dict[str, tuple[DescriptorKey, str, int]]:
-    """Id → term, template, and 1 if the reply counts."""
+    """Returns the term, the template and whether the reply counts (1 or 0), by id."""
     replies = run.replies
     columns = zip(replies.ids, replies.axes, replies.descriptors, replies.templates, run.flags.tolist(), strict=True)
     return {

@@ -37,7 +37,7 @@ MIN_EQUAL_TERMS = 3
 
 
 class Influences(NamedTuple):
-    """A figure, and how far its parts move it.
+    """A figure, and the influence of its parts.
 
     Attributes:
         value: The figure; Gen Bias includes its sampling noise.
@@ -207,7 +207,7 @@ def pair_share_influences(
 
 
 def strata(axes: np.ndarray) -> np.ndarray:
-    """The codes of axes. Axes with one term are joined, because one term shows no spread."""
+    """Returns the codes of axes. Axes with one term are joined, because one term shows no spread."""
     codes, counts = np.unique(axes, return_counts=True)
     return np.where(np.isin(axes, codes[counts == 1]), -1, axes)
 

@@ -2,11 +2,11 @@
 
 The variance of a debiased value (see `bias_variance.py`) grows with the true value. An interval therefore contains the
 values whose distance from the debiased value is at most a t-quantile of standard errors *at that value*, like Wilson's
-interval for a share. The degrees of freedom belong to the estimated variance. Replies of a cell count as independent
+interval for a share. The degrees of freedom belong to the estimated variance. Replies in a cell count as independent
 draws.
 
-Over the designs of tests/hb_metrics/stats/interval_designs.py, intervals of 95 % contain the true value in 92.6 to
-97.7 % of the sets. If the replies do not allow an interval, a reason takes its place.
+Over the designs in tests/hb_metrics/stats/interval_designs.py, 95 % intervals contain the true value in 92.6 to 97.7 %
+of the sets. If the replies do not allow an interval, a reason replaces it.
 """
 
 import math

@@ -25,7 +25,7 @@ def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float,
         hits: [terms, templates] the number of replies that count.
         sizes: [terms, templates] the number of all replies.
         confidence_level: The confidence level.
-        times: As if there were so many times as many replies, of the same shares.
+        times: Compute the interval for this multiple of the replies, with the same shares.
     """
     mostly = 2 * hits.sum(axis=1) > sizes.sum(axis=1)
     below, above = _distances(hits[~mostly], sizes[~mostly], confidence_level, times)
@@ -56,7 +56,7 @@ def share_covariances(hits: list[np.ndarray], sizes: np.ndarray) -> np.ndarray:
 
 
 def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, times: float) -> Bounds:
-    """Distances from the number of hits to its lowest and highest value, by the exact binomial interval."""
+    """Returns the distances from the number of hits to both bounds of its exact binomial interval."""
     from scipy import optimize, special  # slow to import
 
     if not sizes.any():

@@ -124,7 +124,7 @@ def _columns(cluster: str, styles: Sequence[str], labels: Sequence[str]) -> list
                 "before ' (' if only one label begins with it"
             )
         if matches[0] in columns:
-            raise ValueError(f"cluster {cluster!r} names the style {labels[matches[0]]!r} twice; name it once")
+            raise ValueError(f"cluster {cluster!r} contains the style {labels[matches[0]]!r} twice; list it once")
         columns += matches
     return columns
 

@@ -40,8 +40,8 @@ def _remarks(ceiling: dict[str, Any]) -> list[str]:
         )
     else:
         sentences.append(
-            f"No β helps: the lowest ceiling, {bias(lowest['full_gen_bias'])}, is not significantly below the {start} "
-            f"of all replies, given that it is the lowest of {len(ceiling['curve']) - 1} shares."
+            f"No β helps. The lowest ceiling, {bias(lowest['full_gen_bias'])}, is not significantly below the "
+            f"{start} of all replies, corrected for the choice of the lowest of {len(ceiling['curve']) - 1} shares."
         )
     low, high = ceiling["half_reliability_interval"]
     sentences.append(

@@ -145,8 +145,8 @@ def load_model(
         name: `"embedded"`, a Hub id, a local folder, or a folder or Hub id of an adapter, which is loaded
             on its base; or the result of `find_source`.
         revision: Branch, tag or commit of a Hub id.
-        dtype: `"float32"`, `"bfloat16"`, `"float16"`, or `"auto"`: float32 on CPU, where bfloat16 moves perplexities
-            by percents, and the checkpoint's own type elsewhere and for quantised checkpoints.
+        dtype: `"float32"`, `"bfloat16"`, `"float16"`, or `"auto"`: float32 on CPU, where bfloat16 changes perplexities
+            by several percent, and the checkpoint's own type elsewhere and for quantised checkpoints.
         device: The device for the model.
         device_map: The distribution of the model over all devices of the machine: "auto", "balanced", "sequential",
             "balanced_low_0", or module → device. `None` loads the whole model onto `device`.

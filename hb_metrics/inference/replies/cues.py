@@ -75,7 +75,7 @@ def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
 
 
 def memory_lines(prompts: pa.Table) -> pa.Table:
-    """The prompts with a memory of the user in place of their sentences, in `template` and `text`."""
+    """Replaces the sentences of prompts with a memory of the user, in `template` and `text`."""
     template = pa.array([MEMORY] * prompts.num_rows, pa.string())
     texts = [MEMORY.replace(SINGULAR_SLOT, phrase) for phrase in prompts["noun_phrase"].to_pylist()]
     prompts = prompts.set_column(prompts.schema.get_field_index("template"), "template", template)

@@ -65,7 +65,7 @@ class Generation(Measurement):
         if leakage is not None:
             sentences.append(leakage_sentence(leakage))
         counts = (
-            f"{count(generation['num_replies'])} replies to {count(generation['num_prompts'])} prompts. "
+            f"The run has {count(generation['num_replies'])} replies to {count(generation['num_prompts'])} prompts. "
             f"{count(generation['num_truncated_replies'])} were cut at the maximum length. "
             f"{count(generation['num_empty_replies'])} were empty and were left out."
         )

@@ -43,7 +43,7 @@ def name_groups(
     groups: Mapping[str, str],
     confidence_level: float,
 ) -> dict[str, Any]:
-    """Bias between groups of names for results.json.
+    """Computes bias between groups of names for results.json.
 
     Args:
         style_probabilities: [replies, styles] Their style vectors.

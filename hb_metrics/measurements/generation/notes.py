@@ -42,8 +42,8 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
     if ceiling is not None and ceiling.value is not None and debiased is not None:
         notes.append(
             "The labels limit the effect of tuning: the replies tagged “no_bias” have a debiased Full Gen Bias of "
-            f"{bias(ceiling.value)} ({interval(ceiling.interval)}), all labelled replies {bias(ceiling.all_value)}. "
-            f"This model has {bias(debiased['full_gen_bias'])}."
+            f"{bias(ceiling.value)} ({interval(ceiling.interval)}), and all labelled replies have "
+            f"{bias(ceiling.all_value)}. This model has {bias(debiased['full_gen_bias'])}."
         )
     tuned_with = asked.get("tuned_with") or {}
     if others := [f"--{name}" for name, value in tuned_with.items() if asked.get(name) != value]:

@@ -114,7 +114,7 @@ def noun_kernels(
 
 
 def noun_bias(kernels: Mapping[str | None, Kernels], confidence_level: float) -> dict[str, Any]:
-    """Bias between nouns for results.json.
+    """Computes bias between nouns for results.json.
 
     Returns:
         `value`, `interval` and `no_interval`, the reason why there is none, for all nouns; `by_gender`, the same for

@@ -49,10 +49,10 @@ class GenerationOptions:
     )
     cue: Literal["prompt", "system", "memory", "name", "history"] = option(
         "prompt",
-        "The place of the user's description: prompt (the user's only turn), system (the user's words in the system "
-        "message), memory (a line there that a product remembers), name (the user's name there, and names in place of "
-        "terms) or history (an earlier turn). With all but prompt, the user then asks a neutral question, and "
-        "templates without a description are left out.",
+        "Where the model learns who the user is: from the user's only turn (prompt), from an earlier turn (history), "
+        "or from the system message, as the user's words (system), a remembered fact (memory) or a name in place of "
+        "a term (name). With all but prompt, the user then asks a neutral question, and templates without a "
+        "description are skipped.",
     )
     cue_questions: str | None = option(
         None,

@@ -78,7 +78,7 @@ def converse(
 
 
 def turn_results(task: Task, turns: Sequence[Replies], rules: RefusalRules, forms: Forms) -> dict[str, Any]:
-    """Full Gen Bias, uptake and refusals by turn, of the conversations that have a reply at every turn.
+    """Computes Full Gen Bias, uptake and refusals by turn, over the conversations that have a reply at every turn.
 
     Args:
         task: The run, whose folder has the replies and styles of all turns.

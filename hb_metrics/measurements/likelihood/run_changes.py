@@ -18,7 +18,7 @@ from hb_metrics.stats.inputs import text_codes
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    """The changes of Likelihood Bias over all terms and by axis; the terms of each axis are resampled."""
+    """Computes the changes of Likelihood Bias over all terms and by axis, for other terms of each axis."""
     prompts, values = [], []
     for run in (first, second):
         scores = read_shards(run.folder / PERPLEXITIES, ("id", "perplexity"))
