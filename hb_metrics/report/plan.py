@@ -44,6 +44,7 @@ from hb_metrics.stats.planned import (
     MAX_RANGE,
     Range,
     Size,
+    Spread,
     assumed_spread,
     change_half_width,
     power_of_fall,
@@ -194,13 +195,19 @@ def plan(
         asked = max(1, min(number // MIN_REPLIES, num_questions))  # as `draw_questions` does
         return Size(number / asked, (templates or own_templates) * asked, terms or full.size.terms)
 
-    independent = change_half_width(full, level) or math.inf
-    changes = {FULL: independent} if run is None or second is None else paired_half_widths(run, read_run(second))
-    paired = changes[FULL] / independent
+    independent = change_half_width(full, level)
+    changes, paired = {}, 1.0
+    if independent is not None and independent < math.inf:
+        both = None if run is None or second is None else paired_half_widths(run, read_run(second))
+        changes = both or {FULL: independent}
+        paired = changes[FULL] / independent
 
-    def power(number: int) -> Range:
-        found = predicted(full, size(number), lambda spread: power_of_fall(spread, fall / 100, level, paired))
-        return found or Range(0.0, 0.0, 0.0)
+    def power_of(spread: Spread) -> float | None:
+        has_interval = change_half_width(spread, level) not in (None, math.inf)
+        return power_of_fall(spread, fall / 100, level, paired) if has_interval else None
+
+    def power(number: int) -> Range | None:
+        return predicted(full, size(number), power_of)
 
     rows, rough = [], []
     for name, figure in figures.items():
@@ -288,8 +295,10 @@ def _shown(width: Range | None, is_share: bool) -> str:
     return f"{text} points" if is_share else text
 
 
-def _shown_power(power: Range) -> str:
+def _shown_power(power: Range | None) -> str:
     """Formats a probability, or its range if the pilot is too small for a single number."""
+    if power is None:
+        return MISSING
     if max(power.high - power.middle, power.middle - power.low) <= _SURE_POWER:
         return share(power.middle, 0)
     return f"{share(power.low, 0)} to {share(min(power.high, 1.0), 0)}"

@@ -129,4 +129,6 @@ def _next_requests(requests: "ReplyRequests", layout: "Layout", path: str) -> "R
     for _ in range(last):
         plan = engine.plan_replies(requests, layout)
         requests = next_turn(requests, plan.make_table(range(len(plan.ids))))
+    if not requests.ids:
+        raise ValueError(f"all replies of turn {last} in '{path}' are empty, so no conversation continues")
     return replace(requests, turns=turns)

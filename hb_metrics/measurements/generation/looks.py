@@ -7,7 +7,7 @@ to their usual places, so the folder is like that of any run with as many replie
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median_low
 from typing import Any, NamedTuple
 
@@ -92,7 +92,7 @@ def plan_looks(text: str, prompts: pa.Table, requests: ReplyRequests) -> Planned
         ValueError: The question has another form, or there are too few replies for two looks.
     """
     cells = list(drawn_cells(prompts, seed=requests.seed).values())
-    asked = requests.questions or [None] * len(requests.ids)
+    asked: Sequence[str | None] = requests.questions or [None] * len(requests.ids)
     # The prompts of a cell get its questions in turn.
     numbers = [len({asked[row] for row in cell}) for cell in cells]
     typical = median_low([len(cell) // number for cell, number in zip(cells, numbers, strict=True)])

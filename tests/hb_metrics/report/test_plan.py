@@ -118,7 +118,7 @@ def test_more_replies_after_a_cue_are_more_questions(pilot, tmp_path):
     text = plan(folder, replies=[8, 16, 32]).text
     rows = rows_of(text)
     assert [number(cell) for cell in rows["replies"][1:]] == [18 * 4 * replies for replies in (8, 16, 32)]
-    assert "4 templates, 18 terms" in text
+    assert "for 4 templates and 18 terms" in text
     assert "up to 4" in text
     middles = [1000 * half_width(at_size(full, Size(*size)), 0.95) for size in ((4, 8, 18), (4, 16, 18), (8, 16, 18))]
     for cell, middle in zip(rows["Full Gen Bias"][1:], middles, strict=True):
@@ -137,6 +137,16 @@ def test_assumptions_need_no_pilot(capsys):
     assert needed == 7
     larger = plan(None, ASSUMED, [8, 16], 16, 78).text
     assert number(rows_of(larger)["Full Gen Bias"][1]) == pytest.approx(widths[0] / 2, rel=0.02)
+
+
+def test_no_power_is_printed_where_there_is_no_interval():
+    rows = rows_of(plan(None, ASSUMED, [2, 16], 4, 78).text)
+    power = rows["power to detect a fall of 30 %"]
+    assert [power[1] == "–", power[2] == "–"] == [rows["Full Gen Bias"][1] == "–", rows["Full Gen Bias"][2] == "–"]
+    assert power[1] == "–"
+    small = plan(None, ASSUMED, [4, 8], 1, 2).text
+    assert "nan" not in small
+    assert rows_of(small)["power to detect a fall of 30 %"][1:] == ["–", "–"]
 
 
 def test_the_page_draws_the_half_widths_of_the_table(pilot, tmp_path):

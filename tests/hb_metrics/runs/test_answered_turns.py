@@ -70,6 +70,13 @@ def test_several_replies_to_a_prompt_are_conversations_of_their_own(shared, serv
         assert {asked[row["id"]], asked[f"{row['id']}#2"]} == {row["reply"], f"{row['reply']} again"}
 
 
+def test_conversations_that_have_all_ended_have_no_next_turn(shared, served, tmp_path):
+    ended = [*served[1][0], *({**row, "reply": ""} for row in served[1][1])]
+    path = write(tmp_path / "answers.jsonl", ended)
+    with pytest.raises(SystemExit, match="no conversation continues"):
+        export([*map(str, [tmp_path / "next.jsonl", "--after", path, *shared])])
+
+
 @pytest.mark.parametrize(
     ("turns", "twice", "message"),
     [
