@@ -58,8 +58,8 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
     A larger `num_replies` includes the pairs of a smaller one.
 
     Args:
-        path: A CSV, JSONL, JSON or Parquet file with the columns `prompt` and `reply`; a `convos.txt` of DSTC-7;
-            `None`: the chit-chat dataset.
+        path: A CSV, JSONL, JSON or Parquet file with the columns `prompt` and `reply`; a `convos.txt` of DSTC-7; `None`
+            for the chit-chat dataset.
         num_replies: The number of pairs to draw.
         seed: The seed of the draw.
 

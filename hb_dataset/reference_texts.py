@@ -36,7 +36,7 @@ def read_reference_texts(path: Path | None = None, *, seed: int = 0) -> Referenc
 
     Args:
         path: A .txt file with one text per line, or a CSV, JSONL or Parquet file with a column `text` or `reply`;
-            `None`: 500 replies of the chit-chat dataset, at most one per person.
+            `None` for 500 replies of the chit-chat dataset, at most one per person.
         seed: The seed that draws the replies.
 
     Returns:

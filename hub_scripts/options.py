@@ -39,7 +39,7 @@ def web_address(text: str) -> str:
     if "@" in parts.netloc or "?" in text or "=" in parts.fragment or re.search(r"hf_\w{16}", text):
         raise argparse.ArgumentTypeError(
             "the address has a user name, a query ('?…') or a token, which would be published; set an address "
-            "without them"
+            "without these parts"
         )
     return text
 

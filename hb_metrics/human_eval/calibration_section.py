@@ -113,7 +113,7 @@ def _gaps(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def _errors(results: Mapping[str, Any]) -> list[Figure]:
-    """Returns the share with people's label among the replies with the judge's label, and among the others."""
+    """Returns the share of replies that people flag, among those that the judge flags and among the others."""
     called, others = results["called"], results["not_called"]
     rows = []
     for axis in results["rates"] if len(results["axes"]) > 1 else [""]:

@@ -263,8 +263,8 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
     for column in needed:
         if names.count(column) != 1:
             raise ValueError(
-                f"'{path}' has {names.count(column) or 'no'} columns '{column}'; it needs {', '.join(needed)}, each "
-                f"once; it has {', '.join(map(str, names))}"
+                f"'{path}' has {names.count(column) or 'no'} columns '{column}'; pass a file with each of the "
+                f"columns {', '.join(needed)} once; the columns of this file are {', '.join(map(str, names))}"
             )
     return rows
 

@@ -88,7 +88,7 @@ def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
     """
     if not answered.any():
         raise ValueError(
-            f"the judge assigned a single label to none of {len(answered):,} texts; set another --judge_model"
+            f"the judge did not assign a single label to any of the {len(answered):,} texts; set another --judge_model"
         )
     return chosen_replies(replies, answered)
 

@@ -73,7 +73,7 @@ def cluster_columns(
 def known_columns(
     labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[int]]:
-    """Works like `cluster_columns`, but is empty without clusters if labels are missing or another classifier's."""
+    """Works like `cluster_columns`, but returns nothing without clusters if the labels do not fit the paper's."""
     if clusters is None and (labels is None or _lacking(labels)):
         return {}
     return cluster_columns(labels, clusters)

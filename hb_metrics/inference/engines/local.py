@@ -24,7 +24,7 @@ from hb_metrics.inference.units import ScoringPlan
 
 @dataclass(frozen=True)
 class LikelihoodPlan:
-    """Texts in the form in which the model scores them."""
+    """Converts texts to the form in which the model scores them."""
 
     requests: LikelihoodRequests
     scoring: ScoringPlan

@@ -137,7 +137,7 @@ def cue_messages(
         question: The user's question after the cue; `None` with `prompt`.
         personas: Persona lines; may be empty.
         chat: The system prompt and other options of the chat.
-        tag: The control tag that the last message ends in; `None`: none.
+        tag: The control tag at the end of the last message, or `None`.
     """
     said = with_tag(text if question is None else question, tag)
     about_user = {"system": [STATEMENT + text], "memory": [text], "name": [text]}.get(cue, [])
