@@ -150,7 +150,7 @@ def test_a_term_and_a_noun_that_do_not_agree(vocabulary):
     gendered = next(
         descriptor for descriptor in vocabulary.descriptors if descriptor.gender == "female" and descriptor.before
     )
-    with pytest.raises(ValueError, match="do not agree; set one of the nouns woman"):
+    with pytest.raises(ValueError, match="do not go together; set one of the nouns woman"):
         find_groups([f"{gendered.term} man"], vocabulary)
 
 

@@ -420,7 +420,7 @@ def test_an_axis_alone_has_the_intervals_of_the_whole():
 def test_intervals_need_the_replies():
     cells = gathered(make_rows())
 
-    with pytest.raises(ValueError, match=r"confidence_level=0\.95 needs them; .* keep_replies=True"):
+    with pytest.raises(ValueError, match=r"confidence_level=0\.95 needs the replies.* keep_replies=True"):
         gen_bias(cells, confidence_level=0.95)
 
 
@@ -485,7 +485,7 @@ def test_labels_that_do_not_fit_are_rejected():
         CellSums(["a", "b", "a"])
     with pytest.raises(ValueError, match="labels: a single string"):
         CellSums("Calm")
-    with pytest.raises(ValueError, match="have 6 style probabilities each, and labels name 2"):
+    with pytest.raises(ValueError, match="have 6 style probabilities each, but labels name 2"):
         gathered(make_rows(), labels=["a", "b"])
 
 
@@ -547,9 +547,9 @@ def test_batches_have_to_be_alike():
     cells = CellSums()
     cells.add(**GOOD)
 
-    with pytest.raises(ValueError, match="have 3 style probabilities each, and earlier replies have 2"):
+    with pytest.raises(ValueError, match="have 3 style probabilities each, but earlier replies have 2"):
         cells.add(**{**GOOD, "style_probabilities": [[0.5, 0.5, 0]] * 2})
-    with pytest.raises(ValueError, match="axes were not given with earlier replies and are given"):
+    with pytest.raises(ValueError, match="axes were not given with earlier replies, but are given"):
         cells.add(**GOOD, axes=["age", "age"])
     assert len(cells) == 2
 

@@ -214,7 +214,7 @@ REFUSED_REPLIES = {
     "another text": (lambda rows: [{**rows[0], "text": "Hi."}, *rows[1:]], "row 1: its text is not the text of prompt"),
     "no reply": (lambda rows: [{**row, "reply": " "} for row in rows], "all replies .* are empty"),
     "a number": (lambda rows: [{**row, "reply": 3} for row in rows], "row 1: reply is 3; pass a text"),
-    "half a letter": (lambda rows: [{**row, "reply": "\ud800"} for row in rows], "half of a surrogate pair"),
+    "half a letter": (lambda rows: [{**row, "reply": "\ud800"} for row in rows], "unpaired surrogates"),
     "no ids": (lambda rows: [{"reply": row["reply"]} for row in rows], "has no columns 'id'"),
     "too few": (lambda rows: rows[3:], "has no reply for 3 of"),
 }

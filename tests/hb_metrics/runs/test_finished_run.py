@@ -204,5 +204,5 @@ def test_files_of_another_run_are_rejected(name, run):
     path = finished.folder / name
     table = pq.read_table(path) if path.is_file() else pa.table({"id": ["a"]})
     pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), path)
-    with pytest.raises(ValueError, match=re.escape(f"'{path}' belongs to another run")):
+    with pytest.raises(ValueError, match=re.escape(f"'{path}' does not belong to the run")):
         READERS[name](finished)

@@ -119,7 +119,7 @@ def test_a_uniform_models_perplexity_is_its_vocabulary(prompts, get_small_model)
 @pytest.mark.parametrize("name", ["llama", "blenderbot"])
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("", "text 1 is empty"), ("women " * 100, r"text 1 has \d+ tokens .* takes 2 to 64 tokens")],
+    [("", "text 1 is empty"), ("women " * 100, r"text 1 has \d+ tokens .* accepts 2 to 64 tokens")],
 )
 def test_texts_that_cannot_be_scored_are_named(name, text, message, get_small_model):
     model, tokenizer = get_small_model(name)

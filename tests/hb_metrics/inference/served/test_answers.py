@@ -124,5 +124,5 @@ def test_a_continuation_is_read():
 def test_an_answer_of_another_model_is_asked_for_again():
     check_model("m", "m")
     for model in ("m", None):
-        with pytest.raises(Passing, match=f"of model '{model}', and the others come from 'n'"):
+        with pytest.raises(Passing, match=f"from model '{model}', but earlier answers came from 'n'"):
             check_model(model, "n")

@@ -128,7 +128,7 @@ def test_the_models_own_settings():
     assert found.top_k >= len(chat_tokenizer("qwen3"))
     model.generation_config = GenerationConfig()
     assert decoding_preset("model", model) == Decoding()
-    with pytest.raises(ValueError, match=r"^temperature is 0\.5, and --decoding model draws no tokens"):
+    with pytest.raises(ValueError, match=r"^temperature is 0\.5, but --decoding model does not sample"):
         decoding_preset("model", model, temperature=0.5)
     assert ignored_settings(model.generation_config) == {}
 
