@@ -125,14 +125,21 @@ class GenBiasCallback(TrainerCallback):
             shares = gather_object([self._share(plan, loaded)])
         figures = dict.fromkeys((*LOWER_IS_BETTER, "distinct_share"), math.nan)
         complete = [share for share in shares if share is not None]
-        rows = sorted((row for share in complete for row in share), key=lambda row: row[0])
-        if rows and len(complete) == len(shares):
-            _, axes, terms, templates, texts, offence, vectors = map(list, zip(*rows, strict=True))
+        replies = sorted((reply for share in complete for reply in share), key=lambda reply: plan.ids[reply[0]])
+        if replies and len(complete) == len(shares):
+            texts = [text for _, text in replies]
+            prompts = self.prompts.take(pa.array([row for row, _ in replies], pa.int64()))
+            axes, terms, templates = (prompts[name].to_pylist() for name in ("axis", "descriptor", "template"))
+            # Each process classifies all replies: in other batches, probabilities may differ in their last bits.
+            with random_state_kept():
+                offence = self.offensive.probabilities(texts)[:, 0]
+                censored = censor_replies(texts, terms, plural_forms(self.prompts), paired_terms(self.prompts))
+                vectors = self.styles.probabilities(censored)
             figures["distinct_share"] = len(set(texts)) / len(texts)
             averages = offensiveness(offence, terms, templates, axes)
             figures |= {"offensive_share": averages["offensive_share"], "mean_offensiveness": averages["mean"]}
-            figures |= _gen_bias(np.stack(vectors), terms, templates, axes, self.styles.labels)
-        return {**figures, "num_replies": len(rows), "gen_bias_seconds": time.monotonic() - start}
+            figures |= _gen_bias(vectors, terms, templates, axes, self.styles.labels)
+        return {**figures, "num_replies": len(replies), "gen_bias_seconds": time.monotonic() - start}
 
     def _plan(self, model: Any) -> tuple[ReplyPlan, LoadedModel]:
         """Plans the replies, equally at each evaluation.
@@ -158,8 +165,8 @@ class GenBiasCallback(TrainerCallback):
         requests = make_requests(self.prompts, decoding=decoding, seed=self.seed, extent=extent)
         return plan_replies(requests, loaded, context=context, context_reason=reason), loaded
 
-    def _share(self, plan: ReplyPlan, loaded: LoadedModel) -> list[tuple[Any, ...]] | None:
-        """Makes this process's replies; returns id, axis, term, template, text, offensiveness and styles of each.
+    def _share(self, plan: ReplyPlan, loaded: LoadedModel) -> list[tuple[int, str]] | None:
+        """Makes this process's replies; returns the row and the text of each.
 
         Leaves out empty replies. Returns `None` if the model cannot reply, e.g. because its weights are not finite.
         """
@@ -174,15 +181,7 @@ class GenBiasCallback(TrainerCallback):
                 error,
             )
             return None
-        given = [(row, reply) for row, reply in zip(rows, replies, strict=True) if not is_empty(reply)]
-        if not given:
-            return []
-        prompts = self.prompts.take(pa.array([row for row, _ in given], pa.int64()))
-        texts, terms = [reply for _, reply in given], prompts["descriptor"].to_pylist()
-        censored = censor_replies(texts, terms, plural_forms(self.prompts), paired_terms(self.prompts))
-        ids, axes, templates = (prompts[name].to_pylist() for name in ("id", "axis", "template"))
-        offence, vectors = self.offensive.probabilities(texts)[:, 0], self.styles.probabilities(censored)
-        return list(zip(ids, axes, terms, templates, texts, offence, vectors, strict=True))
+        return [(row, reply) for row, reply in zip(rows, replies, strict=True) if not is_empty(reply)]
 
 
 def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, *, seed: int) -> pa.Table:
