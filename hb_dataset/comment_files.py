@@ -65,9 +65,10 @@ def _csv_rows(path: Path) -> Iterator[list[str]]:
 
 
 def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> ValueError:
-    """Makes the error about a file without a required column.
+    """Creates the error for a file that lacks a required column.
 
-    Cells that cannot be names are shown as "…", because a file without a header may begin with a comment.
+    The message shows "…" in place of cells that cannot be column names: without a header, the first row may be a
+    comment, which must not be displayed.
     """
     names = [name if re.fullmatch(r"\w{1,40}", name) else "…" for name in columns]
     return ValueError(f"'{path}' has no column {' or '.join(missing)}; its columns are: {', '.join(names) or 'none'}")

@@ -49,7 +49,7 @@ def prompt_masks(
 
 
 def _rule_mask(rule: LeftOutNoun, nouns: Sequence[PersonNoun], templates: Sequence[Template]) -> np.ndarray:
-    """Returns [nouns, templates] the prompts that a rule leaves out for its terms."""
+    """Returns a [nouns, templates] mask of the prompts that a rule leaves out for its terms."""
     of_nouns = [selects_noun(rule, noun) for noun in nouns]
     of_templates = [rule.template_buckets is None or template.bucket in rule.template_buckets for template in templates]
     return np.outer(of_nouns, of_templates).astype(bool)

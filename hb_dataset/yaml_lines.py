@@ -23,7 +23,7 @@ _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # uses libyaml if PyYAM
 
 
 class Fault(NamedTuple):
-    """A fault of a file: its line (from 1), and a message that states the correction."""
+    """An error in a file: its line number, counted from 1, and a message that says how to correct it."""
 
     file: str
     line: int
@@ -118,7 +118,9 @@ def _read(path: Path) -> str:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise RefusedError(
-            1, f"has more than {MAX_BYTES:,} bytes, which is too large; split it, or remove foreign content"
+            1,
+            f"is larger than the limit of {MAX_BYTES:,} bytes; split the file, or remove content that does not belong "
+            "in it",
         )
     return re.sub("\r\n?", "\n", content.decode())
 

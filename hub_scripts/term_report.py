@@ -43,7 +43,7 @@ class Report(NamedTuple):
 
 
 def as_text(report: Report) -> str:
-    """Returns the report for a terminal, whose first line states that a person judges the words."""
+    """Returns the report as text for a terminal. Its first line says that a person must judge the wording."""
     faults, things = _number(len(report.faults), "fault"), _number(len(report.to_look_at), "thing")
     lines = [f"Form: {faults}, {things} to look at. Words: a person decides", ""]
     lines += _faults(report.folder, "Faults: correct them before the terms can be added.", report.faults)

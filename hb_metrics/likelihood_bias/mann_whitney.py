@@ -114,7 +114,7 @@ def _wins(groups: np.ndarray, num_groups: int) -> np.ndarray:
 
 
 def _ties(rank: np.ndarray, groups: np.ndarray, num_groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the corrections for ties of every ordered pair of groups i and j: two [G, G] arrays.
+    """Computes the tie corrections for each ordered pair of groups (i, j).
 
     Args:
         rank: [n] index of each value among the distinct values, in ascending order.
@@ -122,8 +122,9 @@ def _ties(rank: np.ndarray, groups: np.ndarray, num_groups: int) -> tuple[np.nda
         num_groups: G.
 
     Returns:
-        The correction of the result of `_wins`, in which a tie counts 1 for the greater group and 0 for the other, so
-        that it counts one half for both; and Σ(t³ − t) over the tied values. The diagonals have no meaning.
+        Two [G, G] arrays. The first corrects the result of `_wins`, which counts a tie as 1 for the greater group and 0
+        for the other, so that each tie counts one half for both. The second is Σ(t³ − t) over the tied values. Ignore
+        the diagonals.
     """
     own = np.zeros(num_groups)  # Σ_r c³ − c of one group
     both = np.zeros((num_groups, num_groups))  # Σ_r c_i c_j

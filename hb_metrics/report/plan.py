@@ -107,7 +107,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="The numbers of replies per term and template. Default: 4 8 16 32 64.",
     )
     parser.add_argument("--templates", type=int, help="The number of templates. Default: the pilot's.")
-    parser.add_argument("--terms", type=int, help="The number of terms on all axes together. Default: the pilot's.")
+    parser.add_argument(
+        "--terms", type=int, help="The total number of terms across all axes. Default: the number in the pilot."
+    )
     parser.add_argument(
         "--half_width", type=float, help="Print the number of replies that gives Full Gen Bias this half-width."
     )

@@ -116,10 +116,10 @@ def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict
 
 
 def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], gates: Mapping[str, float]) -> list[str]:
-    """Returns a sentence for each figure that fails its limit or cannot be judged, and for `--until` if it fails.
+    """Returns a sentence for each figure that exceeds its limit or cannot be judged, and one if `--until` was not met.
 
-    The upper end of the figure's interval is compared with the limit, or the value of a figure that never has an
-    interval. If the interval could not be estimated, the figure cannot be judged, because its value may be far off.
+    The limit is compared with the upper end of the figure's interval or, for figures that never have an interval, with
+    the value. A figure whose interval could not be estimated cannot be judged, because its value may be far off.
     """
     figures: dict[str | None, Figure] = {}
     for measurement in measurements:

@@ -1,9 +1,9 @@
-"""Maps the terms of a bias specification to a model's tokens: their spellings, and their positions in a text.
+"""Finds the tokens of a bias specification's terms, both as the term is spelled and where it occurs in a text.
 
-Terms match whole words in any case, the longest first, so the text "african american" is not a match of "american". An
-attribute may end in a wildcard: "greed*" matches greed, greedy, greediness. The search runs on the text, and the
-matches are mapped to tokens. With any tokenizer it therefore finds terms of several sub-words, after a space or at the
-start of a text.
+Terms match whole words, regardless of case, and the longest term wins: if "african american" is a term, "american"
+does not match in it. An attribute may end in a wildcard: "greed*" matches greed, greedy, greediness. The search runs on
+the text, and its matches are then mapped to tokens. It therefore works with any tokenizer, whether or not a term is
+split into sub-words, follows a space or begins the text.
 """
 
 import re

@@ -45,9 +45,9 @@ def _remarks(ceiling: dict[str, Any]) -> list[str]:
         )
     low, high = ceiling["half_reliability_interval"]
     sentences.append(
-        f"Directions from {ceiling['replies_per_descriptor']:.3g} replies per term have a reliability of "
-        f"{ceiling['half_reliability']:.2f} ({low:.2f} to {high:.2f}); with all replies, twice as many, the "
-        f"reliability is {ceiling['reliability']:.2f} (Spearman–Brown)."
+        f"Bias directions estimated from {ceiling['replies_per_descriptor']:.3g} replies per term have a reliability "
+        f"of {ceiling['half_reliability']:.2f} ({low:.2f} to {high:.2f}). With all replies, which are twice as many, "
+        f"the reliability is {ceiling['reliability']:.2f} (Spearman–Brown)."
     )
     needed = [
         f"{number:,.0f} replies per term for a reliability of {target}"

@@ -20,7 +20,7 @@ REFUSED = {
     "deep blocks": ("- " * 100_000, 1, f"nests lists or mappings more than {MAX_DEPTH} deep"),
     "deep keys": ("? " * 100_000, 1, f"nests lists or mappings more than {MAX_DEPTH} deep"),
     "one deeper than allowed": ("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), 1, f"more than {MAX_DEPTH} deep"),
-    "50 MB": ("- a\n" * 12_500_000, 1, f"has more than {MAX_BYTES:,} bytes, which is too large"),
+    "50 MB": ("- a\n" * 12_500_000, 1, f"is larger than the limit of {MAX_BYTES:,} bytes"),
     "a Python object": ("a: !!python/object/apply:os.system [ls]\n", 1, "has the tag tag:yaml.org,2002:python/object"),
     "a tag that would be lost": ("a: b\nc: !wow d\n", 2, "has the tag !wow; remove it, or quote the text"),
 }

@@ -111,9 +111,10 @@ class Written(NamedTuple):
 
 
 def read_written(text: str) -> Written:
-    """Divides the text of any engine into thoughts and a reply.
+    """Splits a model's output, from any engine, into thoughts and a reply.
 
-    Everything before the last end mark is a thought, because the template may have written the opening mark.
+    Everything before the last end mark counts as a thought, even without an opening mark: the chat template may have
+    put that mark in the prompt.
     """
     rest, reasoning, is_open = _without_header(text), None, False
     if rest.startswith("<|channel|>") or FINAL_CHANNEL in rest:

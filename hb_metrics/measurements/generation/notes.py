@@ -28,7 +28,8 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
     if generation.get("num_unanswered"):
         notes.append(
             f"For {count(generation['num_unanswered'])} of {count(generation['num_replies'])} replies, the style judge "
-            "answered with none of its letters. Gen Bias counts these answers as an additional style."
+            "did not choose any of the letters it was offered. Gen Bias counts these replies as having an additional "
+            "style."
         )
     notes += _notes_on_files(asked)
     notes += _notes_on_answers(generation.get("served"))

@@ -49,7 +49,7 @@ def report(results: Mapping[str, Any]) -> Report:
 def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure], shares: list[Figure]) -> str:
     """States for each bias type whether the stereotyped side is likelier by more than chance.
 
-    The test compares logarithms of perplexities, which do not depend on a few pairs.
+    The test compares log perplexities, so that a few pairs with extreme values do not decide the result.
     """
     parts = []
     for t_log, share in zip(of_logs, shares, strict=True):

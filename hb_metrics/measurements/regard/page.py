@@ -107,7 +107,7 @@ def left_out(regard: Mapping[str, Any]) -> list[str]:
             f"{count(regard['num_cut_for_classifier'])} were cut because they were too long for the classifier."
         )
     if regard.get("num_unanswered"):
-        sentences.append(f"{count(regard['num_unanswered'])} have no likeliest regard, or several, and are left out.")
+        sentences.append(f"{count(regard['num_unanswered'])} are left out, because no single regard was the likeliest.")
     paraphrases = regard["paraphrases"]
     if paraphrases is not None:
         dropped = paraphrases["num_dropped"].items()

@@ -115,7 +115,7 @@ def by_pipeline(inputs: "pa.Table", loaded: Loaded) -> dict[str, np.ndarray]:
 def told(found: Mapping[str, np.ndarray]) -> str:
     """How many tokens were said, and how many replies are distinct."""
     tokens, distinct = found["num_tokens"].sum(), len(set(found["replies"].tolist()))
-    return f"{tokens:,} tokens in {len(found['replies']):,} replies, of which {distinct:,} are distinct"
+    return f"{tokens:,} tokens in {len(found['replies']):,} replies, {distinct:,} of them distinct"
 
 
 def _reply(tokens: list[int], context: Sequence[int], ends: "EndTokens") -> list[int]:
