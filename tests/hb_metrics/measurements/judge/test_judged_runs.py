@@ -140,7 +140,7 @@ def test_a_judge_stands_in_for_the_classifiers(run, tmp_path):
 
 def test_replies_without_an_answer_are_left_out_and_counted(run, tmp_path):
     letters = save_letters(tmp_path / "letters", [0.3, 0.1], other=0.5)
-    with pytest.raises(ValueError, match=r"none of .* texts.*--judge_model"):
+    with pytest.raises(ValueError, match=r"any of the .* texts.*--judge_model"):
         run("--judge", "offensive", "--judge_model", letters)
 
 
