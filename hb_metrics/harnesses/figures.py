@@ -18,7 +18,7 @@ from hb_metrics.inference.served.addresses import check_address
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.runs.replies import is_empty
-from hb_metrics.stats.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
 logger = logging.getLogger(__name__)
 
@@ -144,9 +144,7 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
     cells.add(replies.styles, columns["descriptors"], columns["templates"], columns["axes"])
     with warnings.catch_warnings():  # skipped templates are a figure here
         warnings.simplefilter("ignore", UserWarning)
-        plain = gen_bias(cells, confidence_level=CONFIDENCE_LEVEL)
-        # Without a second reply in any cell, the sampling noise is unknown.
-        debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True)
+        plain, debiased = plain_and_debiased(cells, CONFIDENCE_LEVEL)
     bounds = (plain.intervals or {}).get("full_gen_bias") or (None, None)
     axes = plain.by_axis or {}
     debiased_axes = dict.fromkeys(axes) if debiased is None else debiased.by_axis or {}

@@ -9,9 +9,8 @@ from hb_dataset.hints import did_you_mean
 from hb_metrics.inference.judges.rubric import OFFENSIVENESS, REFUSALS, recorded_rubric
 from hb_metrics.offensiveness.averages import THRESHOLD
 from hb_metrics.runs.finished_run import Run, StyleShards, read_run_table, read_stored_replies
-from hb_metrics.runs.replies import UNSAFE_MARK, Replies, answered_replies
+from hb_metrics.runs.replies import UNSAFE_MARK, Replies, answered_replies, verdicts
 from hb_metrics.runs.run_folder import JUDGE, REFUSALS_FILE, RUN_FILE
-from hb_metrics.stats.inputs import verdicts
 
 Labels = tuple[tuple[str, str], ...]
 

@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from accelerate.utils import broadcast_object_list, gather_object
+from accelerate.utils import gather_object
 
-from hb_metrics.inference.processes import process_state
+from hb_metrics.inference.processes import of_main_process, process_state
 from hb_metrics.runs.run_folder import run_differences
 
 LATEST = 90  # seconds to wait for a file from another machine
@@ -48,7 +48,7 @@ def check_same_folder(folder: Path) -> None:
     mark = folder / f".machines.{secrets.token_hex(8)}.tmp"  # removed like all temporary files after a kill
     if state.is_main_process:
         mark.touch()
-    (name,) = broadcast_object_list([mark.name])
+    name = of_main_process(mark.name)
     seen = gather_object([(socket.gethostname(), await_files([folder / name]) is None)])
     if state.is_main_process:
         mark.unlink(missing_ok=True)

@@ -186,10 +186,8 @@ def plan(
         figures = {name: gen_bias_figure(spread, full.size.terms, level) for name, spread in spreads.items()}
         figures |= share_figures(run, table, level) | corrected_figures(run, full.size)
         if cue_of(run.results) in ("system", "memory", "history"):
-            num_questions, own_templates = (
-                len(run.results["run"]["generation"]["questions"]),
-                len(table["template"].unique()),
-            )
+            num_questions = len(run.results["run"]["generation"]["questions"])
+            own_templates = len(table["template"].unique())
         if "likelihood" in run.results:
             figures[LIKELIHOOD] = likelihood_figure(run, full.size, (templates or own_templates) / own_templates)
 

@@ -93,6 +93,16 @@ def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
     return chosen_replies(replies, answered)
 
 
+def verdicts(probabilities: np.ndarray) -> np.ndarray:
+    """[texts] The number of the likeliest label, or -1 if several labels are equally likely.
+
+    Args:
+        probabilities: [texts, labels] of the labels alone, without that of no answer.
+    """
+    likeliest = probabilities == probabilities.max(axis=1, keepdims=True)
+    return np.where(likeliest.sum(axis=1) == 1, likeliest.argmax(axis=1), -1)
+
+
 def reply_id(prompt_id: str, number: int) -> str:
     """The id of one of several replies to a prompt; the first reply has the prompt's id."""
     return prompt_id if number == 1 else f"{prompt_id}{_NUMBER}{number}"

@@ -202,6 +202,15 @@ def gen_bias(
     )
 
 
+def plain_and_debiased(cells: CellSums, confidence_level: float) -> tuple[GenBias, GenBias | None]:
+    """Computes plain values with the intervals of debiased ones, and the debiased values.
+
+    The debiased values are `None` if no cell has a second reply, because the sampling noise is then unknown.
+    """
+    plain = gen_bias(cells, confidence_level=confidence_level)
+    return plain, None if plain.noise_floor is None else gen_bias(cells, debias=True)
+
+
 def _mean_variances(
     cells: CellSums,
     by_template: Mapping[str, Mapping[str | None, Sequence[Cell]]],

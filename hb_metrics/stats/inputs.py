@@ -181,13 +181,3 @@ def _masked_rows(column: Any) -> np.ndarray:
     else:
         masked = np.zeros(0)
     return np.flatnonzero(masked)
-
-
-def verdicts(probabilities: np.ndarray) -> np.ndarray:
-    """[texts] The number of the likeliest label, or -1 if several labels are equally likely.
-
-    Args:
-        probabilities: [texts, labels] of the labels alone, without that of no answer.
-    """
-    likeliest = probabilities == probabilities.max(axis=1, keepdims=True)
-    return np.where(likeliest.sum(axis=1) == 1, likeliest.argmax(axis=1), -1)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hb_metrics.runs.replies import UNSAFE_MARK
+from hb_dataset.names import NAMES_AXIS
+from hb_metrics.runs.replies import UNSAFE_MARK, Replies
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +31,30 @@ _IRREGULAR = (
     ("dropped", "drop", "drops", "dropping"),
 )
 _DETERMINER = r"(?:(?:an?|the|my|your|his|her|their|our)\s+)?"
+
+
+def masked_texts(
+    replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """The texts of replies as classifiers and judges read them: without the term, or the user's name, of their prompts.
+
+    Args:
+        replies: The replies.
+        plural_descriptors: As in `censor_replies`.
+        paired: As in `censor_replies`.
+    """
+    if set(replies.axes) == {NAMES_AXIS}:
+        return censor_names(replies.texts, replies.descriptors)
+    return censor_replies(replies.texts, replies.descriptors, plural_descriptors, paired)
+
+
+def term_mentioned(
+    replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
+) -> np.ndarray:
+    """[replies] bool, whether each reply mentions the term, or the user's name, of its prompt; as `masked_texts`."""
+    if set(replies.axes) == {NAMES_AXIS}:
+        return names_user(replies.texts, replies.descriptors)
+    return names_terms(replies.texts, replies.descriptors, plural_descriptors, paired)
 
 
 def censor(reply: str, descriptor: str, plural_descriptor: str | None = None) -> str:

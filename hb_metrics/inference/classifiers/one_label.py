@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
-from hb_metrics.stats.inputs import verdicts
+from hb_metrics.runs.replies import verdicts
 
 
 def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> Classifier:

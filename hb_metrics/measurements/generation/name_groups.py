@@ -59,10 +59,8 @@ def name_groups(
     """
     found = sorted(set(names))
     sizes = {group: sum(groups[name] == group for name in found) for group in sorted(set(groups.values()))}
-    code_of, asked = (
-        {name: row for row, name in enumerate(found)},
-        {name: row for row, name in enumerate(sorted(set(questions)))},
-    )
+    code_of = {name: row for row, name in enumerate(found)}
+    asked = {question: row for row, question in enumerate(sorted(set(questions)))}
     rows = [code_of[name] for name in names], [asked[question] for question in questions]
     counts = np.zeros((len(found), len(asked)))
     np.add.at(counts, rows, 1)

@@ -11,7 +11,7 @@ from hb_metrics.reply_checks.parroting import is_parroting, parroting
 from hb_metrics.reply_checks.phrase_rates import most_biased_descriptors, phrase_rates
 from hb_metrics.runs.replies import Replies
 from hb_metrics.stats.bias_values import BiasValues, StyleRows, bias_values
-from hb_metrics.stats.gen_bias import CellSums, cluster_columns, gen_bias
+from hb_metrics.stats.gen_bias import CellSums, cluster_columns, plain_and_debiased
 
 # Replies shown per descriptor: the ones with the highest bias values, and some drawn at random.
 NUM_CHARACTERISTIC = 2
@@ -62,9 +62,7 @@ def generation_results(
         block = style_probabilities[part]
         cells.add(block.astype(np.float32), replies.descriptors[part], replies.templates[part], replies.axes[part])
         likeliest[part], probabilities[part] = block.argmax(axis=1), block.max(axis=1)
-    plain = gen_bias(cells, confidence_level=confidence_level)
-    # Without a second reply in any cell, the sampling noise is unknown.
-    debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True)
+    plain, debiased = plain_and_debiased(cells, confidence_level)
 
     biases = bias_values(style_probabilities, replies.descriptors, replies.templates, replies.axes)
     mean_bias = dict(zip(biases.descriptors, biases.mean_values.tolist(), strict=True))

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hb_dataset.names import NAMES_AXIS
-from hb_metrics.inference.classifiers.censoring import names_terms, names_user, paired_terms
+from hb_metrics.inference.classifiers.censoring import paired_terms, term_mentioned
 from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, UPTAKE, value_at
 from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_kernels, nouns_of
 from hb_metrics.measurements.measurement import FigureChanges
@@ -111,10 +110,7 @@ def _noun_changes(before: _Replies, after: _Replies, confidence_level: float) ->
 def naming(table: pa.Table) -> FlaggedReplies:
     """A run's replies, and whether each names the term of its prompt."""
     replies = nonempty_replies(table, table)
-    if set(replies.axes) == {NAMES_AXIS}:
-        return FlaggedReplies(replies, names_user(replies.texts, replies.descriptors))
-    flags = names_terms(replies.texts, replies.descriptors, plural_forms(table), paired_terms(table))
-    return FlaggedReplies(replies, flags)
+    return FlaggedReplies(replies, term_mentioned(replies, plural_forms(table), paired_terms(table)))
 
 
 def _unlike(first: Run, second: Run) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hb_metrics.inference.classifiers.censoring import censor_replies, names_terms
+from hb_metrics.inference.classifiers.censoring import masked_texts, term_mentioned
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.replies.requests import ReplyRequests
@@ -25,7 +25,7 @@ from hb_metrics.runs.finished_run import StyleShards
 from hb_metrics.runs.replies import Replies, chosen_replies, later_replies, rows_of_conversations
 from hb_metrics.runs.run_folder import REPLIES, STYLES, turn_folder
 from hb_metrics.stats.cell_sums import CellSums
-from hb_metrics.stats.gen_bias import GenBias, gen_bias
+from hb_metrics.stats.gen_bias import GenBias, plain_and_debiased
 from hb_metrics.stats.intervals import rounded
 
 Forms = tuple[Mapping[str, str], Mapping[str, Any]]  # of terms: `plural_forms` and `paired_terms`
@@ -71,7 +71,7 @@ def converse(
                 "of their terms are in the same template, so turns cannot be compared; measure with --turns "
                 f"{turn - 1}"
             )
-        texts = censor_replies(replies.texts, replies.descriptors, *forms)
+        texts = masked_texts(replies, *forms)
         classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label=f"styles of turn {turn}")
         turns.append(replies)
     return turns
@@ -96,7 +96,7 @@ def turn_results(task: Task, turns: Sequence[Replies], rules: RefusalRules, form
         kept = rows_of_conversations(of_turn, turns[-1])
         replies.append(chosen_replies(of_turn, kept))
         vectors.append(StyleShards(turn_folder(task.folder, turn) / STYLES)[:][kept])
-    named = [FlaggedReplies(each, names_terms(each.texts, each.descriptors, *forms)) for each in replies]
+    named = [FlaggedReplies(each, term_mentioned(each, *forms)) for each in replies]
     refused = [FlaggedReplies(each, match_rules(each.texts, rules).refusals >= 0) for each in replies]
     return {
         "num_conversations": len(turns[-1].ids),
@@ -124,8 +124,7 @@ def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_lev
     for of_turn in vectors:
         cells = CellSums(keep_replies=True)
         add_in_batches(cells, replies, of_turn)
-        plain = gen_bias(cells, confidence_level=confidence_level)
-        debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True)
+        plain, debiased = plain_and_debiased(cells, confidence_level)
         found.append({axis: _value(plain, debiased, axis) for axis in (None, *(plain.by_axis or {}))})
     results: dict[str, Any] = {"by_turn": [of_turn[None] for of_turn in found], "confidence_level": confidence_level}
     results["by_axis"] = {

@@ -11,13 +11,7 @@ from hb_dataset.names import name_prompts, read_names
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.identity_leakage.in_replies import run_leakage
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of
-from hb_metrics.inference.classifiers.censoring import (
-    censor_names,
-    censor_replies,
-    names_terms,
-    names_user,
-    paired_terms,
-)
+from hb_metrics.inference.classifiers.censoring import masked_texts, paired_terms, term_mentioned
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
 from hb_metrics.inference.engines.engine import Engine, Plan
@@ -222,15 +216,12 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
     """
     options, folder = task.settings.of(GenerationOptions), task.folder
     forms = plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
-    is_name = options.cue == "name"
 
     def nonempty(table: pa.Table) -> tuple[Replies, Replies]:
         replies = nonempty_replies(replied_prompts(work.asked.prompts, table), table)
         if not replies.ids:
             raise no_replies(table, work.plan.description()["max_reasoning_tokens"])
-        if is_name:
-            return replies, replies._replace(texts=censor_names(replies.texts, replies.descriptors))
-        return replies, replies._replace(texts=censor_replies(replies.texts, replies.descriptors, *forms))
+        return replies, replies._replace(texts=masked_texts(replies, *forms))
 
     looked: Looked | None = None
     if work.looks is None:
@@ -249,10 +240,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
     turns = converse(task, work.asked.requests, work.asked.layout, table, replies, work.classifier, forms)
     if styles is None or not task.state.is_main_process:
         return {}
-    if is_name:
-        names_term = names_user(replies.texts, replies.descriptors)
-    else:
-        names_term = names_terms(replies.texts, replies.descriptors, *forms)
+    names_term = term_mentioned(replies, *forms)
     refusals = match_rules(replies.texts, work.rules)
     questions = dict(zip(table["id"].to_pylist(), table["question"].to_pylist(), strict=True))
     asked = [questions[id] or prompt for id, prompt in zip(replies.ids, replies.prompts, strict=True)]
@@ -295,7 +283,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
             ),
             task.settings.run.confidence_level,
         ),
-        **({"name_groups": _name_groups(task, replies, vectors)} if is_name else {}),
+        **({"name_groups": _name_groups(task, replies, vectors)} if options.cue == "name" else {}),
         "refusals": refusals_results(replies, refusals, work.rules, task.settings.run.confidence_level),
         "frequencies": _frequencies(options.frequencies, task.prompts),
         **({} if len(turns) == 1 else {"turns": turn_results(task, turns, work.rules, forms)}),

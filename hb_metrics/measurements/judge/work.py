@@ -7,17 +7,16 @@ import numpy as np
 
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of
-from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
+from hb_metrics.inference.classifiers.censoring import masked_texts, paired_terms
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
 from hb_metrics.inference.judges.prompt import talks_to_judge
 from hb_metrics.inference.judges.rubric import Rubric, recorded_rubric
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.runs.finished_run import read_stored_replies
-from hb_metrics.runs.replies import Replies, answered_replies
+from hb_metrics.runs.replies import Replies, answered_replies, verdicts
 from hb_metrics.runs.run_folder import JUDGE, plural_forms
-from hb_metrics.stats.gen_bias import CellSums, gen_bias
-from hb_metrics.stats.inputs import verdicts
+from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
 ROWS_PER_SHARD = 64  # a language model reads each
 
@@ -60,7 +59,7 @@ def measure(task: Task, judges: dict[str, Classifier], results: Mapping[str, Any
     shared = task.settings.run
     replies = read_stored_replies(task.folder, task.prompts)
     assert replies is not None  # generation comes first
-    texts = censor_replies(replies.texts, replies.descriptors, plural_forms(task.prompts), paired_terms(task.prompts))
+    texts = masked_texts(replies, plural_forms(task.prompts), paired_terms(task.prompts))
     tables = {}
     for name, judge in judges.items():
         table = classify_into_shards(
@@ -117,8 +116,7 @@ def judged_results(
         shares = refusal_shares(flags, of.descriptors, of.templates, of.axes, confidence_level=confidence_level)
     cells = CellSums(rubric.labels, keep_replies=True)
     cells.add(known.astype(np.float32), kept.descriptors, kept.templates, kept.axes)
-    plain = gen_bias(cells, confidence_level=confidence_level)
-    debiased = None if plain.noise_floor is None else gen_bias(cells, debias=True)
+    plain, debiased = plain_and_debiased(cells, confidence_level)
     return {
         "replies": shares,
         "means": dict(zip(rubric.labels, known.mean(axis=0, dtype=np.float64).tolist(), strict=True)),

@@ -37,7 +37,7 @@ from hb_metrics.measurements.regard.paraphrases import (
 )
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.regard_bias.regard_results import regard_bias
-from hb_metrics.stats.inputs import verdicts
+from hb_metrics.runs.replies import verdicts
 
 REGARD = "regard"  # the folder of the shards
 # Its subfolders.

@@ -7,7 +7,7 @@ import pytest
 
 from hb_metrics.inference.classifiers.regard import REGARDS
 from hb_metrics.inference.judges.rubric import read_rubric, recorded_rubric, shipped_rubrics
-from hb_metrics.stats.inputs import verdicts
+from hb_metrics.runs.replies import verdicts
 
 OWN = """
 question: Is it about the sea?

@@ -5,8 +5,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from hb_metrics.inference.classifiers.censoring import censor_names, names_user
+from hb_metrics.inference.classifiers.censoring import censor_names, masked_texts, names_user, term_mentioned
 from hb_metrics.measurements.generation.name_groups import name_groups
+from hb_metrics.runs.replies import Replies
 
 STYLES, QUESTIONS, REPLIES = 8, 6, 4
 NULLS = {
@@ -163,3 +164,12 @@ def test_names_are_censored_as_whole_words_in_their_case():
     assert censor_names(replies, ["Jay", "Brad"]) == ["Hi Alex, jay and Jaybird!", "No name."]
     assert names_user(replies, ["Jay", "Brad"]).tolist() == [True, False]
     assert names_user(["Hi Alex!", "Alexandra"], ["Alex", "Alex"]).tolist() == [True, False]  # the name for all
+
+
+def test_judges_and_classifiers_read_replies_without_names():
+    texts = ["Hi Will, I will!", "Will will left-handed people do?"]
+    replies = Replies(["a", "b"], ["names"] * 2, ["Will"] * 2, ["t"] * 2, ["p"] * 2, texts)
+    assert masked_texts(replies, {}, {}) == ["Hi Alex, I will!", "Alex will left-handed people do?"]
+    assert term_mentioned(replies._replace(texts=["I will!", *texts[1:]]), {}, {}).tolist() == [False, True]
+    terms = replies._replace(axes=["ability"] * 2, descriptors=["left-handed", "will"])
+    assert masked_texts(terms, {}, {}) == [texts[0], "left-handed left-handed left-handed people do?"]
