@@ -1,8 +1,8 @@
 """Raw outputs on disk: Parquet shards that any number of processes divide among themselves and resume after a kill.
 
-The data and the settings alone determine the rows of a shard. A process takes every n-th missing shard. It writes a
-shard to a temporary name and renames it, so a shard on disk is whole. A shard's metadata name its run and contain a
-hash of its inputs. A damaged shard, or a shard of another run or other inputs, is renamed and reported.
+The data and the settings alone determine the rows of a shard. Each shard is written to a temporary name and renamed, so
+a shard on disk is whole. Its metadata name its run and contain a hash of its inputs. A damaged shard, or a shard of
+another run or other inputs, is renamed and reported.
 """
 
 import hashlib
@@ -26,14 +26,12 @@ _INPUTS = b"holistic_bias.inputs"  # beside SHARD_RUN in a shard's metadata
 
 
 class Shard(NamedTuple):
-    """The rows of the data that a shard contains, in its order, and its file."""
-
     rows: np.ndarray
     path: Path
 
 
-# Called with the indices of shards, and a function that reports finished rows (words for the progress bar, if any, and
-# whether the rows were known before). Yields the table of each shard in order.
+# Yields the table of each of these shards, in order. The function reports finished rows: their number, words for the
+# progress bar, and whether the rows were known before.
 ComputeShards = Callable[[Sequence[int], Callable[..., object]], Iterator[pa.Table]]
 
 
@@ -57,8 +55,8 @@ def fill_shards(
         compute: Makes the tables of this process's missing shards.
         label: The label of the progress bar.
         unit: The progress bar's name for a row: "text", "reply".
-        inputs: [rows] the inputs of each row, such as a text or token ids; a shard with other inputs is computed again.
-            `None` if the ids identify the inputs.
+        inputs: [rows] the inputs of each row; a shard with other inputs is computed again. `None` if the ids identify
+            them.
         progress: Whether the main process shows a progress bar.
 
     Returns:
@@ -114,8 +112,6 @@ def fill_shards(
 
 
 def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.Table:
-    """Writes a table that all processes have into shards, and returns it."""
-
     def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
         for index in mine:
             yield table.take(pa.array(shards[index].rows))
@@ -127,11 +123,7 @@ def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.T
 
 
 def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
-    """Reads all rows of the shards on disk, in the order of the data.
-
-    Raises:
-        FileNotFoundError: A shard does not exist, even after a minute and a half, in which network file systems update.
-    """
+    """Reads all rows of the shards on disk, in the order of the data; waits for late network file systems."""
     if not shards:
         return schema.empty_table()
     if missing := await_files([shard.path for shard in shards]):
@@ -142,7 +134,6 @@ def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
 
 
 def plan_row_shards(num_rows: int, rows_per_shard: int, folder: Path, order: np.ndarray | None = None) -> list[Shard]:
-    """Cuts rows, in their order or another, into shards of `rows_per_shard` rows."""
     order = np.arange(num_rows) if order is None else order
     firsts = range(0, num_rows, rows_per_shard)
     return [
@@ -152,7 +143,6 @@ def plan_row_shards(num_rows: int, rows_per_shard: int, folder: Path, order: np.
 
 
 def shard_path(folder: Path, index: int, number: int) -> Path:
-    """The path of a shard by its index among a number of shards."""
     return folder / f"{index:05d}-of-{number:05d}.parquet"
 
 
@@ -162,7 +152,6 @@ def _write(path: Path, table: pa.Table) -> None:
 
 
 def _marks(shard: Shard, run: str, ids: Sequence[str], inputs: Sequence[Any] | None) -> dict[bytes, bytes]:
-    """A shard's metadata: its run, and a digest of the inputs of its rows."""
     rows = [[ids[row], None if inputs is None else inputs[row]] for row in shard.rows]
     digest = hashlib.sha256(json.dumps(rows, default=int).encode()).hexdigest()
     return {SHARD_RUN: run.encode(), _INPUTS: digest.encode()}

@@ -1,4 +1,4 @@
-"""The paper that most metrics come from, as cited on their cards."""
+"""The citation of the paper that defines most metrics."""
 
 CITATION = """\
 @inproceedings{smith-etal-2022-im,

@@ -1,4 +1,4 @@
-"""The base class of the three `evaluate` modules of the Gen Bias family, which add replies to sums."""
+"""The base class of the three `evaluate` modules of the Gen Bias family."""
 
 import abc
 import copy
@@ -49,15 +49,8 @@ COUNTS = """\
 class GenBiasMetric(evaluate.Metric, abc.ABC):
     """A metric that keeps sums over the replies of each cell, whereas `evaluate` would write every row to a file.
 
-    Args:
-        labels: As in `compute`, for replies added by `add` or `add_batch`.
-        clusters: As in `compute`, for the same replies.
-        keep_replies: Whether replies added by `add` or `add_batch` are kept (float32), for intervals.
-        num_process: Only 1 is allowed, because replies are not gathered from other processes.
-        settings: The other arguments of an `evaluate` module.
-
-    Raises:
-        ValueError: `num_process` is not 1, or the clusters name styles that are not among the labels.
+    `labels` and `clusters` are as in `compute`, for replies added by `add` or `add_batch`; `keep_replies` keeps these
+    replies (float32) for intervals. Replies are not gathered from other processes, so `num_process` must be 1.
     """
 
     NEEDS_CLUSTERS = False
@@ -82,15 +75,13 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         """Returns the values of this metric; the value with its name comes first."""
 
     @abc.abstractmethod
-    def _info(self) -> evaluate.MetricInfo:
-        """The description that `evaluate` shows; see `module_info`."""
+    def _info(self) -> evaluate.MetricInfo: ...
 
     def __len__(self) -> int:
-        """The number of replies added since the last `compute`."""
         return len(self.cells)
 
     def add(self, *, prediction: Any, descriptors: str, templates: str, axes: str | None = None) -> None:
-        """Adds one reply: its style probabilities, descriptor, template and axis."""
+        """Adds one reply."""
         self.cells.add([prediction], [descriptors], [templates], None if axes is None else [axes])
 
     def add_batch(
@@ -121,7 +112,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
     ) -> dict[str, Any]:
         """Computes the metric from the replies passed here and those added before, which it then forgets.
 
-        If it raises an error, the replies added before are kept, and it can be called again.
+        If it raises an error, the replies added before are kept, so it can be called again.
         """
         check_references(references)
         cells, given = self.cells, {"predictions": predictions, "descriptors": descriptors, "templates": templates}
@@ -155,7 +146,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
 
 
 def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dict[str, Any]:
-    """Reads the values of one metric from the fields of these names."""
+    """Reads the values of one metric from the fields with these names."""
     fields = bias._asdict()
     return {
         metric: fields[metric],
@@ -173,7 +164,6 @@ def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dic
 
 
 def module_info(description: str, inputs_description: str) -> evaluate.MetricInfo:
-    """Composes the description of a module of this family that `evaluate` shows."""
     return evaluate.MetricInfo(
         description=description,
         citation=CITATION,

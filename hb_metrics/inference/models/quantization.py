@@ -7,7 +7,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 
 def quantization_of(config: PreTrainedConfig) -> str | None:
-    """Describes the quantisation of a config's checkpoint, such as "gptq, 4 bits"; `None` if it is not quantised."""
+    """Describes a checkpoint's quantisation, such as "gptq, 4 bits"; `None` if it is not quantised."""
     for part in (config, config.get_text_config()):
         content: Any = getattr(part, "quantization_config", None)
         if content is not None:
