@@ -2,8 +2,7 @@
 
     holistic-bias export-prompts prompts.jsonl --dataset_config v1.0-small
 
-The options are those of `measure`. To import the answers, run `measure` with the same options and `--replies_file` or
-`--logprobs_file`. With `--turns`, `--after REPLIES` exports the turn that follows the turns in that file.
+To import the answers, run `measure` with the same options and `--replies_file` or `--logprobs_file`.
 """
 
 import sys

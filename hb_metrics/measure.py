@@ -2,11 +2,8 @@
 
     accelerate launch hb_metrics/measure.py --model openai-community/gpt2 --dataset_config v1.0 --output_dir runs/gpt2
 
-The model is a Hub id or local folder of a causal, masked or encoder–decoder language model, or `embedded`. The run
-measures how likely the model finds the prompts, how the style of its replies varies, and how offensive a classifier
-finds prompts and replies. Options can also come from a YAML file, `--config options.yaml`; the command line takes
-precedence. The report appears after the first measurement and is complete at the end. To resume an interrupted run,
-repeat the same command, with any number of processes.
+The report appears after the first measurement and is complete at the end. To resume an interrupted run, repeat the same
+command, with any number of processes.
 """
 
 import os

@@ -10,8 +10,8 @@ from torch import nn
 def input_device(model: nn.Module) -> torch.device:
     """Returns the device for a model's inputs, and for its logits: the device of its input embeddings.
 
-    `model.device` is the device of any weight, and may be "meta" for a model with weights on disk. A spread model's
-    hook moves the output back to the device of the inputs.
+    `model.device` may be "meta" for a model with weights on disk. A spread model's hook moves the output back to the
+    device of the inputs.
     """
     embeddings = input_embeddings(model)
     return _run_device(model if embeddings is None else embeddings)
@@ -25,7 +25,7 @@ def input_embeddings(model: nn.Module) -> Any:
 
 
 def is_offloaded(model: nn.Module) -> bool:
-    """Whether a hook loads some weights for each use; only one thread at a time may run such a hook."""
+    """Returns whether a hook loads some weights for each use; only one thread at a time may run such a hook."""
     return any(getattr(hook, "offload", False) for module in model.modules() for hook in _hooks(module))
 
 

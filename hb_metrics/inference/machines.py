@@ -1,7 +1,6 @@
 """Checks that the processes of a run on several machines share its record and its folder.
 
-The command, packages and model may differ between machines, and the same folder name may mean another folder. A network
-file system also shows other machines' files late: its clients cache the list of a folder for up to a minute (NFS:
+A network file system shows other machines' files late: its clients cache the list of a folder for up to a minute (NFS:
 `acdirmax`).
 """
 

@@ -23,7 +23,6 @@ class Memory:
         self.lock = Lock()
 
     def run(self, work: Callable[[Any], Result], batch: Any) -> list[Result]:
-        """Runs `work` in inference mode on the batch, or on its parts in order."""
         waiting, results = [batch], []
         while waiting:
             part = waiting.pop()
@@ -50,7 +49,6 @@ class Memory:
 
 
 def halved(payload: Any) -> tuple[Any, Any] | None:
-    """Cuts a list into halves; returns `None` for a list of one."""
     middle = len(payload) // 2
     return (payload[:middle], payload[middle:]) if middle else None
 

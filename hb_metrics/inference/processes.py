@@ -47,7 +47,7 @@ def num_workers() -> int:
     """Returns the number of units of work that this process computes at the same time on CPU.
 
     The number is `OMP_NUM_THREADS` if set, otherwise the process's share of the available physical cores. `accelerate
-    launch` and `torchrun` set the variable to 1 if the user has not set it, so a 1 from them counts as not set.
+    launch` and `torchrun` set the variable to 1 by default, so a 1 from them counts as not set.
     """
     threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     launched = "LOCAL_WORLD_SIZE" in os.environ or "ACCELERATE_MIXED_PRECISION" in os.environ

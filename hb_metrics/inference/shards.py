@@ -1,8 +1,8 @@
 """Raw outputs on disk: Parquet shards that any number of processes divide among themselves and resume after a kill.
 
-The data and the settings alone determine the rows of a shard. Each shard is written to a temporary name and renamed, so
-a shard on disk is whole. Its metadata name its run and contain a hash of its inputs. A damaged shard, or a shard of
-another run or other inputs, is renamed and reported.
+The data and the settings alone determine the rows of a shard. A shard is written to a temporary name and renamed. Its
+metadata name its run and contain a hash of its inputs. A damaged shard, or a shard of another run or other inputs, is
+renamed and reported.
 """
 
 import hashlib
@@ -48,16 +48,8 @@ def fill_shards(
 ) -> pa.Table | None:
     """Computes the shards that are not on disk yet, divided among the processes, and reads all shards.
 
-    Args:
-        shards: All shards of the data, which contain each row once.
-        ids: [rows] their distinct keys.
-        schema: The columns of a shard; the first is `id`.
-        compute: Makes the tables of this process's missing shards.
-        label: The label of the progress bar.
-        unit: The progress bar's name for a row: "text", "reply".
-        inputs: [rows] the inputs of each row; a shard with other inputs is computed again. `None` if the ids identify
-            them.
-        progress: Whether the main process shows a progress bar.
+    The shards contain each row once. `ids`, [rows], are distinct keys, and `compute` makes the tables of this process's
+    missing shards. A shard with other `inputs` ([rows]) is computed again; `None` if the ids identify the inputs.
 
     Returns:
         A table of all rows in the order of `ids`, on the main process; `None` on all others.
@@ -158,7 +150,7 @@ def _marks(shard: Shard, run: str, ids: Sequence[str], inputs: Sequence[Any] | N
 
 
 def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mapping[bytes, bytes]) -> bool:
-    """Whether a shard's file exists and is whole; any other file is reported and renamed."""
+    """Returns whether a shard's file exists and is whole; any other file is reported and renamed."""
     if not shard.path.exists():
         return False
     try:

@@ -1,10 +1,8 @@
 """Units of work: the inputs of one model run, the same on every process.
 
 The texts, the tokenizer and the settings alone determine the units. Processes and threads take units in any order. On
-CPU one thread computes each unit, with as many units at a time as cores: that is faster than many threads on one unit,
-and gives a unit the same bits everywhere.
-
-If memory does not suffice, a unit runs in halves, which is reported because the unit's last digits may change.
+CPU one thread computes each unit, and as many units run at a time as there are cores. This is faster than many threads
+on one unit, and gives a unit the same bits everywhere.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -35,12 +33,10 @@ class ScoringPlan:
 
     Attributes:
         scoring: `"tree"`, `"padded"`, `"encoder-decoder"` or `"pseudo-log-likelihood"`.
-        scoring_reason: The reason for that method, for the report.
         start_token: The token fed before each sentence, or `None`.
         sequence_of_text: [texts] the distinct sequence of each text.
         num_tokens: [sequences] the number of predicted tokens.
         positions: The number of tokens that the model reads in all units.
-        units: The units of work.
         score: Computes [sequences] summed negative log-likelihoods (natural log) from a unit's payload.
         halve: Cuts a payload in two, in the same order; `None` for one sequence.
     """

@@ -1,5 +1,3 @@
-"""The default folder of a run."""
-
 import hashlib
 import json
 import re

@@ -112,7 +112,6 @@ def read_stored_replies(folder: Path, prompts: pa.Table | None = None) -> Replie
 
 
 def read_turns(folder: Path, prompts: pa.Table | None = None) -> list[Replies]:
-    """Reads a run's non-empty replies, one item per turn."""
     first = read_stored_replies(folder, prompts)
     turns = [] if first is None else [first]
     while first is not None and (table := read_shards(turn_folder(folder, len(turns) + 1) / REPLIES)) is not None:
@@ -141,7 +140,6 @@ def read_run_table(path: Path) -> pa.Table | None:
 
 
 def read_style_means(path: Path) -> RunStyles:
-    """Reads the mean style for each descriptor, from a file of a run or a copy of that file."""
     table = _read_table(path)
     columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
     pairs = zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)

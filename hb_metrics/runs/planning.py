@@ -100,7 +100,6 @@ def load(settings: Settings, source: "Source | None", device: Any) -> "Engine":
 
 
 def connect(settings: Settings, folder: Path) -> "Engine | None":
-    """Probes the server of a served model, on the main process; `None` if the model is not served."""
     if not settings.run.is_served:
         return None
     from hb_metrics.inference.engines.served import ServedEngine

@@ -16,8 +16,8 @@ _NUMBER = "#"
 class Replies(NamedTuple):
     """Non-empty texts with the axis, descriptor and template of each; every field is [replies].
 
-    A template includes the question that followed the prompt, if any, because replies to different questions are not
-    comparable. `prompts` has the prompts as the model read them, including that question.
+    A template includes the question after the prompt, if any, because replies to different questions are not
+    comparable. `prompts` also include that question.
     """
 
     ids: list[str]
@@ -51,7 +51,7 @@ def later_replies(first: Replies, replies: pa.Table) -> Replies:
 
 
 def rows_of_conversations(replies: Replies, conversations: Replies) -> np.ndarray:
-    """Whether each reply's conversation is among `conversations`: [replies]."""
+    """Returns [replies] whether each reply's conversation is among `conversations`."""
     return np.isin(replies.ids, conversations.ids)
 
 
@@ -118,5 +118,5 @@ def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueErro
 
 
 def is_empty(reply: str | None) -> bool:
-    """Tests whether a reply is missing, or consists only of the mark that is removed before classification."""
+    """Returns whether a reply is missing, or consists only of the mark that is removed before classification."""
     return reply is None or not reply.replace(UNSAFE_MARK, "").strip()

@@ -133,10 +133,7 @@ def run_digest(folder: Path) -> str:
 def open_run(folder: Path, run: dict[str, Any]) -> bool:
     """Starts a run in a new or empty folder, or resumes the same run in a used one; returns whether it was used.
 
-    `run` contains all settings that the results depend on, by section: `{"settings": {…}, "model": {…}, …}`.
-
-    Raises:
-        ValueError: The folder contains other files, or a run that differs; the message names the differences.
+    `run` contains all settings that the results depend on, by section. Any difference raises `ValueError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / RUN_FILE
@@ -171,8 +168,8 @@ def hold_folder(folder: Path) -> Iterator[None]:
     """Locks a run folder for other runs within this context, and removes files that killed runs left half-written.
 
     The system releases the lock when the process ends in any way. Without system locks (Lustre without `flock`),
-    filelock uses the file itself and detects a dead owner on the same machine only. If the system rejects locks (NFS
-    without its lock service), a note is printed.
+    filelock detects a dead owner on the same machine only. If the system rejects locks (NFS without its lock service),
+    a note is printed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     _check_run_or_empty(folder)  # before a lock file is written among other people's files

@@ -71,7 +71,7 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
 
 
 def is_on_hub(model: Mapping[str, Any]) -> bool:
-    """Tests whether a model or classifier came from the Hub: its digest is then a commit, and otherwise a SHA-256."""
+    """Returns whether a model or classifier came from the Hub: its digest is then a commit, and otherwise a SHA-256."""
     return re.fullmatch("[0-9a-f]{40}", model.get("digest") or "") is not None
 
 

@@ -36,7 +36,6 @@ class BiasValues(NamedTuple):
 
     Attributes:
         values: [replies] the bias value b_tdi of each reply.
-        descriptors: The descriptors.
         descriptor_codes: [replies] the index of each reply's descriptor in `descriptors`.
         mean_values: [descriptors] the mean bias value over a descriptor's replies.
         descriptor_means: [descriptors, styles] the mean style probabilities m_d.
@@ -99,11 +98,7 @@ def bias_values(
 def descriptor_codes(
     descriptors: Sequence[str], axes: Sequence[str] | None = None
 ) -> tuple[np.ndarray, list[DescriptorKey]]:
-    """Returns [rows] the index of each row's descriptor, and the descriptors in alphabetical order of axis and term.
-
-    Raises:
-        ValueError: A value is missing or not a string, or the numbers of axes and descriptors differ.
-    """
+    """Returns [rows] the index of each row's descriptor, and the descriptors in alphabetical order of axis and term."""
     check_lengths(descriptors=descriptors, axes=axes)
     descriptor, names = text_codes("descriptor", descriptors)
     axis, axis_names = (np.zeros_like(descriptor), [None]) if axes is None else text_codes("axis", axes)

@@ -8,8 +8,7 @@ In a template, descriptor d has N_d replies, whose expectation is m_d and whose 
 (a U-statistic's variance), and templates are independent. The second and the third sum are the variance at a value of
 0. The product of two cells' sample covariances estimates tr(Σ_dΣ_e). For tr(Σ_d²), the product of the cell's covariance
 and the mean of the template's other cells is multiplied by a ratio that cells with four or more replies determine.
-Cells with two or three replies get the mean of those cells: the debiased value subtracts their own spread, so an
-interval with the same spread would be narrow if the value is too high.
+Cells with two or three replies get the mean of those cells, because the debiased value subtracts their own spread.
 
 The first sum, the linear term, grows with the value. Two estimates are combined, because each has a weakness:
 
@@ -20,8 +19,6 @@ The first sum, the linear term, grows with the value. Two estimates are combined
 
 The degrees of freedom account for chance errors, which cost width, and not for a bias, which costs coverage. The second
 estimate therefore prevails only if the first estimate's error is several times the term.
-
-An axis uses only its own replies, because the amount and the styles of the variation differ between axes.
 """
 
 from collections.abc import Sequence

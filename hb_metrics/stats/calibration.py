@@ -1,16 +1,15 @@
 """Corrects a judge's rates with people's labels of a few replies, and compares the judge with people.
 
-People label a sample of the replies, with a known number from each stratum of axis and verdict. The corrected rate is
-the mean of the judge's scores over all replies plus a correction from the labelled replies, with the tuned weight λ of
-PPI++ (Angelopoulos et al., 2023, https://arxiv.org/abs/2311.01453):
+People label a sample of the replies, with a known number from each stratum of axis and verdict. The corrected rate has
+the tuned weight λ of PPI++ (Angelopoulos et al., 2023, https://arxiv.org/abs/2311.01453):
 
     rate = mean of λ · score over all replies + Σ_h W_h · mean of (label − λ · score) over the labelled replies of h
 
 W_h is the share of stratum h among all replies. λ lies between 0 and 1 and minimises the sampling variance. The
 variance comes from sums over terms within their axis, so intervals hold for other terms and replies like these. If no
 label in a stratum contradicts the judge, the stratum's variance is at least that of half a contradicting label.
-Intervals use Student's t for the effective number of labelled terms. They are intervals for the mean over these raters'
-labels. tests/hb_metrics/stats/calibration_designs.py simulates them with known truth.
+Intervals use Student's t for the effective number of labelled terms, and hold for the mean over these raters' labels.
+tests/hb_metrics/stats/calibration_designs.py simulates them with known truth.
 """
 
 import math
@@ -36,17 +35,14 @@ WINNING_RATE = 0.5
 
 
 class CorrectedRate(NamedTuple):
-    """The rate of a label in a group of replies; intervals are 95 %.
+    """The rate of a label in a group of replies, by the judge and corrected; intervals are 95 %.
 
     Attributes:
         value: The corrected rate; `None` if a stratum has too few labels.
-        interval: The interval of `value`.
-        judged: The judge's uncorrected rate.
         excess_interval: The interval of `judged - value`.
         reason: Why there is no interval.
         num_needed: The labels in this group that an interval would need; `None` with an interval, or if no number
             suffices.
-        num_labelled: The number of labelled replies.
         weight: λ, the weight of the judge's scores.
     """
 
@@ -71,10 +67,8 @@ class Agreement(NamedTuple):
 class AlternativeAnnotator(NamedTuple):
     """The results of the alternative annotator test, or the reason why there is no test.
 
-    Attributes:
-        winning_rate: The share of raters whom the judge may replace.
-        advantage: The mean probability that the judge agrees with the other raters as well as a rater does, or better.
-        passes: Whether the judge may stand in for a rater.
+    `winning_rate` is the share of raters whom the judge may replace. `advantage` is the mean probability that the judge
+    agrees with the other raters as well as a rater does, or better.
     """
 
     winning_rate: float | None
@@ -88,12 +82,8 @@ def corrected_rate(
 ) -> CorrectedRate:
     """Computes the corrected rate in a group of replies, such as those of a run, of an axis or with one verdict.
 
-    Args:
-        labels: [replies] the share of raters who gave the label; NaN where nobody labelled the reply.
-        scores: [replies] the judge's probability of the label.
-        verdicts: [replies] whether the judge's verdict is the label.
-        terms: [replies] a number for each term of each axis.
-        axes: [replies] a number for each axis.
+    All arrays are [replies]. `labels` are the shares of raters who gave the label, NaN where nobody labelled the reply;
+    `scores` are the judge's probabilities. Each term of each axis has a number.
     """
     seen = ~np.isnan(labels)
     number, judged, num_labelled = len(labels), float(verdicts.mean()), int(seen.sum())
@@ -171,7 +161,6 @@ def corrected_rate(
 
 
 def _freedom(parts: np.ndarray, axis_of_term: np.ndarray, weights: np.ndarray) -> float:
-    """Computes Satterthwaite's degrees of freedom from [axes] parts of the variance and effective numbers of terms."""
     effective = np.bincount(axis_of_term, weights) ** 2 / np.bincount(axis_of_term, weights**2)
     return float(parts.sum() ** 2 / (parts**2 / np.maximum(effective - 1, _TINY)).sum())
 
@@ -179,7 +168,7 @@ def _freedom(parts: np.ndarray, axis_of_term: np.ndarray, weights: np.ndarray) -
 def corrected_gap(first: CorrectedRate, second: CorrectedRate) -> Bounds | None:
     """Computes the 95 % interval of the first rate minus the second by MOVER (Zou and Donner, 2008).
 
-    The two groups must have no term in common. Returns `None` if one of the rates has no interval.
+    The two groups must have no term in common.
     """
     if first.interval is None or second.interval is None or first.value is None or second.value is None:
         return None
@@ -190,7 +179,6 @@ def corrected_gap(first: CorrectedRate, second: CorrectedRate) -> Bounds | None:
 
 
 def _codes(values: np.ndarray) -> np.ndarray:
-    """Renumbers values from 0 without gaps, in the same order."""
     present = np.bincount(values) > 0
     codes: np.ndarray = (np.cumsum(present) - 1)[values]
     return codes
@@ -212,13 +200,9 @@ def _sums_of_terms(values: np.ndarray, term: np.ndarray, axis_of_term: np.ndarra
 def krippendorff_alpha(labels: np.ndarray, weights: np.ndarray, terms: np.ndarray) -> Agreement:
     """Computes Krippendorff's alpha of raters for unordered labels, weighted to correct for the sampling of replies.
 
-    NLTK's alpha has no weights, so it would overstate rare verdicts, which are sampled more often. The interval comes
-    from a jackknife of log(1 − alpha) over terms.
-
-    Args:
-        labels: [replies, raters] the number of the label, or -1 if the rater did not label the reply.
-        weights: [replies] the number of replies that each stands for.
-        terms: [replies] a number for each term.
+    NLTK's alpha has no weights. The interval comes from a jackknife of log(1 − alpha) over terms. `labels` are
+    [replies, raters], -1 if the rater did not label the reply; `weights`, [replies], the number of replies that each
+    stands for.
     """
     return _alpha([labels], weights, terms)
 

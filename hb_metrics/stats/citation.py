@@ -1,5 +1,3 @@
-"""The citation of the paper that defines most metrics."""
-
 CITATION = """\
 @inproceedings{smith-etal-2022-im,
     title = "{``}{I}{'}m sorry to hear that{''}: Finding New Biases in Language Models

@@ -29,35 +29,24 @@ __all__ = ["PAPER_CLUSTERS", "Cell", "CellSums", "GenBias", "cluster_columns", "
 class GenBias(NamedTuple):
     """The results of `gen_bias`, as plain Python values. Bias values and noise are multiplied by `scale`.
 
-    Dictionaries are by cluster, by axis, or by axis and cluster, and `None` without clusters or axes. The last four
-    fields repeat the arguments.
+    Dictionaries are by cluster, by axis, or by axis and cluster, and `None` without clusters or axes.
 
     Attributes:
-        full_gen_bias: FGB.
-        partial_gen_bias: PGB.
-        summed_cluster_gen_bias: SCGB.
         by_axis: FGB among the axis's descriptors (Table 10); `None` for an axis without two descriptors in any
             template.
-        partial_by_axis: PGB, `None` as in `by_axis`.
-        summed_cluster_by_axis: SCGB, `None` as in `by_axis`.
         by_style: Label → the style's part of FGB; the parts sum to FGB. `None` without labels.
         noise_floor: The estimated sampling noise in the plain FGB, which `debias` subtracts; `None` if in some template
             no descriptor has two replies.
-        partial_noise_floor: The noise in the plain PGB.
-        summed_cluster_noise_floor: The noise in the plain SCGB.
         intervals: The keys `full_gen_bias` … `summed_cluster_by_axis` with [lowest, highest]: bounds for the value with
             unlimited replies (see `intervals.py`). Plain values contain sampling noise and can be above the interval.
-            `None` if the replies do not allow an interval, and as a whole without `confidence_level`.
         wide_intervals: The same keys, each with whether the interval is more than 15 % wider than one with a known
             variance.
         no_intervals: The same keys, each with the reason why there is no interval, or `None`.
         clusters: Cluster → labels of its styles.
-        num_descriptors: Descriptors (of an axis) with replies.
         num_templates: Templates with replies, including skipped ones.
-        num_cells: Combinations of both with replies.
         num_single_reply_cells: Cells with one reply, whose spread is unknown. The noise floor uses the mean of the
             axis's other cells in the template, or of all if there is none; intervals account for the error.
-        num_missing_cells: Combinations without replies.
+        num_missing_cells: Combinations of descriptor and template without replies.
         skipped_templates: Templates in which fewer than two descriptors have replies.
         skipped_axes: Axes without two descriptors in any template.
     """

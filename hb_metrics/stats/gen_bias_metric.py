@@ -1,5 +1,3 @@
-"""The base class of the three `evaluate` modules of the Gen Bias family."""
-
 import abc
 import copy
 from collections.abc import Mapping, Sequence
@@ -81,7 +79,6 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         return len(self.cells)
 
     def add(self, *, prediction: Any, descriptors: str, templates: str, axes: str | None = None) -> None:
-        """Adds one reply."""
         self.cells.add([prediction], [descriptors], [templates], None if axes is None else [axes])
 
     def add_batch(
@@ -146,7 +143,6 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
 
 
 def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dict[str, Any]:
-    """Reads the values of one metric from the fields with these names."""
     fields = bias._asdict()
     return {
         metric: fields[metric],

@@ -2,9 +2,8 @@
 
 The terms of each axis, or the templates, count as drawn from a population (random effects; Miller, 2024,
 https://arxiv.org/abs/2411.00640, clusters questions likewise). A figure is an average over cells of a term and a
-template. A cell's influence is the figure's first-order change with the cell (for U-statistics, the projection).
-Replies are drawn again, too, because each cell's influence contains the chance error of its replies. With e the
-influences minus their mean over the terms of an axis,
+template. A cell's influence is the figure's first-order change with the cell (for U-statistics, the projection), and
+contains the chance error of the cell's replies. With e the influences minus their mean over the terms of an axis,
 
     V_terms = D/(D − A) Σ_d (Σ_t e_td)²      V_templates = T/(T − 1) Σ_t (e_t − ē)²
 
@@ -12,9 +11,8 @@ for D terms of A axes and T templates. Both contain the variance V_cells of sing
 V_cells is the variance for both (Owen, 2007, https://doi.org/10.1214/07-AOAS122).
 
 A few terms show their own spread only roughly, especially if some are far from the others. A variance from D influences
-with kurtosis k has about 2D / (k − 1) degrees of freedom, and a t-quantile widens the interval accordingly. If the
-effects of terms are normal, products of different terms estimate the variance of Gen Bias better; the larger of both
-variances counts.
+with kurtosis k has about 2D / (k − 1) degrees of freedom, and a t-quantile widens the interval accordingly. For terms
+with normal effects, products of different terms estimate the variance of Gen Bias better; the larger variance counts.
 
 Gen Bias is a sum of squares. Its plain value therefore counts as a multiple of χ², whose degrees of freedom follow from
 its variance, minus the sampling noise. A share counts as one of independent replies with the same variance (Jeffreys).
@@ -37,15 +35,10 @@ MIN_EQUAL_TERMS = 3
 
 
 class Influences(NamedTuple):
-    """A figure, and the influence of its parts.
+    """A figure (Gen Bias includes its sampling `noise`), and the influence of its parts.
 
-    Attributes:
-        value: The figure; Gen Bias includes its sampling noise.
-        noise: The sampling noise in it; `None` for a share.
-        cells: [templates, terms] the influence of each cell; NaN for a missing cell.
-        templates: [templates] the influence of each template.
-        axes: [terms] the code of each term's axis.
-        least: The variance over terms if their effects are normal, which few terms show better; 0 if unknown.
+    `cells` are [templates, terms], NaN for a missing cell; `axes` are the codes of the terms' axes. `least` is the
+    variance over terms if their effects are normal, which few terms show better.
     """
 
     value: float
@@ -136,10 +129,8 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
 def gen_bias_influences(means: np.ndarray, noise: np.ndarray, axes: np.ndarray) -> Influences:
     """Computes the influences on the debiased Full Gen Bias of some terms (ddof 0), without a scale.
 
-    Args:
-        means: [templates, terms, styles] the mean style vector of each cell; NaN for a cell without replies.
-        noise: [templates, terms] the variance of each mean, summed over styles; NaN likewise.
-        axes: [terms] the code of each term's axis.
+    `means` are [templates, terms, styles]; `noise` is their variance, summed over styles: [templates, terms]. Both are
+    NaN for cells without replies. `axes` is [terms].
     """
     known = ~np.isnan(noise)
     noise = np.nan_to_num(noise)

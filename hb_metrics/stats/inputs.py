@@ -1,7 +1,6 @@
-"""Checks the inputs of metrics: columns with one value for each row, and settings.
+"""Checks the inputs of metrics, and rejects those that Python would misread.
 
-Inputs that Python would misread are rejected: a string is a sequence of letters, a set has no order, "false" counts as
-true, and NumPy drops masks.
+A string is a sequence of letters, a set has no order, "false" counts as true, and NumPy drops masks.
 """
 
 from collections.abc import Mapping, Sized
@@ -115,12 +114,12 @@ def check_ddof(ddof: Any) -> int:
 
 
 def is_number(value: Any) -> bool:
-    """Tests for a real number in Python or NumPy; `True` and `False` are none."""
+    """Returns whether a value is a real number in Python or NumPy; `True` and `False` are none."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def is_whole(value: Any) -> bool:
-    """Tests for a whole number in Python or NumPy; 1.0, `True` and `False` are none."""
+    """Returns whether a value is a whole number in Python or NumPy; 1.0, `True` and `False` are none."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -129,7 +128,6 @@ def as_python(value: Any) -> Any:
 
 
 def _is_text(value: Any) -> bool:
-    """Tests for a string without lone surrogates."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 

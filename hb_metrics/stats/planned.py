@@ -55,8 +55,6 @@ class Spread(NamedTuple):
 
 
 class Range(NamedTuple):
-    """A prediction, and the lowest and highest value that the pilot allows."""
-
     low: float
     middle: float
     high: float
@@ -70,7 +68,6 @@ class Range(NamedTuple):
 
 
 def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -> Spread:
-    """Computes the parts of the variance of a value that has an interval, from the moments of its cells."""
     found = bias_variance(templates, value, plain)
     counts = np.concatenate([moments.counts for moments in templates])
     size = Size(float(counts.mean()), len(templates), round(len(counts) / len(templates)))
@@ -80,9 +77,9 @@ def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -
 
 
 def assumed_spread(value: float, noise: float, styles: float, size: Size) -> Spread:
-    """Computes the parts of the variance if all cells have the same covariance, spread evenly over some directions.
+    """Computes the parts of the variance if all cells have the same covariance, spread evenly over `styles` directions.
 
-    `noise` is the covariance's trace, the sampling noise of one reply, and `styles` the number of directions.
+    `noise` is the covariance's trace, the sampling noise of one reply.
     """
     replies, templates, terms = size
     slope = 4 * noise / styles / replies / terms / templates
@@ -128,10 +125,7 @@ def half_width(spread: Spread, confidence_level: float) -> float | None:
 
 
 def change_half_width(spread: Spread, confidence_level: float) -> float | None:
-    """Computes the half-width of the change to a second run of the same size and value.
-
-    The replies of the two runs count as independent. If they are positively correlated, the interval is narrower.
-    """
+    """Computes the half-width of the change to a second run of the same size and value, with independent replies."""
     half = half_width(spread, confidence_level)
     if half is None or half == math.inf:
         return half
@@ -197,10 +191,6 @@ def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confiden
 def likelihood_half_width(
     influences: Influences, num_templates: int, times_terms: float, confidence_level: float
 ) -> Range | None:
-    """Computes the half-width of Likelihood Bias for other terms; `None` if the pilot has no interval.
-
-    `times_terms` is the planned number of terms as a multiple of the pilot's.
-    """
     spread = term_spread(influences)
     if generalised(influences, "terms", confidence_level).interval is None:
         return None
@@ -232,5 +222,5 @@ def power_of_fall(spread: Spread, fall: float, confidence_level: float, paired: 
 
 
 def _quantile(tail: float, freedom: float = math.inf) -> float:
-    """Computes a quantile of Student's t. Special functions take a fiftieth of the time of `scipy.stats`."""
+    # Special functions take a fiftieth of the time of `scipy.stats`.
     return float(special.stdtrit(freedom, tail) if freedom < math.inf else special.ndtri(tail))

@@ -1,11 +1,11 @@
 """Interim looks at a value before all replies exist, with one error rate for all looks together.
 
-The looks test whether the true value is below a limit. Each look compares the debiased value with the limit, in
-standard errors at the limit. The permitted error is spent as information grows (Lan and DeMets, 1983,
+The looks test whether the true value is below a limit, from the debiased value's distance to the limit in standard
+errors at the limit. The permitted error is spent as information grows (Lan and DeMets, 1983,
 https://doi.org/10.1093/biomet/70.3.659), in the shape of O'Brien and Fleming's boundaries (1979,
 https://doi.org/10.2307/2530245), so early looks spend hardly any. A debiased value is a U-statistic, so the covariance
-of its values at two looks is the variance of the later one, as for means of independent draws. Looks are thus steps of
-a Brownian motion whose time is the information: the last look's variance divided by this look's.
+of its values at two looks is the variance of the later one. Looks are thus steps of a Brownian motion whose time is the
+information: the last look's variance divided by this look's.
 
 The interval after the last look orders outcomes by stage (Armitage, 1957; Tsiatis, Rosner and Mehta, 1984,
 https://doi.org/10.2307/2530912): among outcomes above the boundary, an earlier one ranks higher.
@@ -31,15 +31,10 @@ _LEAST_GAIN = 0.01
 
 
 class Look(NamedTuple):
-    """A look at a debiased value.
+    """A look at a debiased value, whose variance is `at_zero` plus `slope` per unit of the true value.
 
-    Attributes:
-        value: The debiased value.
-        at_zero: The variance at a true value of 0.
-        slope: The increase of the variance per unit of the true value.
-        freedom: The degrees of freedom of the variance.
-        information: The share of the whole run's information.
-        boundary: The deciding distance from the limit, in standard errors of a known variance.
+    `information` is the share of the whole run's information, and `boundary` the deciding distance from the limit, in
+    standard errors of a known variance.
     """
 
     value: float

@@ -35,14 +35,11 @@ def check_labels(labels: Sequence[str]) -> list[str]:
 def cluster_columns(
     labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[int]]:
-    """Finds the columns of each cluster's styles.
+    """Finds the columns of each cluster's styles, in the order of the clusters.
 
     Args:
         labels: [styles] name of each column.
         clusters: Styles of each cluster, named by the full label or its text before " ("; `None` for the paper's six.
-
-    Returns:
-        The columns of each cluster, in the order of the clusters.
 
     Raises:
         ValueError: There are no labels; a cluster is empty, or names a style twice, an unknown style, or an ambiguous

@@ -44,7 +44,6 @@ def find_adapter(source: Source) -> Adapter | None:
 def with_adapter(
     model: PreTrainedModel, adapter: Adapter, name: str, tokenizer: PreTrainedTokenizerBase
 ) -> PreTrainedModel:
-    """Loads an adapter into the layers of a model, which is changed, without merging it."""
     from peft import PeftConfig, PeftModel, load_peft_weights
 
     if is_offloaded(model):
@@ -99,7 +98,7 @@ def _unfit(adapter: Adapter, name: str, fault: str) -> ValueError:
 
 
 def _is_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
-    """Whether a file contains the weights of a key twice, as peft saves embeddings that were trained completely."""
+    """Returns whether a file has a key's weights twice, as peft saves embeddings that were trained completely."""
     other = weights.get(key.replace(_WHOLE_LAYER, "."))
     return _WHOLE_LAYER in key and other is not None and torch.equal(weights[key], other)
 
@@ -133,7 +132,7 @@ def _make_room(
 
 
 def _same(wrapped: Any, base: PreTrainedModel) -> bool:
-    """Whether the adapter only changes layers: some kinds also hook into the model's calls."""
+    """Returns whether the adapter only changes layers: some kinds also hook into the model's calls."""
     tokens = torch.arange(_TRIAL_TOKENS, device=input_device(base))[None] % base.get_input_embeddings().weight.shape[0]
     inputs = {"input_ids": tokens, **({"decoder_input_ids": tokens} if base.config.is_encoder_decoder else {})}
     with torch.inference_mode():

@@ -30,12 +30,8 @@ class BiasTuning:
 
     Attributes:
         tag: The tag at the end of contexts; `None` if it was tuned without tags (the paper's self-chat tuning).
-        context: The context format it was tuned in.
-        alpha: The exponent α of the bias values; `None` without labels.
-        beta: The threshold β above which a reply was tagged "bias"; `None` without labels.
+        beta: The threshold β above which a reply was tagged "bias"; `None` without labels, like the exponent α.
         labels: The run, model and style classifier behind the labels; for baseline distillation, behind the replies.
-        training: The settings of its tuning, with the results.
-        place: The tag's place, in words.
         asked_with: The options `ASKED_WITH` of the run with its training replies; `None` if not recorded.
     """
 
@@ -81,7 +77,6 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
 
 
 def choose_tag(tag: str, tuning: BiasTuning | None) -> tuple[Tag | None, str]:
-    """Chooses the tag at the end of contexts, and states the reason for the report."""
     if tag == "auto":
         if tuning is None:
             return None, "the model has no record of a tuning with tags"

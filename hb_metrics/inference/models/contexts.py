@@ -1,17 +1,13 @@
 """Renders and encodes prompts in a context format, and finds the tokens that end a reply.
 
-The format is an explicit setting, recorded with the results:
-
 * `plain`: the prompt and a line break, for models that only continue text; an encoder reads the prompt alone.
 * `dialogpt`: the prompt and the end-of-text token, which separates the turns of DialoGPT.
 * `chat`: the tokenizer's chat template, up to the assistant's turn.
 * `blenderbot`: turns in the training format of Blenderbot's encoder, separated by two spaces, after a leading space.
 
 A control tag ("no_bias", see `bias_tags.py`) comes after the last words of the prompt, before the end of the turn.
-
 Persona lines precede the prompt: as separate lines, as `your persona: …` for models trained on ConvAI2's format
-(dialogpt, blenderbot), or as the system message of a chat. Earlier turns are between persona lines and the prompt: as
-lines, as DialoGPT's or Blenderbot's turns, or as messages of a chat.
+(dialogpt, blenderbot), or as the system message of a chat. Earlier turns are between persona lines and the prompt.
 """
 
 from collections.abc import Sequence
@@ -53,7 +49,6 @@ class EndTokens:
     Attributes:
         dropped: Tokens that end a reply anywhere and are not part of it, such as the end-of-text token.
         kept: Tokens that end a reply that has begun and are its last token, such as a line break.
-        sentence: Tokens that end a sentence; used by `Decoding.end_after_sentence`.
         blank: Tokens without text. A reply begins with the first other token.
         marks: Other special tokens. Before a reply, a mark is skipped; after its beginning, a mark ends it.
         pieces: [vocabulary] the text of each token, from which thoughts and headers before a reply are read, if any.
@@ -73,7 +68,6 @@ class EndTokens:
 
 
 def detect_context(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[ContextFormat, str]:
-    """Chooses the format that suits a model, and states the reason for the report."""
     if model.config.model_type.startswith("blenderbot"):
         return "blenderbot", f"the model is of type {model.config.model_type}"
     if "dialogpt" in str(model.config.name_or_path).lower() and tokenizer.eos_token_id is not None:
@@ -180,7 +174,6 @@ def check_lengths(
     max_new_tokens: int,
     max_reasoning_tokens: int = 0,
 ) -> None:
-    """Raises `ValueError` for the first prompt whose context, thought and reply exceed the model's limit."""
     check_token_ids(model, contexts)
     limit = max_positions_of(model)
     for identifier, context in zip(ids, contexts, strict=True):
@@ -249,7 +242,6 @@ def reply_end(tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> int
 
 
 def reply_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase, *, whole: bool = False) -> str:
-    """Decodes a reply, or its first line, without white space around it."""
     text = tokenizer.decode(tokens, skip_special_tokens=True).strip()
     return text if whole else text.split("\n", 1)[0].strip()
 
@@ -259,7 +251,6 @@ def read_personas(path: str | Path = PERSONAS_FILE) -> list[str]:
 
 
 def read_sentences(path: str | Path, key: str) -> list[str]:
-    """Reads the sentences, each listed once, under a key of a YAML file."""
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         problem = f"has no list of {key}"

