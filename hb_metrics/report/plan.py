@@ -149,6 +149,8 @@ def plan(
         raise ValueError("a price needs both --price_in and --price_out; pass both")
     if pilot is None and (price_in, pilot_minutes) != (None, None):
         raise ValueError("prices and minutes need a pilot run, which shows the tokens of a reply; pass its folder")
+    if output is not None and (output.is_dir() or not output.parent.is_dir()):
+        raise ValueError(f"--output is '{output}'; pass an HTML file in a folder that exists")
     run = None if pilot is None else read_run(pilot)
     if run is not None and "generation" not in run.results:
         raise ValueError(f"'{run.folder}' did not measure generation; pass a pilot with --measurements generation")
@@ -316,8 +318,10 @@ def _assumed(words: Sequence[str]) -> tuple[float, float, float]:
         value, noise, styles = (float(found[name]) for name in _ASSUMED)
     except (KeyError, ValueError) as error:
         raise ValueError(f"--assume is {' '.join(words)}; write value=10 noise=220 styles=12") from error
-    if not (0 <= value < math.inf and 0 < noise < math.inf and 1 <= styles < math.inf):
-        raise ValueError(f"--assume is {' '.join(words)}; value is 0 or more, noise above 0, styles 1 or more")
+    # No mean of squared probabilities exceeds 1.
+    if not (0 <= value <= 1000 and 0.001 <= noise <= 1000 and 1 <= styles <= 1000):
+        allowed = "a value of 0 to 1000, noise of 0.001 to 1000, and 1 to 1000 styles"
+        raise ValueError(f"--assume is {' '.join(words)}; pass {allowed}")
     return value / 1000, noise / 1000, styles
 
 
