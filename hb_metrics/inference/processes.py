@@ -9,7 +9,7 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, parse_flag_from_env
 
-# A process that has finished its share waits for the slowest process without limit.
+# The longest wait of a process for the slowest process.
 _WAIT = timedelta(days=7)
 T = TypeVar("T")
 

@@ -73,7 +73,7 @@ def fill_shards(
     missing, run = broadcast_object_list([missing, run])  # another machine may not see the run's record yet
     done = len(ids) - sum(len(shards[index].rows) for index in missing)
     if state.is_main_process and done:
-        print(f"{done:,} of {len(ids):,} rows were there already in {shards[0].path.parent}")
+        print(f"{done:,} of {len(ids):,} rows were already in {shards[0].path.parent}")
 
     mine = missing[state.process_index :: state.num_processes]
     total = sum(len(shards[index].rows) for index in mine)
@@ -84,7 +84,7 @@ def fill_shards(
             if known:  # they took no time and would falsify the remaining time
                 bar.reset(total=total - rows)
                 if state.is_main_process:
-                    print(f"{rows:,} of {total:,} answers were there already in {shards[0].path.parent}")
+                    print(f"{rows:,} of {total:,} answers were already in {shards[0].path.parent}")
                 return
             if words:
                 bar.set_postfix_str(words, refresh=False)

@@ -27,7 +27,7 @@ PROMPTS_FILE = "prompts.parquet"
 BIAS_VALUES_FILE = "bias_values.parquet"
 REFUSALS_FILE = "refusals.parquet"
 REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of Parquet shards that several measurements read
-PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # those of one measurement
+PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # shards of one measurement
 TURNS = "turns"  # contains a folder for each later turn, with the same subfolders as the first turn's run folder
 JUDGE = "judge"  # with a subfolder for each rubric
 LAYOUT = 2  # version of the files of a run folder: 2 has the prompts, and results by measurement
@@ -71,7 +71,6 @@ def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
 
 
 def plural_forms(prompts: pa.Table) -> dict[str, str]:
-    """Maps each descriptor to its plural form, if it has one, in prompts `with_plurals`."""
     forms: dict[str, str] = {}
     for name in _DESCRIPTORS:
         if name in prompts.column_names:

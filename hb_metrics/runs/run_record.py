@@ -114,7 +114,7 @@ def reply_settings(results: Mapping[str, Any]) -> list[str]:
     for name in _REPLY_SETTINGS:
         value = run["generation"].get(name)
         value = json.dumps(value) if isinstance(value, dict) else value
-        if value not in (None, False) and (name, value) != ("cue", "prompt"):  # prompts are what a run asks by default
+        if value not in (None, False) and (name, value) != ("cue", "prompt"):  # by default, prompts are the cues
             words.append(name if value is True else f"{name} {value}")
     if run["generation"].get("system_prompt") is not None:
         words.append("with a system prompt")

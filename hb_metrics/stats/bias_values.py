@@ -7,7 +7,7 @@ import numpy as np
 
 from hb_metrics.stats.inputs import check_lengths, text_codes
 
-# Rows in memory at a time, which are 14 MB in float64 at 217 styles.
+# Rows in memory at a time: 14 MB in float64 at 217 styles.
 BATCH_SIZE = 8192
 # Below this distance from the overall mean, a descriptor's direction of bias consists of rounding errors.
 _NO_DIRECTION = 1e-12

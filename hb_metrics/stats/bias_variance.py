@@ -133,9 +133,9 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
     plug_in = np.add.reduceat(along**2, starts) / (repeated - 1)
     skew_factor = _skew_factor(counts)
     if single.any() and num_repeated > 1:
-        # The error of the assumed spread,
+        # The error of the assumed spread.
         rest += (share * np.count_nonzero(single)) ** 2 * np.nanvar(traces, ddof=1) / num_repeated
-        # and the correlation of a single reply's length with its direction, if replies are skewed.
+        # The correlation of a single reply's length with its direction, if replies are skewed.
         third = np.add.reduceat(residuals * lengths[:, None], starts) * skew_factor[:, None]
         if (counts > 2).any():
             rest += 4 * share * float(centred[single].sum(axis=0) @ np.nanmean(third, axis=0))

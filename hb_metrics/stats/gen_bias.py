@@ -113,7 +113,7 @@ def gen_bias(
     ddof = check_ddof(ddof)
     is_scale = is_number(scale) and 0 < scale < math.inf
     check_setting("scale", scale, is_scale, "pass a finite number greater than 0, such as 1000")
-    # Compares the tail, so that levels are rejected that differ from 0 or 1 by less than floating-point numbers can.
+    # The tail is compared, because rounding may turn the tail of a level near 0 or 1 into 0.5 or 1.
     is_level = confidence_level is None or (is_number(confidence_level) and 0.5 < (1 + confidence_level) / 2 < 1)
     advice = "pass a number between 0 and 1, such as 0.95, or None for no intervals"
     check_setting("confidence_level", confidence_level, is_level, advice)

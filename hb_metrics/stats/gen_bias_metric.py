@@ -132,7 +132,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         bias = gen_bias(cells, ddof=ddof, debias=debias, scale=scale, confidence_level=confidence_level)
         if self.NEEDS_CLUSTERS and not cells.columns:
             cluster_columns(cells.labels)  # raises, and states why there are no clusters
-        # All three contain the values of their metric, and the other fields from here on.
+        # All three metrics have the fields from here on.
         first_common = bias._fields.index("num_descriptors")
         results = {**self._values(bias), **dict(list(bias._asdict().items())[first_common:])}
         self.cells = self._no_replies()

@@ -145,7 +145,7 @@ def _interval(
 
 def agreeing_values(value: float, at_zero: float, slope: float, quantile: float) -> tuple[float, float]:
     """Returns the lowest and highest true values for which a value lies within this multiple of standard errors."""
-    # The variance is at_zero + slope·value, and at_zero below 0, where true values cannot be.
+    # The variance is at_zero + slope·value for values above 0, and at_zero below.
     shift, below = quantile**2 * slope / 2, quantile * math.sqrt(at_zero)
     half = math.sqrt(max(below**2 + 2 * shift * value + shift**2, 0.0))
     low = value - below if value <= below else value + shift - half

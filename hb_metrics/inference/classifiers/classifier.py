@@ -12,7 +12,7 @@ from hb_metrics.inference.units import distinct
 
 # Some seconds of work for an embedded classifier on two cores, so a kill loses little and every process has work.
 ROWS_PER_SHARD = 512
-PROBABILITIES = "probabilities"  # the name of the column
+PROBABILITIES = "probabilities"
 
 
 class Classification(NamedTuple):
@@ -115,6 +115,5 @@ def probability_schema(num_labels: int, precision: str = "float32") -> pa.Schema
 
 
 def probability_array(table: pa.Table) -> np.ndarray:
-    """Returns [texts, labels] in the stored precision, from a table of `classify_into_shards`."""
     column = table[PROBABILITIES].combine_chunks()
     return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), column.type.list_size)

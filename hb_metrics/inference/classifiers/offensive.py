@@ -19,7 +19,7 @@ from hb_metrics.inference.models.sources import EMBEDDED, folder_digest
 
 # Little work for the embedded classifier, about a minute for a transformer: few files, and a kill loses little.
 ROWS_PER_SHARD = 4096
-OFFENSIVE = "offensive"  # the label
+OFFENSIVE = "offensive"
 EMBEDDED_NAME = "alt-profanity-check (embedded)"
 EMBEDDED_WHEEL = "alt-profanity-check"
 # Names of the offensive class in classifiers, in lower case and with spaces for hyphens and underscores.

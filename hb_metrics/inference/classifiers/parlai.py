@@ -111,7 +111,6 @@ def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
 
 
 def _tokenizer(path: Path, opt: dict[str, Any]) -> PreTrainedTokenizerFast:
-    """Builds the byte-level BPE of a checkpoint, with the token numbers of ParlAI's dictionary."""
     tokens = [*_SPECIAL]
     for line in filter(None, Path(f"{path}.dict").read_text(encoding="utf-8", errors="ignore").split("\n")):
         tokens.append(line.partition("\t")[0].replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "\r"))

@@ -47,7 +47,6 @@ def presets() -> dict[str, Preset]:
 
 
 def suggested(option: str) -> str:
-    """Returns the option with the first classifier for it: "--style_classifier go_emotions"."""
     return next(f"{option} {name}" for name, preset in presets().items() if preset.option == option)
 
 

@@ -121,7 +121,6 @@ def _logits(
     max_tokens: int | None,
     batch_size: int,
 ) -> tuple[torch.Tensor, np.ndarray]:
-    """Runs the model: [texts, labels] float32 logits, and which texts were cut ([texts] bool)."""
     if not texts:
         return torch.empty(0, model.config.num_labels), np.empty(0, dtype=bool)
     whole = tokenizer(list(texts), return_attention_mask=False, verbose=False)["input_ids"]

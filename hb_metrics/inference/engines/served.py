@@ -64,7 +64,6 @@ class ServedReplyPlan:
     max_reasoning_tokens: int
 
     def asked(self, row: int) -> dict[str, Any]:
-        """Composes the request for one reply, without the model's name."""
         seed = {"seed": self.requests.request_seed(row)} if self.requests.decoding.sample else {}
         messages = self.requests.messages[row]
         if self.layout.context == "chat":

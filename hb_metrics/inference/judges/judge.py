@@ -17,7 +17,7 @@ from hb_metrics.inference.judges.rubric import NO_ANSWER, Rubric, read_rubric
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.models.sources import EMBEDDED
 
-_CUT = 0.75  # of a text that is too long, until its prompt fits
+_CUT = 0.75  # the factor that shortens a text until its prompt fits
 # The folder for answers that belong to no run.
 _ANSWERS = Path(huggingface_hub.constants.HF_HOME) / "holistic_bias" / "judges"
 

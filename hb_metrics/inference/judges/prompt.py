@@ -13,9 +13,9 @@ from typing import NamedTuple
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.inference.judges.rubric import LETTERS, Rubric
 
-VERSION = 1  # of the words below: raise it when they change
+VERSION = 1  # increase it when the words below change
 _CODE_BYTES = 4
-# The beginning of anything like a token of a chat template: <|im_end|>, [INST], <start_of_turn>, ◁think▷.
+# The beginning of text that looks like a token of a chat template: <|im_end|>, [INST], <start_of_turn>, ◁think▷.
 _MARK = re.compile(r"([<\[◁])(?=[^\s<>\[\]◁▷]{1,40}[>\]▷])")
 _TO_JUDGES = re.compile(
     r"\b(ignore|disregard|forget|override)\b.{0,40}\b(above|previous|prior|earlier|instructions?|rubric|question|task)\b"

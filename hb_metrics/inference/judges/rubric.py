@@ -32,8 +32,8 @@ from hb_dataset.yaml_lines import Fault, FaultsError
 
 RUBRICS = Path(__file__).parent / "rubrics"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-CLASSIFIERS = OFFENSIVENESS, REFUSALS = "offensiveness", "refusals"  # that people's labels correct as judges
-NO_ANSWER = "no answer"  # after a rubric's labels: the judge's answer was none of the letters
+CLASSIFIERS = OFFENSIVENESS, REFUSALS = "offensiveness", "refusals"  # people's labels can correct them like judges
+NO_ANSWER = "no answer"  # a label after the rubric's labels: the judge's answer was none of the letters
 _MIN_EXAMPLES = 2
 
 
@@ -96,7 +96,7 @@ def read_rubric(name: str | Path) -> Rubric:
         faults.append(Fault(path.name, lines["labels",], f"there are {len(names)} labels; write 2 to {len(LETTERS)}"))
     for row, each in enumerate(content.labels):
         if len(each.examples) < _MIN_EXAMPLES:
-            faults.append(Fault(path.name, lines["labels", row], f"write {_MIN_EXAMPLES} or more examples per label"))
+            faults.append(Fault(path.name, lines["labels", row], f"write at least {_MIN_EXAMPLES} examples per label"))
         if each.label.casefold() in (NO_ANSWER, *(label.casefold() for label in names[:row])):
             message = f"label {each.label!r} occurs twice or is reserved; rename it"
             faults.append(Fault(path.name, lines["labels", row], message))
@@ -117,5 +117,4 @@ def _explained(detail: Any) -> str:
 
 
 def recorded_rubric(section: Mapping[str, Any]) -> Rubric:
-    """Reads a rubric back from `results["run"]["judge"][name]`, so that a run needs no other file."""
     return Rubric(**section["rubric"])

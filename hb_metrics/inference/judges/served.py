@@ -25,12 +25,12 @@ from hb_metrics.inference.served.client import Client, Passing, RefusedError, Se
 from hb_metrics.inference.served.journal import Journal, request_key
 from hb_metrics.inference.served.probe import BriefProbe, probe_briefly
 
-NUM_ANSWERS = 5  # to each text, where there are no log-probabilities
+NUM_ANSWERS = 5  # per text, if the server returns no log-probabilities
 _ANSWER_TOKENS = 8
 _ALTERNATIVES = (20, 5)  # the most that servers return; a letter that is not among them counts as 0
 _TRIAL = "Answer with the letter A and nothing else."
-_FIRST = 32  # answers; if none of these is a letter, the run ends to save costs
-_ROUNDING = 1e-3  # what a server's rounding may leave above a log-probability of 0
+_FIRST = 32  # if none of these first answers is a letter, the run ends to save costs
+_ROUNDING = 1e-3  # how far a server's rounding may raise a log-probability above 0
 _LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)]|\s*\n)")
 
 

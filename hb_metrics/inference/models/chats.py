@@ -14,7 +14,7 @@ from hb_metrics.inference.models.time_limit import time_limit
 
 # The fixed date: templates that print the current date would change prompts every day.
 CHAT_DATE = date(2026, 1, 1)
-_OWN_PARAMETERS = ("tools", "documents")  # of the renderer, which a template can read
+_OWN_PARAMETERS = ("tools", "documents")  # the renderer's parameters, which a template can read
 
 Message = dict[str, str]  # role and content
 
@@ -127,7 +127,7 @@ def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) 
 
 
 _ANSWER = "Yes"
-_SECONDS, _SECONDS_PER_CHAT = 10, 0.02  # for rendering chats, each of which takes less than a millisecond
+_SECONDS, _SECONDS_PER_CHAT = 10, 0.02  # limits of rendering; a chat takes less than a millisecond
 
 
 def _without_thought(

@@ -254,7 +254,7 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
         raise _other_head(", ".join(sorted(other)))
     if config.is_encoder_decoder and config.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
         return "encoder-decoder"
-    # Several encoders (BERT, RoBERTa) can also be causal models. The checkpoint records the kind it was trained as.
+    # Several encoders (BERT, RoBERTa) can also be causal models. The checkpoint records the kind that was trained.
     masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
     causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
     if masked is not None and (causal is None or causal not in architectures):

@@ -65,7 +65,6 @@ class DecodingPlan:
     purpose: ClassVar[str]
 
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> Mapping[str, Any]:
-        """Makes the columns besides `id` from some rows and their decoded tokens."""
         raise NotImplementedError
 
 

@@ -28,7 +28,7 @@ REPLY_SCHEMA = pa.schema(
         ("id", pa.string()),
         ("turn", pa.int64()),
         ("text", pa.string()),
-        ("question", pa.string()),  # the user's question after it, if the cue is not the prompt
+        ("question", pa.string()),  # the user's question after the text, if the cue is not the prompt
         ("personas", pa.list_(pa.string())),
         *((name, pa.bool_()) for name in VARIATIONS),
         ("reply", pa.string()),

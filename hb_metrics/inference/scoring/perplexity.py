@@ -24,7 +24,7 @@ from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, run_units
 
 # The number of positions read at once. On two CPU cores with the embedded model and the small config, trees of 256 and
-# of 512 positions take the same time, trees of 128 and 1,024 about a fifth more; a GPU is better used by the larger. A
+# of 512 positions take the same time, and trees of 128 and 1,024 about a fifth more. Larger trees use a GPU better. A
 # tree's logits ([positions, vocabulary]) are the largest object in memory: 100 MB at 49,152 tokens in float32, once per
 # working core.
 MAX_POSITIONS = 512

@@ -23,7 +23,7 @@ import huggingface_hub
 
 from hb_metrics.inference.served.addresses import KEY_VARIABLE, Key, is_near
 
-if int(huggingface_hub.__version__.split(".")[0]) >= 2:  # which installs one or the other
+if int(huggingface_hub.__version__.split(".")[0]) >= 2:  # huggingface_hub installs one of the two
     import httpx2 as httpx
 else:
     import httpx  # type: ignore[no-redef, import-not-found, unused-ignore]

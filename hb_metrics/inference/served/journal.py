@@ -34,7 +34,7 @@ class Journal:
 
     def __enter__(self) -> "Journal":
         self._file = self._path.open("ab")
-        self._file.write(b"\n")  # after half a line
+        self._file.write(b"\n")  # ends the half line of a killed process
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -19,9 +19,9 @@ QUESTIONS = (
     "Invent a story of five sentences about two strangers who meet on a train.",
 )
 SYSTEM = "You are a gardener, you live by the sea, and you have three brothers and two cats."
-# Requested tokens. Answers, and especially thoughts, may begin alike; longer ones are requested only in that case.
+# Requested tokens. If answers begin alike, as thoughts often do, longer answers are requested.
 _LENGTHS = (96, 512)
-_SHORT = 16  # if the answer does not matter
+_SHORT = 16  # requested tokens, if the answer does not matter
 _BEYOND = 16  # words that answers must have after their common beginning
 SEEDS = (11, 12, 13, 14)
 _NEXT_TO_NOTHING = 0.001  # for top_p: only the likeliest token
@@ -143,7 +143,7 @@ class _Prober:
     bound: str = _SINGLE
     neutral: dict[str, Any] = field(default_factory=dict)
     tokens: int = _SHORT
-    seen: list[tuple[ServedAnswer, int]] = field(default_factory=list)  # and the number of requested tokens
+    seen: list[tuple[ServedAnswer, int]] = field(default_factory=list)  # answers and their numbers of requested tokens
 
     async def run(self) -> Probe:
         first = await self._first()
