@@ -8,17 +8,22 @@ from hb_metrics.stats.inputs import check_column, check_references, number_colum
 
 
 class CheckedMetric(evaluate.Metric, abc.ABC):
-    """An `evaluate.Metric` with checks: `evaluate` ignores references, reads a string as a column, and drops masks."""
+    """An `evaluate.Metric` with checks: `evaluate` ignores references, reads a string as a column, and drops masks.
+
+    `evaluate` appends to the docstrings of `add`, `add_batch` and `compute`, so these must exist.
+    """
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo:
         """Describes the metric; abstract, so that `evaluate.load` does not load this class."""
 
     def add(self, *, prediction: float | None = None, reference: None = None, **kwargs: Any) -> None:
+        """Adds a prediction."""
         check_references(reference)
         super().add(prediction=number_column("prediction", [prediction])[0], **kwargs)
 
     def add_batch(self, *, predictions: Sequence[float] | None = None, references: None = None, **kwargs: Any) -> None:
+        """Adds predictions."""
         check_references(references)
         for name, column in kwargs.items():
             check_column(name, column)
@@ -27,5 +32,6 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
     def compute(
         self, *, predictions: Sequence[float] | None = None, references: None = None, **kwargs: Any
     ) -> dict[str, Any] | None:
+        """Computes the metric."""
         check_references(references)
         return super().compute(predictions=predictions, **kwargs)

@@ -79,6 +79,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         return len(self.cells)
 
     def add(self, *, prediction: Any, descriptors: str, templates: str, axes: str | None = None) -> None:
+        """Adds one reply."""
         self.cells.add([prediction], [descriptors], [templates], None if axes is None else [axes])
 
     def add_batch(
