@@ -1,11 +1,9 @@
 """The effect of terms in replies on the Full Gen Bias of a run.
 
 Before a reply's style is classified, the prompt's term is masked. Other terms of the vocabulary remain visible: a reply
-to a deaf person may speak of "hard-of-hearing" people. This module masks these too, classifies the replies again and
-computes Full Gen Bias again. The difference is the classifier's reaction to the terms in these replies. It is below 0
-if the reaction hides a difference.
-
-Only terms are masked. A church or a wheelchair in a reply stays.
+to a deaf person may speak of "hard-of-hearing" people. This module masks these terms too, classifies the replies again
+and computes Full Gen Bias again. The difference is the classifier's reaction to the terms in these replies. It is below
+0 if the reaction hides a difference. Only terms are masked: a church or a wheelchair in a reply stays.
 """
 
 import re
@@ -58,10 +56,9 @@ def run_leakage(
         debias: Whether to subtract sampling noise.
 
     Returns:
-        Plain values: `num_in_view`, the number of replies that contain a term, and `share_in_view`; `is_debiased`;
-        `value`, Full Gen Bias (×1000) of the replies as classified, and `hidden_value`, with all terms masked; `own`,
-        their difference, which is the classifier's reaction to terms; `most_in_view`, the terms that most replies
-        contain: `axis`, `descriptor`, `num_replies`.
+        Plain values: `num_in_view` and `share_in_view`, the replies that contain a term; `value`, Full Gen Bias (×1000)
+            of the replies as classified, and `hidden_value`, with all terms masked; `own`, their difference;
+            `most_in_view`, the terms that most replies contain.
     """
     mentions = mentions_in(texts, people)
     rows = [row for row, of_text in enumerate(mentions) if of_text]
@@ -132,7 +129,6 @@ def _full_gen_bias(
 
 
 def _hidden(text: str, mentions: Sequence[Mention]) -> str:
-    """Replaces each mention in a text with the word that masks terms."""
     for mention in reversed(mentions):
         text = text[: mention.start] + REPLACEMENT + text[mention.end :]
     return text
