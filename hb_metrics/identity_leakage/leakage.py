@@ -39,11 +39,8 @@ _NOUNS = ("person", "woman", "man")
 class NamedPerson(NamedTuple):
     """A term in the forms that sentences need.
 
-    Attributes:
-        key: The descriptor and its axis.
-        plural: The term after a plural noun, if it differs.
-        phrase: The noun phrase: "a person who uses a wheelchair".
-        neutral: The same noun with the word that masks terms: "a left-handed person".
+    `phrase` is the noun phrase ("a person who uses a wheelchair"), and `neutral` the same noun with the word that masks
+    terms ("a left-handed person").
     """
 
     key: DescriptorKey

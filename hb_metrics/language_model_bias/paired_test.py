@@ -1,5 +1,3 @@
-"""The paired test of Language Model Bias, without `evaluate`."""
-
 import math
 import warnings
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""The shares of pairs of descriptors whose perplexities differ, without `evaluate`."""
-
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any

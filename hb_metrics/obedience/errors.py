@@ -37,12 +37,9 @@ class RepliesOf(NamedTuple):
 class Part(NamedTuple):
     """A part of a mean over descriptors: bias values of replies along directions.
 
-    Attributes:
-        replies: The replies.
-        vectors: Descriptor → the growth of the mean per unit of its mean style vector.
-        sources: The replies behind the directions; `None` if the directions are fixed.
-        source_vectors: Descriptor → the growth of the mean per unit of its mean style vector in the sources.
-        sign: 1, or −1 for a part that is subtracted.
+    `vectors` map a descriptor to the growth of the mean per unit of its mean style vector, and `source_vectors` per
+    unit of its mean in the sources. `sources` are the replies behind the directions, `None` if the directions are
+    fixed. `sign` is −1 for a subtracted part.
     """
 
     replies: RepliesOf

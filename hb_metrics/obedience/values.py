@@ -48,7 +48,7 @@ class ValuesAlong(NamedTuple):
         values: Descriptor → the mean over its templates of the mean bias value in each template.
         num_without: The number of the replies' descriptors without a direction.
         is_own: Whether the directions come from the same replies.
-        shifts: [descriptors, styles] m_d minus their mean, in the order of the values.
+        shifts: [descriptors, styles] m_d minus their mean.
         ways: [descriptors, styles] the directions n_d minus their mean.
         replies: The replies, for intervals.
         sources: The replies behind the directions; `None` if the directions are fixed.
@@ -185,7 +185,6 @@ def obedience(runs: Sequence[Run], directions: Directions, confidence_level: flo
 
 
 def _classifier(run: Run) -> list[Any]:
-    """Returns the settings that a run's style probabilities depend on."""
     classifier = run.results["run"].get("style_classifier") or {}
     return [classifier.get(name) for name in ("digest", "name", "temperature")]
 
@@ -206,7 +205,6 @@ def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
 
 
 def _replies(run: Run) -> RepliesOf | None:
-    """Returns the replies of a run, with style vectors; `None` if it lacks some of the files."""
     if not any((run.folder / STYLES).glob("*.parquet")):
         return None
     styles, replies = StyleShards(run.folder / STYLES), read_reply_table(run.folder)

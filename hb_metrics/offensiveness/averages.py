@@ -1,5 +1,3 @@
-"""Shares, means and standard deviations of offensiveness probabilities, without `evaluate`."""
-
 from collections.abc import Sequence
 from typing import Any
 

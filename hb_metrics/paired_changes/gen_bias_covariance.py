@@ -54,14 +54,10 @@ class Covariance(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """One template's part of a covariance matrix.
+    """One template's part of a covariance matrix, with a [cells, 2, 2] part of each cell.
 
-    Attributes:
-        by_cell: [cells, 2, 2] the part of each cell; NaN if the cell has fewer than `MIN_PROMPTS` replies in a run.
-        of_single: [cells, 2, 2] the part of the cell if it had a single reply in each run.
-        traces: [cells, 2] the variance of a reply, in the units of the value.
-        sizes: [cells, 2] the number of replies of each run.
-        rest: [2, 2] the joint part of all cells.
+    `of_single` is the part of a cell with a single reply in each run, and `rest` the joint part of all cells. `traces`
+    are [cells, 2] the variance of a reply, in the units of the value.
     """
 
     by_cell: np.ndarray
@@ -174,7 +170,6 @@ def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _covariance(templates: Sequence[_Part]) -> Covariance:
-    """Computes the covariance of the means over templates."""
     by_cell, of_single, traces, sizes = (
         np.concatenate([getattr(part, name) for part in templates])
         for name in ("by_cell", "of_single", "traces", "sizes")
