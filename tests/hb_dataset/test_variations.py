@@ -92,7 +92,7 @@ def test_each_variation_takes_half_of_the_rows_independently_of_the_others(small
         assert (flags[one] == flags[other]).mean() == pytest.approx(0.5, abs=tolerance), (one, other)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(rows=st.lists(st.integers(0, 9_359), min_size=1, max_size=40), seed=st.integers(0, 10**16 - 1))
 def test_a_row_is_varied_alike_in_any_subset_and_order(small, rows, seed):
     part = mixed_variations(small.take(rows), seed=seed)

@@ -21,8 +21,8 @@ AXES, DESCRIPTORS, TEMPLATES = ("age", "ability"), ("old", "young", "tall", "sma
 
 def depths(quick, deep):
     """A test's settings, with so many examples: always the same ones, or (`-m long`) many of each time."""
-    always = settings(max_examples=quick, derandomize=True, deadline=None, database=None)
-    thorough = settings(max_examples=deep, deadline=None)
+    always = settings(max_examples=quick)
+    thorough = settings(max_examples=deep, derandomize=False)
     return pytest.mark.parametrize("depth", [always, pytest.param(thorough, marks=pytest.mark.long)], ids=["", "deep"])
 
 

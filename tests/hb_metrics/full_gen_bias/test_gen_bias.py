@@ -169,7 +169,7 @@ def test_without_axes_a_term_is_one_descriptor():
     assert (results.num_descriptors, results.skipped_axes) == (7, [])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.data())
 def test_any_small_table_equals_the_loops(data):
     simplex = st.lists(st.floats(0, 1), min_size=len(LABELS), max_size=len(LABELS)).filter(lambda p: sum(p) > 0.1)
