@@ -15,7 +15,6 @@ from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_tr
 from hb_metrics.inference.scoring.scoring_paths import tree_nlls
 from tests.hb_metrics.test_properties import depths
 
-
 # --- prefix trees -----------------------------------------------------------------------------------------------------
 
 # Few tokens: duplicates, sequences that are prefixes of one another, and those of a single predicted token.
