@@ -1,4 +1,4 @@
-"""Plots of figures, and the style of all plots: Okabe and Ito's colours, which colour-blind readers can distinguish."""
+"""Plots of figures, in Okabe and Ito's colours, which colour-blind readers can distinguish."""
 
 import html
 import textwrap
@@ -41,7 +41,6 @@ _STEP = 0.2  # maximum distance between runs, so that rows stay apart
 
 
 def shortened(name: str, width: int = LABELLED_WIDTH) -> str:
-    """Shortens a term beside its point, or a label beside its row, to at most `width` characters."""
     return name if len(name) <= width else name[: width - 1] + "…"
 
 
@@ -70,7 +69,7 @@ def figures_plot(
 
     Args:
         figures: Parts of one figure, such as its axes.
-        title: Title of the horizontal axis.
+        title: The title of the horizontal axis.
         beside: Names of numbers beside the figures that are drawn as open marks.
         wider: The meaning of a second, paler bar, and name of a figure → its bounds.
     """
@@ -111,12 +110,7 @@ def figures_plot(
 
 
 def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
-    """Plots the same figures of several runs with their intervals: a row for each figure, a mark for each run.
-
-    Args:
-        runs: Name of the run → its figures.
-        title: Title of the horizontal axis.
-    """
+    """Plots the same figures of several runs with their intervals: a row for each figure, a mark for each run."""
     labels = list(dict.fromkeys(figure.label for figures in runs.values() for figure in figures))[::-1]
     rows = {label: height for height, label in enumerate(labels)}
     step = min(_STEP, _SPREAD / max(1, len(runs) - 1))
@@ -144,7 +138,7 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
         xaxis={"title": {"text": title}, "tickformat": tickformat, **FROM_ZERO},
         yaxis=rows_axis([wrapped(label) for label in rows]),
         margin=MARGIN | {"t": 8},
-        # The legend is above the plot, which makes room for several lines of names on a narrow page.
+        # Above the plot, the legend has room for several lines of names on a narrow page.
         legend=_LEGEND | {"xref": "paper", "yref": "paper", "y": 1.02, "yanchor": "bottom"},
     )
 
@@ -154,10 +148,7 @@ def ranges_plot(
 ) -> Plot:
     """Plots a number with its range against a size on a logarithmic axis.
 
-    Args:
-        points: The size, and the lowest, middle and highest number of each.
-        titles: The titles of both axes.
-        wanted: A number to reach, drawn as a line.
+    `points` are the size, and the lowest, middle and highest number. `wanted` is a number to reach, drawn as a line.
     """
     sizes, lows, middles, highs = zip(*points, strict=True)
     band = {"fill": "tonexty", "fillcolor": PALE_BLUE, "line": {"width": 0}, "hoverinfo": "skip"}
@@ -203,10 +194,7 @@ def scatter(**trace: Any) -> dict[str, Any]:
 def plot(traces: Sequence[Mapping[str, Any]], height: int, **layout: Any) -> Plot:
     """Makes a plot in the report's style, with tags in data escaped; its width follows the page.
 
-    Args:
-        traces: The traces, for plotly.js.
-        height: In pixels.
-        layout: Plotly's settings of the layout, such as `xaxis`, beside or instead of the report's.
+    `height` is in pixels. `layout` overrides the report's own settings of Plotly's layout, such as `xaxis`.
     """
     for name, look in (("xaxis", _X_AXIS), ("yaxis", _Y_AXIS)):
         layout[name] = look | layout.get(name, {})
