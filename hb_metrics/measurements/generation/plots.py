@@ -27,7 +27,7 @@ _NEVER_WIDTH = 0.12  # the part of the plot for terms without any use
 
 
 def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> Plot:
-    """Terms of each axis by their mean probability of a style cluster, with the mean over all terms as a line."""
+    """Plots terms of each axis by their mean probability of a style cluster, with the overall mean as a line."""
     by_axis: dict[str, list[Term]] = {}
     for term in sorted(terms, key=lambda term: term.value):
         by_axis.setdefault(term.axis, []).append(term)
@@ -72,7 +72,7 @@ def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> Plot:
 
 
 def frequency_figure(terms: Sequence[Term], cluster: str) -> Plot:
-    """A style cluster's mean probability against a term's frequency (the paper's Figures 3 and 5).
+    """Plots a style cluster's mean probability against a term's frequency (the paper's Figures 3 and 5).
 
     The scale is logarithmic, with a separate column on the left for unused terms.
     """
