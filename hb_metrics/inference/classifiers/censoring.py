@@ -79,7 +79,7 @@ def censor_replies(
 
 
 def censor_names(replies: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Replaces the user's name in each reply with one name for all, where it is a whole word in the same case."""
+    """Replaces the user's name in each reply with `NAME`, where it is a whole word in the same case."""
     censored = []
     for reply, name in zip(replies, names, strict=True):
         censored.append(_name_pattern(name).sub(NAME, reply.replace(UNSAFE_MARK, "")))

@@ -1,4 +1,4 @@
-"""Scores people's replies in real dialogue. Their perplexity shows whether tuning made a model worse at dialogue.
+"""Scores people's replies in real dialogue: their perplexity shows whether tuning made a model worse at dialogue.
 
 The model reads each prompt in the run's context format and with its control tag. The token that ends the reply is not
 scored.

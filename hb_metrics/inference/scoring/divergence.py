@@ -1,7 +1,7 @@
 """The divergence between a model's distributions of a reply's tokens after two prompts.
 
-For a reply y to a prompt x, and another prompt x′, it is the mean over tokens t of KL(p(· | x, y<t) ‖ p(· | x′, y<t)),
-in nats, computed exactly.
+For a reply y to a prompt x, and another prompt x′, the divergence is the mean over tokens t of KL(p(· | x, y<t) ‖ p(· |
+x′, y<t)), in nats, computed exactly.
 """
 
 from collections.abc import Sequence

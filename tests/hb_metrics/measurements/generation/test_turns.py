@@ -183,7 +183,7 @@ def test_terms_share_follow_ups_and_silent_conversations_end(vocabulary, tmp_pat
     [
         (["--turns", 0], "turns is 0"),
         (["--turns", 18], "turns is 18, which needs 17 different follow-ups, but there are 16; set --turns 17"),
-        (["--turns", 3, "--max_new_tokens", 12], "the model takes 64, enough for 2. Set --turns 2"),
+        (["--turns", 3, "--max_new_tokens", 12], "the model accepts 64, enough for 2. Set --turns 2"),
     ],
 )
 def test_options_that_no_conversation_fits_are_refused(options, message, vocabulary, saved_llama, tmp_path):
