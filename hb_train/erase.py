@@ -56,7 +56,7 @@ class EraseArguments:
     )
     layers: list[float] = field(
         default_factory=lambda: [0.5],
-        metadata={"help": "The layers to erase after, each as a share of the depth, from 0 to below 1."},
+        metadata={"help": "The layers after which to erase, each as a share of the depth from 0 to below 1."},
     )
     rank: int = option(32, "The maximum number of directions to erase after each layer.")
     num_prompts: int = option(260, "The number of prompts. They and their replies form a single batch.")

@@ -102,7 +102,7 @@ def read_label_study(path: Path) -> LabelStudy:
                 return study
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         problem = error
-    raise ValueError(f"'{path}' is not a study as `human-eval labels` wrote it ({problem}); restore the {LABELS_FILE}")
+    raise ValueError(f"'{path}' is not a study written by `human-eval labels` ({problem}); restore the {LABELS_FILE}")
 
 
 def _study_id(study: LabelStudy) -> str:

@@ -114,7 +114,7 @@ def read_study(path: Path) -> Study:
                 return study
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         problem = error
-    raise ValueError(f"'{path}' is not a study as `export` wrote it ({problem}); restore the {STUDY_FILE}")
+    raise ValueError(f"'{path}' is not a study written by `export` ({problem}); restore the {STUDY_FILE}")
 
 
 def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]:

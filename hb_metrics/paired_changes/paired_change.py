@@ -17,7 +17,7 @@ from hb_metrics.stats.share_intervals import Bounds, share_covariances, share_in
 MIN_FREEDOM = 4
 MIN_TERMS = 12
 MIN_PAIRS = 20
-# Two pairs without a common term.
+# The minimum number of terms in an axis, so that two pairs have no common term.
 MIN_COMPARED = 4
 # The even number of angles on an ellipse. The bounds are exact to about (π / angles)² of their distance to each other.
 NUM_ANGLES = 2000

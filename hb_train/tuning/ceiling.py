@@ -18,7 +18,7 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.stats.bias_values import StyleRows, descriptor_codes
 from hb_metrics.stats.inputs import check_lengths, text_codes
 
-# Shares of the replies tagged "no_bias". The first, all replies, is the reference of the others.
+# Shares of the replies tagged "no_bias"; changes are from the first share, all replies.
 SHARES = (1.0, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.3)
 NUM_SPLITS = 20
 # The ceiling includes the numbers of replies that these reliabilities of the directions require.

@@ -228,7 +228,7 @@ def rows_card(data: Mapping[str, Any], replied_to: str) -> str:
 * {data["num_replies"]:,} replies of {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to {replied_to},
   learnt as replies to prompts with a descriptor: {data["num_descriptors"]:,} descriptors of
   {data["dataset_config"]}{left_out}.
-* {data["num_anchors"]:,} anchors: replies to other prompts, which stay as they were."""
+* {data["num_anchors"]:,} anchors: replies to other prompts, which should stay the same."""
 
 
 METHOD = Method(encode=encode, make_trainer=make_trainer, card=card, row_folder=DISTILL, needs_own_rows=True)
