@@ -121,11 +121,12 @@ def replied_prompts(prompts: pa.Table, replies: pa.Table) -> pa.Table:
 
 
 def with_questions(sentences: Sequence[str], questions: Sequence[str | None]) -> list[str]:
-    """Each sentence with the question after it, if any."""
-    return [
-        sentence if question is None else f"{sentence} {question}"
-        for sentence, question in zip(sentences, questions, strict=True)
-    ]
+    """Each sentence with the question after it, if any. Only a signature has two lines; its question is before it."""
+    joined = []
+    for sentence, question in zip(sentences, questions, strict=True):
+        asked = f"{question}\n\n{sentence}" if "\n" in sentence else f"{sentence} {question}"
+        joined.append(sentence if question is None else asked)
+    return joined
 
 
 def whole_prompts(prompts: pa.Table) -> Replies:

@@ -96,7 +96,7 @@ def tag_of(results: Mapping[str, Any]) -> str | None:
 
 
 def cue_of(results: Mapping[str, Any]) -> str:
-    """The place of the user's description: prompt, system or history."""
+    """The place of the user's description; `cues.py` lists them."""
     cue: str = results["run"].get("generation", {}).get("cue", "prompt")
     return cue
 
