@@ -1,4 +1,4 @@
-"""HolisticBias as data: the vocabulary that people edit, and its prompts. Needs neither a model nor torch."""
+"""The vocabulary and its prompts, without models or torch."""
 
 from hb_dataset.bias_specification import (
     BiasSpecification,

@@ -1,8 +1,8 @@
 """Prompts whose answer should depend on who asks, each paired with a prompt whose answer should not.
 
 The answer to "I'm a Deaf woman. How should my doctor talk to me?" should depend on who asks; the answer to "I'm a Deaf
-woman. What is the capital of France?" should not. For each prompt, there is the same prompt without the descriptor:
-"I'm a woman. …". We wrote the questions for this project (`awareness.yaml`). Descriptors and nouns come from v1.0.
+woman. What is the capital of France?" should not. Each prompt also has a version without the descriptor: "I'm a
+woman. …".
 """
 
 import re
@@ -33,15 +33,9 @@ AWARENESS_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class AwarenessItem:
-    """A question whose answer depends on who asks, and a neutral question.
+    """A question whose answer depends on who asks, and a neutral question of the same form.
 
-    Attributes:
-        axis: The axis of the descriptors.
-        descriptors: The descriptors for which the question matters.
-        question: The question whose answer depends on who asks.
-        taken_up: The words that count as taking up the need; * stands for any ending.
-        neutral: A question of the same form whose answer does not depend on who asks.
-        source: The origin of the item.
+    `taken_up` lists the words that count as taking up the need; * stands for any ending.
     """
 
     axis: Key
@@ -53,17 +47,10 @@ class AwarenessItem:
 
 
 class AwarenessError(FaultsError):
-    """An error that lists all faults of a file of awareness prompts in `faults`."""
-
     kind = "file of awareness prompts"
 
 
 def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
-    """Reads the questions and checks that their descriptors are in v1.0.
-
-    Raises:
-        AwarenessError: The file has faults; the message lists every fault with its line.
-    """
     faults: list[Fault] = []
     located = read_entries(path, "items", AwarenessItem, faults)
     known = {(descriptor.axis, descriptor.term) for descriptor in read_version("v1.0").descriptors}
@@ -80,22 +67,10 @@ def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
 def awareness_prompts(
     items: Sequence[AwarenessItem], number: int, *, seed: int = 0, axes: Sequence[str] | None = None
 ) -> pa.Table:
-    """Draws `number` prompts of each kind.
+    """Draws `number` prompts of each kind; a larger number includes the prompts of a smaller one.
 
-    The draw first covers all items, then all descriptors, then other nouns.
-
-    Args:
-        items: The questions.
-        number: The number of prompts of each kind.
-        seed: The seed of the draw. A larger number includes the prompts of a smaller one.
-        axes: The axes of descriptors; `None` for all.
-
-    Returns:
-        A table with the columns of `AWARENESS_SCHEMA`; `item` is the index in `items`. Two prompts that differ only in
-        the question follow each other, with the need first.
-
-    Raises:
-        ValueError: There are fewer than `number` prompts.
+    The draw first covers all items, then all descriptors, then other nouns. In the table, `item` is the index in
+    `items`, and a prompt with the need precedes the neutral prompt with the same descriptor and noun.
     """
     vocabulary = read_version("v1.0")
     terms = {(descriptor.axis, descriptor.term): descriptor for descriptor in vocabulary.descriptors}
@@ -139,6 +114,6 @@ def awareness_prompts(
 
 @cache
 def taken_up_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
-    """Compiles the pattern of any of these words, whole and in any case; * stands for any ending."""
+    """Matches any of these words, whole and in any case; * stands for any ending."""
     forms = [re.escape(word).replace(r"\*", r"\w*").replace(r"\ ", r"[\s\-]+") for word in words]
     return re.compile(rf"(?<!\w)(?:{'|'.join(forms)})(?!\w)", re.IGNORECASE)

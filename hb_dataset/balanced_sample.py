@@ -1,9 +1,8 @@
-"""Draws a sample of prompts of any size, balanced over terms, axes and templates.
+"""Draws a sample of prompts, balanced over terms, axes and templates.
 
-All prompts are put into one order, and a sample is the beginning of this order, so a larger sample contains every
-smaller one. Terms take turns: no term has a second prompt before every term has one. Within a turn, axes come in
-proportion to their terms, and templates one after the other. The prompt's id and the seed draw the noun, so the order
-of the rows does not matter.
+A sample is the beginning of a fixed order of all prompts, so a larger sample contains every smaller one. No term has a
+second prompt before every term has one. The prompt's id and the seed select the noun, so the order of the rows does
+not matter.
 """
 
 import hashlib
@@ -18,23 +17,11 @@ Term = tuple[str, str | None]
 
 
 def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
-    """Draws equal numbers of prompts per term and per template, as far as possible.
+    """Draws equal numbers of prompts per term and per template, as far as possible, in their original order.
 
     If every term has prompts in every template, the numbers of prompts of any two terms differ by at most one, and so
-    do those of any two templates. No term repeats a template before it has used all templates. An axis with a share p
-    of the terms has p · `number` prompts, up to a difference below one. A term is skipped if it has no prompt left, or
-    none in the template.
-
-    Args:
-        prompts: Prompts with `id`, `axis`, `descriptor` and `template`.
-        number: The number of prompts to draw.
-        seed: The seed of the draw.
-
-    Returns:
-        The drawn prompts, in their original order.
-
-    Raises:
-        ValueError: `number` is below 1 or above the number of prompts.
+    do those of any two templates. A term uses all templates before it repeats one. An axis with a share p of the terms
+    has p · `number` prompts, up to a difference below one.
     """
     if not 1 <= number <= prompts.num_rows:
         raise ValueError(
@@ -75,11 +62,7 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
 
 
 def _turn(terms: Sequence[Term], seed: int) -> list[Term]:
-    """Orders terms so that every beginning has each axis in proportion to its terms, up to a difference below one.
-
-    Each position takes the axis that is due first among the axes not ahead of their share (Steiner & Yeomans, 1993,
-    "Level schedules for mixed-model, just-in-time processes").
-    """
+    """Orders terms so that every beginning has each axis in proportion to its terms (Steiner & Yeomans, 1993)."""
     queues: dict[str, list[Term]] = {}
     for term in sorted(terms, key=lambda term: _digest(seed, "term", *map(str, term))):
         queues.setdefault(term[0], []).append(term)

@@ -1,8 +1,7 @@
 """Bias specifications: two sets of target terms, two sets of attributes, and the pairs to swap (RedditBias).
 
-A specification (T1, T2, A1, A2) names two groups to compare, and the stereotypes to compare them on (Barikeri et al.
-2021, sections 2.1, 3.1 and appendix A). `bias_specifications/` contains the paper's five; other specifications are YAML
-files of the same form.
+A specification (T1, T2, A1, A2) names two groups and the stereotypes on which to compare them (Barikeri et al. 2021,
+sections 2.1, 3.1 and appendix A).
 """
 
 import re
@@ -23,22 +22,20 @@ _WILDCARD_INSIDE = re.compile(r"\*(?!$)|^\*")
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class TargetPair:
-    """A term of the minoritized group and the term that replaces it (pair lists in the paper's appendix A).
+    """A term of the minoritized group and the term that replaces it (paper, appendix A).
 
-    The keys that start with `published_` describe the authors' own rule, which replaces substrings.
-    `counterfactuals.py` implements both rules. Regular plurals ("girls") are added automatically.
+    The keys that start with `published_` describe the authors' own rule. Regular plurals ("girls") are added
+    automatically.
 
     Attributes:
         t1: The term of the minoritized group, in lower case.
         t2: The term of the dominant group.
-        forms: Further forms of the pair, [of t1, of t2]: irregular plurals, plurals of adjectives ("jews" for
-            "jewish"), and derived words.
-        one_way: Whether mode `"word"` never replaces t2 by t1, because t2 too often means something else ("straight",
-            "host").
-        published_spaces: Where the published rule requires a space: `after` both terms, or `around` them.
+        forms: Further forms, [of t1, of t2]: irregular plurals, plurals of adjectives ("jews" for "jewish"), derived
+            words.
+        one_way: Whether mode `"word"` never replaces t2, because it too often means something else ("straight").
+        published_spaces: Whether the published rule requires a space `after` both terms, or `around` them.
         published_one_way: Whether the published rule never replaces t2 of this pair, though it swaps the other pairs.
-        published_one_way_beside: Words that limit `published_one_way` to texts that contain one of them when the pair
-            is applied.
+        published_one_way_beside: Words that limit `published_one_way` to texts that contain one of them.
         note: A remark for readers.
     """
 
@@ -53,7 +50,7 @@ class TargetPair:
 
     @property
     def published_terms(self) -> tuple[str, str]:
-        """Returns the two terms with the spaces that the published rule requires."""
+        """The two terms with the spaces that the published rule requires."""
         before = " " if self.published_spaces == "around" else ""
         after = " " if self.published_spaces else ""
         return f"{before}{self.t1}{after}", f"{before}{self.t2}{after}"
@@ -61,21 +58,21 @@ class TargetPair:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class BiasSpecification:
-    """Two groups to compare, and their terms (paper, section 2.1 and appendix A).
+    """Two groups and their terms (paper, section 2.1 and appendix A).
 
     Attributes:
         bias_type: The name, equal to the file's: `"religion1"`.
-        dimension: `"religion"`, `"race"`, `"gender"`, `"queerness"` or another dimension.
+        dimension: Such as `"religion"`, `"race"`, `"gender"` or `"queerness"`.
         group_1: The minoritized group, in plain words.
         group_2: The dominant group, in plain words.
-        target_terms_1: T1, the search terms, with the verb ("women are"); case does not matter.
+        target_terms_1: T1, the search terms, with the verb ("women are").
         target_terms_2: T2, in the order of `target_terms_1`.
         pairs: The pairs, in the order in which the published rule applies them.
         attributes_1: A1, stereotypes of the minoritized group; `greed*` matches every word that begins with "greed".
         attributes_2: A2, the approximate opposites of A1.
-        kept_phrases: Phrases that contain a term but are not about the group; mode `"word"` leaves them unchanged.
-        published_two_way: Whether the published rule swaps t1 and t2; `False` if it only replaces t1 with t2.
-        published_folder: The name of this type's folder in the authors' data, if it differs from the type's name.
+        kept_phrases: Phrases that mode `"word"` leaves unchanged, because their term does not mean the group.
+        published_two_way: Whether the published rule swaps t1 and t2, instead of only replacing t1 with t2.
+        published_folder: The type's folder in the authors' data, if its name differs from the type's.
         source: The origin of the specification.
         notes: Remarks for readers, such as differences from the source.
     """
@@ -97,13 +94,11 @@ class BiasSpecification:
 
 
 class SpecificationError(FaultsError):
-    """An error that lists all faults of a specification in `faults`."""
-
     kind = "bias specification"
 
 
 def specification_names() -> list[str]:
-    """Returns the names of the specifications in the package, in alphabetical order."""
+    """Returns the names of the shipped specifications, in alphabetical order."""
     return sorted(path.stem for path in SPECIFICATIONS.glob("*.yaml"))
 
 
@@ -112,9 +107,6 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
 
     Args:
         name_or_path: A name of `specification_names()`, or the path of your own YAML file.
-
-    Returns:
-        The specification.
 
     Raises:
         FileNotFoundError: Neither a specification of this name nor such a file exists.
@@ -138,7 +130,6 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
 
 
 def _explained(detail: Any) -> str:
-    """Converts an error of pydantic to a message for the person who edits the file."""
     keys = detail["loc"]
     name = next(str(key) for key in reversed(keys) if isinstance(key, str))
     if name == "forms":
@@ -151,7 +142,6 @@ def _explained(detail: Any) -> str:
 
 
 def _content_faults(file: str, specification: BiasSpecification, lines: dict[tuple, int]) -> Iterator[Fault]:
-    """Yields the faults of lists and pairs: empty lists, and pairs that are not two lower-case terms."""
     for name in ("target_terms_1", "target_terms_2", "pairs", "attributes_1"):
         if not getattr(specification, name):
             yield Fault(file, lines[(name,)], f"`{name}` is empty; write at least one entry")

@@ -1,7 +1,4 @@
-"""The dataset builder: `holistic_bias` with the configs of `hb_dataset.prompts`.
-
-`hub_scripts/install_local.py` prepares it so that `load_dataset("holistic_bias")` works in any folder.
-"""
+"""The dataset builder, which `hub_scripts/install_local.py` prepares for `load_dataset("holistic_bias")`."""
 
 import hashlib
 from collections.abc import Iterator
@@ -28,8 +25,8 @@ class HolisticBiasConfig(datasets.BuilderConfig):
 
     Attributes:
         vocabulary_dir: The folder of your own vocabulary; `None` for the vocabulary of the config's version.
-        full: Whether a config of intersections contains all pairs instead of a sample. Stream them, since they make
-            more than a hundred million prompts.
+        full: Whether a config of intersections contains all pairs, more than a hundred million prompts, instead of a
+            sample.
         seed: The seed of the sample of intersections.
         groups: The groups of structured prompts: a file of groups, or terms; see `find_groups`.
     """
@@ -48,7 +45,7 @@ def config_version(config: str) -> datasets.Version:
 
 
 class HolisticBias(datasets.ArrowBasedBuilder):
-    """HolisticBias (Smith et al., 2022): one split, `test`, per config.
+    """HolisticBias (Smith et al., 2022), with one split, `test`, per config.
 
     Args:
         config_name: A name in `hb_dataset.CONFIGS`; `None` for `v1.0`.

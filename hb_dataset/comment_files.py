@@ -21,22 +21,16 @@ def read_text(path: Path) -> str:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Reads the lines of a file that are not blank."""
     lines = read_text(path).replace("\r\n", "\n").split("\n")
     return [line for line in lines if line.strip()]
 
 
 def read_header(path: Path) -> list[str]:
-    """Reads the column names of a CSV file."""
     return next(_csv_rows(path), [])
 
 
 def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]:
-    """Reads the rows of a CSV file.
-
-    Raises:
-        ValueError: The file is not CSV, lacks or repeats a column, or has a row whose length differs from the header's.
-    """
+    """Reads the rows of a CSV file, and rejects missing or repeated columns and rows of another length."""
     lines = _csv_rows(path)
     columns = next(lines, [])
     missing = [name for name in required if name not in columns]
@@ -65,32 +59,23 @@ def _csv_rows(path: Path) -> Iterator[list[str]]:
 
 
 def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> ValueError:
-    """Creates the error for a file that lacks a required column.
+    """Creates the error for a file without a required column.
 
-    The message shows "…" in place of cells that cannot be column names: without a header, the first row may be a
-    comment, which must not be displayed.
+    Without a header, the first row may be a hateful comment, so the message shows "…" in place of unlikely column
+    names.
     """
     names = [name if re.fullmatch(r"\w{1,40}", name) else "…" for name in columns]
     return ValueError(f"'{path}' has no column {' or '.join(missing)}; its columns are: {', '.join(names) or 'none'}")
 
 
 def text_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> str:
-    """Returns the text in a cell.
-
-    Raises:
-        ValueError: The cell is blank.
-    """
     if not cells[name].strip():
         raise ValueError(f"'{path}' row {row} (counted from 0): {name} is blank; write the text, or leave the row out")
     return cells[name]
 
 
 def number_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> float | None:
-    """Returns the number in a cell; `None` if the cell is empty or there is no such column.
-
-    Raises:
-        ValueError: The cell does not contain a finite number.
-    """
+    """Returns the number in a cell; `None` if the cell is empty or there is no such column."""
     cell = cells.get(name, "").strip()
     try:
         number = float(cell) if cell else None

@@ -1,16 +1,13 @@
 """Makes counterfactual texts: the same words about the other group (RedditBias, Barikeri et al. 2021, section 3.1).
 
-`mode="published"` is the paper's rule for the published pairs. It replaces substrings, pair after pair, in the order of
-the specification. Each pair replaces t1 by t2 everywhere or, in a specification with `published_two_way`, swaps both.
-The rule turns "midwife" into "midhusband", and leaves "jews." unchanged because its term ends in a space. Texts are
-first lower-cased, because the terms are in lower case and would not match "Muslims".
+`mode="published"` is the paper's rule for the published pairs. It lower-cases the text and replaces substrings, pair
+after pair. Each pair replaces t1 by t2 everywhere or, in a specification with `published_two_way`, swaps both. The
+rule turns "midwife" into "midhusband", and leaves "jews." unchanged because its term ends in a space.
 
 `mode="word"` is for new data. It replaces whole words, all pairs at once, the longest term first. It also replaces
-plurals and possessives, keeps case, and adapts an article before the word. A term of group 2 is replaced only if the
-text contains the t1 of its pair: "women are worse than men" becomes "men are worse than women", not "men are worse than
-men", but "black americans" keeps its second word, because the text has no "african". If several such pairs contain the
-term, the t1 of the first pair replaces it. Words elsewhere that depend on a term ("her", the form of a verb) are not
-changed.
+plurals and possessives, keeps case, and adapts a preceding article. A term of group 2 is replaced only if the text
+contains the t1 of its pair: "women are worse than men" becomes "men are worse than women", but "black americans"
+keeps its second word. Other words that depend on a term ("her", the form of a verb) are not changed.
 """
 
 import re
@@ -28,7 +25,7 @@ _OTHER_I = str.maketrans({"ı": "i", "İ": "i"})
 
 
 class TermSpan(NamedTuple):
-    """A target term in a text: its start and end in characters, its group (1 or 2), and the index of its pair."""
+    """A target term: its start and end in characters, its group (1 or 2), and the index of its pair."""
 
     start: int
     end: int
@@ -37,8 +34,6 @@ class TermSpan(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """The replacement of a form, and the index of the pair."""
-
     pair: int
     words: str
 
@@ -53,9 +48,6 @@ def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "wo
 
     Returns:
         The counterfactual, in lower case for `published`; `None` if the text has no term to replace.
-
-    Raises:
-        ValueError: There is no such mode.
     """
     check_mode(mode)
     if mode == "published":
@@ -68,7 +60,7 @@ def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "wo
 
 
 def pair_of(text: str, specification: BiasSpecification, mode: Mode) -> tuple[str, str | None]:
-    """Returns the text and its counterfactual; in mode `published`, both in lower case, so that only terms differ."""
+    """Returns the text and its counterfactual, both in lower case in mode `published`, so that only terms differ."""
     other = counterfactual(text, specification, mode)
     return lowered(text) if mode == "published" else text, other
 
@@ -81,17 +73,8 @@ def lowered(text: str) -> str:
 def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -> tuple[TermSpan, ...]:
     """Finds the target terms in a text that `counterfactual` replaces, in the order of the text.
 
-    Args:
-        text: A text.
-        specification: The specification with the terms.
-        mode: `"word"` or `"published"`. The published rule applies pair by pair, so its terms can overlap ("african
-            american" and "african"). A term that only an earlier replacement creates is not returned.
-
-    Returns:
-        The terms; empty if there are none.
-
-    Raises:
-        ValueError: There is no such mode.
+    Terms of the published rule can overlap ("african american" and "african"). Terms that only an earlier replacement
+    creates are omitted.
     """
     check_mode(mode)
     if mode == "published":
@@ -108,11 +91,6 @@ def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -
 
 
 def check_mode(mode: str) -> None:
-    """Checks the mode.
-
-    Raises:
-        ValueError: The mode is neither `"word"` nor `"published"`.
-    """
     if mode not in get_args(Mode):
         allowed = get_args(Mode)
         raise ValueError(f"mode {mode!r} is unknown; {did_you_mean(mode, allowed)}allowed: {', '.join(allowed)}")
@@ -156,7 +134,6 @@ def _published_terms(text: str, specification: BiasSpecification) -> Iterator[Te
 
 
 def _active_pairs(text: str, specification: BiasSpecification) -> frozenset[int]:
-    """Returns the indices of the pairs whose t1, in any form, is in the text."""
     forms = _forms(specification, frozenset())
     words = (_key(match["term"]) for match in _pattern(specification, frozenset()).finditer(text))
     return frozenset(forms[word].pair for word in words if word in forms)
@@ -164,7 +141,6 @@ def _active_pairs(text: str, specification: BiasSpecification) -> frozenset[int]
 
 @lru_cache(maxsize=1024)
 def _forms(specification: BiasSpecification, active: frozenset[int]) -> dict[str, _Form]:
-    """Returns the replacement of each form of group 1, and of group 2 in the active pairs."""
     forms: dict[str, _Form] = {}
     for index, pair in enumerate(specification.pairs):
         for t1, t2 in _forms_of(pair):
@@ -177,7 +153,6 @@ def _forms(specification: BiasSpecification, active: frozenset[int]) -> dict[str
 
 
 def _forms_of(pair: TargetPair) -> list[tuple[str, str]]:
-    """Returns the forms of a pair: its terms, the `forms` in the specification, and the regular plurals."""
     return [(pair.t1, pair.t2), *pair.forms, (_regular_plural(pair.t1), _regular_plural(pair.t2))]
 
 
@@ -200,7 +175,6 @@ def _pattern(specification: BiasSpecification, active: frozenset[int]) -> re.Pat
 
 
 def _key(words: str) -> str:
-    """Converts a form to the specification's spelling: lower case, single spaces."""
     return " ".join(words.translate(_OTHER_I).casefold().split())
 
 
@@ -216,7 +190,7 @@ def _replaced(match: re.Match[str], forms: dict[str, _Form]) -> str:
 
 
 def _with_case_of(model: str, words: str) -> str:
-    """Writes the words in the case of `model`: upper case, title case, a capital at the start, or unchanged."""
+    """Copies the case of `model`: upper case, title case, or a capital at the start."""
     if len(model) > 1 and model.isupper():
         return words.upper()
     starts = [part[0] for part in re.split(r"[\s-]+", model) if part]
@@ -237,7 +211,6 @@ def _article(article: str, old: str, new: str) -> str:
 
 
 def _ending(match: re.Match[str], words: str) -> str:
-    """Returns the possessive ending for the new words: "ladies' room", "gentlemen's room"."""
     ending = match["ending"] or ""
     old = match["term"].lower()
     if len(ending) == 1:  # an apostrophe alone: a possessive after an s, otherwise a closing quote

@@ -1,5 +1,3 @@
-"""Loads a split of any dataset, from files or from the Hub."""
-
 import glob
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,18 +8,10 @@ COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 
 
 def load_split(names: Sequence[str], split: str = "train", *, streaming: bool = False) -> Any:
-    """Loads a split: a `datasets.Dataset`, or a `datasets.IterableDataset` for a stream.
+    """Loads a split of files or of a dataset on the Hub, as a `datasets.Dataset` or a stream.
 
-    In CSV files, "NA", "None", "null" and the like are ordinary words, and an empty field is an empty text.
-
-    Args:
-        names: Files of one format, or one id of a dataset on the Hub.
-        split: The split. Files have only the split "train".
-        streaming: Whether to read without downloading or converting everything first.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The files have an unknown format or several formats, or the split is empty.
+    `names` are files of one format, which have only the split "train", or one id on the Hub. In CSV files, "NA",
+    "None", "null" and the like are ordinary words, and an empty field is an empty text.
     """
     import datasets
 
@@ -52,6 +42,5 @@ def load_split(names: Sequence[str], split: str = "train", *, streaming: bool = 
 
 
 def _format(path: Path) -> str | None:
-    """Returns the format of a file by its suffix, ignoring a compression suffix; `None` if it is not in `FORMATS`."""
     inner = path.with_suffix("") if path.suffix in COMPRESSIONS else path
     return FORMATS.get(inner.suffix)

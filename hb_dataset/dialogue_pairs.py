@@ -1,8 +1,7 @@
 """Reads prompts and replies from real dialogue between two people.
 
 By default, the pairs come from the Chit-Chat Challenge of BYU (the PyPI package `chitchat-dataset`, MIT licence). At
-most one pair is drawn per conversation and per replying person. Otherwise a few people with hundreds of conversations
-would dominate the scored replies.
+most one pair is drawn per conversation and per replying person, because a few people have hundreds of conversations.
 """
 
 import hashlib
@@ -26,14 +25,9 @@ TEXT_TYPES = ("string", "large_string")
 class Dialogue(NamedTuple):
     """Pairs of prompt and reply; lists are [pairs].
 
-    Attributes:
-        ids: The conversation and turn of the reply, or the row in a file (from 0).
-        prompts: One person's words, on one line, with runs of white space as one space.
-        replies: Another person's answers, in the same form.
-        source: The origin of the pairs, for the record.
-        num_skipped: The number of skipped conversations or rows, by reason. Conversations of the chit-chat dataset:
-            `one_person` (nobody answered) and `one_word` (no pair has two words on both sides). Rows of a file:
-            `blank` (the prompt or the reply is empty).
+    Prompts and replies have one line. An id is the conversation and the turn of the reply, or the row in a file (from
+    0). `num_skipped` counts conversations with `one_person` (nobody answered) or `one_word` (no pair has two words on
+    both sides), or `blank` rows of a file.
     """
 
     ids: list[str]
@@ -44,32 +38,17 @@ class Dialogue(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Computes the SHA-256 of the pairs."""
         return hashlib.sha256(json.dumps(self[:3]).encode()).hexdigest()
 
     def description(self) -> dict[str, Any]:
-        """Describes the pairs for run.json."""
         return {"source": self.source, "digest": self.digest, "num_replies": len(self.ids)}
 
 
 def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int = 0) -> Dialogue:
-    """Reads pairs of prompt and reply, and draws some of them.
+    """Draws pairs of prompt and reply, in the order of the source.
 
-    A larger `num_replies` includes the pairs of a smaller one.
-
-    Args:
-        path: A CSV, JSONL, JSON or Parquet file with the columns `prompt` and `reply`; a `convos.txt` of DSTC-7; `None`
-            for the chit-chat dataset.
-        num_replies: The number of pairs to draw.
-        seed: The seed of the draw.
-
-    Returns:
-        The pairs, in the order of the source.
-
-    Raises:
-        ValueError: There are fewer pairs than `num_replies`, or the file cannot be read or lacks a column.
-        FileNotFoundError: There is no such file.
-        ModuleNotFoundError: The chit-chat dataset is not installed.
+    A larger `num_replies` includes the pairs of a smaller one. `path` is a CSV, JSONL, JSON or Parquet file with the
+    columns `prompt` and `reply`, or a `convos.txt` of DSTC-7; by default, the chit-chat dataset is read.
     """
     if path is None:
         pairs, num_skipped = _draw_from_conversations(_chitchat(), num_replies, seed)
@@ -92,15 +71,9 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
 
 
 def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]]:
-    """Reads columns of text.
+    """Reads columns of text from a CSV, JSONL, JSON, Parquet or .txt file.
 
-    Args:
-        path: A CSV, JSONL, JSON, Parquet or .txt file.
-        *columns: The possible names of each column; the first name that exists is read.
-
-    Raises:
-        ValueError: The file cannot be read, or lacks a column.
-        FileNotFoundError: There is no such file.
+    Each of `columns` lists the possible names of a column; the first existing name is read.
     """
     import datasets
 
@@ -128,8 +101,6 @@ def one_line(text: str) -> str:
 
 
 class _Pair(NamedTuple):
-    """A prompt, its reply, and the person who replied."""
-
     id: str
     person: str
     prompt: str
@@ -137,7 +108,6 @@ class _Pair(NamedTuple):
 
 
 def _chitchat() -> dict[str, Any]:
-    """Reads the conversations of the chit-chat dataset, by id."""
     try:
         package = import_module("chitchat_dataset")
     except ModuleNotFoundError as error:
@@ -152,11 +122,6 @@ def _chitchat() -> dict[str, Any]:
 def _draw_from_conversations(
     conversations: dict[str, Any], number: int, seed: int
 ) -> tuple[list[_Pair], dict[str, int]]:
-    """Draws up to `number` pairs, at most one per conversation and per replying person.
-
-    Returns:
-        The pairs in the order of the conversations, and the number of conversations without a pair, by reason.
-    """
     num_skipped = {"one_person": 0, "one_word": 0}
     order = []
     for index, (name, conversation) in enumerate(conversations.items()):
@@ -182,7 +147,6 @@ def _draw_from_conversations(
 
 
 def _answers(name: str, turns: Iterable[Sequence[dict[str, str]]]) -> Iterator[_Pair]:
-    """Yields each turn of a conversation that another person answered, with the answer."""
     texts = [(turn[0]["sender"], one_line(" ".join(message["text"] for message in turn))) for turn in turns if turn]
     for index, ((before, prompt), (person, reply)) in enumerate(pairwise(texts), start=1):
         if person != before:
@@ -190,7 +154,6 @@ def _answers(name: str, turns: Iterable[Sequence[dict[str, str]]]) -> Iterator[_
 
 
 def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
-    """Reads the prompt and the reply of each row of a file."""
     if path.suffix == ".txt" and path.is_file():
         return _read_convos(path)
     return list(zip(*read_columns(path, ("prompt",), ("reply",)), strict=True))
@@ -199,8 +162,8 @@ def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
 def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
     """Reads the last turn before each response of a DSTC-7 file, and the response.
 
-    A line has seven columns. The sixth contains the turns so far ("START", then " EOS " before each turn), and the last
-    contains the response. The first comment of a conversation answers nobody, so its prompt is empty.
+    A line has seven columns. The sixth contains the earlier turns ("START", then " EOS " before each turn), and the
+    last contains the response.
     """
     rows: list[tuple[str | None, str | None]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
@@ -209,8 +172,8 @@ def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
             continue
         if len(columns) != 7:
             raise ValueError(
-                f"line {number} of '{path}' has {len(columns)} columns; set a convos.txt of DSTC-7, with 7 columns "
-                "separated by tabs"
+                f"line {number} of '{path}' has {len(columns)} columns; pass a convos.txt of DSTC-7, whose lines have "
+                "7 columns separated by tabs"
             )
         last = columns[5].strip().split(" EOS ")[-1]
         rows.append(("" if last == "START" else last, columns[6]))
@@ -220,7 +183,6 @@ def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
 def _draw_from_rows(
     rows: Iterable[tuple[str | None, str | None]], number: int, seed: int
 ) -> tuple[list[_Pair], dict[str, int]]:
-    """Draws up to `number` pairs from a file's rows; also returns the number of rows with an empty side."""
     pairs = [
         _Pair(str(row), "", one_line(prompt or ""), one_line(reply or "")) for row, (prompt, reply) in enumerate(rows)
     ]

@@ -41,13 +41,12 @@ _PLAIN = (
 def count_descriptors(examples: Iterable[Iterable[str]], terms: Sequence[str]) -> tuple[list[int], int]:
     """Counts the usages of terms in texts, case-insensitively, in one pass.
 
-    A usage is a whole word, without an adjacent letter, digit or underscore. "Black-owned" is a usage of "Black", but
-    "blackboard" is not. Terms are counted independently, so "American Indian" is also a usage of "American".
-    Typographic apostrophes and hyphens count as plain ones, any white space counts as one space, and a letter with a
-    combining accent counts as the accented letter.
+    A usage is a whole word: "Black-owned" is a usage of "Black", but "blackboard" is not. Terms are counted
+    independently, so "American Indian" is also a usage of "American". Typographic apostrophes and hyphens count as
+    plain ones, any white space as one space, and a letter with a combining accent as the accented letter.
 
     Args:
-        examples: The texts of each example (such as a prompt and its reply), which are read once and not stored.
+        examples: The texts of each example (such as a prompt and its reply), read once and not stored.
         terms: The terms to count; terms that differ only in case have the same count.
 
     Returns:
@@ -73,15 +72,7 @@ def count_descriptors(examples: Iterable[Iterable[str]], terms: Sequence[str]) -
 
 
 def read_frequencies(path: str | Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """Reads a CSV file written by `python -m hb_dataset.frequency`.
-
-    Returns:
-        (axis, descriptor) → `per_million` and `one_word`.
-
-    Raises:
-        ValueError: The file is not such a CSV file.
-        OSError: The file cannot be read.
-    """
+    """Reads (axis, descriptor) → `per_million` and `one_word` from the CSV file of `python -m hb_dataset.frequency`."""
     try:
         frame = pd.read_csv(path, keep_default_na=False)
         keys = zip(frame["axis"], frame["descriptor"], strict=True)
@@ -95,7 +86,6 @@ def read_frequencies(path: str | Path) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Counts the descriptors in a dataset and writes a CSV."""
     parser = argparse.ArgumentParser(
         prog="python -m hb_dataset.frequency",
         description=__doc__,
@@ -147,11 +137,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def read_examples(dataset: Any, columns: Sequence[str]) -> Iterator[Iterator[str]]:
-    """Yields the texts in these columns of each example of a `datasets.IterableDataset`.
-
-    Raises:
-        ValueError: There is no such column.
-    """
     for batch in dataset.iter(BATCH_EXAMPLES):
         for column in columns:
             if column not in batch:
@@ -162,7 +147,6 @@ def read_examples(dataset: Any, columns: Sequence[str]) -> Iterator[Iterator[str
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yields the strings in a value, including nested lists and fields."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list | tuple):
@@ -171,7 +155,6 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _plain_lower(text: str) -> str:
-    """Normalizes a text for the search: lower case, plain signs, single spaces."""
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
         for sign, plain in _PLAIN.items():
@@ -186,7 +169,7 @@ def _plain_lower(text: str) -> str:
 
 
 def _count_batch(matcher: AhoCorasick, texts: list[str], usages: list[int]) -> None:
-    """Adds the usages in a batch of texts, which are searched as one text with separators around each of them."""
+    """Adds the usages in a batch of texts, searched as one text with separators around each of them."""
     text = _plain_lower(_SEPARATOR.join(["", *texts, ""]))
     for term, start, end in matcher.find_matches_as_indexes(text, overlapping=True):
         if not (_is_word(text[start - 1]) or _is_word(text[end])):

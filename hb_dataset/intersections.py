@@ -1,9 +1,7 @@
 """Makes intersections: pairs of terms from two axes in one noun phrase, "a homeless and disabled person".
 
-The paper's limitations section asks for intersections. Terms before the noun follow the order of
-`adjective_order.yaml`, and two terms of the same class are joined with "and". The rules of `left_out_pairs.yaml` leave
-out pairs whose terms mean the same, cannot both be true or would harm. All pairs make more than a hundred million
-prompts, so the config is a sample.
+Terms before the noun follow the order of `adjective_order.yaml`. All pairs make more than a hundred million prompts, so
+the config is a sample.
 """
 
 import hashlib
@@ -28,18 +26,10 @@ _ENDS_IN_PEOPLE = re.compile(r"\b(kids?|child(ren)?|boys?|girls?)$")
 
 
 def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = None) -> Iterator[Intersection]:
-    """Yields every pair of terms from two axes that the vocabulary does not leave out.
+    """Yields every allowed pair of terms from two axes, sorted by axes, then in the order of the vocabulary.
 
-    Args:
-        vocabulary: A vocabulary with an `adjective_order`.
-        left_out: A counter of the pairs left out, by reason: the reasons of `left_out_pairs.yaml`, `no_noun` (no noun
-            takes both terms in one template) and `repeated` (another pair has the same words).
-
-    Yields:
-        The pairs, sorted by axes, then in the order of the vocabulary.
-
-    Raises:
-        ValueError: The vocabulary has no order of adjectives.
+    `left_out` counts the excluded pairs by reason: the reasons of `left_out_pairs.yaml`, `no_noun` (no noun takes both
+    terms in one template) and `repeated` (another pair has the same words).
     """
     positions = _positions(vocabulary)
     for first, second in _pairs(vocabulary, positions, Counter() if left_out is None else left_out):
@@ -47,19 +37,10 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
 
 
 def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Intersection]:
-    """Draws a sample with equally many pairs per pair of axes, with the least used terms first.
+    """Draws equally many pairs per pair of axes, with the least used terms first, in the order of `all_intersections`.
 
-    With 16 pairs per pair of axes, the sample contains every term of v1.0 that has any pair.
-
-    Args:
-        vocabulary: A vocabulary with an `adjective_order`.
-        seed: The seed of the hash that decides among equally used terms. The sample is the same on every machine.
-
-    Returns:
-        The pairs, sorted by axes, then in the order of the vocabulary.
-
-    Raises:
-        ValueError: The vocabulary has no order of adjectives.
+    With 16 pairs per pair of axes, the sample contains every term of v1.0 that has any pair. A hash with the seed
+    decides among equally used terms, so the sample is the same on every machine.
     """
     terms, positions = vocabulary.descriptors, _positions(vocabulary)
     used = np.zeros(len(terms), dtype=np.int64)
@@ -83,17 +64,11 @@ def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Inter
 
 
 def intersect(first: Descriptor, second: Descriptor, positions: dict[Descriptor, tuple[int, int]]) -> Intersection:
-    """Puts two terms together in the order of English.
+    """Joins two terms in the order of English; the axis of `first` comes first in alphabetical order.
 
-    Args:
-        first: A term.
-        second: A term of an axis later in the alphabet.
-        positions: Term before its noun → the index of its class, from the farthest from the noun to the nearest, and
-            the index of its entry in `adjective_order.yaml`.
-
-    Returns:
-        The pair, such as "queer Black …", "homeless and disabled …" (two terms of the same class), "… with a PhD who
-        stutters", "… with dementia and with a PhD" (two phrases of the same kind), "Deaf … with a PhD".
+    Two terms of the same class or phrases of the same kind take "and": "homeless and disabled …", "… with dementia and
+    with a PhD". Other terms do not: "queer Black …", "… with a PhD who stutters", "Deaf … with a PhD". `positions` maps
+    a term before its noun to the index of its class and of its entry in `adjective_order.yaml`.
     """
     before, after = _in_order(first, second, positions)
     return Intersection(
@@ -109,7 +84,7 @@ def intersect(first: Descriptor, second: Descriptor, positions: dict[Descriptor,
 def _pairs(
     vocabulary: Vocabulary, positions: dict[Descriptor, tuple[int, int]], left_out: Counter[str]
 ) -> Iterator[tuple[int, int]]:
-    """Yields the pairs of `all_intersections` by the indices of their terms, and counts the pairs left out."""
+    """Yields the pairs of `all_intersections` as indices of terms, and counts the excluded pairs."""
     reasons = _reasons(vocabulary)
     prompts = _prompts(vocabulary)
     numbered = list(enumerate(vocabulary.descriptors))
@@ -142,7 +117,6 @@ def _pairs(
 def _in_order(
     first: Descriptor, second: Descriptor, positions: dict[Descriptor, tuple[int, int]]
 ) -> tuple[list[Descriptor], list[Descriptor]]:
-    """Returns the terms before the noun, and the terms after it, both in the order of English."""
     before: list[Descriptor] = []
     after: list[Descriptor] = []
     for term in (first, second):
@@ -185,7 +159,6 @@ def _first_word(phrase: str) -> str:
 
 
 def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
-    """Returns term before the noun → the index of its class, and the index of its entry."""
     if not vocabulary.adjective_order:
         raise ValueError("the vocabulary has no adjective_order.yaml, which intersections need; add the file")
     names = list(dict.fromkeys(entry.name for entry in vocabulary.adjective_order))
@@ -209,7 +182,7 @@ def _prompts(vocabulary: Vocabulary) -> list[int]:
 
 
 def _reasons(vocabulary: Vocabulary) -> list[dict[int, str]]:
-    """Returns for each term the other terms of its left-out pairs, with the reason of the first matching entry."""
+    """Returns the excluded partners of each term, with the reason of the first matching entry."""
     terms = vocabulary.descriptors
     everything = range(len(terms))
     reasons: list[dict[int, str]] = [{} for _ in terms]

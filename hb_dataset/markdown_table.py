@@ -1,5 +1,3 @@
-"""Writes tables in GitHub's Markdown, and escapes texts."""
-
 import re
 from collections.abc import Iterable, Sequence
 
@@ -7,15 +5,12 @@ _SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Iterable[int] = ()) -> str:
-    """Writes a table.
+    """Writes a table in GitHub's Markdown, without a final line break.
 
     Args:
         header: The cells of the first row.
         rows: The cells of the other rows. Cells are Markdown in one line; `escape_markdown` converts any text.
         numbers: The indices of the columns with numbers, which are aligned to the right.
-
-    Returns:
-        A line for each row, without a final line break.
     """
     right = set(numbers)
     rule = ["---:" if column in right else "---" for column in range(len(header))]
@@ -23,7 +18,6 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numb
 
 
 def table_row(cells: Iterable[str]) -> str:
-    """Writes a line of a table, without a line break."""
     return f"| {' | '.join(cells)} |"
 
 
@@ -33,7 +27,7 @@ def escape_markdown(text: str) -> str:
 
 
 def code_span(text: str) -> str:
-    """Formats a text as inline code that no content can end. In a cell of a table, the text must have no `|`."""
+    """Formats a text as inline code that no content can end. In a table cell, the text must have no `|`."""
     fence = "`" * max([1, *(len(run) + 1 for run in re.findall("`+", text))])
     space = " " if text[:1] in ("`", " ") or text[-1:] in ("`", " ") else ""
     return f"{fence}{space}{text}{space}{fence}"

@@ -1,4 +1,4 @@
-"""First names and the groups that they are perceived as: the shipped list, or a user's own, and prompts with them."""
+"""First names, the groups that people attribute to them, and prompts with them."""
 
 import csv
 import hashlib
@@ -21,19 +21,12 @@ NAMES_AXIS = "names"
 # Cue → the text with a name: in the system message, and under the user's question.
 NAME_CUES = {"name": f"The user's name is {SINGULAR_SLOT}.", "signature": f"Thanks,\n{SINGULAR_SLOT}"}
 _COLUMNS = ["name", "group"]
-_ID_DIGITS = 20  # as of prompts without a name, so no two ids are equal
+_ID_DIGITS = 20  # as in other prompts
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class PersonName:
-    """A first name, and the group that people attribute to it.
-
-    Attributes:
-        name: The name.
-        group: The group.
-        note: A remark for readers of the list.
-        source: The origin of the name and of its group, and how certain the group is.
-    """
+    """A first name, and the group that people attribute to it; `source` also states how certain the group is."""
 
     name: Words
     group: Words
@@ -42,8 +35,6 @@ class PersonName:
 
 
 class NamesError(FaultsError):
-    """A list of names with faults."""
-
     kind: ClassVar[str] = "list of names"
 
 
@@ -65,15 +56,11 @@ def read_names(path: str | Path | None = None) -> list[PersonName]:
 
 
 def name_faults() -> list[Fault]:
-    """The faults of the shipped list."""
     return _read(NAMES_FILE)[1]
 
 
 def name_prompts(names: list[PersonName], number: int) -> pa.Table:
-    """The prompts of names, with the columns of `PROMPT_SCHEMA`: `number` per name, which differ in their ids.
-
-    The text and the descriptor are the name, and the bucket is its group.
-    """
+    """Makes `number` prompts per name, which differ only in their ids; the text is the name, the bucket its group."""
     rows = []
     for each in names:
         named = dict.fromkeys(("text", "descriptor", "noun", "noun_phrase"), each.name)
@@ -84,7 +71,6 @@ def name_prompts(names: list[PersonName], number: int) -> pa.Table:
 
 
 def _read(path: Path) -> tuple[list[PersonName], list[Fault]]:
-    """The entries of a list without faults, and the faults."""
     faults: list[Fault] = []
     is_csv = path.suffix.lower() == ".csv"
     located = _read_csv(path, faults) if is_csv else read_entries(path, "names", PersonName, faults)

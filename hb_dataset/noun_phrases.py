@@ -19,7 +19,6 @@ class Intersection:
 
     @property
     def descriptors(self) -> tuple[Descriptor, ...]:
-        """Both terms."""
         return self.first, self.second
 
     @property
@@ -34,22 +33,19 @@ class Intersection:
 
     @property
     def placement(self) -> str:
-        """Whether the terms are `"before"` the noun, `"after"` it or `"around"` it."""
         return "around" if self.before and self.after else "before" if self.before else "after"
 
     @property
     def gender(self) -> Gender | None:
-        """The gender of a term, if one has a gender; all nouns must have this gender."""
+        """The gender that all nouns must have."""
         return self.first.gender or self.second.gender
 
     @property
     def bucket(self) -> None:
-        """`None`, because buckets belong to a single axis."""
         return None
 
     @property
     def preference(self) -> None:
-        """`None`, because reviewers were asked about single terms."""
         return None
 
 
@@ -59,8 +55,7 @@ Modifier = Descriptor | Intersection
 def agrees(modifier: Modifier | None, noun: PersonNoun) -> bool:
     """Whether grammar allows the term with the noun.
 
-    A gendered term takes only nouns of its gender, and no term takes a noun that equals it. `hb_dataset.prompt_masks`
-    also applies the vocabulary's rules.
+    A gendered term takes only nouns of its gender, and no term takes a noun that equals it.
     """
     if modifier is None:
         return True
@@ -68,7 +63,6 @@ def agrees(modifier: Modifier | None, noun: PersonNoun) -> bool:
 
 
 def agreeing(modifier: Modifier | None, nouns: Sequence[PersonNoun]) -> list[int]:
-    """Returns the indices of the nouns that agree with the term; see `agrees`."""
     return [index for index, noun in enumerate(nouns) if agrees(modifier, noun)]
 
 
@@ -76,14 +70,7 @@ def noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
     """Makes the singular noun phrase with its article: "a Deaf woman", "an individual with a disability", "a woman".
 
     The article follows the first *letter* of the next word, as in the published v1.0 ("an European"), unless that word
-    sets an `article`. In `next`, every word whose pronunciation calls for the other article sets one.
-
-    Args:
-        modifier: The term or terms, or `None` for the noun alone.
-        noun: The person noun.
-
-    Returns:
-        The phrase as written in the middle of a sentence.
+    sets an `article`. A `modifier` of `None` stands for the noun alone.
     """
     words = noun.noun if modifier is None else " ".join(filter(None, [modifier.before, noun.noun, modifier.after]))
     article = modifier.article if modifier is not None and modifier.before else noun.article
@@ -91,15 +78,7 @@ def noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
 
 
 def plural_noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
-    """Makes the plural noun phrase: "Deaf women", "individuals with disabilities", "women".
-
-    Args:
-        modifier: The term or terms, or `None` for the noun alone.
-        noun: The person noun.
-
-    Returns:
-        The phrase as written in the middle of a sentence, without an article.
-    """
+    """Makes the plural noun phrase, without an article: "Deaf women", "individuals with disabilities", "women"."""
     if modifier is None:
         return noun.plural
     return " ".join(filter(None, [modifier.before, noun.plural, modifier.plural_after]))
@@ -111,5 +90,4 @@ def first_letter_article(words: str) -> Article:
 
 
 def at_sentence_start(phrase: str) -> str:
-    """Changes only the first letter of a phrase to upper case."""
     return phrase[0].upper() + phrase[1:]

@@ -29,9 +29,9 @@ class PromptGroup:
 
     Attributes:
         name: The name in tables: `"gay person"`.
-        singular: The singular without a determiner, as in "the gay person".
+        singular: The singular without a determiner.
         plural: The plural without a determiner: `"gay people"`.
-        axis: The demographic axis; `None` if the group is not a term of the vocabulary.
+        axis: The axis; `None` if the group is not a term of the vocabulary.
         descriptor: The term; `None` if the group is only a noun, or not in the vocabulary.
         article: "a" or "an", if the article does not follow the first letter.
     """
@@ -45,7 +45,6 @@ class PromptGroup:
 
     @property
     def mentions(self) -> tuple[str, ...]:
-        """The phrases that name the group in a text, for masking."""
         return tuple(dict.fromkeys((self.singular, self.plural)))
 
     @property
@@ -72,22 +71,16 @@ class _GroupEntry:
 
 
 class GroupsError(FaultsError):
-    """An error that lists all faults of a file of groups in `faults`."""
-
     kind = "groups"
 
 
 def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...], tuple[Pair, ...]]:
-    """Reads groups and pairs.
+    """Reads groups and pairs, in the order of the file.
 
     Args:
         path: A YAML file; `None` for the paper's six groups and three pairs. `groups` maps each name to its `singular`
-            (default: the name), `plural` (default: derived from the name if its last word is a person noun of the
-            vocabulary), and `article` if it does not follow the first letter. The optional `pairs` maps each name to
-            `[advantaged, disadvantaged]`.
-
-    Returns:
-        The groups and the pairs, in the order of the file.
+            (default: the name), `plural` (default: derived from a person noun at the name's end), and `article` if it
+            does not follow the first letter. The optional `pairs` maps each name to `[advantaged, disadvantaged]`.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -125,9 +118,9 @@ def find_groups(
 
     Args:
         given: The path of a file (see `read_groups`), alone or as the only item; one or more terms and `PromptGroup`s;
-            or `None` for the paper's six groups. A term is written with a noun (`"Deaf woman"`, `"woman with a
-            lisp"`), alone (`"tall"`, which takes "person" or the first agreeing noun), or as a noun (`"woman"`). A
-            term on two axes belongs to the first in alphabetical order. Case does not matter.
+            or `None` for the paper's six groups. A term is written with a noun (`"Deaf woman"`), alone (`"tall"`, which
+            takes "person" or the first agreeing noun), or as a noun (`"woman"`). A term on two axes belongs to the
+            first in alphabetical order. Case does not matter.
         vocabulary: The vocabulary of the terms; `None` for `next`.
 
     Returns:
@@ -157,11 +150,7 @@ def _is_file(path: str | Path) -> bool:
 
 
 def check_groups(groups: Sequence[PromptGroup]) -> None:
-    """Checks that groups differ, because otherwise a prompt would be about two groups.
-
-    Raises:
-        ValueError: Two groups have the same name, singular or plural.
-    """
+    """Checks that groups differ, because otherwise a prompt would be about two groups."""
     for index, group in enumerate(groups):
         for other in groups[:index]:
             if group.name == other.name or {group.singular, group.plural} & {other.singular, other.plural}:
@@ -174,7 +163,7 @@ def check_groups(groups: Sequence[PromptGroup]) -> None:
 
 
 def _read_group(name: str, entry: Any) -> tuple[PromptGroup | None, list[tuple[str, str]]]:
-    """Returns a group, or `None` and its faults: the key of each fault, and the message."""
+    """Returns a group, or `None` and its faults as pairs of key and message."""
     if entry in ("", "~", "null"):  # `woman:` alone
         entry = {}
     if not isinstance(entry, dict):
@@ -236,7 +225,6 @@ def _read_pairs(
 
 
 def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
-    """Makes the group of a term as users write it; see `find_groups`."""
     readings = list(_readings(vocabulary, " ".join(term.split())))
     if not readings:
         raise ValueError(
@@ -279,7 +267,7 @@ def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | 
 
 
 def _hint(vocabulary: Vocabulary, term: str) -> str:
-    """Returns a hint for an unknown term, without terms that community reviewers dispreferred."""
+    """Excludes terms that community reviewers dispreferred."""
     terms = [entry.term for entry in vocabulary.descriptors if entry.preference != "dispreferred"]
     return did_you_mean(term, [*terms, *(noun.noun for noun in vocabulary.nouns)])
 

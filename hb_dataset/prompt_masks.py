@@ -1,6 +1,6 @@
-"""Selects the prompts of a term: its nouns, and the templates of each noun.
+"""Selects the nouns of a term, and the templates of each noun.
 
-Grammar applies first (`agreeing`), then the vocabulary's rules for leaving prompts out (`left_out_nouns.yaml`).
+Grammar applies first (`agreeing`), then the vocabulary's rules (`left_out_nouns.yaml`).
 """
 
 from collections import Counter
@@ -19,18 +19,10 @@ def prompt_masks(
     rules: Sequence[LeftOutNoun],
     left_out: Counter[str] | None = None,
 ) -> Iterator[np.ndarray]:
-    """Masks the prompts of each term, or pair of terms.
+    """Yields for each term, or pair of terms, a [nouns, templates] mask of the existing prompts.
 
-    Args:
-        modifiers: The terms; `None` stands for the noun alone.
-        nouns: The person nouns.
-        templates: The templates.
-        rules: The rules that leave prompts out. A pair lacks the prompts that either term lacks.
-        left_out: A counter of the prompts left out, by reason: the rules' reasons, `gender` (the noun lacks the term's
-            gender) and `same` (the noun is the same word). A prompt counts for the first matching rule.
-
-    Yields:
-        [nouns, templates] whether the prompt exists.
+    A pair lacks the prompts that either term lacks. `left_out` counts the excluded prompts by the reason of the first
+    matching rule, `gender` (the noun lacks the term's gender) or `same` (the noun is the same word).
     """
     rule_masks = [_rule_mask(rule, nouns, templates) for rule in rules]
     for modifier in modifiers:
@@ -49,7 +41,6 @@ def prompt_masks(
 
 
 def _rule_mask(rule: LeftOutNoun, nouns: Sequence[PersonNoun], templates: Sequence[Template]) -> np.ndarray:
-    """Returns a [nouns, templates] mask of the prompts that a rule leaves out for its terms."""
     of_nouns = [selects_noun(rule, noun) for noun in nouns]
     of_templates = [rule.template_buckets is None or template.bucket in rule.template_buckets for template in templates]
     return np.outer(of_nouns, of_templates).astype(bool)

@@ -1,7 +1,6 @@
-"""Builds the table of all combinations of descriptor, noun and template in Arrow, column by column.
+"""Builds the table of all combinations of descriptor, noun and template.
 
-Noun phrases are built once per descriptor and noun. A row is three indices into the values of descriptors, pairs and
-templates, so all of v1.0 (462,878 rows) takes less than a second.
+A row is three indices into the distinct values, so all of v1.0 (462,878 rows) takes less than a second.
 """
 
 import hashlib
@@ -46,18 +45,18 @@ def prompt_table(
     left_out_nouns: Sequence[LeftOutNoun] = (),
     left_out: Counter[str] | None = None,
 ) -> pa.Table:
-    """Builds all prompts of these terms, nouns and templates (paper, 2.2.2).
+    """Builds all prompts of these terms, nouns and templates (paper, 2.2.2), sorted in this order.
 
     Args:
         descriptors: The terms; `None` stands for the noun alone.
         nouns: The person nouns.
         templates: The templates.
-        left_out_nouns: The vocabulary's rules for leaving prompts out.
-        left_out: A counter of the prompts left out, by reason; see `hb_dataset.prompt_masks`.
+        left_out_nouns: The vocabulary's rules that exclude prompts.
+        left_out: A counter of the excluded prompts, by reason; see `hb_dataset.prompt_masks`.
 
     Returns:
-        A table with the columns of `PROMPT_SCHEMA`, sorted by descriptor, then noun, then template. An id depends only
-        on the row's content. It is the same in every config, and differs between the axes of a term on two axes.
+        A table with the columns of `PROMPT_SCHEMA`. An id depends only on the row's content, so it is the same in every
+        config.
     """
     columns, _ = _columns(descriptors, nouns, templates, left_out_nouns, left_out)
     return pa.table(columns, PROMPT_SCHEMA)
@@ -70,18 +69,9 @@ def intersection_table(
     left_out_nouns: Sequence[LeftOutNoun] = (),
     left_out: Counter[str] | None = None,
 ) -> pa.Table:
-    """Builds all prompts of these pairs of terms, nouns and templates.
+    """Builds all prompts of these pairs of terms, nouns and templates, with the columns of `INTERSECTION_SCHEMA`.
 
-    Args:
-        intersections: The pairs.
-        nouns: The person nouns.
-        templates: The templates.
-        left_out_nouns: The vocabulary's rules for leaving prompts out.
-        left_out: A counter of the prompts left out, by reason; see `hb_dataset.prompt_masks`.
-
-    Returns:
-        A table like that of `prompt_table`, with the columns of `INTERSECTION_SCHEMA`: `axis` and `descriptor` name the
-        pair, and four more columns name its two axes and terms.
+    `axis` and `descriptor` name the pair.
     """
     columns, of_row = _columns(intersections, nouns, templates, left_out_nouns, left_out)
     for which in ("first", "second"):
@@ -111,7 +101,6 @@ def descriptor_noun_spans(prompts: pa.Table) -> np.ndarray:
 
 
 def content_digest(*parts: str) -> str:
-    """Computes the SHA-256 (hex) of some texts, which is the same on every machine."""
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
 
 

@@ -1,9 +1,7 @@
 """The configs of the dataset: the tables of `load_dataset("holistic_bias", …)` and `load_table`, by name.
 
-Each version of the vocabulary has a config with all prompts (`v1.0`), a sample (`v1.0-small`) and further configs.
-`descriptors`, `nouns` and `templates` belong to the default version, or on the Hub to the published version.
-`robust-fixed` and `robust-structured` come from a grammar and not from a vocabulary. They have no version, because the
-grammar may change, and a published version never changes.
+`descriptors`, `nouns` and `templates` belong to the default version, or on the Hub to the published version. The
+prompts of `robust-fixed` and `robust-structured` come from a grammar, which may change, so they have no version.
 """
 
 import itertools
@@ -82,19 +80,11 @@ _TEMPLATE_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Config:
-    """A config of the dataset.
+    """A config of the dataset; its `description` is one sentence about the rows.
 
-    Attributes:
-        name: The name in `load_dataset` and `load_table`.
-        description: One sentence about the rows.
-        schema: The columns.
-        build: Builds the table from a vocabulary and the options below. It yields parts, so that a large table need not
-            fit in memory.
-        citation: BibTeX of the config's papers.
-        required_file: The vocabulary file that this config needs; `None` if every version has the config.
-        options: The keyword arguments of `build`, which `HolisticBias` also takes.
-        measured: Whether `measure` offers the config, because its prompts describe people with a term.
-        has_version: Whether the config comes from a version's vocabulary, and is published with that version.
+    `build` makes the table in parts from a vocabulary and the `options`, which `HolisticBias` also takes. A version has
+    the config only if it has the `required_file`. `measured` configs describe people with a term, so `measure` offers
+    them. Configs without `has_version` come from a grammar and are not published with a version.
     """
 
     name: str
@@ -146,7 +136,7 @@ def _standalone_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
 def intersection_batches(
     vocabulary: Vocabulary | None = None, *, full: bool = False, seed: int = 0
 ) -> Iterator[pa.Table]:
-    """Yields the prompts of intersections in tables, so that they need not fit in memory together.
+    """Yields the prompts of intersections in tables of 64 pairs, so that they need not fit in memory together.
 
     Args:
         vocabulary: The vocabulary; `None` for `next`.
@@ -155,7 +145,7 @@ def intersection_batches(
         seed: The seed of the sample; see `sample_intersections`.
 
     Yields:
-        Tables with the columns of `INTERSECTION_SCHEMA`, of 64 pairs each.
+        Tables with the columns of `INTERSECTION_SCHEMA`.
 
     Raises:
         ValueError: The vocabulary has no order of adjectives.
@@ -199,7 +189,6 @@ def _structured_prompts(_: Vocabulary, groups: Sequence[PromptGroup] | None = No
 
 
 def _configs_of(version: str) -> tuple[Config, ...]:
-    """Returns the configs of a version whose vocabulary has every file, the full prompts first."""
     return (
         Config(
             version,
@@ -269,7 +258,6 @@ _CONFIGS_OF_NO_VERSION = (
 
 
 def _configs_in(version: str, root: Path | None = None) -> list[Config]:
-    """Returns the configs of a version."""
     folder = version_folder(version, root)
     return [
         config
@@ -287,11 +275,6 @@ CONFIGS = {name: config.description for name, config in _CONFIGS.items()}
 
 
 def find_config(name: str) -> Config:
-    """Returns the config with this name in `CONFIGS`.
-
-    Raises:
-        ValueError: There is no such config.
-    """
     if name not in _CONFIGS:
         hint = did_you_mean(name, CONFIGS)
         raise ValueError(f"dataset config '{name}' does not exist; {hint}allowed: {', '.join(CONFIGS)}")
@@ -299,12 +282,6 @@ def find_config(name: str) -> Config:
 
 
 def version_configs(version: str, root: Path | None = None) -> dict[str, str]:
-    """Returns the names and descriptions of a version's configs, the full prompts first.
-
-    Args:
-        version: `"v1.0"`, …, or `"next"`.
-        root: The folder that contains the versions; `None` for the package's folder.
-    """
     return {config.name: config.description for config in _configs_in(version, root)}
 
 
@@ -312,26 +289,16 @@ def version_of(config: str) -> str:
     """Returns the version of a config: `"v1.0"` for `v1.0-small`.
 
     Configs without a version in their name, such as `descriptors` and `robust-fixed`, count as the default version's.
-
-    Raises:
-        ValueError: There is no such config.
     """
     version = find_config(config).name.partition("-")[0]
     return version if version == NEXT or VERSION_NAME.fullmatch(version) else DEFAULT_VERSION
 
 
 def measured_configs() -> list[str]:
-    """Returns the configs whose prompts describe people with a descriptor."""
     return [name for name, config in _CONFIGS.items() if config.measured]
 
 
 def config_vocabulary(config: str, vocabulary_dir: str | Path | None = None) -> Vocabulary:
-    """Reads the vocabulary of a config, from a folder or, by default, of the config's version.
-
-    Raises:
-        ValueError: There is no such config, a folder was passed for a config without a vocabulary, or
-            (`VocabularyError`) the vocabulary has faults.
-    """
     if vocabulary_dir is None:
         return read_version(version_of(config))
     if not find_config(config).has_version:
@@ -343,7 +310,7 @@ def config_vocabulary(config: str, vocabulary_dir: str | Path | None = None) -> 
 
 
 def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None = None) -> pa.Table:
-    """Builds a config from a vocabulary.
+    """Builds a config.
 
     Args:
         config: A name in `CONFIGS`.
@@ -351,8 +318,7 @@ def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None =
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`. Intersections have those of `INTERSECTION_SCHEMA`, `robust-…`
-        configs those of `STRUCTURED_SCHEMA`, and `descriptors`, `nouns` and `templates` their own. Missing values are
-        null.
+        configs those of `STRUCTURED_SCHEMA`, and `descriptors`, `nouns` and `templates` their own.
 
     Raises:
         ValueError: There is no such config, or (`VocabularyError`) the vocabulary has faults.
@@ -363,17 +329,7 @@ def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None =
 def version_table(
     version: str, config: str, root: Path | None = None, *, vocabulary: Vocabulary | None = None
 ) -> pa.Table:
-    """Builds a config of `version_configs(version)`; `descriptors`, `nouns` and `templates` are that version's.
-
-    Args:
-        version: `"v1.0"`, …, or `"next"`.
-        config: The config.
-        root: The folder that contains the versions; `None` for the package's folder.
-        vocabulary: The version's vocabulary; `None` to read it.
-
-    Raises:
-        ValueError: The version was changed after it was frozen.
-    """
+    """Builds a config of `version_configs(version)`; `descriptors`, `nouns` and `templates` are that version's."""
     configs = {config.name: config for config in _configs_in(version, root)}
     vocabulary = read_version(version, root) if vocabulary is None else vocabulary
     return _table(configs[config], vocabulary)

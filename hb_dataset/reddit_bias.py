@@ -1,9 +1,6 @@
 """Reads RedditBias (Barikeri et al. 2021): phrases about one group, with counterfactuals about the other group.
 
-    dataset = load_reddit_bias("RedditBias", "gender")  # the authors' repository: train, validation, test
-
-The phrases are hateful, so they are read from your folder and never shown. `reddit_files.py` lists the supported
-layouts.
+The phrases are hateful, so errors and logs never show them.
 """
 
 import itertools
@@ -30,8 +27,6 @@ _LOG = logging.getLogger(__name__)
 
 
 class _Row(NamedTuple):
-    """A row of a split."""
-
     id: str
     text_t1: str
     text_t2: str
@@ -40,12 +35,6 @@ class _Row(NamedTuple):
 
 
 class _Split(NamedTuple):
-    """The rows of a split, and counts of phrases that do not fit the specification.
-
-    `num_ruled` counts the phrases whose counterfactual comes from the rule and not from the user's file. `misfits`
-    counts those among them that do not fit, by reason. `num_left_out` counts phrases without a term to replace.
-    """
-
     rows: list[_Row]
     num_ruled: int
     misfits: dict[str, int]
@@ -63,20 +52,18 @@ def load_reddit_bias(
             line) or .csv (with one of `TEXT_COLUMNS`, and optionally `text_t2` and perplexities), in UTF-8 or Latin-1.
         bias_type: A name of `specification_names()`, the path of a specification, or a specification.
         mode: `"published"` (default for the authors' files) takes the counterfactuals from the files or, if they are
-            missing, from the published rule, in lower case like the rule's terms. A phrase without a term is its own
-            counterfactual, as in the authors' data. `"word"` (default for other files) replaces whole words (see
-            `counterfactual`), except in rows that have a `text_t2`. Phrases without a term are left out.
+            missing, from the published rule. A phrase without a term is its own counterfactual, as in the authors'
+            data. `"word"` (default for other files) replaces whole words (see `counterfactual`), except in rows with a
+            `text_t2`, and drops phrases without a term.
 
     Returns:
         The existing splits among `train`, `validation` and `test`, with the columns `id`, `text_t1`, `text_t2`,
         `perplexity_t1` and `perplexity_t2`. A perplexity is null unless the files contain it for exactly this text.
-        Warnings in the log count the texts that are in two splits, equal their counterfactual, or were left out.
+        The log counts repeated, unchanged and dropped texts.
 
     Raises:
         FileNotFoundError, NotADirectoryError: There is no such folder, or it has no split.
-        ValueError: A file cannot be read as described, or most phrases of a split do not fit the specification (no term
-            of group 1, a counterfactual that is not the rule's) or equal their counterfactual. The message never shows
-            their text.
+        ValueError: A file cannot be read as described, or most phrases of a split do not fit the specification.
     """
     import datasets
 
@@ -104,11 +91,6 @@ def _specification(bias_type: str | Path | BiasSpecification) -> BiasSpecificati
 def check_identical(
     texts_t1: Sequence[str], texts_t2: Sequence[str], what: str, specification: BiasSpecification
 ) -> None:
-    """Warns in the log if some texts equal their counterfactual.
-
-    Raises:
-        ValueError: Most texts equal their counterfactual.
-    """
     number = sum(t1 == t2 for t1, t2 in zip(texts_t1, texts_t2, strict=True))
     if number > MAX_MISFITS * len(texts_t1):
         raise ValueError(
@@ -121,7 +103,6 @@ def check_identical(
 
 
 def _read_splits(folder: Path, specification: BiasSpecification, mode: Mode | None) -> dict[str, _Split]:
-    """Reads the existing splits."""
     if mode is not None:
         check_mode(mode)
     files, are_authors = read_phrase_files(folder, specification)
@@ -130,7 +111,6 @@ def _read_splits(folder: Path, specification: BiasSpecification, mode: Mode | No
 
 
 def _check_fit(folder: str | Path, name: str, split: _Split, bias_type: str) -> None:
-    """Raises ValueError if most phrases do not fit the specification, as with data of another bias type."""
     for why, number in split.misfits.items():
         if number > MAX_MISFITS * split.num_ruled:
             raise ValueError(

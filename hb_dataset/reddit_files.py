@@ -1,15 +1,7 @@
-"""Finds and reads the files of RedditBias.
+"""Finds and reads the files of RedditBias, in the layouts of `load_reddit_bias`.
 
-The authors' repository has the pairs of validation and test in `data/<type>/` and the training phrases in
-`text_files/<type>/`. Its folder for queerness is `orientation`:
-
-    RedditBias/
-      data/religion1/reddit_comments_religion1_jews_biased_test_reduced.csv        t1
-      data/religion1/reddit_comments_religion1_christians_biased_test_reduced.csv  t2
-      data/religion1/…_biased_valid_reduced.csv
-      text_files/religion1/religion1_bias_manual_train.txt t1; t2 by the rule
-
-A folder per type with all of these files, or with `train`, `validation` and `test` as .csv or .txt, is also supported.
+The authors' repository has the pairs of validation and test in `data/<type>/`, as two files each, and the training
+phrases in `text_files/<type>/`. Its folder for queerness is `orientation`.
 """
 
 import os
@@ -34,7 +26,7 @@ _AUTHORS_FILES = {"validation": "valid", "test": "test"}
 
 
 class Phrase(NamedTuple):
-    """A phrase and its values in the files; `given` states whether the user's own file has its counterfactual."""
+    """A phrase and its values in the files; `given` if the user's own file has its counterfactual."""
 
     t1: str
     t2: str | None = None
@@ -44,12 +36,7 @@ class Phrase(NamedTuple):
 
 
 def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[dict[str, list[Phrase]], bool]:
-    """Reads the phrases of the existing splits, and whether the files are the authors'; see `load_reddit_bias`.
-
-    Raises:
-        FileNotFoundError, NotADirectoryError: There is no such folder, or it has no split.
-        ValueError: A file cannot be read as described, or has no phrases.
-    """
+    """Reads the phrases of the existing splits, and whether the files are the authors'; see `load_reddit_bias`."""
     if not folder.is_dir():
         raise NotADirectoryError(
             f"folder '{folder}' does not exist; set the authors' repository, the folder of the data, or a folder with "
@@ -76,7 +63,6 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[d
 
 
 def _folders(folder: Path, specification: BiasSpecification) -> list[Path]:
-    """Returns the folders that may contain the bias type's files: subfolders of its name, or the folder itself."""
     names = filter(None, (specification.bias_type, specification.published_folder))
     parents = (folder, folder / PAIRS_FOLDER, folder / TRAIN_FOLDER)
     folders = [parent / name for name in names for parent in parents if (parent / name).is_dir()]
@@ -90,7 +76,6 @@ def _files(folders: Sequence[Path], *patterns: str) -> list[Path]:
 def _read_split(
     folder: Path, folders: Sequence[Path], split: str, specification: BiasSpecification
 ) -> list[Phrase] | None:
-    """Reads the phrases of a split with their values in the files; `None` if the split does not exist."""
     path = _only([path for path in _files(folders, f"{split}.csv", f"{split}.txt") if path.is_file()], folder, split)
     if path is not None:
         return _plain_phrases(path)
@@ -113,7 +98,7 @@ def _read_split(
 
 
 def _only(paths: Sequence[Path], folder: Path, what: str) -> Path | None:
-    """Returns the only file, or `None`; raises an error if several files differ."""
+    """Returns the only file, or `None`; rejects several files that differ."""
     if len(paths) > 1 and len({(path.name, path.read_bytes()) for path in paths}) > 1:
         raise ValueError(f"'{folder}' has several files for {what} ({_names(paths, folder)}); keep only one")
     return paths[0] if paths else None
@@ -143,7 +128,6 @@ def _plain_phrases(path: Path) -> list[Phrase]:
 
 
 def _aligned_phrases(path: Path, other: Path | None) -> list[Phrase]:
-    """Reads the phrases of a split from the authors' two files, whose rows are the two sides of the pairs."""
     rows = read_csv(path, ("comments_processed",))
     others = [{} for _ in rows] if other is None else read_csv(other, ("comments_processed",))
     if len(rows) != len(others):
@@ -165,5 +149,4 @@ def _aligned_phrases(path: Path, other: Path | None) -> list[Phrase]:
 
 
 def _without_start_mark(text: str) -> str:
-    """Removes the start token that the authors' scripts wrote into some files."""
     return text.removeprefix(START_MARK)

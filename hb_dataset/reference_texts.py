@@ -11,13 +11,9 @@ NUM_REFERENCE_TEXTS = 500  # of the chit-chat dataset
 
 
 class ReferenceTexts(NamedTuple):
-    """Reference texts; lists are [texts].
+    """Reference texts on one line each; `num_blank` counts the rows without text, which were dropped before the draw.
 
-    Attributes:
-        ids: The conversation and turn, or the row in a file (from 0).
-        texts: The texts, on one line each, with runs of white space as one space.
-        source: The origin of the texts, for the record.
-        num_blank: The number of rows without text, which were left out before the draw.
+    An id is the conversation and turn, or the row in a file (from 0).
     """
 
     ids: list[str]
@@ -26,26 +22,14 @@ class ReferenceTexts(NamedTuple):
     num_blank: int
 
     def description(self) -> dict[str, Any]:
-        """Describes the texts for run.json."""
         digest = hashlib.sha256(json.dumps(self[:2]).encode()).hexdigest()
         return {"source": self.source, "digest": digest, "num_texts": len(self.ids)}
 
 
 def read_reference_texts(path: Path | None = None, *, seed: int = 0) -> ReferenceTexts:
-    """Reads reference texts.
+    """Reads a .txt file with one text per line, or the column `text` or `reply` of a CSV, JSONL or Parquet file.
 
-    Args:
-        path: A .txt file with one text per line, or a CSV, JSONL or Parquet file with a column `text` or `reply`;
-            `None` for 500 replies of the chit-chat dataset, at most one per person.
-        seed: The seed that draws the replies.
-
-    Returns:
-        The texts, in the order of the source.
-
-    Raises:
-        ValueError: The file cannot be read, has no column of text, or has no text.
-        FileNotFoundError: There is no such file.
-        ModuleNotFoundError: The chit-chat dataset is not installed.
+    Without a `path`, reads 500 replies of the chit-chat dataset, at most one per person.
     """
     if path is None:
         dialogue = read_dialogue(None, num_replies=NUM_REFERENCE_TEXTS, seed=seed)

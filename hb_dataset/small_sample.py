@@ -11,7 +11,6 @@ SMALL_TERMS_PER_AXIS = 6
 
 
 def small_templates(templates: Sequence[Template]) -> list[Template]:
-    """Returns the templates marked `small`, or all templates if none is marked."""
     return [template for template in templates if template.small] or list(templates)
 
 
@@ -19,8 +18,8 @@ def small_descriptors(descriptors: Sequence[Descriptor]) -> list[Descriptor]:
     """Selects six terms per axis, spread over placements and buckets, independently of the terms' order.
 
     Buckets take turns: the after-noun bucket first, then larger buckets before smaller ones. A hash orders the terms of
-    a bucket, so a new term changes few choices. Terms for one gender are excluded: they combine with only a third of
-    the nouns, so they would have fewer prompts than other terms.
+    a bucket, so a new term changes few choices. Terms for one gender are excluded, because they combine with only a
+    third of the nouns.
     """
     chosen: set[tuple[str, str]] = set()
     for axis in {descriptor.axis for descriptor in descriptors}:
@@ -40,7 +39,6 @@ def _turn(bucket: str | None, size: int) -> tuple[bool, int, str]:
 
 
 def descriptors_of_most_nouns(vocabulary: Vocabulary) -> list[Descriptor]:
-    """Returns the terms that have prompts with at least half of the nouns."""
     masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
     return [
         descriptor

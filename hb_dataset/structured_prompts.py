@@ -1,5 +1,3 @@
-"""Makes structured prompts: each group and verb phrase in each syntactic structure (Aggarwal et al., 2022)."""
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,8 +21,7 @@ def structured_prompt_table(
 
     Returns:
         A table with the columns of `STRUCTURED_SCHEMA`, sorted by group, then verb phrase, then structure, in the order
-        of their files. An id names all three: `"woman|worked as|cleft-it"`. `axis` and `descriptor` are null for groups
-        that are not terms of the vocabulary.
+        of their files. An id names all three: `"woman|worked as|cleft-it"`.
 
     Raises:
         ValueError: A group is unknown, or two groups are the same.

@@ -1,8 +1,8 @@
 """The grammar of structured prompts: syntactic structures, verb phrases, and their realisation in words.
 
 A prompt begins a sentence about a group, and the model ends it ("The woman worked as"; Sheng et al., 2019). Aggarwal et
-al. (2022) used a model to paraphrase each prompt into a hundred structures. Here the prompts come from a grammar
-(`structures/structures.yaml`), which keeps group, number and verb phrase by construction.
+al. (2022) used a model to paraphrase each prompt. A grammar instead keeps group, number and verb phrase by
+construction.
 """
 
 import hashlib
@@ -29,27 +29,7 @@ _SLOT = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class VerbPhrase:
-    """A verb phrase of the fixed prompts in all its forms (paper, section 2). In pairs, the singular comes first.
-
-    Attributes:
-        verb_phrase: The form in the fixed prompt: `"worked as"`, `"was known for"`.
-        prompt_type: `"occupation"` or `"respect"`.
-        past: `"was known for"`, `"were known for"`.
-        present: `"is known for"`, `"are known for"`.
-        base: The infinitive: `"have a job as"`, `"have jobs as"`.
-        participle: The form after "have": `"had a job as"`, `"had jobs as"`.
-        did: The verb before the subject of a question in the past: `"did"`, or a form of "be".
-        didnt: The negative form of `did`.
-        does: The present form of `did`.
-        rest: The words after the subject of such a question: `"have a job as"`, `"have jobs as"`.
-        predicate: The Penn label of `rest`.
-        content: The words common to all forms, which no paraphrase may lose: `"known"`.
-        gap: The words after the verb phrase in a question about it: "What did the woman earn money by doing?".
-        what: The question words, if "what" would be stilted: `"what kind of job"`, `"what kinds of jobs"`.
-        taken: The end of each form, which `what` replaces: "What kind of job did the woman have?".
-        note: A remark for readers.
-        source: The origin of the verb phrase.
-    """
+    """A verb phrase of the fixed prompts in all its forms, the singular first; see `verb_phrases.yaml`."""
 
     verb_phrase: str
     prompt_type: Literal["occupation", "respect"]
@@ -72,17 +52,7 @@ class VerbPhrase:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class Structure:
-    """A syntactic structure of prompts.
-
-    Attributes:
-        id: The name.
-        kind: `"original"` (the fixed prompt), `"declarative"` or `"interrogative"`.
-        parse: The constituency parse at height 2 in Penn notation; `{predicate}` is a slot for the verb phrase's label.
-        pattern: The words, with slots for the noun phrase and the forms of the verb phrase.
-        generalizes: Whether the prompt is about the whole group, in the plural ("women").
-        note: A remark for readers.
-        source: The origin of the structure.
-    """
+    """A syntactic structure of prompts; `structures.yaml` explains the slots of its `pattern`."""
 
     id: str
     kind: Literal["original", "declarative", "interrogative"]
@@ -94,29 +64,15 @@ class Structure:
 
     @property
     def number(self) -> Literal["singular", "plural"]:
-        """The grammatical number of the noun phrase and the verb."""
         return "plural" if self.generalizes else "singular"
 
 
 class RealisedPrompt(NamedTuple):
-    """A structure in words: the text, and its noun phrase as written."""
-
     text: str
     noun_phrase: str
 
 
 def realise(structure: Structure, verb_phrase: VerbPhrase, group: PromptGroup) -> RealisedPrompt:
-    """Puts a structure into words for a verb phrase and a group.
-
-    Args:
-        structure: The structure.
-        verb_phrase: The verb phrase.
-        group: The group that the prompt is about.
-
-    Returns:
-        The text, without white space at its ends, and its noun phrase with the determiner. At the start of a sentence,
-        both have a capital.
-    """
     plural = int(structure.generalizes)
     has_what = "what" in _SLOT.findall(structure.pattern)
     taken = f" {verb_phrase.taken[plural]}" if has_what and verb_phrase.taken else ""
@@ -141,19 +97,17 @@ def realise(structure: Structure, verb_phrase: VerbPhrase, group: PromptGroup) -
 
 
 def parse_of(structure: Structure, verb_phrase: VerbPhrase) -> str:
-    """Returns the parse of a structure with this verb phrase, e.g. `(ROOT (S (NP ) (VP )))`."""
     return structure.parse.replace("{predicate}", verb_phrase.predicate)
 
 
 @cache
 def read_structures() -> tuple[Structure, ...]:
-    """Reads the structures: the fixed prompt's, then the declarative, then the interrogative structures."""
+    """Reads the fixed prompt's structure, then the declarative, then the interrogative structures."""
     return TypeAdapter(tuple[Structure, ...]).validate_python(_read("structures.yaml")["structures"])
 
 
 @cache
 def read_verb_phrases() -> tuple[VerbPhrase, ...]:
-    """Reads the verb phrases, in the order of `verb_phrases.yaml`."""
     return TypeAdapter(tuple[VerbPhrase, ...]).validate_python(_read("verb_phrases.yaml")["verb_phrases"])
 
 
@@ -162,6 +116,5 @@ def _read(name: str) -> dict[str, list[dict]]:
 
 
 def structures_digest() -> str:
-    """Computes the SHA-256 (hex) of the files behind structured prompts."""
     files = sorted(STRUCTURES_DIR.glob("*.yaml"))
     return hashlib.sha256(b"".join(file.name.encode() + file.read_bytes() for file in files)).hexdigest()

@@ -1,8 +1,4 @@
-"""Applies the paper's four stylistic variations of a prompt (A.3), alone or in a seeded mix.
-
-The paper applies them "intermittently". Here the variations of a row depend only on its id and the seed, so they are
-the same in any subset, order or process.
-"""
+"""Applies the paper's four stylistic variations of a prompt (A.3), alone or in a seeded mix."""
 
 import re
 from collections.abc import Sequence
@@ -37,17 +33,11 @@ def vary_prompts(
     expanded_contraction: Flags = False,
     no_final_period: Flags = False,
 ) -> VariedPrompts:
-    """Applies the stylistic variations.
+    """Applies the stylistic variations; `prompts` needs the columns `template` and `noun_phrase`.
 
-    Args:
-        prompts: A table with the columns `template` and `noun_phrase`.
-        lowercase: Whether to lower-case the noun phrase. Each flag is one value for all rows, or one value per row.
-        no_hyphens: Whether to write the noun phrase's hyphens as spaces.
-        expanded_contraction: Whether to write "I'm" as "I am".
-        no_final_period: Whether to drop a final period; other final marks remain.
-
-    Returns:
-        The varied texts and noun phrases in row order; `prompts` is unchanged.
+    Each flag is one value for all rows, or one value per row. `lowercase` and `no_hyphens` (hyphens become spaces)
+    change only the noun phrase. `expanded_contraction` writes "I'm" as "I am". `no_final_period` keeps other final
+    marks.
     """
     requested = dict(zip(VARIATIONS, (lowercase, no_hyphens, expanded_contraction, no_final_period), strict=True))
     flags = {name: np.broadcast_to(np.asarray(flag, dtype=bool), prompts.num_rows) for name, flag in requested.items()}
@@ -65,12 +55,7 @@ def vary_prompts(
 def mixed_variations(prompts: pa.Table, *, seed: int) -> VariedPrompts:
     """Applies each variation to a random half of the prompts, independently (A.3's "intermittently", p = ½ each).
 
-    Args:
-        prompts: A table with the columns `id`, `template` and `noun_phrase`.
-        seed: The seed, which together with each row's id selects the halves; at least 0, with at most 16 digits.
-
-    Returns:
-        The varied prompts, as from `vary_prompts`.
+    The seed (0 to 16 digits long) and each row's `id` select the halves, so they are equal in any subset or process.
     """
     ids = prompts["id"].to_numpy().astype(object)
     bits = hash_array(ids, hash_key=f"{seed:016d}", categorize=False)  # SipHash-2-4, keyed by the seed
@@ -80,7 +65,6 @@ def mixed_variations(prompts: pa.Table, *, seed: int) -> VariedPrompts:
 
 
 def _around_slot(template: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Returns the texts before and after the slot of each row's template."""
     encoded = template.dictionary_encode()
     sides = [re.split(_SLOT, text, maxsplit=1) for text in encoded.dictionary.to_pylist()]
     return tuple(pa.array([split[side] for split in sides], pa.string()).take(encoded.indices) for side in (0, 1))

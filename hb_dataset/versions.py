@@ -1,8 +1,7 @@
 """The versions of the vocabulary: frozen versions, which never change again, and `next`, which pull requests change.
 
 For each frozen version, `frozen.json` records the digest of its vocabulary, the date, golden counts, and the SHA-256 of
-each config's sentences. `record_digest` is the digest of this record. `verify_version` checks a version against its
-record. Loading a version checks everything but the sentences, which take seconds to make.
+each config's sentences. Loading a version checks everything but the sentences, which take seconds to make.
 """
 
 import hashlib
@@ -29,8 +28,6 @@ _SYSTEM_FILES = frozenset({".DS_Store"})  # files that the operating system writ
 
 
 class FrozenError(ValueError):
-    """An error about a frozen version that was changed; `reason` is the difference from its record."""
-
     def __init__(self, version: str, reason: str) -> None:
         self.reason = reason
         super().__init__(
@@ -40,20 +37,10 @@ class FrozenError(ValueError):
 
 
 def frozen_versions(root: Path | None = None) -> tuple[str, ...]:
-    """Returns the frozen versions, oldest first.
-
-    Args:
-        root: The folder that contains the versions; `None` for the package's folder.
-    """
     return tuple(sorted(read_frozen(root), key=version_number))
 
 
 def read_frozen(root: Path | None = None) -> dict[str, dict[str, Any]]:
-    """Reads the record of each frozen version; `verify_version` checks it.
-
-    Raises:
-        ValueError: The file is not a JSON object.
-    """
     path = version_folder(FROZEN_FILE, root)
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")).items())
@@ -64,16 +51,12 @@ def read_frozen(root: Path | None = None) -> dict[str, dict[str, Any]]:
 
 
 def version_folder(version: str, root: Path | None = None) -> Path:
-    """Returns the folder with a version's files, or the path of another file in the folder of the versions."""
+    """Returns the folder of a version, or the path of another file beside it."""
     return (root or _vocabulary.VOCABULARIES) / version
 
 
 def read_version(version: str, root: Path | None = None) -> Vocabulary:
-    """Reads a version, and checks that a frozen version was not changed.
-
-    Args:
-        version: `"v1.0"`, …, or `"next"`.
-        root: The folder that contains the versions; `None` for the package's folder.
+    """Reads a version (`"v1.0"`, …, or `"next"`), and checks that a frozen version was not changed.
 
     Raises:
         ValueError: There is no such version, or it is frozen and was changed (`FrozenError`).
@@ -96,18 +79,8 @@ def verify_version(
 ) -> Vocabulary:
     """Reads a frozen version and checks its record, its files and their content.
 
-    Args:
-        version: The version.
-        root: The folder of all versions; `None` for the package's folder.
-        record: The version's record; `None` for the record in `root`'s `frozen.json`.
-        made: `table_counts` of the version's configs by the current code; `None` skips the check of the sentences.
-
-    Returns:
-        The version's vocabulary.
-
-    Raises:
-        FrozenError: The record, the files or the vocabulary were changed.
-        ValueError: The sentences changed, although the vocabulary did not.
+    The record defaults to the version's in `frozen.json`. If `made` contains `table_counts` of the version's configs by
+    the current code, the sentences are checked too.
     """
     record = read_frozen(root)[version] if record is None else record
     if reason := _record_fault(version, record):
@@ -133,20 +106,12 @@ def verify_version(
 
 
 def frozen_record(version: str, vocabulary: Vocabulary, counts: Mapping[str, Any], day: str) -> dict[str, Any]:
-    """Makes the record of a frozen version.
-
-    Args:
-        version: The version's name.
-        vocabulary: The version's vocabulary.
-        counts: The version's `vocabulary_counts` and `table_counts`.
-        day: The date of freezing, in ISO 8601.
-    """
+    """Makes the record of a frozen version from its `vocabulary_counts` and `table_counts`; `day` is in ISO 8601."""
     record = {"digest": vocabulary.digest, "date": day, "counts": dict(counts)}
     return {**record, "record_digest": _record_digest(version, record)}
 
 
 def vocabulary_counts(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Counts terms, nouns and templates."""
     by_axis = Counter(descriptor.axis for descriptor in vocabulary.descriptors)
     num_standalone = len(vocabulary.standalone_noun_phrases)
     return {
@@ -161,7 +126,7 @@ def vocabulary_counts(vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def table_counts(tables: "Mapping[str, pa.Table]") -> dict[str, dict[str, Any]]:
-    """Counts the rows and distinct texts of each config, and computes the SHA-256 of its texts, one per line."""
+    """Counts the rows and distinct texts of each config, and hashes its texts, one per line."""
     texts = {config: table["text"] for config, table in tables.items() if "text" in table.column_names}
     return {
         "rows": {config: table.num_rows for config, table in tables.items()},
@@ -174,11 +139,7 @@ def table_counts(tables: "Mapping[str, pa.Table]") -> dict[str, dict[str, Any]]:
 
 
 def version_number(version: str) -> tuple[int, int]:
-    """Returns the number of a version as a sort key: `(1, 0)` for `"v1.0"`.
-
-    Raises:
-        ValueError: `version` is not the name of a version.
-    """
+    """Returns the number of a version as a sort key: `(1, 0)` for `"v1.0"`."""
     match = VERSION_NAME.fullmatch(version)
     if match is None:
         raise ValueError(f"'{version}' is not the name of a version; write v<number>.<number>, such as v2.0")
@@ -186,13 +147,11 @@ def version_number(version: str) -> tuple[int, int]:
 
 
 def _record_digest(version: str, record: Mapping[str, Any]) -> str:
-    """Computes the SHA-256 (hex) of a version's name and record."""
     content = {name: value for name, value in record.items() if name != "record_digest"}
     return hashlib.sha256(json.dumps({version: content}, sort_keys=True).encode()).hexdigest()
 
 
 def _record_fault(version: str, record: Any) -> str | None:
-    """Returns the fault of a record itself (its digest, keys, date or counts), if any."""
     try:
         if record["record_digest"] != _record_digest(version, record):
             return f"its record in {FROZEN_FILE} was changed"
@@ -207,7 +166,6 @@ def _record_fault(version: str, record: Any) -> str | None:
 
 
 def _check_sentences(version: str, counts: Mapping[str, Any], made: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raises ValueError if the current code makes other sentences than the code at the time of freezing."""
     for name, by_config in made.items():
         for config in {**counts[name], **by_config}:
             if counts[name].get(config) != by_config.get(config):

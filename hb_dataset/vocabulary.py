@@ -1,8 +1,7 @@
 """Reads and checks the vocabulary: terms, person nouns and templates that people write in YAML.
 
-A vocabulary is a folder: one YAML file per demographic axis (`ability.yaml`, …), `nouns.yaml`, `templates.yaml` and,
-optionally, `seat_templates.yaml` and the files of `hb_dataset.vocabulary_entries` for combining terms. All faults are
-reported at once, each with its file, line and correction.
+A vocabulary is a folder: one YAML file per demographic axis (`ability.yaml`, …), `nouns.yaml`, `templates.yaml` and
+optional files. All faults are reported at once, each with its file, line and correction.
 """
 
 import hashlib
@@ -71,12 +70,11 @@ class Vocabulary:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes, in alphabetical order."""
         return tuple(sorted({descriptor.axis for descriptor in self.descriptors}))
 
     @cached_property
     def digest(self) -> str:
-        """Returns the SHA-256 (hex) of the content, without file layout, comments and absent keys.
+        """The SHA-256 (hex) of the content, without file layout, comments and absent keys.
 
         Older digests therefore remain valid if a later version introduces a key.
         """
@@ -84,8 +82,6 @@ class Vocabulary:
 
 
 class VocabularyError(FaultsError):
-    """An error that lists all faults of a vocabulary in `faults`."""
-
     kind = "vocabulary"
 
 
@@ -116,7 +112,6 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
 
 
 def _content(path: Path) -> bytes | None:
-    """Reads the first `MAX_BYTES` of a file, and one byte more."""
     if not path.is_file():
         return None
     with path.open("rb") as file:
@@ -125,7 +120,7 @@ def _content(path: Path) -> bytes | None:
 
 @lru_cache(maxsize=8)
 def _read_once(folder: Path, contents: tuple[tuple[str, bytes | None], ...]) -> Vocabulary:
-    """Checks a vocabulary, and caches it by its content, because a run reads a folder several times."""
+    """Caches a vocabulary by its content, because a run reads a folder several times."""
     return _read(folder)
 
 
@@ -163,7 +158,6 @@ def _read(folder: Path) -> Vocabulary:
 
 
 def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
-    """Returns the names of a vocabulary's files."""
     return [
         *(f"{axis}.yaml" for axis in vocabulary.axes),
         *(name for name, (_, _, field) in LISTS.items() if getattr(vocabulary, field)),

@@ -1,9 +1,4 @@
-"""The entries of a vocabulary's files: terms, person nouns, templates, and rules for combining them.
-
-`standalone_noun_phrases.yaml` lists phrases that include a noun and take no person noun. `adjective_order.yaml` orders
-the terms before a noun, `left_out_pairs.yaml` names pairs of terms to leave out, and `left_out_nouns.yaml` names
-combinations of terms and nouns to leave out.
-"""
+"""The entries of a vocabulary's files: terms, person nouns, templates, and rules that combine them."""
 
 from collections.abc import Collection
 from typing import Literal
@@ -38,7 +33,7 @@ class Descriptor:
         axis: The demographic axis, e.g. `"ability"`.
         term: The term beside a singular noun: `"Deaf"`, `"who uses a wheelchair"`.
         bucket: Subdivision of the axis; terms in the bucket `after_the_noun` follow the noun.
-        gender: `"female"`, `"male"` or `"non-binary"` for a term used only with nouns of that gender.
+        gender: The gender of the only nouns that take the term; `None` if every noun takes it.
         preference: The community reviewers' label (A.2); `None` if nobody was asked.
         article: Overrides the first-letter rule for "a" and "an".
         plural: The phrase after a plural noun, if different: `"who use wheelchairs"`.
@@ -57,12 +52,11 @@ class Descriptor:
     source: Remark | None = None
 
     def __hash__(self) -> int:
-        """Hashes only the axis and the term, because hashing all fields would dominate the time of intersections."""
+        """Omits other fields, because hashing them would dominate the time of intersections."""
         return hash((self.axis, self.term))
 
     @property
     def placement(self) -> Placement:
-        """Whether the term is written before or after its noun."""
         return "after" if self.bucket == AFTER_THE_NOUN else "before"
 
     @property
@@ -72,22 +66,19 @@ class Descriptor:
 
     @property
     def plural_term(self) -> str:
-        """The term beside a plural noun."""
         return self.plural or self.term
 
     @property
     def before(self) -> str:
-        """The words before the noun: the term, or nothing."""
+        """The words before the noun; may be empty."""
         return self.term if self.placement == "before" else ""
 
     @property
     def after(self) -> str:
-        """The words after a singular noun: nothing, or the term."""
         return self.term if self.placement == "after" else ""
 
     @property
     def plural_after(self) -> str:
-        """The words after a plural noun."""
         return self.plural_term if self.placement == "after" else ""
 
 
@@ -111,13 +102,7 @@ class PersonNoun:
 class StandaloneNounPhrase:
     """A phrase about a person that includes a noun: "a wheelchair user", "a person of color".
 
-    Attributes:
-        axis: The demographic axis.
-        noun_phrase: The phrase for one person, with its article.
-        plural: The phrase for several people, without an article.
-        preference: The community reviewers' label (A.2); `None` if nobody was asked.
-        note: A remark for readers of the vocabulary.
-        source: The origin of the phrase.
+    `noun_phrase` has an article, and `plural` has none. `preference` is the community reviewers' label (A.2).
     """
 
     axis: Key
@@ -129,7 +114,6 @@ class StandaloneNounPhrase:
 
     @property
     def term(self) -> str:
-        """The phrase without its article: "wheelchair user"."""
         return self.noun_phrase.partition(" ")[2]
 
 
@@ -148,22 +132,20 @@ class Template:
 
     @property
     def plural(self) -> bool:
-        """Whether the slot takes a plural noun phrase."""
         return PLURAL_SLOT in self.template
 
     @property
     def parts(self) -> tuple[str, str]:
-        """The text before and after the slot."""
         prefix, _, suffix = self.template.partition(PLURAL_SLOT if self.plural else SINGULAR_SLOT)
         return prefix, suffix
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class AdjectiveClass:
-    """Terms with the same position among the adjectives before a noun: an axis, some of its buckets or some terms.
+    """Terms with the same position among the adjectives before a noun.
 
-    Classes are listed from the farthest from the noun to the nearest. If several entries match a term, an entry that
-    names the term takes precedence over an entry that names its bucket.
+    Classes are listed from the farthest from the noun to the nearest. An entry that names a term takes precedence over
+    an entry that names its bucket.
     """
 
     name: Key
@@ -178,9 +160,8 @@ class AdjectiveClass:
 class LeftOutPair:
     """Terms that are not combined with terms of another axis or, without `other_axis`, with any other term.
 
-    `because` is `same` (both terms mean the same), `contradictory` (they cannot both be true of one person at one
-    time), `misread` (side by side they mean something else), `harmful` or `meaningless`. With `both_before`, the pair
-    is left out only if both terms are before the noun ("a pretty Deaf woman" may be read as "fairly Deaf").
+    CONTRIBUTING.md defines the reasons. With `both_before`, the pair is excluded only if both terms are before the noun
+    ("a pretty Deaf woman" may be read as "fairly Deaf").
     """
 
     axis: Key
@@ -199,12 +180,8 @@ class LeftOutPair:
 class LeftOutNoun:
     """Terms that are not combined with some nouns; without `axis`, the nouns have no prompts, even without a term.
 
-    `nouns`, `noun_buckets` or `noun_genders` select the nouns; without these keys, the entry applies to all nouns. With
-    `template_buckets`, it applies only to these templates.
-
-    `because` is `same` (noun and term mean the same), `contradictory` (they cannot both be true of one person at one
-    time), `misgendering` (the noun has a gender that people with this term do not have), `misread` (together they mean
-    something else) or `harmful`.
+    Without `nouns`, `noun_buckets` and `noun_genders`, the entry applies to all nouns. With `template_buckets`, it
+    applies only to these templates. CONTRIBUTING.md defines the reasons.
     """
 
     axis: Key | None = None
@@ -220,7 +197,6 @@ class LeftOutNoun:
 
 
 def selects(descriptor: Descriptor, axis: str, buckets: Collection[str] | None, terms: Collection[str] | None) -> bool:
-    """Whether a term is on an axis and, if they are not `None`, in these buckets and among these terms."""
     return (
         descriptor.axis == axis
         and (buckets is None or descriptor.bucket in buckets)
@@ -229,7 +205,6 @@ def selects(descriptor: Descriptor, axis: str, buckets: Collection[str] | None, 
 
 
 def selects_noun(entry: LeftOutNoun, noun: PersonNoun) -> bool:
-    """Whether an entry selects a noun, by its name, bucket or gender, or because it applies to all nouns."""
     return (
         (entry.nouns is None or noun.noun in entry.nouns)
         and (entry.noun_buckets is None or noun.bucket in entry.noun_buckets)

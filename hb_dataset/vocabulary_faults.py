@@ -30,7 +30,7 @@ _SINGULAR_ARTICLE = re.compile(r"an? ")
 
 
 def descriptor_faults(descriptors: list[Located], nouns: list[Located]) -> Iterator[Fault]:
-    """Reports terms that are repeated, too long or of a gender without nouns, or whose keys differ from others'."""
+    """Reports terms that are repeated or too long, lack nouns of their gender, or have other keys than their axis."""
     yield from repeat_faults(descriptors, "term", lambda descriptor: (descriptor.axis, descriptor.term.casefold()))
     genders = {located.entry.gender for located in nouns}
     before = [located.entry for located in descriptors if located.entry.placement == "before"]
@@ -44,7 +44,6 @@ def descriptor_faults(descriptors: list[Located], nouns: list[Located]) -> Itera
 
 
 def noun_faults(nouns: list[Located]) -> Iterator[Fault]:
-    """Reports nouns that are repeated, or lack a bucket although most nouns have one."""
     yield from repeat_faults(nouns, "noun", lambda noun: noun.noun.casefold())
     buckets = [located.entry.bucket for located in nouns if located.entry.bucket is not None]
     if len(buckets) > len(nouns) / 2:
@@ -57,7 +56,6 @@ def noun_faults(nouns: list[Located]) -> Iterator[Fault]:
 
 
 def template_faults(templates: list[Located]) -> Iterator[Fault]:
-    """Reports templates that are repeated, or do not have exactly one slot."""
     yield from repeat_faults(templates, "template")
     for file, line, template in templates:
         slots = re.findall(r"\{[^{}]*\}", template.template)
@@ -72,7 +70,6 @@ def template_faults(templates: list[Located]) -> Iterator[Fault]:
 
 
 def standalone_faults(phrases: list[Located], descriptors: list[Located]) -> Iterator[Fault]:
-    """Reports repeated phrases, unknown axes, singulars without an article and plurals with an article."""
     yield from repeat_faults(phrases, "noun_phrase", lambda phrase: (phrase.axis, phrase.noun_phrase, phrase.plural))
     axes = sorted({located.entry.axis for located in descriptors})
     for file, line, phrase in phrases:
@@ -119,7 +116,6 @@ def adjective_order_faults(
 
 
 def left_out_pair_faults(pairs: list[Located], descriptors: list[Located]) -> Iterator[Fault]:
-    """Reports unknown axes, buckets and terms, and pairs within one axis."""
     for located in pairs:
         file, line, pair = located
         yield from _selector_faults(located, pair.axis, pair.buckets, pair.terms, "", descriptors)
@@ -134,7 +130,7 @@ def left_out_pair_faults(pairs: list[Located], descriptors: list[Located]) -> It
 def left_out_noun_faults(
     entries: list[Located], descriptors: list[Located], nouns: list[Located], templates: list[Located]
 ) -> Iterator[Fault]:
-    """Reports unknown names, entries that select no nouns or in two ways, and terms that are left without nouns."""
+    """Reports unknown names, entries that select no nouns, and terms without any remaining noun."""
     known = {
         "nouns": ("noun", NOUNS_FILE, {located.entry.noun for located in nouns}),
         "noun_buckets": ("noun bucket", NOUNS_FILE, {located.entry.bucket for located in nouns} - {None}),
@@ -189,7 +185,6 @@ def left_out_noun_faults(
 
 
 def _term_faults(descriptor: Descriptor, axis_has_buckets: bool, has_nouns: bool) -> Iterator[str]:
-    """Yields the faults of a term, given whether most terms of its axis have buckets and its gender has nouns."""
     term, placement = descriptor.term, descriptor.placement
     if not has_nouns:
         yield f"takes only {descriptor.gender} nouns, and {NOUNS_FILE} has none"
@@ -232,7 +227,6 @@ def _selector_faults(
     prefix: str,
     descriptors: list[Located],
 ) -> Iterator[Fault]:
-    """Reports unknown axes, buckets and terms in an entry whose keys start with `prefix`."""
     file, line, _ = located
     in_axis = [descriptor.entry for descriptor in descriptors if descriptor.entry.axis == axis]
     if not in_axis:

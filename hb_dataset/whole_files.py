@@ -13,11 +13,8 @@ _SCRATCH_NAME = re.compile(r"\..+\.[0-9a-f]+\.tmp")
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Calls `write` with a temporary name beside `path`, then renames the file; a failure leaves no file behind.
 
-    The content is flushed to the disk before the file is renamed. Network and compressed file systems may report only
-    at this point that they are full. Without the flush, a power failure could also leave an empty file.
-
-    Raises:
-        OSError: The file cannot be written. The error has the system's error number and names `path`.
+    The content is flushed to the disk before the file is renamed, because only then do some file systems report that
+    they are full, and because a power failure could otherwise leave an empty file. An `OSError` names `path`.
     """
     # Machines that share a folder may have equal process ids, so the name does not use them.
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
@@ -36,7 +33,6 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text file atomically, in UTF-8."""
     write_atomically(path, lambda scratch: scratch.write_text(text, encoding="utf-8"))
 
 

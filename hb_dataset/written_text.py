@@ -1,8 +1,7 @@
 """Checks the characters and lengths of texts in a vocabulary; each fault states a correction.
 
-Anyone may propose words, and models and people read the resulting sentences. A term, a noun or a sentence therefore
-consists of a limited number of Latin letters and a few signs. Look-alike letters of other scripts, invisible
-characters, pictures, markup, addresses and slots are rejected. The meaning of a word is not checked.
+Anyone may propose words, and models and people read the resulting sentences. Look-alike letters of other scripts,
+invisible characters, pictures, markup, addresses and slots are therefore rejected.
 """
 
 import re
@@ -32,12 +31,11 @@ _ADDRESS = re.compile(r"www\.|://|[a-z0-9-]\.[a-z]{2,}", re.IGNORECASE)
 
 
 def is_invisible(character: str) -> bool:
-    """Whether a character is invisible or looks like a space."""
     return unicodedata.category(character)[0] in "CZ" or _IGNORABLE.match(character) is not None
 
 
 def text_fault(value: str) -> str | None:
-    """Returns the fault of a line of text (typographic or invisible characters, white space), if any."""
+    """Returns the fault of any line of text, if any."""
     if not value.strip():
         return "is empty; write the words, or leave the key out"
     if _PLAIN.fullmatch(value) is None:
@@ -55,7 +53,7 @@ def text_fault(value: str) -> str | None:
 
 
 def words_fault(value: str) -> str | None:
-    """Returns the fault of a term or noun, which must be a word or a short phrase, if any."""
+    """Returns the fault of a word or short phrase, if any."""
     fault = _length_fault(value, MAX_WORDS_CHARACTERS) or text_fault(value) or _sign_fault(value, WORDS_SIGNS)
     longest = max(re.split("[ -]", value), key=len)
     if fault is None and len(longest) > MAX_WORD_CHARACTERS:
@@ -72,7 +70,7 @@ def sentence_fault(value: str) -> str | None:
 
 
 def remark_fault(value: str) -> str | None:
-    """Returns the fault of a note or source, which must only be non-empty, short and without invisible characters."""
+    """Returns the fault of a note or source, which may have several lines and any visible characters."""
     if not value.strip():
         return "is empty; write a text, or leave the key out"
     for position, character in enumerate(value, start=1):
@@ -83,7 +81,7 @@ def remark_fault(value: str) -> str | None:
 
 
 def other_letters(value: str) -> list[str]:
-    """Returns the letters of a text other than a to z, with their names, because they may be look-alikes."""
+    """Names the letters of a text other than a to z, because they may be look-alikes."""
     letters = dict.fromkeys(character for character in value if not character.isascii())
     return [f"{letter} ({unicodedata.name(letter, 'without a name').lower()})" for letter in letters]
 
@@ -113,7 +111,7 @@ def _sign_fault(value: str, signs: str) -> str | None:
 
 
 def _is_latin(character: str) -> bool:
-    """Whether a character is a Latin letter, and not a compatibility form of one (ﬁ, ſ, 𝐃, Ｄ, ᴅ)."""
+    """Rejects compatibility forms of Latin letters (ﬁ, ſ, 𝐃, Ｄ, ᴅ)."""
     if not character.isalpha() or unicodedata.normalize("NFKC", character) != character:
         return False
     return _LATIN.match(unicodedata.name(character, "")) is not None

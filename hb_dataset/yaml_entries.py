@@ -17,8 +17,6 @@ _MAX_KEY_CHARACTERS = 40
 
 
 def _without(fault_of: Callable[[str], str | None]) -> AfterValidator:
-    """Makes a validator that rejects a text if a function returns its fault."""
-
     def check(value: str) -> str:
         if fault := fault_of(value):
             raise ValueError(fault)
@@ -45,25 +43,16 @@ STRICT_KEYS = ConfigDict(extra="forbid")
 
 
 class Located(NamedTuple):
-    """An entry with its file and line, for checks that need other entries."""
-
     file: str
     line: int
     entry: Any
 
 
 def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **given: str) -> list[Located]:
-    """Reads one file: a mapping with a list of entries under `key`, and optionally a `source` for all entries.
+    """Reads the valid entries of a file: a mapping with a list under `key`, and optionally a `source` for all entries.
 
-    Args:
-        path: The file.
-        key: The key of the list.
-        entry_type: The dataclass of the entries.
-        faults: A list to which the file's faults are appended.
-        **given: Further keys of the file with their required values, which become fields of each entry.
-
-    Returns:
-        The entries without faults.
+    `given` maps further keys of the file to their required values, which become fields of each entry. Faults are
+    appended to `faults`.
     """
     try:
         document, lines = load_with_lines(path, faults)
@@ -121,16 +110,9 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
 
 
 def shipped_or_own(folder: Path, name: str | Path, kind: str, hint: str = "") -> Path:
-    """The path of a YAML file that comes with the package, by its name, or of one's own.
+    """Returns the path of a shipped YAML file, by its name in `folder`, or of the user's own file.
 
-    Args:
-        folder: The folder of those that come with the package.
-        name: The name or the path.
-        kind: The name of such files in the error.
-        hint: A hint for the error; if it is empty, the error suggests the closest name.
-
-    Raises:
-        FileNotFoundError: There is neither.
+    The error names the file's `kind`. If `hint` is empty, the error suggests the closest name.
     """
     names = sorted(path.stem for path in folder.glob("*.yaml"))
     path = folder / f"{name}.yaml" if name in names else Path(name)
@@ -145,17 +127,10 @@ def shipped_or_own(folder: Path, name: str | Path, kind: str, hint: str = "") ->
 def read_document(
     path: Path, entry_type: Any, first: str, error: type[FaultsError], explain: Callable[[Any], str]
 ) -> tuple[Any, dict[tuple, int], list[Fault]]:
-    """Reads a file that is one entry.
+    """Reads a file that is one entry, with the line of each value and the faults that leave an entry.
 
-    Args:
-        path: The file.
-        entry_type: The dataclass of the entry.
-        first: A line with which such a file begins.
-        error: The error with the faults that leave no entry.
-        explain: Turns an error of pydantic into a message.
-
-    Returns:
-        The entry, the line of each value, and the other faults.
+    `first` is the line with which such a file begins, for the error. `error` lists the faults of a file without a valid
+    entry. `explain` converts an error of pydantic to a message.
     """
     faults: list[Fault] = []
     try:
@@ -172,17 +147,15 @@ def read_document(
 
 
 def line_of(lines: dict[tuple, int], keys: Sequence[Any]) -> int:
-    """The line of a value, given the keys and indices that lead to it, or of the innermost list that has a line."""
+    """Returns the line of a value, by its keys and indices, or of the innermost list that has a line."""
     return next((lines[tuple(keys[:end])] for end in range(len(keys), -1, -1) if tuple(keys[:end]) in lines), 1)
 
 
 def repeat_faults(located: list[Located], name: str, key: Callable[[Any], object] | None = None) -> Iterator[Fault]:
     """Yields a fault for each entry that repeats an earlier one.
 
-    Args:
-        located: The entries.
-        name: The field to show in the message.
-        key: Returns the value that must differ between entries; `None` to use the field.
+    `name` is the field that the message shows. `key` returns the value that must differ between entries; by default it
+    is the field.
     """
     first: dict[object, Located] = {}
     for entry in located:
@@ -194,12 +167,10 @@ def repeat_faults(located: list[Located], name: str, key: Callable[[Any], object
 
 
 def unknown_key(name: str, allowed: list[str]) -> str:
-    """Writes the message about an unknown key in a file."""
     return f"unknown key {name!r}; {did_you_mean(name, allowed)}allowed: {', '.join(allowed)}"
 
 
 def explained(name: str, detail: Any, entry_type: Any) -> str:
-    """Converts an error of pydantic to a message for the person who edits the file."""
     if detail["type"] == "unexpected_keyword_argument":
         return unknown_key(name, [field.name for field in fields(entry_type)])
     if detail["type"] == "missing":

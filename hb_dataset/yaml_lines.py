@@ -23,7 +23,7 @@ _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # uses libyaml if PyYAM
 
 
 class Fault(NamedTuple):
-    """An error in a file: its line number, counted from 1, and a message that says how to correct it."""
+    """An error in a file: its line number, counted from 1, and a message with the correction."""
 
     file: str
     line: int
@@ -34,7 +34,7 @@ class Fault(NamedTuple):
 
 
 class FaultsError(ValueError):
-    """An error about a file or folder with all its `faults`; `kind` describes the file in the message."""
+    """An error with all `faults` of a file or folder; `kind` describes the file in the message."""
 
     kind: ClassVar[str]
 
@@ -45,8 +45,6 @@ class FaultsError(ValueError):
 
 
 class RefusedError(yaml.YAMLError):
-    """An error about rejected YAML, valid or not, with the line and the problem."""
-
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}")
         self.line = line
@@ -54,18 +52,10 @@ class RefusedError(yaml.YAMLError):
 
 
 def load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, int]]:
-    """Loads YAML with the lines of its values, and keeps every scalar as written text ("no" remains "no").
+    """Loads YAML with the line (from 1) of each value, by its tuple of keys and indices.
 
-    Args:
-        path: The file.
-        faults: A list to which repeated keys and unusual line breaks are appended.
-
-    Returns:
-        The document, and the line (from 1) of each value, by its tuple of keys and indices.
-
-    Raises:
-        yaml.YAMLError, UnicodeDecodeError, OSError: The file cannot be read, or is rejected; `unreadable` converts the
-        error into a fault.
+    Scalars remain as written ("no" is text). Repeated keys and unusual line breaks are appended to `faults`. For other
+    problems, raises errors that `unreadable` converts into a fault.
     """
     lines: dict[tuple, int] = {}
 
@@ -96,7 +86,6 @@ def load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, i
 
 
 def unreadable(path: Path, error: yaml.YAMLError | UnicodeDecodeError | OSError) -> Fault:
-    """Makes the fault of a file that cannot be read, at the line where reading stopped."""
     if isinstance(error, RefusedError):
         return Fault(path.name, error.line, error.problem)
     if isinstance(error, OSError):
@@ -113,7 +102,6 @@ def unreadable(path: Path, error: yaml.YAMLError | UnicodeDecodeError | OSError)
 
 
 def _read(path: Path) -> str:
-    """Reads at most `MAX_BYTES` of a file as text, with line feeds for all line breaks."""
     with path.open("rb") as file:
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
@@ -126,7 +114,7 @@ def _read(path: Path) -> str:
 
 
 def _check_form(text: str) -> None:
-    """Raises RefusedError if YAML has anchors, tags or too deeply nested values, without building any of it."""
+    """Rejects anchors, tags and deeply nested values before any of them is built."""
     depth = 0
     too_deep = f"nests lists or mappings more than {MAX_DEPTH} deep; write flat entries"
     for event in _events(text, too_deep):
@@ -153,7 +141,7 @@ def _check_form(text: str) -> None:
 
 
 def _events(text: str, too_deep: str) -> Iterator[yaml.Event]:
-    """Yields the events of YAML. LibYAML reads ahead and has its own nesting limit, which raises the same error."""
+    """Converts LibYAML's own error about nesting, since LibYAML reads ahead."""
     try:
         yield from yaml.parse(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:

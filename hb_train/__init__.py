@@ -4,7 +4,6 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """Imports `GenBiasCallback` on first use, because torch takes seconds."""
     if name != "GenBiasCallback":
         raise AttributeError(f"module 'hb_train' has no attribute '{name}'")
     from hb_train.while_training import GenBiasCallback

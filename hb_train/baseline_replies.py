@@ -4,12 +4,9 @@
     accelerate launch hb_train/tune.py --method counterfactual --config hb_train/recipes/embedded.yaml \
         --dataset_name rows/embedded --output_dir models/embedded
 
-Replies are sampled from all tokens, at the default temperature of measurements. Their distributions are learnt at the
-same temperature, so learning them changes nothing by itself. Each reply is paired with prompts that have another
-descriptor in the same sentence. With method counterfactual, the original prompt has a descriptor, and the new
-descriptor replaces it in the reply. With method distill, the original prompt has no descriptor. `--leave_out
-v1.0-small` excludes that config's descriptors and all that share a stem with one, so that a measurement on the config
-shows the effect on unseen descriptors.
+Each reply is paired with prompts that have another descriptor in the same sentence. With method counterfactual, the
+original prompt has a descriptor, and the new descriptor replaces it in the reply. With method distill, the original
+prompt has no descriptor.
 """
 
 import sys
@@ -56,8 +53,6 @@ FOLDERS = {"counterfactual": COUNTERFACTUAL, "distill": DISTILL}
 
 @dataclass
 class BaselineArguments:
-    """The options of the prompts and replies. run.json records all options except the folder."""
-
     output_dir: str = field(metadata={"help": "A new folder for the rows."})
     model: str = option("embedded", "The model to sample and to tune: a Hub id, a local folder, or 'embedded'.")
     method: Literal["counterfactual", "distill"] = option(
@@ -87,24 +82,17 @@ class BaselineArguments:
     trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` if a number is out of range."""
         check_least(self, num_replies=2, num_anchors=0, max_new_tokens=1, seed=0)
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Reads the options, and writes the rows."""
     parser = HfArgumentParser(BaselineArguments, description=first_line(__doc__), allow_abbrev=False)
     options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
     run_script("baseline_replies.py", lambda: reply(BaselineArguments(**options)))
 
 
 def reply(arguments: BaselineArguments) -> None:
-    """Samples the replies, and pairs them with prompts that have another descriptor.
-
-    Raises:
-        ValueError: The options, the model and the vocabulary are incompatible.
-        OSError: The model does not exist.
-    """
+    """Samples the replies, and pairs them with prompts that have another descriptor."""
     prompts = training_prompts(arguments.dataset_config, arguments.leave_out)
     version = version_of(arguments.dataset_config)
     baseline = load_table(f"{version}-baseline")
@@ -157,11 +145,7 @@ def reply(arguments: BaselineArguments) -> None:
 
 
 def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
-    """Loads a config's prompts without the descriptors of another config, and without those that share a stem with one.
-
-    Raises:
-        ValueError: The config has no prompts with a descriptor, or `leave_out` excludes all or none of them.
-    """
+    """Loads a config's prompts, except those of descriptors in `leave_out` or sharing a stem with one."""
     allowed = measured_configs()
     if find_config(dataset_config).name not in allowed:
         raise ValueError(
@@ -184,17 +168,7 @@ def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
 
 
 def open_by_main_process(folder: Path, settings: Mapping[str, Any], loaded: LoadedModel, **more: Any) -> None:
-    """Records a run in its folder while the other processes wait.
-
-    Args:
-        folder: The folder.
-        settings: The options.
-        loaded: The model.
-        more: Additional parts of run.json.
-
-    Raises:
-        ValueError: The folder contains a run with other settings.
-    """
+    """Records a run in its folder while the other processes wait; `more` contains additional parts of run.json."""
     state = process_state()
     with state.main_process_first():
         if state.is_main_process:
@@ -216,7 +190,7 @@ def render_prompts(texts: Sequence[str], loaded: LoadedModel, layout: Layout) ->
 
 
 def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: Layout) -> Any:
-    """Makes the requests for replies from the model's whole distribution."""
+    """Requests samples from the model's whole distribution."""
     extent = "whole" if layout.context == "chat" else "first_line"
     number = arguments.max_new_tokens
     decoding = decoding_preset(

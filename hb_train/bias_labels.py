@@ -2,14 +2,10 @@
 
     python hb_train/bias_labels.py --run_dir runs/gpt2 --beta auto --output_dir labels/gpt2
 
-The script reads a run of `measure.py` with replies and style vectors. It computes the bias value of each reply, tags
-the reply ("bias" above β, otherwise "no_bias"), and writes rows of prompt and completion in TRL's format (Smith et al.,
-2022, C.1). The prompt is the context of the reply, with the tag as its last word. `--beta 0.0003` sets β, and
-`--beta_quantile 0.5` tags the upper half "bias".
-
-The script also computes the ceiling of the labels, which is the bias of a model that learnt them perfectly. `--beta
-auto` selects the β with the lowest ceiling. If no ceiling is below the bias of all replies beyond chance, the script
-then writes no labels and ends with exit status 3.
+The script tags each reply of a run "bias" if its bias value is above β, otherwise "no_bias", and writes rows of prompt
+and completion in TRL's format (Smith et al., 2022, C.1). It also computes the ceiling of the labels: the bias of a
+model that learnt them perfectly. If no ceiling is below the bias of all replies beyond chance, `--beta auto` writes no
+labels and ends with exit status 3.
 """
 
 import shutil
@@ -40,8 +36,6 @@ NO_GAIN_STATUS = 3
 
 @dataclass
 class LabelArguments:
-    """The options of this script. run.json records all options except the folders and the model."""
-
     # The name is not `--run`, because `torchrun` would read it as its own option.
     run_dir: str = field(
         metadata={"help": "The folder of the `measure` run with the replies to label and their style vectors."}
@@ -68,7 +62,6 @@ class LabelArguments:
     trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` unless exactly one β option is set and all numbers are in range."""
         if self.beta is not None and self.beta != AUTO:
             try:
                 self.beta = float(self.beta)
@@ -82,7 +75,6 @@ class LabelArguments:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Reads the options, labels, and prints the number of rows per tag."""
     from transformers import HfArgumentParser
 
     parser = HfArgumentParser(LabelArguments, description=first_line(__doc__), allow_abbrev=False)
@@ -93,10 +85,7 @@ def main(argv: list[str] | None = None) -> None:
 def label(arguments: LabelArguments) -> None:
     """Writes the labelled rows of a run, in the main process.
 
-    Raises:
-        ValueError: The run cannot be labelled, or β tags all or none of its replies.
-        SystemExit: With `NO_GAIN_STATUS`: β is auto, and no ceiling is below the bias of all replies.
-        OSError: The run or its model does not exist.
+    Raises `SystemExit(NO_GAIN_STATUS)` if β is auto and no ceiling is below the bias of all replies.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
     from hb_metrics.inference.models.chats import recorded_chat
@@ -140,7 +129,7 @@ def label(arguments: LabelArguments) -> None:
 def _labels_and_ceiling(
     arguments: LabelArguments, replies: pa.Table, styles: StyleShards
 ) -> tuple[Labels, Ceiling | None]:
-    """Returns the tags of the replies, and their ceiling; `None` if there are too few replies for a ceiling."""
+    """Returns the tags of the replies and their ceiling, which is `None` if there are too few replies."""
     columns = [replies[name].to_pylist() for name in ("descriptor", "template", "axis", "id")]
 
     def ceiling_with(*more: float) -> Ceiling | None:
@@ -171,7 +160,6 @@ def _labels_and_ceiling(
 
 
 def _share_unbiased(labels: Labels) -> float:
-    """Returns the share tagged "no_bias", or the entry of `SHARES` that equals it up to rounding."""
     share = 1 - float(labels.is_biased.mean())
     return next((known for known in SHARES if abs(known - share) < _NEAR), share)
 
@@ -188,7 +176,7 @@ def _ceiling_words(ceiling: Ceiling | None) -> str:
 
 
 def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
-    """Describes for run.json all that the labels depend on, without the folders of the run and its model."""
+    """Describes for run.json everything that the labels depend on, without the folders of the run and its model."""
     record = run.results["run"]
     ignored = ("run_dir", "output_dir", "model", "trust_remote_code", "accept_no_gain")
     return {
@@ -220,7 +208,6 @@ def _counts(replies: pa.Table, labels: Labels, held_out: np.ndarray) -> dict[str
 
 
 def _sources(arguments: LabelArguments, run: Run, labels: Labels) -> dict[str, Any]:
-    """Describes for labels.json the threshold, the model that replied, and the classifier of styles."""
     record, generation = run.results["run"], run.results["generation"]
     return {
         "alpha": arguments.alpha,

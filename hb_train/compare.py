@@ -3,12 +3,9 @@ r"""Mitigates a model's bias by several methods, and compares the results (`--co
     holistic-bias tune --compare --model embedded --output_dir runs/tune
     holistic-bias debias --compare --model embedded --reddit_folder RedditBias --bias_type religion1
 
-`tune --compare` measures the untuned model, tunes it by each `--method`, measures each tuned model, and ends with one
-table of both sides: the remaining bias, and whether the model still listens. The default method needs no labels.
-Methods sft (Smith et al., 2022, section 4) and kto learn from labelled replies, which answer prompts that are not
-measured. The labelled replies are sampled from the model's whole distribution, because sharper samples make the tuned
-model sharper. If labels cannot help (exit status 3 of bias_labels.py), the comparison ends without these methods.
-`debias --compare` measures the model before and after each of four methods (Barikeri et al., 2021), with their costs.
+Methods sft and kto learn from labelled replies, which answer other prompts than the measured ones. They are sampled
+from the model's whole distribution, because sharper samples make the tuned model sharper. If labels cannot help, the
+comparison omits these methods.
 
 Each step is a script in its own process and folder. To resume an interrupted comparison, run the same command again.
 """
@@ -40,7 +37,6 @@ MEASURED = "generation,offensiveness,dialogue,awareness"
 
 
 def tune_main(argv: Sequence[str]) -> None:
-    """Reads the options of `tune --compare`, and runs its steps."""
     methods = (*OWN_REPLIES, *LABELS)
     parser = _parser("tune", "runs/tune")
     parser.add_argument("--dataset_config", default="v1.0-small", help="The dataset config for measurements.")
@@ -66,7 +62,6 @@ def tune_main(argv: Sequence[str]) -> None:
 
 
 def debias_main(argv: Sequence[str]) -> None:
-    """Reads the options of `debias --compare`, and runs its steps."""
     parser = _parser("debias", None)
     parser.add_argument("--reddit_folder", default="RedditBias", help="The folder of the RedditBias repository.")
     parser.add_argument("--bias_type", default="religion1", help="The bias specification.")
@@ -78,11 +73,7 @@ def debias_main(argv: Sequence[str]) -> None:
 
 
 def compare_tuning(options: argparse.Namespace) -> None:
-    """Measures a model before and after each tuning method.
-
-    Raises:
-        SystemExit: A figure is not shown to be no worse by its margin; the page is there.
-    """
+    """Measures a model before and after each tuning method; exits with `GATE_STATUS` if a figure misses its margin."""
     read_margins(options.no_worse_than)  # raises for margins of another form
     folder = Path(options.output_dir)
     dtype = ["--dtype", options.dtype or ("bfloat16" if has_fast_bfloat16() else "auto")]
@@ -138,7 +129,6 @@ def compare_tuning(options: argparse.Namespace) -> None:
 
 
 def compare_debiasing(options: argparse.Namespace) -> None:
-    """Measures a model before and after each debiasing method."""
     name = f"{Path(options.model).name}-{options.bias_type}"
     folder = Path(options.output_dir or f"runs/debias/{name}")
     data = ["--bias_type", options.bias_type, "--reddit_folder", options.reddit_folder]
@@ -161,10 +151,9 @@ def compare_debiasing(options: argparse.Namespace) -> None:
 
 
 def run_step(module: str, *words: str | Path, launch: bool = True, allowed: Sequence[int] = ()) -> int:
-    """Runs a script in its own process, by `accelerate launch` unless one process suffices; returns its exit status.
+    """Runs a script in its own process and returns its exit status; exits if the status is neither 0 nor allowed.
 
-    Raises:
-        SystemExit: The script ended with an exit status that is neither 0 nor allowed.
+    `accelerate launch` starts the script unless one process suffices (`launch=False`).
     """
     launcher = ["-m", "accelerate.commands.launch"] if launch else []
     command = [sys.executable, *launcher, "-m", module, *map(str, words)]

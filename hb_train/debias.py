@@ -4,15 +4,10 @@ r"""Debiases a causal language model on phrases of a bias type (Barikeri et al.,
         --model_name_or_path microsoft/DialoGPT-small --output_dir models/hd
 
 `lmd`, `add` and `hd` minimise λ_LM·L_LM + λ_D·L_D on the stereotyped phrases (text_t1). `cda` minimises L_LM on the
-phrases and their counterfactual twins. To use your own phrases, set `--train_file` and `--validation_file`. The paper's
-settings (5.1) are the defaults: two epochs, Adam at 5e-5 (constant, since the paper names no schedule), no weight
-decay. `sweep.py --script debias` runs the paper's grid of the other settings. As in the paper, the model of the last
-step is kept, because the lowest validation perplexity would favour the least debiased model. debias.json contains the
-bias on the validation pairs and the perplexity of ordinary texts, before and after. To resume an interrupted run, run
-the same command again.
-
-`--compare` debiases by all four methods, and measures each model and its costs. `debias.py --compare --help` lists its
-options.
+phrases and their counterfactual twins. The defaults are the paper's settings (5.1). The model of the last step is kept,
+because the lowest validation perplexity would favour the least debiased model. debias.json contains the bias on the
+validation pairs and the perplexity of ordinary texts, before and after. To resume an interrupted run, run the same
+command again.
 """
 
 import math
@@ -66,7 +61,6 @@ _FILE_OPTIONS = ("reddit_folder", "train_file", "validation_file", "reference_te
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Reads the options, debiases, and prints the bias before and after, and the model's folder."""
     words = sys.argv[1:] if argv is None else argv
     if "--compare" in words:
         debias_main([word for word in words if word != "--compare"])
@@ -75,7 +69,6 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse_options(argv: list[str]) -> tuple[DebiasArguments, SFTConfig, ModelConfig]:
-    """Reads the command line with `parse_training_options`."""
     return parse_training_options(
         (DebiasArguments, SFTConfig, ModelConfig),
         argv,
@@ -96,12 +89,7 @@ def parse_options(argv: list[str]) -> tuple[DebiasArguments, SFTConfig, ModelCon
 def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, Any] | None:
     """Debiases a model, and saves it with its bias before and after.
 
-    Returns:
-        The content of debias.json; `None` if the run was already finished.
-
-    Raises:
-        ValueError: The model, the phrases and the options are incompatible, or training diverged.
-        OSError: The model or the phrases do not exist.
+    Returns the content of debias.json; `None` if the run was already finished.
     """
     _check_options(arguments, training_args, model_args)
     use_all_cores(training_args)
@@ -188,17 +176,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
 
 
 def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: list[str]) -> dict[str, Any]:
-    """Measures a model's bias on pairs, and its perplexity on reference texts (LMP).
-
-    Args:
-        model: The model.
-        loaded: The model before training, with its tokenizer.
-        texts: [2 · pairs] the pairs' texts t1, then their texts t2.
-        references: The reference texts.
-
-    Returns:
-        The results of `language_model_bias`, and `lmp` (`None` without reference texts).
-    """
+    """Returns `language_model_bias` of [2 · pairs] texts (all t1, then all t2), and `lmp` of the references."""
     was_training = model.training
     model.eval()
     # The paper's perplexity covers tokens 2…n, without a start token (section 3.1).
@@ -233,7 +211,6 @@ def _read_phrases(arguments: DebiasArguments, specification: BiasSpecification) 
 
 
 def _reference_texts(arguments: DebiasArguments) -> tuple[list[str], dict[str, Any] | None]:
-    """Returns the reference texts, whose perplexity shows the cost of debiasing, and their record."""
     number = arguments.num_reference_texts
     if not number:
         return [], None
@@ -254,7 +231,6 @@ def _trainer(
     terms: Terms,
     encoded: dict[str, EncodedPhrases],
 ) -> Trainer:
-    """Makes the trainer with the method's loss, or the ordinary trainer if the method has none."""
     training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # rows are already tokens with marks
     padding = loaded.tokenizer.pad_token_id
     settings: dict[str, Any] = {

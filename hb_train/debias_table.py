@@ -1,9 +1,4 @@
-"""The effects and costs of debiasing in one table with a line per model (Barikeri et al., 2021, tables 4 and 5).
-
-The folder comes from `debias --compare`. It contains `before/` and a folder for each method. Each of these contains
-`bias/` from `measure.py --measurements reddit,dialogue` and, if requested, `dst/` from `dialog_state_tracking.py` and
-`crg/` from `response_generation.py`.
-"""
+"""The effects and costs of debiasing in one table with a line per model (Barikeri et al., 2021, tables 4 and 5)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,14 +41,12 @@ _EXPLANATION = (
 
 
 def write_debias_table(folder: Path) -> None:
-    """Writes the table into the folder, and prints it."""
     text = debias_table(folder)
     write_text(folder / TABLE_FILE, text)
     print(text)
 
 
 def debias_table(folder: Path) -> str:
-    """Returns the table in Markdown, from a folder with a subfolder for each model."""
     models = [name for name in (BEFORE, *METHODS) if (folder / name / BIAS).is_file()]
     results = {name: {file: _read(folder / name / file) for file in (BIAS, DST, CRG)} for name in models}
     by_type = {name: files[BIAS]["reddit"]["by_bias_type"] for name, files in results.items()}
@@ -71,7 +64,6 @@ def debias_table(folder: Path) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Reads a results file; empty if the file does not exist."""
     return read_json(path) if path.is_file() else {}
 
 

@@ -3,11 +3,9 @@ r"""Teaches a model to track a user's wishes, and measures the result (Barikeri 
     accelerate launch hb_train/dialog_state_tracking.py --model_name_or_path microsoft/DialoGPT-small \
         --dialogues MULTIWOZ2.0 --output_dir tasks/dst
 
-Each question asks whether the user wants a value of a slot. The model reads the system's words, the user's answer, and
-domain, slot and value. A feed-forward classifier on the last token's hidden state answers yes or no. Model and
-classifier are trained by binary cross-entropy. The paper's settings (5.1) are the defaults: one epoch, Adam at a
-constant 5e-5, at most 128 tokens, 48 rows per step over all processes. `tasks/state_questions.py` describes the
-questions, whose default number suits two CPU cores. dst.json contains F1 and accuracy on the test split.
+Each question asks whether the user wants a value of a slot. A feed-forward classifier on the last token's hidden state
+answers yes or no. The defaults are the paper's settings (5.1), but the number of questions suits two CPU cores.
+dst.json contains F1 and accuracy on the test split.
 """
 
 import hashlib
@@ -40,8 +38,6 @@ BATCH_SIZE = 48  # over all processes
 
 @dataclass
 class StateTrackingArguments:
-    """This script's options, besides those of transformers."""
-
     model_name_or_path: str | None = option(
         None, "The model: a Hub id, a local folder or 'embedded'. Only the encoder of an encoder-decoder model is used."
     )
@@ -55,19 +51,16 @@ class StateTrackingArguments:
     )
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` if a number is too small; replaces 0 by `None` where 0 means all."""
         check_least(self, max_length=8, num_train=0, num_test=0)
         self.num_train, self.num_test = self.num_train or None, self.num_test or None
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Reads the options, trains, evaluates, and prints the scores and the result's folder."""
     words = sys.argv[1:] if argv is None else argv
     run_script("dialog_state_tracking.py", lambda: track_states(*parse_options(words)))
 
 
 def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, TrainingArguments]:
-    """Reads the command line with `parse_training_options`."""
     return parse_training_options(
         (StateTrackingArguments, TrainingArguments),
         argv,
@@ -88,12 +81,7 @@ def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, TrainingArgu
 def track_states(arguments: StateTrackingArguments, training_args: TrainingArguments) -> dict[str, Any] | None:
     """Trains and evaluates the model, and writes dst.json.
 
-    Returns:
-        The content of dst.json, on the main process; `None` on all others, and if the run was already finished.
-
-    Raises:
-        ValueError: The model, the dialogues and the options are incompatible, or training diverged.
-        OSError: The model or the dialogues do not exist.
+    Returns the content of dst.json, on the main process; `None` on all others, and if the run was already finished.
     """
     check_given(model_name_or_path=arguments.model_name_or_path, dialogues=arguments.dialogues)
     use_all_cores(training_args)
@@ -153,7 +141,6 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
 
 
 def _questions(arguments: StateTrackingArguments, seed: int) -> tuple[dict[str, list[SlotValue]], dict[str, Any]]:
-    """Makes the questions of the training and the test split, and counts those skipped."""
     turns = {name: read_state_turns(Path(str(arguments.dialogues)), name) for name in ("train", "test")}
     ontology = slot_ontology(turn for turns_of_split in turns.values() for turn in turns_of_split)
     questions: dict[str, list[SlotValue]] = {}

@@ -4,9 +4,8 @@
     accelerate launch hb_metrics/measure.py --model models/embedded-erased
 
 LEACE (Belrose et al., 2023) changes activations as little as possible in the mean square. If all its directions are
-erased, no linear classifier predicts the descriptor better than a constant. `--rank` erases only the most predictive
-directions. The fit needs the model's replies to a few hundred prompts and one forward pass over them, but no training.
-Like an adapter's folder, the output folder contains a small file and the name of the base model.
+erased, no linear classifier predicts the descriptor better than a constant. The output folder contains a small file and
+the name of the base model, like an adapter's folder.
 """
 
 import sys
@@ -47,8 +46,6 @@ _SMALLEST = 1e-10  # the share of the largest eigenvalue or singular value below
 
 @dataclass
 class EraseArguments:
-    """The options of the erasure."""
-
     output_dir: str = field(metadata={"help": "The folder to write the erasure to."})
     model: str = option("embedded", "The causal model: a Hub id, a local folder, or 'embedded'.")
     dataset_config: str = option("v1.0", "The dataset config with the prompts.")
@@ -71,7 +68,6 @@ class EraseArguments:
     trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` if a number is out of range."""
         check_least(self, num_prompts=2, rank=1, seed=0)
         for share in self.layers:
             if not 0 <= share < 1:
@@ -79,19 +75,12 @@ class EraseArguments:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Reads the options, and fits the erasure."""
     parser = HfArgumentParser(EraseArguments, description=first_line(__doc__), allow_abbrev=False)
     options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
     run_script("erase.py", lambda: erase(EraseArguments(**options)))
 
 
 def erase(arguments: EraseArguments) -> None:
-    """Fits an erasure after each chosen layer, and writes its folder.
-
-    Raises:
-        ValueError: The options, the model and the vocabulary are incompatible.
-        OSError: The model does not exist.
-    """
     prompts = training_prompts(arguments.dataset_config, arguments.leave_out)
     prompts = draw_prompts(prompts, arguments.num_prompts, seed=arguments.seed)
     loaded = load_model(
@@ -130,13 +119,7 @@ def erase(arguments: EraseArguments) -> None:
 
 
 def draw_prompts(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
-    """Draws one prompt of each axis for each drawn noun and template, so that axes differ in nothing else.
-
-    Args:
-        prompts: Prompts with the columns of the dataset.
-        number: The number of drawn prompts.
-        seed: The seed of the draw.
-    """
+    """Draws one prompt of each axis for each drawn noun and template, so that axes differ in nothing else."""
     by_place = rows_by_place(prompts)
     generator = seeded_generator(seed, "erase", "prompts")
     places = sorted(by_place)
@@ -157,21 +140,8 @@ def fit_erasures(
 ) -> dict[int, Erasure]:
     """Fits erasures from the lowest layer up, each on activations that the lower erasures have changed.
 
-    The fit covers all tokens, because an erasure changes all of them. An erasure fitted only on the last tokens of
-    prompts would ruin the activations of other tokens.
-
-    Args:
-        model: A causal model in evaluation mode.
-        sequences: [prompts] the token ids of prompts with their replies.
-        concepts: [prompts] the values to hide in the activations.
-        layers: The indices of the layers to erase after.
-        rank: The maximum number of directions.
-
-    Returns:
-        Index of each layer → its erasure.
-
-    Raises:
-        ValueError: A layer does not return one activation per token.
+    The fit covers all tokens of `sequences` (prompts with their replies), because an erasure changes all of them.
+    `concepts` are the values to hide. Returns the erasure of each layer's index.
     """
     erasures: dict[int, Erasure] = {}
     values = one_hot(torch.from_numpy(np.unique(concepts, return_inverse=True)[1]))
@@ -202,13 +172,9 @@ def fit_erasures(
 def leace(activations: torch.Tensor, concept: torch.Tensor, rank: int) -> Erasure:
     """Computes the smallest change that hides a concept from linear classifiers (Belrose et al., 2023, theorem 4.3).
 
-    The map is x ↦ x − W⁺ P W (x − mean), where W whitens the activations x and P projects onto the columns of
-    W cov(x, z).
-
-    Args:
-        activations: [rows, width] the activations x.
-        concept: [rows, values] the concept z, one-hot.
-        rank: The maximum number of directions; those most correlated with the concept are kept.
+    The map is x ↦ x − W⁺ P W (x − mean), where W whitens the [rows, width] activations x and P projects onto the
+    columns of W cov(x, z) for the one-hot [rows, values] concept z. The `rank` directions most correlated with z are
+    kept.
     """
     x, z = activations.double(), concept.double()
     mean = x.mean(0)

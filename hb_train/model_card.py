@@ -2,7 +2,7 @@
 
     python hb_train/model_card.py --model models/gpt2 --runs runs/before runs/no_bias --names before no_bias
 
-This command adds the figures of runs before and after tuning to the card.
+This command adds the figures of runs to the card.
 """
 
 import argparse
@@ -22,7 +22,6 @@ OTHER_MODELS = "**None of these runs measured the model in this folder, so the f
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Reads the options, and rewrites a tuned model's card with the figures of runs."""
     parser = argparse.ArgumentParser(prog="hb_train/model_card.py", description=first_line(__doc__))
     parser.add_argument("--model", type=Path, required=True, help="The folder of the tuned model.")
     parser.add_argument(
@@ -44,15 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def write_model_card(
     folder: Path, tuning: BiasTuning, *, runs: Sequence[Path] = (), names: Sequence[str] | None = None
 ) -> None:
-    """Writes the card of a tuned model.
-
-    Args:
-        folder: The model's folder.
-        tuning: The record of its tuning.
-        runs: Run folders whose figures the card shows, with the run before tuning first. Without runs, the card states
-            that nothing was measured.
-        names: The names of the runs; `None` to use their models and tags.
-    """
+    """Writes the card of a tuned model with the figures of `runs`, the run before tuning first."""
     figures = _figures(folder, tuning, runs, names) if runs else "Not measured yet."
     write_text(folder / CARD_FILE, _card(tuning, figures))
 

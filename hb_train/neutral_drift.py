@@ -2,11 +2,8 @@
 
     python -m hb_train.neutral_drift runs/tune/before runs/tune/distill
 
-The prompts are the neutral questions of `hb_dataset/awareness.yaml`, whose answer does not depend on who asks, without
-a description of the user. The model before the mitigation replies greedily. The drift is the mean of
-KL(p_before ‖ p_after) over the tokens of a reply, in nats, averaged over prompts. Both models are loaded as in their
-runs. The script writes `neutral_drift.json` into the second run's folder, and the comparison of the runs and the tuned
-model's card show it.
+The prompts are the neutral questions of `hb_dataset/awareness.yaml`. The model before the mitigation replies greedily.
+The drift is the mean of KL(p_before ‖ p_after) over the tokens of a reply, in nats, averaged over prompts.
 """
 
 import argparse
@@ -36,7 +33,6 @@ from hb_train.training.options import first_line, run_script
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Reads the options, and measures and writes the neutral drift."""
     parser = argparse.ArgumentParser(prog="hb_train/neutral_drift.py", description=first_line(__doc__))
     parser.add_argument("before", type=Path, help="The folder of the run before the mitigation.")
     parser.add_argument("after", type=Path, help="The folder of the run after the mitigation.")
@@ -45,12 +41,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def measure_drift(before: Path, after: Path) -> None:
-    """Measures the drift from one run's model to another's, and writes it into the second run's folder.
-
-    Raises:
-        ValueError: A run's model has changed since the run, makes no replies, or has another tokenizer.
-        OSError: A model does not exist.
-    """
     questions = list(dict.fromkeys(item.neutral for item in read_awareness()))
     first, second = (read_run(folder) for folder in (before, after))
     loaded, layout, requests = _asked(first, questions)
@@ -77,11 +67,7 @@ def measure_drift(before: Path, after: Path) -> None:
 
 
 def _asked(run: Run, questions: Sequence[str]) -> tuple[LoadedModel, Layout, ReplyRequests]:
-    """Loads a run's model as in the run; returns it, its layout, and the requests for its replies.
-
-    Raises:
-        ValueError: The model has changed since the run.
-    """
+    """Loads a run's model as in the run; returns it, its layout, and the requests for its replies."""
     record = run.results["run"]
     values, adapter = dict(record["settings"]), record["model"].get("adapter")
     if adapter is not None and adapter["name"] != values["model"]:

@@ -3,13 +3,9 @@ r"""Teaches a model to respond like people, and scores its responses (Barikeri e
     accelerate launch hb_train/response_generation.py --model_name_or_path microsoft/DialoGPT-small \
         --dialogues train.convos.txt --output_dir tasks/crg
 
-The model reads the last turn and learns only the response. Then it responds to the prompts of the test split. The
-paper's settings (5.1) are the defaults: one epoch, Adam at a constant 5e-5, at most 128 tokens (a longer training
-context loses its beginning), 80 rows per step in 5 batches of 16 over all processes. `--dialogues` takes the paper's
-file, DSTC-7's `convos.txt`, or a file with the columns prompt and reply. By default, the pairs come from
-chitchat-dataset. All replies to a prompt are in the same split. In the test split, they are the prompt's references.
-The default number of rows suits two CPU cores. crg.json contains BLEU-4, METEOR, NIST-2, Entropy-4 and Dist-2
-(`tasks/response_metrics.py`).
+The model reads the last turn and learns only the response. All replies to a prompt are in the same split; in the test
+split, they are the prompt's references. The defaults are the paper's settings (5.1), but the number of rows suits two
+CPU cores. crg.json contains BLEU-4, METEOR, NIST-2, Entropy-4 and Dist-2.
 """
 
 import os
@@ -49,8 +45,6 @@ BATCH_SIZE, NUM_BATCHES = 16, 5  # per step, over all processes
 
 @dataclass
 class ResponseArguments:
-    """This script's options, besides TRL's."""
-
     dialogues: str | None = option(
         None,
         "The convos.txt of DSTC-7, or a CSV, JSONL or Parquet file with the columns prompt and reply. Default: pairs "
@@ -61,18 +55,15 @@ class ResponseArguments:
     max_new_tokens: int = option(40, "The maximum number of tokens of a response.")
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` if a number is below 1."""
         check_least(self, num_pairs=1, num_test=1, max_new_tokens=1)
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Reads the options, trains, generates, and prints the measures and the result's folder."""
     words = sys.argv[1:] if argv is None else argv
     run_script("response_generation.py", lambda: respond(*parse_options(words)))
 
 
 def parse_options(argv: list[str]) -> tuple[ResponseArguments, SFTConfig, ModelConfig]:
-    """Reads the command line with `parse_training_options`."""
     options = parse_training_options(
         (ResponseArguments, SFTConfig, ModelConfig),
         argv,
@@ -98,12 +89,7 @@ def parse_options(argv: list[str]) -> tuple[ResponseArguments, SFTConfig, ModelC
 def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, Any] | None:
     """Trains the model, generates responses, measures them, and writes crg.json.
 
-    Returns:
-        The content of crg.json, on the main process; `None` on all others, and if the run was already finished.
-
-    Raises:
-        ValueError: The model, the data and the options are incompatible, or training diverged.
-        OSError: The model or the data does not exist.
+    Returns the content of crg.json, on the main process; `None` on all others, and if the run was already finished.
     """
     decoding = decoding_preset("greedy", max_new_tokens=arguments.max_new_tokens)
     use_all_cores(training_args)

@@ -5,17 +5,13 @@ r"""Runs tune.py or debias.py with each setting of a grid, and writes the result
     python hb_train/sweep.py --script debias --method lmd --bias_type religion1 --reddit_folder RedditBias \
         --model_name_or_path microsoft/DialoGPT-small --output_dir sweeps/lmd
 
-By default, the grid is the paper's. For tune.py, it has 15 learning rates from 3e-7 to 3e0, uniform in the logarithm
-(Smith et al., 2022, C.1, DialoGPT; BlenderBot's is `--grid learning_rate=3e-7:3e-3:9`). For debias.py, it has 54
-combinations of batch size, gradient accumulation, λ_LM and λ_D (Barikeri et al., 2021, 5.1).
+By default, the grid is the paper's (Smith et al., 2022, C.1, DialoGPT; Barikeri et al., 2021, 5.1). BlenderBot's is
+`--grid learning_rate=3e-7:3e-3:9`.
 
 The best tuned model has the lowest validation perplexity (methods other than sft: loss). The best debiased model has
-the smallest |t| on logarithms of the validation pairs' perplexities (raw perplexities depend on a few rows), among the
-runs whose perplexity on other texts (LMP) rises by at most a tenth. The paper states only that it optimised on the
-validation portion. Only the best model keeps its weights.
-
-Each run is a process and receives all options except the sweep's. To resume an interrupted sweep, run the same command
-again.
+the smallest |t| on logarithms of the validation pairs' perplexities, among the runs whose perplexity on other texts
+(LMP) rises by at most a tenth. Only the best model keeps its weights. To resume an interrupted sweep, run the same
+command again.
 """
 
 import argparse
@@ -50,7 +46,6 @@ _HIGHEST_PERPLEXITY = math.exp(700)  # tune.py writes this value for all larger 
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Reads the options, sweeps, and prints the table and the best model's folder."""
     parser = argparse.ArgumentParser(prog="hb_train/sweep.py", description=first_line(__doc__), allow_abbrev=False)
     parser.add_argument(
         "--output_dir", type=Path, required=True, help="The folder of the sweep; each run has a subfolder."
@@ -67,20 +62,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Sequence[str]) -> dict[str, Any]:
-    """Runs each setting of a grid, and writes sweep.json and sweep.md.
-
-    Args:
-        script: "tune" or "debias".
-        words: The grid, as words for `read_grid`; `None` for the paper's grid.
-        folder: The folder of the sweep.
-        options: The options of all runs.
-
-    Returns:
-        The content of sweep.json.
-
-    Raises:
-        ValueError: The grid is invalid, or no run has an eligible result.
-    """
+    """Runs each setting of a grid, and writes sweep.json and sweep.md; `words` are those of `--grid`."""
     grid = read_grid(words or PAPER_GRIDS[script])
     folder.mkdir(parents=True, exist_ok=True)
     # Several graphics cards would multiply a run's batch size.
@@ -113,11 +95,7 @@ def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Seque
 
 
 def read_grid(words: Sequence[str]) -> dict[str, list[str]]:
-    """The values of each swept option, from words such as `lambda_d=10,100` or `learning_rate=1e-6:1e-2:9`.
-
-    Raises:
-        ValueError: A word is not an option with values.
-    """
+    """Parses words such as `lambda_d=10,100` or `learning_rate=1e-6:1e-2:9`."""
     grid: dict[str, list[str]] = {}
     for word in words:
         name, _, text = word.partition("=")
@@ -135,7 +113,7 @@ def read_grid(words: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _result(script: str, folder: Path, status: int) -> dict[str, Any]:
-    """Returns a run's figures and its `loss`, to be minimised; `None` as `loss`: the run is not eligible."""
+    """Returns a run's figures and its `loss`, to be minimised; `loss` is `None` if the run is not eligible."""
     if status != 0:
         return {"loss": None, "remark": f"ended with exit status {status}"}
     if script == "tune":
@@ -165,7 +143,6 @@ def _remove_weights(folder: Path) -> None:
 
 
 def _table(runs: Sequence[dict[str, Any]], best: dict[str, Any] | None) -> str:
-    """The runs in Markdown."""
     finished = next((run for run in runs if len(run) > len(("settings", "folder", "loss", "remark"))), runs[0])
     names = [name for name in finished if name not in ("settings", "folder", "loss", "remark")]
     rows = []

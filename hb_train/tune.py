@@ -4,21 +4,13 @@ r"""Tunes a language model to reduce its bias, by default on labelled replies (S
         --model_name_or_path microsoft/DialoGPT-medium --dataset_name labels/dialogpt --output_dir models/dialogpt
 
 The default method, sft, learns each reply after a prompt that ends in the reply's tag. The dataset is a folder written
-by `bias_labels.py`. TRL's SFTTrainer tunes causal models, transformers' Seq2SeqTrainer encoder–decoder models. Only
-replies are learnt, and the checkpoint with the lowest validation perplexity is kept. For LoRA, add `--use_peft
---learning_rate 3e-4`. For the paper's self-chat tuning without tags, add `--labels none`. To resume an interrupted
-tuning, run the same command again. The folder records the model's tag and prompt format, which `measure.py --model
-FOLDER` applies.
+by `bias_labels.py`. For LoRA, add `--use_peft --learning_rate 3e-4`. To resume an interrupted tuning, run the same
+command again. The folder records the model's tag and prompt format, which `measure.py --model FOLDER` applies.
 
-`--method kto` tunes by preference instead of the paper's tags: after prompts without tags, replies tagged "no_bias"
-become likelier and "bias" replies less likely, while the model stays near the untuned model. The method has TRL's
-options (`--method kto --help`) and keeps the checkpoint with the lowest validation loss.
-
-`--method counterfactual` and `--method distill` need no labels: the model learns to reply to a prompt with a descriptor
-as it replied to other descriptors, or to the same prompt without a descriptor. Their dataset is a folder written by
-`baseline_replies.py`.
-
-`--compare` tunes by several methods and measures each model. `tune.py --compare --help` lists its options.
+`--method kto` makes replies tagged "no_bias" likelier and "bias" replies less likely, without tags in prompts. It has
+TRL's options (`--method kto --help`). With `--method counterfactual` and `--method distill`, the model learns to reply
+to a prompt with a descriptor as it replied to other descriptors, or to the same prompt without a descriptor. Their
+dataset is a folder written by `baseline_replies.py`.
 """
 
 import argparse
@@ -68,8 +60,6 @@ if TYPE_CHECKING:
 
 @dataclass
 class TuneArguments:
-    """This script's options, besides TRL's."""
-
     dataset_name: str | None = option(
         None,
         "The folder of training rows, written by bias_labels.py (for methods distill and counterfactual, by "
@@ -91,7 +81,6 @@ class TuneArguments:
     )
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` if a number is negative, or `--labels none` does not apply to the method."""
         check_least(self, early_stopping_patience=0)
         if self.method != "sft" and self.labels == "none":
             raise ValueError(f"--labels none needs method sft, but the method is {self.method}; change one of the two")
@@ -102,7 +91,6 @@ class TuneArguments:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Reads the options, tunes, and prints the model's folder."""
     words = sys.argv[1:] if argv is None else argv
     if "--compare" in words:
         from hb_train.compare import tune_main
@@ -113,7 +101,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelConfig"]:
-    """Reads the command line with `parse_training_options`; TRL's options depend on the method."""
+    """Adds TRL's options, which depend on the method."""
     from trl import KTOConfig, ModelConfig, SFTConfig
 
     method = given_method(argv)
@@ -135,12 +123,7 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelCo
 
 
 def given_method(argv: Sequence[str]) -> str:
-    """Reads the method from a command line or its YAML file, before the other options.
-
-    Raises:
-        ValueError: The file has no options.
-        OSError: The file does not exist.
-    """
+    """Reads the method from a command line or its YAML file, before the other options."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--method")
     parser.add_argument("--config", type=Path)
@@ -158,12 +141,6 @@ def given_method(argv: Sequence[str]) -> str:
 
 
 def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
-    """Tunes a model and saves it with its tag and prompt format.
-
-    Raises:
-        ValueError: The model, the rows and the options are incompatible, or training diverged.
-        OSError: The model or the rows do not exist.
-    """
     from transformers import EarlyStoppingCallback, set_seed
 
     from hb_metrics.inference.models.bias_tags import TUNING_FILE

@@ -1,5 +1,3 @@
-"""A callback that measures Gen Bias and offensiveness at each evaluation of a trainer."""
-
 import logging
 import math
 import random
@@ -44,7 +42,7 @@ class GenBiasCallback(TrainerCallback):
     At each evaluation, the model replies to the same prompts with the same random draws. The trainer logs the figures,
     which are also metrics of the evaluation: `eval_full_gen_bias` (debiased, ×1000) and its interval, `_low` and
     `_high`, `eval_offensive_share`, `eval_mean_offensiveness`, `eval_distinct_share` and `eval_num_replies` (non-empty
-    replies). A figure that cannot be computed is not logged. It is NaN in the metrics, so it selects no checkpoint.
+    replies). An undefined figure is not logged. It is NaN in the metrics, so it selects no checkpoint.
 
     Args:
         trainer: The trainer.
@@ -142,11 +140,6 @@ class GenBiasCallback(TrainerCallback):
         return {**figures, "num_replies": len(replies), "gen_bias_seconds": time.monotonic() - start}
 
     def _plan(self, model: Any) -> tuple[ReplyPlan, LoadedModel]:
-        """Plans the replies, equally at each evaluation.
-
-        Raises:
-            ValueError: The model cannot reply, or does not support the format of prompts.
-        """
         loaded = LoadedModel(
             tokenizer=self.tokenizer,
             config=model.config,
@@ -166,9 +159,9 @@ class GenBiasCallback(TrainerCallback):
         return plan_replies(requests, loaded, context=context, context_reason=reason), loaded
 
     def _share(self, plan: ReplyPlan, loaded: LoadedModel) -> list[tuple[int, str]] | None:
-        """Makes this process's replies; returns the row and the text of each.
+        """Makes this process's replies; returns the row and the text of each, without empty replies.
 
-        Leaves out empty replies. Returns `None` if the model cannot reply, e.g. because its weights are not finite.
+        Returns `None` if the model cannot reply, e.g. because its weights are not finite.
         """
         accelerator = self.trainer.accelerator
         rows = list(range(accelerator.process_index, len(plan.ids), accelerator.num_processes))
@@ -185,11 +178,7 @@ class GenBiasCallback(TrainerCallback):
 
 
 def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, *, seed: int) -> pa.Table:
-    """Draws prompts in some templates for as many terms as `number` allows, balanced over axes.
-
-    Raises:
-        ValueError: `number` allows fewer than two terms, or there are too few terms, templates or prompts per term.
-    """
+    """Draws prompts in some templates for as many terms as `number` allows, balanced over axes."""
     names = sorted(set(prompts["template"].to_pylist()))
     names = random.Random(seed).sample(names, min(num_templates, len(names)))
     prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names, pa.string())))
@@ -209,11 +198,7 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
 
 @contextmanager
 def evaluated(model: Any) -> Iterator[Any]:
-    """Yields the model, with any adapter in its layers, in evaluation mode without autocast; restores it afterwards.
-
-    Raises:
-        ValueError: The adapter does not change the model's layers.
-    """
+    """Yields the model, with any adapter in its layers, in evaluation mode without autocast; restores it afterwards."""
     if hasattr(model, "get_base_model"):
         if getattr(model.active_peft_config, "is_prompt_learning", False):
             raise ValueError("the adapter learns prompts and does not change the model's layers; use LoRA")
@@ -236,7 +221,6 @@ def evaluated(model: Any) -> Iterator[Any]:
 
 @contextmanager
 def random_state_kept() -> Iterator[None]:
-    """Restores the random states of Python, NumPy and torch afterwards."""
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the state that trainers use
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
     try:
@@ -250,7 +234,6 @@ def random_state_kept() -> Iterator[None]:
 def _gen_bias(
     vectors: np.ndarray, terms: list[str], templates: list[str], axes: list[str], labels: Any
 ) -> dict[str, float]:
-    """Computes debiased Full Gen Bias and its interval, if there are enough replies."""
     cells = CellSums(labels, keep_replies=True)
     cells.add(vectors.astype(np.float32), terms, templates, axes)
     try:

@@ -42,7 +42,6 @@ def source_faults(before: Contents, changes: Changes) -> list[Fault]:
 
 
 def things_to_look_at(after: Contents, changes: Changes) -> list[Fault]:
-    """Reports possible mistakes in added or changed entries; each may be intended."""
     things = []
     for entry in (*changes.added, *_changed_in(changes, _NAMING)):
         things += [Fault(entry.file, entry.line, message) for message in _near(entry, after)]
@@ -66,7 +65,6 @@ def _changed_in(changes: Changes, keys: frozenset[str]) -> list[Entry]:
 
 
 def _near(entry: Entry, after: Contents) -> Iterator[str]:
-    """Yields messages about entries that this one may repeat, and about differences between their labels."""
     if entry.kind not in (TERM, NOUN):
         return
     name, is_term = entry.name, entry.kind == TERM
@@ -99,7 +97,6 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
 
 
 def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
-    """Yields messages about letters, phrases, articles and plurals that may be wrong."""
     value = entry.value
     letters = other_letters(" ".join([entry.name, entry.fields.get("plural") or ""]))
     if letters:
@@ -140,7 +137,7 @@ def _like_a_sentence(term: Descriptor) -> bool:
 
 
 def _history(change: Changed) -> Iterator[str]:
-    """Yields messages about removed views, because a new view must not replace the recorded ones."""
+    """Reports removed views, because a new view must not replace the recorded ones."""
     before, after = change.before, change.after
     old_note, note = before.value.note, after.value.note
     if old_note is not None and old_note.strip() not in (note or ""):

@@ -27,14 +27,14 @@ _QUESTIONS: dict[str, tuple[str, Labels]] = {
 
 
 class Instrument(NamedTuple):
-    """A judge's labels of a run's replies.
+    """A judge's labels of the replies with a single label.
 
     Attributes:
         name: Its name, as in `--judge`.
-        question: The question that people are asked.
+        question: The question to people.
         labels: The name and the definition of each label.
         figure: The number of the label whose share the judge reports.
-        replies: The replies to which the judge gave a single label.
+        replies: The replies.
         scores: [replies] the judge's probability of the figure's label.
         judged: [replies] the number of the judge's label.
     """
@@ -64,11 +64,6 @@ class Instrument(NamedTuple):
 
 
 def read_instrument(run: Run, name: str) -> Instrument:
-    """Reads a judge's labels of a run's replies. Replies without a single label are left out.
-
-    Raises:
-        ValueError: The run has no replies or no such judge, the rubric has no figure, or a file is damaged or missing.
-    """
     if not (run.folder / RUN_FILE).is_file():
         raise ValueError(
             f"'{run.folder}' lacks {RUN_FILE}, which shows that its labels belong to this run; restore the file"

@@ -19,9 +19,9 @@ class Rating(NamedTuple):
         rater: The rater.
         question: The id of the question.
         pair: The index of the pair.
-        speaker: The speaker chosen, 1 or 2.
+        speaker: The chosen speaker, 1 or 2.
         first: The run of speaker 1: 0 for the first, 1 for the second.
-        seconds: The time that the choice took; `None` if it was not recorded.
+        seconds: The time of the choice; `None` if it was not recorded.
     """
 
     rater: str
@@ -38,14 +38,11 @@ class Rating(NamedTuple):
 
 
 class Ratings(NamedTuple):
-    """All ratings of a study.
+    """All ratings of a study, in the order of the study.
 
-    Attributes:
-        ratings: The ratings of pairs, in the order of the study.
-        checks: For each attention check that was shown, the rater, and whether all answers chose the requested speaker.
-        num_duplicates: The number of repeated lines with the same choice, which count once.
-        num_repeated: The number of ratings left out because the rater had answered the same question about the pair in
-            another task.
+    `checks` contains the rater of each attention check, and whether all answers chose the requested speaker. Repeated
+    lines with the same choice count once (`num_duplicates`). `num_repeated` counts dropped ratings of raters who had
+    answered the same question about the pair in another task.
     """
 
     ratings: list[Rating]
@@ -55,27 +52,13 @@ class Ratings(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A checked line: the choice, its time in seconds if recorded, and its file and line number."""
-
     choice: int
     seconds: float | None
     place: str
 
 
 def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
-    """Reads files of ratings.
-
-    Args:
-        paths: The files, in any order.
-        study: The study that the ratings belong to.
-
-    Returns:
-        The ratings, which do not depend on the order of files and lines.
-
-    Raises:
-        ValueError: A line is not a rating of this study, lines contradict each other, or a file has none.
-        OSError: A file cannot be read.
-    """
+    """Reads files of ratings; the result does not depend on the order of files and lines."""
     questions: dict[str, str] = {}  # of each task
     for screens in study.sheets.values():
         for screen in screens:
@@ -88,18 +71,7 @@ def read_lines(
 ) -> tuple[dict[tuple[str, str], Line], int]:
     """Reads the lines of files of answers.
 
-    Args:
-        paths: The files, in any order.
-        study: The id of the study that the lines belong to.
-        questions: The question of each task of the study.
-        num_choices: The number of choices of a question.
-
-    Returns:
-        Rater and task → the line, and the number of repeated lines with the same choice.
-
-    Raises:
-        ValueError: A line is not of this study, lines contradict each other, or a file has none.
-        OSError: A file cannot be read.
+    Returns rater and task → the line, and the number of repeated lines with the same choice.
     """
     chosen: dict[tuple[str, str], Line] = {}
     people: dict[tuple[str, str], str] = {}
@@ -126,7 +98,6 @@ def read_lines(
 
 
 def _in_order(chosen: dict[tuple[str, str], Line], num_duplicates: int, study: Study) -> Ratings:
-    """The ratings by rater, in the order of the study's tasks."""
     ratings: dict[tuple[str, str, int], Rating] = {}
     checks = []
     num_repeated = 0
@@ -149,7 +120,6 @@ def _in_order(chosen: dict[tuple[str, str], Line], num_duplicates: int, study: S
 
 
 def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) -> str | None:
-    """Returns the problem with a line of a file, or `None`."""
     if not isinstance(row, dict) or not set(FIELDS) <= row.keys():
         return f"it lacks fields; each line is a JSON object with {', '.join(FIELDS)}"
     if row["study"] != study:

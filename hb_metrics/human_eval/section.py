@@ -16,12 +16,7 @@ _FOLDER = Path(__file__).parent
 
 
 def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
-    """Reads the results of `analyse`, which compare two of the runs that have these digests.
-
-    Raises:
-        ValueError: The file contains no results of a human evaluation, or describes other runs.
-        OSError: There is no such file, or it cannot be read.
-    """
+    """Reads the results of `analyse`, and checks that they compare two of the runs with these digests."""
     results = read_json(path)
     problem = None
     if not isinstance(results, dict) or results.get("layout") != LAYOUT or "raters" not in results:
@@ -36,11 +31,6 @@ def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
 
 
 def human_evaluation_section(results: Mapping[str, Any]) -> Section:
-    """The section of a report.
-
-    Args:
-        results: The values that `analysis.analyse` returns.
-    """
     questions = results["questions"]
     printed = []
     for model, of_model in paper.HUMAN_EVALUATION.items():
@@ -79,7 +69,6 @@ def answers(results: Mapping[str, Any]) -> list[str]:
 
 
 def _cell(figures: Mapping[str, Any]) -> dict[str, str]:
-    """Formats a win rate for a table: the share, its interval if there is one, and the counts."""
     details = f"{figures['num_wins']:,} of {figures['num_ratings']:,}"
     interval = _range(*figures["interval"]) if figures["interval"] else ""
     return {"rate": share(figures["win_rate"]), "interval": interval, "details": details}

@@ -1,4 +1,4 @@
-"""The list of all measurements; nothing else lists them."""
+"""The only list of measurements."""
 
 from hb_metrics.measurements.awareness import AWARENESS
 from hb_metrics.measurements.dialogue import DIALOGUE

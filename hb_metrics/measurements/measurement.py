@@ -1,17 +1,16 @@
-"""The base class of all measurements. Every folder beside this file contains a measurement.
+"""The base class of measurements.
 
-`measure.py --measurements NAME` runs a measurement. It is a subclass of `Measurement` in the `__init__.py` of a
-folder, and an entry of `MEASUREMENTS`; nothing else knows it by name. Its folder has these modules, which are imported
-only when needed, because some of them import torch or plotly:
+A measurement is a subclass of `Measurement` in the `__init__.py` of a folder beside this file, and an entry of
+`MEASUREMENTS`. Its folder has these modules, imported only when needed, because some import torch or plotly:
 
-    options.py        a dataclass, whose fields become command-line options
+    options.py        a dataclass whose fields become command-line options
     work.py           `plan`, `describe` and `measure`, which run the model
-    figures.py        `figures`: the numbers of the run, for the terminal, pages, cards, the Hub and comparisons
+    figures.py        `figures`: the numbers of the run
     page.py           `report`: its part of report.html
     run_changes.py    `changes`: the intervals of changes between two runs; optional
     generalised.py    `generalise`: intervals for other terms and templates; optional
 
-`figures` and `report` start from results.json alone, without a model.
+`figures` and `report` read results.json and need no model.
 """
 
 import inspect
@@ -44,13 +43,8 @@ if TYPE_CHECKING:
 class Task:
     """The state that all measurements of a run share.
 
-    Attributes:
-        settings: The options of the run.
-        prompts: The prompts of `--dataset_config`, with the columns of `hb_dataset.prompt_table.PROMPT_SCHEMA`.
-        engine: The engine that answers: a model here, a server, or files.
-        state: The processes.
-        measurements: Names of the run's measurements, in their order.
-        folder: The run folder.
+    `prompts` has the columns of `hb_dataset.prompt_table.PROMPT_SCHEMA`. `measurements` are the names of the run's
+    measurements, in order.
     """
 
     settings: Settings
@@ -62,12 +56,11 @@ class Task:
 
     @property
     def loaded(self) -> "LoadedModel":
-        """The model, for measurements that need its `weights`."""
+        """The model, for measurements that need its weights."""
         assert self.engine.loaded is not None  # planning left out measurements that need it
         return self.engine.loaded
 
     def classifier_options(self) -> "NamedOptions":
-        """The options for loading a classifier or a judge."""
         from hb_metrics.inference.judges.judge import JudgeSource, load_judge
 
         run, device = self.settings.run, self.state.device
@@ -80,9 +73,9 @@ class FigureChanges(NamedTuple):
     """The changes of a measurement's figures between two runs.
 
     Attributes:
-        by_name: Name of a figure → its change, with an interval or the reason why there is none.
-        reason: Why changes that `by_name` lacks have no interval; `None` if no other change should have one.
-        confidence_level: The confidence level of the intervals; `None` if there are none.
+        by_name: Name of a figure → its change.
+        reason: Why the other figures have no interval; `None` if none should have one.
+        confidence_level: `None` without intervals.
     """
 
     by_name: "dict[str, PairedChange]"
@@ -94,18 +87,17 @@ class Measurement:
     """The base class of measurements.
 
     Attributes:
-        name: Its name in `--measurements` and in results.json, and that of its folder.
+        name: The name of its folder, also in `--measurements` and results.json.
         title: The title of its sections.
         words: Its name in the subtitle of a report.
-        done: The work of `measure`, printed with the seconds it took.
-        options: A dataclass of options, each with a default and a help, or `None`. Its `__post_init__` raises
-            a ValueError for an impossible value. `_argument_group_name` heads them in the help.
-        by_default: Whether it is measured by default.
-        has_own_prompts: Whether it measures other prompts than those of `--dataset_config`.
-        needs: The abilities that the engine must have (`engines.engine.Ability`): "replies", which masked models lack,
-            "likelihoods" of the prompts, or "weights", the model itself.
-        tasks: Names of its figures among the Hub's evaluation results.
-        gates: Names of other figures that `--fail_above` can limit (`Figure.gate`).
+        done: The work of `measure`, printed with its seconds.
+        options: A dataclass of options, each with a default and a help. Its `__post_init__` raises a ValueError for an
+        invalid value. `_argument_group_name` heads them in the help.
+        by_default: Whether it runs without `--measurements`.
+        has_own_prompts: Whether it has other prompts than those of `--dataset_config`.
+        needs: The abilities that it needs of the engine (`engines.engine.Ability`).
+        tasks: The names of its figures among the Hub's evaluation results.
+        gates: The names of its other figures that `--fail_above` can limit (`Figure.gate`).
     """
 
     name: ClassVar[str]
@@ -125,20 +117,16 @@ class Measurement:
         return Path(inspect.getfile(type(self))).parent
 
     def module(self, name: str) -> ModuleType:
-        """A module of its folder."""
         return import_module(f"{type(self).__module__}.{name}")
 
     def is_asked(self, settings: Settings) -> bool:
-        """Whether its own options ask for it, without `--measurements`."""
+        """Whether its options alone ask for it, without `--measurements`."""
         return False
 
     def read_files(self, settings: Settings) -> Any:
-        """Reads the files that its options name, so that their faults show before the model runs.
+        """Reads the files that its options name and returns their content for `plan`.
 
-        Called only for measurements of the run.
-
-        Returns:
-            Anything that `plan` would otherwise have to read again.
+        The run calls it before it loads the model.
 
         Raises:
             ValueError: An option is missing, or a file is not valid.
@@ -146,7 +134,7 @@ class Measurement:
         """
 
     def own_prompts(self, settings: Settings) -> "pa.Table | None":
-        """The prompts that its options put in place of those of `--dataset_config`, or `None`.
+        """The prompts that replace those of `--dataset_config`, or `None`.
 
         Raises:
             ValueError: A file that the options name is not valid.
@@ -154,14 +142,11 @@ class Measurement:
         return None
 
     def plan(self, task: Task, files: Any) -> Any:
-        """Plans the work and loads everything but the model that it needs. Called on every process.
+        """Loads everything but the model and returns the plan for `describe` and `measure`. Runs on every process.
 
         Args:
             task: The state that all measurements share.
             files: The result of `read_files`.
-
-        Returns:
-            The plan, for `describe` and `measure`.
 
         Raises:
             ValueError: The model or the prompts do not suit the measurement.
@@ -169,40 +154,35 @@ class Measurement:
         return self.module("work").plan(task, files)
 
     def describe(self, work: Any) -> dict[str, Any]:
-        """Returns the parts of the plan that results depend on, as sections of run.json."""
+        """The sections of run.json: the parts of the plan that results depend on."""
         sections: dict[str, Any] = self.module("work").describe(work)
         return sections
 
     def measure(self, task: Task, work: Any, results: Mapping[str, Any]) -> dict[str, Any]:
-        """Does the work that is not on disk yet. Called on every process.
+        """Does the work that is not on disk yet. Runs on every process.
 
         Args:
             task: The state that all measurements share.
             work: The result of `plan`.
-            results: The results of the measurements before it, by name; empty on all processes but the main one.
+            results: Name of each earlier measurement → its results; empty except on the main process.
 
         Returns:
-            Plain values for results.json; empty on all processes but the main one.
+            Plain values for results.json; empty except on the main process.
         """
         measured: dict[str, Any] = self.module("work").measure(task, work, results)
         return measured
 
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
-        """The numbers of the run. Figures of two runs are compared if they have the same name.
-
-        Args:
-            results: The content of results.json, here and below.
-        """
+        """The numbers of the run. Comparisons match figures of the same name."""
         listed: list[Figure] = self.module("figures").figures(results)
         return listed
 
     def report(self, results: Mapping[str, Any]) -> Report:
-        """Its part of the report of a run."""
         part: Report = self.module("page").report(results)
         return part
 
     def gate_names(self, settings: Settings) -> tuple[str, ...]:
-        """The names of its figures (`Figure.key`) that `--fail_above` can limit, known before the model runs."""
+        """The figures (`Figure.key`) that `--fail_above` can limit, known before the model runs."""
         return (*self.tasks, *self.gates)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
@@ -210,37 +190,36 @@ class Measurement:
         return []
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
-        """The settings in which evaluation results of the same model and config differ, such as the classifier."""
+        """The settings, such as the classifier, that tell apart evaluation results of one model and config."""
         return []
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """Sentences on the measurement for readers of a model's card, in plain text."""
+        """Plain-text sentences for a model card."""
         return []
 
     def changes(self, first: "Run", second: "Run") -> FigureChanges:
-        """The changes of its figures between two runs that measured it."""
         if not (self.folder / "run_changes.py").is_file():
             return FigureChanges({})
         changes: FigureChanges = self.module("run_changes").changes(first, second)
         return changes
 
     def generalise(self, run: "Run", over: "Over") -> "dict[str, Generalised]":
-        """Name of a figure → its interval for other terms or templates; empty without such intervals or their files."""
+        """Name of a figure → its interval for other terms or templates; empty if the run lacks the files."""
         if not (self.folder / "generalised.py").is_file():
             return {}
         intervals: dict[str, Generalised] = self.module("generalised").generalise(run, over)
         return intervals
 
     def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
-        """Its part of the page of two runs that both measured it, beside their figures."""
+        """Its part of a page that compares two runs, beside their figures."""
         return Details([])
 
     def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> list[Section]:
-        """The measurement's sections on all runs of a page together, such as the effect of cues or tuning.
+        """Its sections on all runs of a page, such as the effect of cues or of tuning.
 
         Args:
-            runs: All runs of the page; the run before tuning comes first.
-            names: [runs] their names.
+            runs: The runs; the run before tuning comes first.
+            names: [runs] Their names.
             labels: The folder of the labels, or `None`.
         """
         return []
@@ -249,7 +228,7 @@ class Measurement:
         """Reasons why figures of several runs are not comparable.
 
         Args:
-            changed: Settings that differ between runs that have them, as `section.name` of run.json.
-            runs: Contents of results.json.
+            changed: The settings that differ, as `section.name` of run.json.
+            runs: Each run's results.json.
         """
         return []

@@ -1,5 +1,3 @@
-"""The requests for replies to a measurement's prompts, with the options that all measurements share."""
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -25,22 +23,10 @@ def request_replies(
     reply: Any = "auto",
     **about: Any,
 ) -> tuple[ReplyRequests, Layout, dict[str, Any]]:
-    """Lays prompts out for the model.
+    """Plans replies to prompts with the options that all measurements share.
 
-    Args:
-        prompts: The prompts.
-        engine: The engine that replies.
-        shared: The options that all measurements share.
-        preset: The name of the decoding preset.
-        changes: Settings of decoding that replace the preset's; `None` changes nothing.
-        reply: The option `--reply`.
-        about: Other arguments of `make_requests`.
-
-    Returns:
-        The requests, their layout, and the settings of the model's generation_config that decoding does not support.
-
-    Raises:
-        ValueError: The options contradict each other, or the engine does not support them.
+    `changes` replace the preset's settings of decoding; `about` are other arguments of `make_requests`. Returns the
+    requests, their layout, and the settings of the model's generation_config that decoding does not support.
     """
     layout = engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
     extent, extent_reason = choose_extent(reply, layout.context, preset)

@@ -18,18 +18,14 @@ CHANGE_NOTHING = frozenset(
     {"output_dir", "batch_size", "device_map", "concurrency", "base_url", "judge_base_url", "fail_above"}
 )
 
-# torch and the model classes take seconds to import, so the options are checked first.
-
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """A field of a dataclass of options; `nargs="+"` makes it a list on the command line."""
+    """A field of an options dataclass. `nargs="+"` makes it a list on the command line."""
     return field(default=default, metadata={"help": help, **more})
 
 
 @dataclass
 class RunOptions:
-    """The model, the prompts, and the options that several measurements share."""
-
     model: str = option("embedded", "The model to measure: a Hub id, a local folder, or 'embedded'.")
     base_url: str | None = option(
         None,
@@ -52,7 +48,7 @@ class RunOptions:
         "v1.0-small",
         "The prompts to measure: all of v1.0, a stratified sample (v1.0-small), or the paper's SEAT sentences for "
         "masked models (v1.0-seat). The authors' later lists (v1.1) and the next version (next) have the same "
-        "configs, such as next-small. Only next also has pairs of terms (next-intersections).",
+        "configs, such as next-small; next also has pairs of terms (next-intersections).",
     )
     vocabulary_dir: str | None = option(
         None,
@@ -80,8 +76,8 @@ class RunOptions:
     )
     fail_above: str | None = option(
         None,
-        "Exit with status 3 if a figure exceeds its limit, e.g. full_gen_bias=12,offensive_replies=0.02. The upper "
-        "end of the figure's interval is compared with the limit, or its value if it never has an interval.",
+        "Exit with status 3 if a figure exceeds its limit, e.g. full_gen_bias=12,offensive_replies=0.02. The limit "
+        "applies to the upper end of the figure's interval, or to the value of a figure that never has one.",
     )
     until: str | None = option(
         None,
@@ -152,11 +148,7 @@ class RunOptions:
     confidence_level: float = option(0.95, "The confidence level of all intervals.")
 
     def __post_init__(self) -> None:
-        """Rejects values that would otherwise fail only after the model has run.
-
-        Raises:
-            ValueError: An option has an invalid value.
-        """
+        """Checks the options, and normalises addresses and JSON."""
         from hb_dataset.prompts import measured_configs
 
         allowed = measured_configs()
@@ -175,11 +167,9 @@ class RunOptions:
 
     @property
     def is_served(self) -> bool:
-        """Whether a server answers over HTTP."""
         return self.base_url is not None or self.provider is not None
 
     def _check_engine(self) -> None:
-        """Checks the options that choose a model here, a server, or files, and normalises the address."""
         if self.base_url is not None:
             self.base_url = check_address(self.base_url)
         if self.judge_base_url is not None:
@@ -201,8 +191,8 @@ class RunOptions:
             return
         if self.model == type(self).model:
             raise ValueError(
-                f"with {sources[0]}, '{self.model}' is not the model that answers; set --model to the model's name on "
-                "the server or the Hub, or to a name for the source of the answers"
+                f"{sources[0]} is set, but model is '{self.model}', which does not answer; set --model to the model's "
+                "name on the server or the Hub, or to a name for the source of the answers"
             )
         if given and given[0] != "concurrency":
             instead = "; with a server set --concurrency instead" if given[0] == "batch_size" else ""
@@ -212,7 +202,7 @@ class RunOptions:
             )
 
     def chat(self) -> dict[str, Any]:
-        """The inputs of chat templates beside the prompt, as arguments of `ChatOptions`."""
+        """The arguments of `ChatOptions`."""
         return {
             "template_kwargs": json.loads(self.chat_template_kwargs or "{}"),
             "system_prompt": self.system_prompt,
@@ -221,18 +211,12 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Settings:
-    """All options of a run.
-
-    Attributes:
-        run: The options that all measurements share.
-        parts: The options of each measurement: instances of the dataclasses it names.
-    """
+    """All options of a run: shared ones in `run`, and a dataclass per measurement in `parts`."""
 
     run: RunOptions
     parts: tuple[Any, ...]
 
     def of(self, options: type[T]) -> T:
-        """The options of a measurement, by their dataclass."""
         return next(part for part in self.parts if isinstance(part, options))
 
     def values(self) -> dict[str, Any]:
@@ -246,15 +230,7 @@ class Settings:
 
 
 def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Settings:
-    """The options of a run, checked.
-
-    Args:
-        kinds: The dataclasses of options of the measurements.
-        values: Name → value; missing options have their defaults.
-
-    Raises:
-        ValueError: An option is unknown, or has an invalid value.
-    """
+    """Checks `values` and completes them with the defaults of `kinds`, the measurements' dataclasses."""
     names = {kind: [option.name for option in fields(kind)] for kind in (RunOptions, *kinds)}
     known = [name for part in names.values() for name in part]
     for name in values:
@@ -265,20 +241,12 @@ def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Setting
 
 
 def quick_values(kinds: Iterable[type]) -> dict[str, Any]:
-    """Name of each option whose default `--quick` changes → its new default.
-
-    Args:
-        kinds: The dataclasses of options, which list such options in `_quick`.
-    """
+    """The defaults that `--quick` changes, from each dataclass's `_quick`."""
     return {name: value for kind in kinds for name, value in getattr(kind, "_quick", {}).items()}
 
 
 def _json_object(name: str, text: str) -> str:
-    """Returns the JSON object in canonical form, so that spaces do not make a different run.
-
-    Raises:
-        ValueError: The text is not a JSON object.
-    """
+    """Returns the object in canonical form, because another spelling is not another run."""
     content, canonical, fault = None, "", "it is not an object"
     try:
         content = json.loads(text)
@@ -292,7 +260,6 @@ def _json_object(name: str, text: str) -> str:
 
 
 def check_least(options: Any, **least: int) -> None:
-    """Raises a ValueError if an option is below its minimum."""
     for name, lowest in least.items():
         value = getattr(options, name)
         if value is not None and value < lowest:
@@ -300,7 +267,6 @@ def check_least(options: Any, **least: int) -> None:
 
 
 def check_files(options: Any, *names: str) -> None:
-    """Raises a ValueError if an option is not the path of a file."""
     for name in names:
         value = getattr(options, name)
         if value is not None and not Path(value).is_file():

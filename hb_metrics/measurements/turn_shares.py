@@ -1,4 +1,4 @@
-"""Shares of replies by turn, such as refusals, with the change from the first turn to the last."""
+"""Shares of replies by turn, such as refusals, and their change from the first turn to the last."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,15 +10,9 @@ from hb_metrics.report.layout.numbers import count
 
 
 def turn_shares(turns: Sequence[FlaggedReplies], confidence_level: float) -> dict[str, Any]:
-    """The share of each turn's replies that count, and its change.
+    """Computes values for results.json. `change` is null if the turns have replies about different terms.
 
-    Args:
-        turns: The same conversations at each turn.
-        confidence_level: The confidence level of the intervals.
-
-    Returns:
-        Plain values: `by_turn` (`share`, `num`, `num_replies` and `interval` of each), `change` (a `PairedChange`;
-        null: the turns have replies about different terms), and `confidence_level`.
+    `turns` are the same conversations at each turn.
     """
     by_turn = []
     for replies, flags in turns:
@@ -31,7 +25,6 @@ def turn_shares(turns: Sequence[FlaggedReplies], confidence_level: float) -> dic
 
 
 def turn_share_figures(name: str, shares: Mapping[str, Any], unit: Unit = "share") -> list[Figure]:
-    """The share at each turn, and its change."""
     level, last = shares["confidence_level"], len(shares["by_turn"])
     figures = []
     for turn, found in enumerate(shares["by_turn"], start=1):

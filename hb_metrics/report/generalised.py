@@ -1,4 +1,4 @@
-"""The report's section with intervals for other terms of the same axes, other templates, or both."""
+"""Intervals for other terms of the same axes, other templates, or both."""
 
 from pathlib import Path
 
@@ -18,11 +18,7 @@ _WORDS = {
 
 
 def generalised_section(run: Run, over: Over) -> Section:
-    """The ordinary intervals and the wider ones, as a table for the whole run and a plot for each kind of part.
-
-    Raises:
-        ValueError: The folder lacks the files that the intervals are computed from.
-    """
+    """The ordinary intervals and the wider ones, in a table and in plots."""
     listed: list[Figure] = []
     wider: dict[str, Bounds] = {}
     reasons: dict[str, list[str]] = {}

@@ -56,34 +56,24 @@ POWER = 0.8
 _ASSUMED = ("value", "noise", "styles")
 _UNKNOWN = "?"
 _NUM_DRAWN = 24
-# Assumptions are as exact as a pilot of so many replies per term and template.
+# Assumptions count as a pilot of this many replies per term and template.
 _ENDLESS = 1_000_000
-# A power is printed alone if the pilot shows it within five points.
+# A power that the pilot shows within five points is printed without a range.
 _SURE_POWER = 0.05
 
 
 class Plan(NamedTuple):
-    """A plan.
-
-    Attributes:
-        replies: The numbers of replies per term and template.
-        rows: The rows of the table: name, value, and a cell for each number of replies, as text.
-        sentences: The sentences below the table.
-    """
-
     replies: Sequence[int]
     rows: list[list[str]]
     sentences: list[str]
 
     @property
     def text(self) -> str:
-        """The table in Markdown, and the sentences."""
         header = ["half-width at … replies per term and template", "value", *map(str, self.replies)]
         return "\n".join([markdown_table(header, self.rows, numbers=range(1, len(header))), "", *self.sentences])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Prints the plan."""
     parser = argparse.ArgumentParser(prog="holistic-bias plan", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("pilot", type=Path, nargs="?", metavar="RUN", help="The folder of a finished run.")
     parser.add_argument(
@@ -139,11 +129,7 @@ def plan(
     output: Path | None = None,
     second: Path | None = None,
 ) -> Plan:
-    """Makes a plan. The arguments are the command's options.
-
-    Raises:
-        ValueError: Options contradict each other or are out of range, or the pilot is too small.
-    """
+    """Makes a plan. The arguments are the command's options."""
     if (pilot is None) == (assume is None):
         raise ValueError("pass either the folder of a pilot run or --assume value=… noise=… styles=…")
     if min(replies) < 2 or not 0 < fall <= 100:
@@ -163,6 +149,8 @@ def plan(
         raise ValueError("a price needs both --price_in and --price_out; pass both")
     if pilot is None and (price_in, pilot_minutes) != (None, None):
         raise ValueError("prices and minutes need a pilot run, which shows the tokens of a reply; pass its folder")
+    if output is not None and (output.is_dir() or not output.parent.is_dir()):
+        raise ValueError(f"--output is '{output}'; pass an HTML file in a folder that exists")
     run = None if pilot is None else read_run(pilot)
     if run is not None and "generation" not in run.results:
         raise ValueError(f"'{run.folder}' did not measure generation; pass a pilot with --measurements generation")
@@ -264,7 +252,6 @@ def plan(
 def _write(
     path: Path, title: str, made: Plan, figures: Mapping[str, Planned], sizes: Mapping[int, Size], wanted: float | None
 ) -> None:
-    """Writes the page with the table and a plot of each figure's half-width against the number of replies."""
     plots = {}
     for name, figure in figures.items():
         scale, points = 100 if figure.is_share else 1000, []
@@ -280,7 +267,7 @@ def _write(
 
 
 def _middle(width: Range | None) -> float:
-    """Returns a half-width, which is infinite if there will be no interval or the pilot is too small to tell."""
+    """Returns infinity if there will be no interval, or the pilot is too small to tell."""
     return math.inf if width is None else width.middle
 
 
@@ -331,8 +318,10 @@ def _assumed(words: Sequence[str]) -> tuple[float, float, float]:
         value, noise, styles = (float(found[name]) for name in _ASSUMED)
     except (KeyError, ValueError) as error:
         raise ValueError(f"--assume is {' '.join(words)}; write value=10 noise=220 styles=12") from error
-    if not (0 <= value < math.inf and 0 < noise < math.inf and 1 <= styles < math.inf):
-        raise ValueError(f"--assume is {' '.join(words)}; value is 0 or more, noise above 0, styles 1 or more")
+    # No mean of squared probabilities exceeds 1.
+    if not (0 <= value <= 1000 and 0.001 <= noise <= 1000 and 1 <= styles <= 1000):
+        allowed = "a value of 0 to 1000, noise of 0.001 to 1000, and 1 to 1000 styles"
+        raise ValueError(f"--assume is {' '.join(words)}; pass {allowed}")
     return value / 1000, noise / 1000, styles
 
 
@@ -365,12 +354,7 @@ def _costs(
 
 
 def _mean_tokens(tables: Sequence[pa.Table], of_first_reply: float) -> tuple[float, float]:
-    """Returns the tokens of a conversation's prompts and of its replies.
-
-    Args:
-        tables: [turns] Their replies.
-        of_first_reply: The tokens of a reply at the first turn.
-    """
+    """Returns the tokens of a conversation's prompts and of its replies. `tables` [turns] have the replies."""
     number = len(tables[0])
     if all("tokens_out" in table.column_names and not table["tokens_out"].null_count for table in tables):
         names = "tokens_in", "tokens_out"

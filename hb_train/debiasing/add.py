@@ -10,7 +10,6 @@ from hb_train.debiasing.terms import Terms, span_means, target_vectors
 
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """Makes the loss of a batch, whose gradients reach the targets' vectors only with `target_vectors` "learned"."""
     learned = arguments.target_vectors == "learned"
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:

@@ -1,5 +1,3 @@
-"""The names of the debiasing methods, and the options of debias.py besides TRL's."""
-
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,8 +9,6 @@ DEBIAS_FILE = "debias.json"  # the bias and perplexity before and after, in the 
 
 @dataclass
 class DebiasArguments:
-    """The options of debias.py, besides TRL's."""
-
     method: str | None = field(
         default=None,
         metadata={
@@ -59,5 +55,4 @@ class DebiasArguments:
     num_reference_texts: int = option(200, "The number of reference texts to score; 0 skips LMP.")
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` if a weight or a number is negative or not finite."""
         check_least(self, lambda_lm=0, lambda_d=0, num_reference_texts=0)

@@ -1,8 +1,8 @@
 """HD, hard debiasing: attributes should be orthogonal to the directions of term differences (section 4.3).
 
-The paper neutralises the state at an attribute. In a causal model, that state predicts the word after the attribute.
-The bias measure, however, depends on the probability of the target term and of the rest of the phrase.
-`--neutralized_states targets`, `rest` and `targets_and_rest` neutralise the states that predict these tokens.
+The paper neutralises the state at an attribute. In a causal model, that state predicts the word after the attribute,
+whereas the bias measure depends on the probability of the target term and of the rest of the phrase. Other values of
+`--neutralized_states` neutralise the states that predict these tokens.
 """
 
 import torch
@@ -16,7 +16,7 @@ EXPLAINED = 0.5  # the minimum share of the squared singular values that the bia
 
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """Makes the loss of a batch, which recomputes the bias directions at each step and does not learn them."""
+    """Makes a loss that recomputes the bias directions at each step and does not learn them."""
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:
         with torch.no_grad():
@@ -38,15 +38,10 @@ METHOD = Method(
 
 
 def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    """Computes the directions in which paired terms differ most (section 4.3, step 1).
+    """Computes the [hidden, k] directions in which paired terms differ most (section 4.3, step 1).
 
-    Args:
-        targets: [terms, hidden] the terms' vectors in the output layer.
-        pairs: [pairs, 2] the pairs P, as indices of terms.
-
-    Returns:
-        [hidden, k] the first k right singular vectors of the halved differences, where k is the smallest number that
-        explains at least half of the squared Frobenius norm.
+    They are the first k right singular vectors of the halved differences of the [terms, hidden] vectors in the output
+    layer, where k is the smallest number that explains at least half of the squared Frobenius norm.
     """
     differences = (targets[pairs[:, 0]] - targets[pairs[:, 1]]) / 2
     _, values, directions = torch.linalg.svd(differences, full_matrices=False)
@@ -57,15 +52,9 @@ def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
 
 
 def hd_loss(states: torch.Tensor, subspace: torch.Tensor) -> torch.Tensor:
-    """Computes the length of each state's projections on the bias directions (eq. 4).
+    """Computes [occurrences] the summed lengths of each state's projections on the bias directions (eq. 4).
 
-    The projection on b has length |b⟨a, b⟩|, which is |⟨a, b⟩| because b has length 1.
-
-    Args:
-        states: [occurrences, hidden] the inputs of the output layer, for example at attributes.
-        subspace: [hidden, k] orthonormal directions.
-
-    Returns:
-        [occurrences] the sum of the lengths over the directions.
+    The projection on b has length |b⟨a, b⟩|, which is |⟨a, b⟩| because b has length 1. `states` are [occurrences,
+    hidden] inputs of the output layer, and `subspace` contains [hidden, k] orthonormal directions.
     """
     return (states @ subspace).abs().sum(1)

@@ -9,7 +9,6 @@ from hb_train.debiasing.terms import Terms
 
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """Makes the loss of a batch, which depends only on the terms."""
     num_terms = terms.ids.shape[1]
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:
@@ -37,8 +36,8 @@ def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> 
 
     Args:
         logits: [occurrences, terms] the terms' logits at the position that predicts the occurrence.
-        terms: [occurrences] the index of the term that occurs; it is in at least one pair.
-        pairs: [pairs, 2] the pairs P, as indices of terms, with the minoritized group's term first.
+        terms: [occurrences] the index of the occurring term, which is in at least one pair.
+        pairs: [pairs, 2] the pairs P, as indices of terms.
 
     Returns:
         [occurrences] the mean of |log ŷ_t1 / ŷ_t2| over the term's pairs.
@@ -51,12 +50,8 @@ def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> 
 def term_logits(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     """Computes each term's logit as the mean over its sub-words, which is the logit of their mean vector (footnote 12).
 
-    Args:
-        logits: [occurrences, vocabulary].
-        ids: [occurrences, terms, longest] the terms' tokens in the form of the occurrence, filled with −1.
-
-    Returns:
-        [occurrences, terms].
+    `logits` are [occurrences, vocabulary]. `ids` are [occurrences, terms, longest] the terms' tokens in the form of the
+    occurrence, filled with −1.
     """
     is_token = ids >= 0
     token_logits = logits.gather(1, ids.clamp(min=0).flatten(1)).view(ids.shape)

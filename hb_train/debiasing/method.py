@@ -38,11 +38,9 @@ class Method(NamedTuple):
 
     Attributes:
         trained_texts: Selects the texts to train on from the training phrases.
-        marks: Selects the marked tokens of the loss, one of `phrases.MARKS`, from the options of debias.py. `None` if
-            the method has only the language modelling loss, without a debiasing loss.
-        make_loss: Makes the loss from the terms of the pairs, the output layer and the options of debias.py.
-        with_forms: Whether the loss includes plurals and other forms of the target terms. Texts always mark these
-            forms.
+        marks: Selects the marked tokens of the loss, one of `phrases.MARKS`; `None` if there is no debiasing loss.
+        make_loss: Makes the debiasing loss.
+        with_forms: Whether the loss includes plurals and other forms of the target terms, which texts always mark.
     """
 
     trained_texts: "Callable[[Phrases], list[str]]"
@@ -52,5 +50,4 @@ class Method(NamedTuple):
 
 
 def load_method(name: str) -> Method:
-    """Loads a method by its name in `METHODS`, which the command line has checked."""
     return import_module(f"{__package__}.{name}").METHOD

@@ -24,12 +24,9 @@ T1, T2 = "text_t1", "text_t2"
 
 
 class Phrases(NamedTuple):
-    """Phrases and their counterfactual twins.
+    """Phrases about the minoritized group, and their twins, the same phrases about the dominant group.
 
-    Attributes:
-        texts_t1: The phrases about the minoritized group.
-        texts_t2: Their twins, the same phrases about the dominant group.
-        num_without_pair: The number of omitted phrases, which have no target term and therefore no twin.
+    `num_without_pair` counts dropped phrases, which have no target term and therefore no twin.
     """
 
     texts_t1: list[str]
@@ -38,23 +35,16 @@ class Phrases(NamedTuple):
 
     @property
     def num_identical(self) -> int:
-        """The number of phrases that equal their twin."""
         return sum(t1 == t2 for t1, t2 in zip(self.texts_t1, self.texts_t2, strict=True))
 
 
 class EncodedPhrases(NamedTuple):
-    """The phrases that train a model, and counts of omitted phrases.
+    """The phrases that train a model, and counts of dropped phrases.
 
-    Attributes:
-        dataset: `input_ids`, `labels` (all tokens are learnt), `targets` (1 + form × number of terms + term, see
-            `terms.Terms`), `attributes` (the attribute's number in its row, from 1), `rest` and
-            `targets_and_rest` (1: marked); all [length].
-        num_targets: The number of marked target terms.
-        num_first: The number of target terms at the first token, which are unmarked because nothing predicts them.
-        num_attributes: The number of marked attributes.
-        num_rest: The number of tokens marked as the rest of their phrase.
-        num_too_short: The number of omitted phrases, which have a single token.
-        num_cut: The number of phrases cut at their end to `max_length`.
+    `dataset` has `input_ids`, `labels` (all tokens are learnt), `targets` (1 + form × number of terms + term, see
+    `terms.Terms`), `attributes` (the attribute's number in its row, from 1), `rest` and `targets_and_rest` (1: marked),
+    all [length]. `num_first` counts target terms at the first token, which are unmarked because nothing predicts them.
+    Phrases with a single token are dropped (`num_too_short`), and long phrases are cut at their end (`num_cut`).
     """
 
     dataset: Dataset
@@ -66,7 +56,6 @@ class EncodedPhrases(NamedTuple):
     num_cut: int
 
     def counts(self) -> dict[str, int]:
-        """Returns all counts, for the record."""
         numbers = {name: value for name, value in self._asdict().items() if name != "dataset"}
         return {"num_phrases": len(self.dataset), **numbers}
 
@@ -86,16 +75,7 @@ def read_reddit_phrases(folder: Path, specification: BiasSpecification) -> dict[
 
 
 def read_phrases(path: Path, specification: BiasSpecification) -> Phrases:
-    """Reads a user's own phrases.
-
-    Args:
-        path: A CSV, JSONL or Parquet file with the column `text_t1`, and optionally `text_t2` with the twins; or a TXT
-            file with a phrase per line.
-        specification: The bias type. If the file has no twins, its target terms are swapped as whole words.
-
-    Raises:
-        ValueError: The file cannot be read, no phrase has a twin, or most phrases equal their twin.
-    """
+    """Reads a user's own phrases; without a column of twins, swaps the target terms as whole words."""
     readers: dict[str, Any] = {
         ".csv": pd.read_csv,
         ".jsonl": partial(pd.read_json, lines=True),
@@ -130,18 +110,7 @@ def encode_phrases(
     *,
     max_length: int | None,
 ) -> EncodedPhrases:
-    """Encodes phrases like the bias measure, without start and end tokens, and marks the terms in them.
-
-    Args:
-        texts: The phrases.
-        tokenizer: The model's fast tokenizer.
-        terms: The terms of the pairs, with their forms.
-        attributes: The attributes A1, with wildcards.
-        max_length: The maximum length of a phrase in tokens; `None` for no limit.
-
-    Returns:
-        The encoded phrases.
-    """
+    """Encodes phrases like the bias measure, without start and end tokens, and marks the terms in them."""
     target_pattern = term_pattern(terms.terms)
     attribute_pattern = term_pattern(attributes) if attributes else None
     rows: list[dict[str, list[int]]] = []

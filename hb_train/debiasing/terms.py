@@ -1,9 +1,8 @@
-"""Finds the tokens of a bias specification's terms, both as the term is spelled and where it occurs in a text.
+"""Finds the tokens of a bias specification's terms.
 
 Terms match whole words, regardless of case, and the longest term wins: if "african american" is a term, "american"
 does not match in it. An attribute may end in a wildcard: "greed*" matches greed, greedy, greediness. The search runs on
-the text, and its matches are then mapped to tokens. It therefore works with any tokenizer, whether or not a term is
-split into sub-words, follows a space or begins the text.
+the text, and its matches are then mapped to tokens, so it works with any tokenizer.
 """
 
 import re
@@ -23,12 +22,9 @@ RUNNING_FORM = 1  # in lower case, after a space, as in running text
 
 
 class Terms(NamedTuple):
-    """The terms of the pairs P, and their tokens.
+    """The terms of the pairs P.
 
-    Attributes:
-        terms: The distinct terms.
-        pairs: [pairs, 2] the distinct pairs, as indices of terms.
-        ids: [forms, terms, longest] the terms' tokens, filled with −1.
+    `pairs` are [pairs, 2] indices of terms, and `ids` are [forms, terms, longest] the terms' tokens, filled with −1.
     """
 
     terms: tuple[str, ...]
@@ -49,14 +45,8 @@ def read_terms(
 ) -> Terms:
     """Returns the terms of a specification's pairs, and their tokens in each form.
 
-    Args:
-        specification: The bias type.
-        tokenizer: The model's fast tokenizer.
-        with_forms: Whether plurals and other forms of a pair's terms are also pairs, in order to find them in texts.
-            Otherwise P is the printed list, and a plural adds no weight to its pair.
-
-    Raises:
-        ValueError: There are no pairs, or the tokenizer cannot be used.
+    With `with_forms`, plurals and other forms of a pair's terms are also pairs, in order to find them in texts.
+    Otherwise P is the printed list, and a plural adds no weight to its pair.
     """
     if not tokenizer.is_fast:
         raise ValueError(
@@ -82,14 +72,12 @@ def read_terms(
 
 
 def term_pattern(terms: Sequence[str]) -> re.Pattern[str]:
-    """Compiles a pattern of whole words, or of word beginnings for terms that end in `*`, with a group per term."""
     longest_first = sorted(range(len(terms)), key=lambda index: -len(terms[index]))
     groups = "|".join(f"(?P<t{index}>{_pattern(terms[index])})" for index in longest_first)
     return re.compile(rf"(?<!\w)(?:{groups})(?!\w)", re.IGNORECASE)
 
 
 def find_terms(text: str, pattern: re.Pattern[str]) -> list[Match]:
-    """Finds the terms in a text, from left to right and without overlaps."""
     return [Match(*match.span(), int(str(match.lastgroup)[1:])) for match in pattern.finditer(text)]
 
 
@@ -101,13 +89,7 @@ def form_of(text: str, match: Match) -> int:
 
 
 def covering_tokens(offsets: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
-    """Returns the indices of the tokens that cover some characters from `start` to before `end`.
-
-    Args:
-        offsets: [tokens] the characters that each token covers: from the first number to before the second.
-        start: The first character.
-        end: The character after the last.
-    """
+    """Returns the indices of the tokens that cover some characters from `start` to before `end`."""
     return [index for index, (first, last) in enumerate(offsets) if first < end and last > start and last > first]
 
 
@@ -119,26 +101,16 @@ def target_vectors(weight: torch.Tensor, terms: Terms) -> torch.Tensor:
 def term_vectors(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     """Computes each term's vector as the mean over its sub-words (footnote 12).
 
-    Args:
-        weight: [vocabulary, hidden] the weight of the output layer.
-        ids: [terms, longest] the terms' tokens, filled with −1.
-
-    Returns:
-        [terms, hidden].
+    `weight` is the [vocabulary, hidden] output layer, and `ids` are [terms, longest] the terms' tokens, filled with −1.
     """
     is_token = ids >= 0
     return (weight[ids.clamp(min=0)] * is_token[..., None]).sum(1) / is_token.sum(1, keepdim=True)
 
 
 def span_means(vectors: torch.Tensor, spans: torch.Tensor) -> torch.Tensor:
-    """Computes the mean vector of each attribute in a batch (footnote 12).
+    """Computes the [occurrences, hidden] mean vector of each attribute in a batch (footnote 12).
 
-    Args:
-        vectors: [rows, length, hidden].
-        spans: [rows, length] the number, from 1, of the token's attribute in its row; 0 outside attributes.
-
-    Returns:
-        [occurrences, hidden].
+    `spans` contains [rows, length] the number, from 1, of the token's attribute in its row; 0 outside attributes.
     """
     inside = spans > 0
     rows = torch.arange(len(spans), device=spans.device)[:, None].expand_as(spans)
@@ -154,7 +126,6 @@ def _pattern(term: str) -> str:
 
 
 def _tokens_of(word: str, tokenizer: PreTrainedTokenizerBase, *, after_space: bool) -> list[int]:
-    """Returns the tokens of a word, after a space or at the start of a text."""
     before = "a " if after_space else ""
     encoded = tokenizer(before + word, add_special_tokens=False, return_offsets_mapping=True)
     tokens = covering_tokens(encoded["offset_mapping"], len(before), len(before) + len(word))

@@ -21,12 +21,6 @@ class DebiasTrainer(ReplySFTTrainer):
     L_LM is the mean over all predicted tokens, and L_D the mean over all occurrences of terms. Both means cover the
     step's accumulated batches of all processes, so they do not depend on the number of processes. A step without an
     occurrence minimises λ_LM·L_LM.
-
-    Args:
-        method: The method that defines the loss L_D.
-        terms: The terms of the pairs.
-        arguments: The options, with λ_LM, λ_D and the options of the loss.
-        settings: The arguments of TRL's trainer.
     """
 
     def __init__(self, method: Method, terms: Terms, arguments: DebiasArguments, **settings: Any) -> None:
@@ -45,7 +39,7 @@ class DebiasTrainer(ReplySFTTrainer):
         self._signature_columns: list[str] = list(dict.fromkeys([*self._signature_columns, *MARKS]))
 
     def get_batch_samples(self, *arguments: Any, **settings: Any) -> tuple[list, torch.Tensor | int | None]:
-        """Returns the trainer's batches of a step and counts the occurrences in the batches of all processes."""
+        """Also counts the occurrences in the step's batches of all processes."""
         samples, num_items = super().get_batch_samples(*arguments, **settings)
         number = sum(num_occurrences(batch, self._marks) for batch in samples)
         self._num_occurrences = self.accelerator.gather(torch.tensor([number], device=self.args.device)).sum()

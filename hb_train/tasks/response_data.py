@@ -1,5 +1,3 @@
-"""Splits and encodes pairs of prompt and reply for response generation."""
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,25 +14,12 @@ if TYPE_CHECKING:
 
 
 class ResponseData(NamedTuple):
-    """The training rows, and the test prompts to respond to.
-
-    Attributes:
-        train: (id, prompt, reply) of each row.
-        test: (id, prompt, replies) of each prompt.
-    """
-
     train: list[tuple[str, str, str]]
     test: list[tuple[str, str, list[str]]]
 
 
 class ResponseRows(NamedTuple):
-    """Rows as tokens.
-
-    Attributes:
-        dataset: The rows, as `EncodedRows.dataset`.
-        num_cut: The number of cut contexts.
-        num_too_long: The number of omitted rows, whose response is too long.
-    """
+    """Rows as tokens; `num_too_long` counts dropped rows, whose response is too long."""
 
     dataset: Dataset
     num_cut: int
@@ -44,13 +29,7 @@ class ResponseRows(NamedTuple):
 def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:
     """Splits pairs by their prompts, so that no prompt is in both splits.
 
-    Args:
-        dialogue: The pairs.
-        num_test: The number of prompts in the test split; the draw depends only on their words and the seed.
-        seed: The seed.
-
-    Raises:
-        ValueError: No training rows are left.
+    The draw of `num_test` prompts depends only on their words and the seed.
     """
     by_prompt: dict[str, list[tuple[str, str]]] = {}
     for identifier, prompt, reply in zip(dialogue.ids, dialogue.prompts, dialogue.replies, strict=True):
@@ -76,14 +55,8 @@ def encode_responses(
 ) -> ResponseRows:
     """Encodes contexts and responses, of which only the responses are learnt.
 
-    Contexts that are too long lose their beginning. A row is omitted if its response is longer than half of
+    Contexts that are too long lose their beginning. A row is dropped if its response is longer than half of
     `max_length`, because it would leave little room for the context, and generation would truncate such a response.
-
-    Args:
-        rows: (id, prompt, reply) of each row.
-        loaded: The model's tokenizer and config.
-        context: The format of the prompts.
-        max_length: The maximum number of tokens of context and response together.
     """
     tokenizer, limit = loaded.tokenizer, length_limit(loaded, max_length)
     assert limit is not None

@@ -1,15 +1,12 @@
 """Measures responses: their closeness to people's replies, and their variety.
 
 Barikeri et al. (2021, section 3 and appendix C.1) use these measures, which come from DialoGPT (Zhang et al., 2020).
-All of them use the same lower-case tokens from sacrebleu's `13a`, the tokenizer of NIST's mteval. The paper names no
+All of them use the lower-case tokens of sacrebleu's `13a`, the tokenizer of NIST's mteval. The paper names no
 tokenizer, so figures are comparable only between runs of this toolkit.
 
-* BLEU-4 comes from sacrebleu, METEOR from nltk, and NIST-2 follows mteval-v13a.
-* Entropy-4 (Zhang et al., 2018) and Dist-2 (Li et al., 2016) follow DialoGPT's formulas: Dist-2 divides by bigrams.
-
 METEOR matches words that are equal, share a stem, or are synonyms in WordNet. `meteor` needs nltk's WordNet corpus
-(`python -m nltk.downloader wordnet`) and is `None` without it; `meteor_exact_stem` ignores synonyms and is always
-available. nltk uses the parameters of Banerjee and Lavie (2005), not of the program METEOR 1.5.
+(`python -m nltk.downloader wordnet`) and is `None` without it; `meteor_exact_stem` ignores synonyms. nltk uses the
+parameters of Banerjee and Lavie (2005), not of the program METEOR 1.5.
 """
 
 import math
@@ -25,19 +22,9 @@ _NIST_BETA = math.log(0.5) / math.log(1.5) ** 2
 class ResponseMetrics(NamedTuple):
     """Measures of a set of responses; `None` if undefined.
 
-    Attributes:
-        bleu_4: BLEU-4 of the whole set, 0 to 100, with mteval's smoothing of orders without a match.
-        nist_2: NIST-2 of the whole set, in bits; at least 0. `None` if no response has two words.
-        meteor: The mean METEOR of the responses, 0 to 100, each with its best reference. `None` if WordNet is not
-            installed.
-        meteor_exact_stem: METEOR without synonyms.
-        entropy_4: The entropy of the 4-grams of all responses, in nats. `None` if there are no 4-grams.
-        dist_2: The number of distinct bigrams per 100 bigrams of all responses. `None` if there are no bigrams.
-        mean_length: The mean number of words in a response.
-        num_responses: The number of responses.
-        num_empty: The number of responses without a word, which all measures include.
-        num_references: The total number of references.
-        bleu_signature: sacrebleu's description of its settings.
+    BLEU-4 (with mteval's smoothing of orders without a match) and NIST-2 (in bits) are those of the whole set; METEOR
+    is the mean over responses, each with its best reference. BLEU-4 and METEOR range from 0 to 100. `entropy_4` is in
+    nats. `dist_2` counts distinct bigrams per 100 bigrams. All measures include empty responses.
     """
 
     bleu_4: float
@@ -54,12 +41,7 @@ class ResponseMetrics(NamedTuple):
 
 
 def response_metrics(responses: Sequence[str | None], references: Sequence[Sequence[str]]) -> ResponseMetrics:
-    """Computes all measures of a set of responses.
-
-    Args:
-        responses: [responses] the generated texts, at least one; `None` or empty for an empty response.
-        references: [responses] people's replies to each prompt, at least one with a word in it.
-    """
+    """Computes all measures of [responses] texts with [responses] people's replies, at least one with a word in it."""
     texts = [response or "" for response in responses]
     tokens = [words(text) for text in texts]
     reference_tokens = [list(filter(None, map(words, replies))) for replies in references]
@@ -84,19 +66,10 @@ def response_metrics(responses: Sequence[str | None], references: Sequence[Seque
 def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], size: int) -> float | None:
     """Computes NIST of n-grams up to `size` in bits, over all responses (Doddington, 2002; mteval-v13a).
 
-    The information of an n-gram is the logarithm of a ratio of counts in the references: the count of its first n − 1
-    words over its own count. For a single word, the numerator is the number of all words. An n-gram of a response
-    counts at most as often as in the reference with the most occurrences. The length is compared with the mean length
-    of each response's references; mteval supports only equal numbers of references.
-
-    Args:
-        tokens: [responses] the words of each response.
-        references: [responses] the words of each response's references.
-        size: The largest n.
-
-    Returns:
-        The sum over n of the mean information of an n-gram, times the penalty for short responses; `None` if no
-        response has n words.
+    The information of an n-gram is log2 of a ratio of counts in the references: its first n − 1 words (for a single
+    word: all words) over the n-gram. An n-gram of a response counts at most as often as in the reference with the most
+    occurrences. The length is compared with the mean length of each response's references; mteval supports only equal
+    numbers of references. Returns `None` if no response has n words.
     """
     counts: Counter[tuple[str, ...]] = Counter()
     reference_length = 0.0
@@ -125,11 +98,7 @@ def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence
 
 
 def ngram_entropy(tokens: Iterable[Sequence[str]], size: int) -> float | None:
-    """Computes the entropy in nats of the n-grams of all responses (Zhang et al., 2018, "Ent-n").
-
-    Returns:
-        −Σ p ln p, where p is the share of an n-gram; `None` if there are no n-grams.
-    """
+    """Computes the entropy −Σ p ln p of the n-grams of all responses (Zhang et al., 2018, "Ent-n")."""
     counts = Counter(ngram for response in tokens for ngram in _ngrams(response, size))
     total = counts.total()
     if not total:
@@ -138,7 +107,7 @@ def ngram_entropy(tokens: Iterable[Sequence[str]], size: int) -> float | None:
 
 
 def distinct_ngrams(tokens: Sequence[Sequence[str]], size: int) -> float | None:
-    """Computes the share of distinct n-grams (Li et al., 2016, "distinct-n"); `None` if there are no n-grams."""
+    """Computes the share of distinct n-grams (Li et al., 2016, "distinct-n")."""
     ngrams = [ngram for response in tokens for ngram in _ngrams(response, size)]
     return len(set(ngrams)) / len(ngrams) if ngrams else None
 
@@ -188,7 +157,6 @@ def _meteor(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Seque
 
 
 def _wordnet() -> Any:
-    """Returns nltk's WordNet; `None` if its corpus is not installed."""
     from nltk.corpus import wordnet
 
     try:

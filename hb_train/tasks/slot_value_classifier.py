@@ -15,10 +15,7 @@ from hb_metrics.inference.models.loading import LoadedModel
 class SlotValueClassifier(torch.nn.Module):
     """A transformer with a feed-forward classifier on the hidden state of the last unpadded token.
 
-    Args:
-        transformer: A model without its head.
-        hidden_size: The size of its hidden states.
-        takes_positions: Whether the model takes `position_ids` (causal models); they skip padding.
+    Causal models take `position_ids`, which skip padding.
     """
 
     def __init__(self, transformer: torch.nn.Module, hidden_size: int, *, takes_positions: bool) -> None:
@@ -35,13 +32,7 @@ class SlotValueClassifier(torch.nn.Module):
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, labels: torch.Tensor | None = None
     ) -> dict[str, torch.Tensor]:
-        """Computes logits ([rows]) of yes, and, given labels, their mean binary cross-entropy as `loss`.
-
-        Args:
-            input_ids: [rows, length] tokens, padded at their end.
-            attention_mask: [rows, length] 1 for a token, 0 for padding.
-            labels: [rows] 1.0 for yes, 0.0 for no.
-        """
+        """Computes [rows] logits of yes, and, given labels, their mean binary cross-entropy as `loss`."""
         inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
         if self._takes_positions:
             inputs["position_ids"] = (attention_mask.cumsum(1) - 1).clamp(min=0)
@@ -63,7 +54,6 @@ class Collator:
         self.padding = padding
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        """Makes a batch of `input_ids` and `attention_mask` ([rows, length]) and `labels` ([rows])."""
         tokens = [torch.tensor(row["input_ids"]) for row in rows]
         return {
             "input_ids": pad_sequence(tokens, batch_first=True, padding_value=self.padding),
@@ -91,7 +81,6 @@ def slot_value_classifier(loaded: LoadedModel) -> SlotValueClassifier:
 
 
 def binary_scores(labels: Sequence[int], predictions: Sequence[int]) -> BinaryScores:
-    """Computes the F1 of label 1 and the accuracy, for at least one row."""
     is_yes, is_predicted = np.asarray(labels, bool), np.asarray(predictions, bool)
     num_both, num_yes, num_predicted = (int(rows.sum()) for rows in (is_yes & is_predicted, is_yes, is_predicted))
     return BinaryScores(

@@ -17,13 +17,8 @@ _LIST_FILES = {"validation": "valListFile", "test": "testListFile"}
 class StateTurn(NamedTuple):
     """The user's answer to the system, and the belief state after it.
 
-    Attributes:
-        dialogue: The dialogue's id.
-        turn: The index of the turn among the user's turns, from 0.
-        system: The system's words before the turn; empty at the start.
-        user: The user's words.
-        state: The belief state after the turn: slot → spellings of its value (`"hotel-area": ("centre", "center")`).
-        changed: The slots whose value this turn adds or changes.
+    `turn` is the index among the user's turns. `state` maps slots to spellings of their value (`"hotel-area":
+    ("centre", "center")`), and `changed` contains the slots whose value this turn adds or changes.
     """
 
     dialogue: str
@@ -35,18 +30,6 @@ class StateTurn(NamedTuple):
 
 
 def read_state_turns(folder: Path, split: str) -> list[StateTurn]:
-    """Reads the user's turns of a split.
-
-    Args:
-        folder: The folder with `data.json`, `valListFile` and `testListFile`.
-        split: `"train"`, `"validation"` or `"test"`.
-
-    Returns:
-        The turns in the order of the data.
-
-    Raises:
-        ValueError: The folder's files or their contents are not MultiWOZ's.
-    """
     turns: list[StateTurn] = []
     for name, exchanges in _dialogues(folder, split).items():
         before: dict[str, tuple[str, ...]] = {}
@@ -68,7 +51,6 @@ def slot_ontology(turns: Iterable[StateTurn]) -> dict[str, tuple[str, ...]]:
 
 
 def _dialogues(folder: Path, split: str) -> dict[str, list[Exchange]]:
-    """Reads the dialogues of a split; the names of the split lists end in .json or .txt."""
     split_of: dict[str, str] = {}
     for name, file in _LIST_FILES.items():
         paths = sorted(folder.glob(f"{file}.*"))

@@ -6,12 +6,9 @@ given the system's last words and the user's answer. They do not state their "no
 * The answer is "yes" for each slot whose value this turn adds or changes. (Much of the rest of the state comes from
   turns that the model does not read.)
 * For each "yes", there is a "no" combination outside the state: with equal chance the same slot with another value, or
-  another slot with any value. The paper must have used about one "no" per "yes". Its two models that learnt nothing
-  have F1 0.687 and 0.688, and accuracy 0.524 and 0.531 (table 4, appendix C.2), like a model that always answers yes
-  when about 52 % are yes.
+  another slot with any value. The paper must have used about one "no" per "yes", because its two models that learnt
+  nothing have F1 0.687 and 0.688, and accuracy 0.524 and 0.531 (table 4, appendix C.2).
 * Values come from all dialogues. Another spelling of a value in the state ("center") is not another value.
-
-All draws depend only on the dialogue's id, its turn and the seed.
 """
 
 from collections import Counter
@@ -38,35 +35,19 @@ class SlotValue(NamedTuple):
 
 
 class SlotValues(NamedTuple):
-    """Questions, with the numbers of turns without a "yes" and of missing "no" combinations."""
-
     rows: list[SlotValue]
     num_skipped: dict[str, int]
 
 
 class EncodedQuestions(NamedTuple):
-    """Questions as tokens.
-
-    Attributes:
-        rows: `input_ids` and `label` (0.0 or 1.0) of each question.
-        num_cut: The number of questions that lost tokens of the dialogue.
-    """
+    """Questions as tokens; `num_cut` counts those that lost tokens of the dialogue."""
 
     rows: list[dict[str, Any]]
     num_cut: int
 
 
 def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]], *, seed: int = 0) -> SlotValues:
-    """Makes questions from turns by the rules at the top of this file.
-
-    Args:
-        turns: The turns.
-        ontology: Slot → the values for "no" combinations.
-        seed: The seed of the "no" combinations.
-
-    Returns:
-        The questions, turn by turn. If the dialogue contains the value of a "yes", the question uses its spelling.
-    """
+    """Makes questions from turns by the rules at the top of this file, with the spelling of a value in the dialogue."""
     rows: list[SlotValue] = []
     num_skipped = Counter({"turns_without_values": 0, "negatives_not_found": 0})
     for turn in turns:
@@ -90,11 +71,6 @@ def encode_questions(questions: Sequence[SlotValue], loaded: "LoadedTokenizer", 
 
     A question that is too long loses tokens at its beginning, but never tokens of domain, slot and value. No special
     token is added, so the last token belongs to the value.
-
-    Args:
-        questions: The questions, at least one.
-        loaded: The model's tokenizer.
-        max_length: The maximum length of a question in tokens.
     """
     contexts = [f"{question.system}\n{question.user}" for question in questions]
     endings = [f"\n{question.domain} {question.slot} {question.value}" for question in questions]
@@ -118,7 +94,6 @@ def _question(turn: StateTurn, slot: str, value: str, label: int) -> SlotValue:
 
 
 def _spelling_in_turn(turn: StateTurn, slot: str) -> str:
-    """Returns the spelling of a slot's value that the user or the system uses in this turn; otherwise the first."""
     text = f"{turn.user} {turn.system}".casefold()
     return next((value for value in turn.state[slot] if value in text), turn.state[slot][0])
 
@@ -126,8 +101,6 @@ def _spelling_in_turn(turn: StateTurn, slot: str) -> str:
 def _draw_negative(
     turn: StateTurn, slot: str, ontology: Mapping[str, Sequence[str]], drawn: set[tuple[str, str]], generator: Any
 ) -> tuple[str, str] | None:
-    """Draws a combination that is not in the state and is new for this turn; `None` if there is none."""
-
     def free_values(name: str) -> list[str]:
         in_state = turn.state.get(name, ())
         return [value for value in ontology.get(name, ()) if value not in in_state and (name, value) not in drawn]

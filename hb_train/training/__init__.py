@@ -1,1 +1,0 @@
-"""Code that the training scripts share: options, loading, encoding, trainers and records."""

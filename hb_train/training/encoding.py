@@ -13,12 +13,10 @@ IGNORED = -100  # the label of a token that is not learnt, in torch and transfor
 
 
 class EncodedRows(NamedTuple):
-    """Rows as tokens.
+    """Rows as tokens: `input_ids`, `attention_mask` and `labels`, which are `IGNORED` where nothing is learnt.
 
-    Attributes:
-        dataset: `input_ids`, `attention_mask` and `labels` of each row; labels are `IGNORED` where nothing is learnt.
-        num_cut: The number of contexts cut at their beginning.
-        num_unended: The number of replies that decoding truncated, whose end is not learnt.
+    `num_cut` counts contexts cut at their beginning, and `num_unended` replies that decoding truncated, whose end is
+    not learnt.
     """
 
     dataset: Dataset
@@ -35,25 +33,11 @@ def encode_rows(
     with_tags: bool,
     max_length: int | None,
 ) -> EncodedRows:
-    """Encodes rows as the tokens that a measurement feeds to the model.
+    """Encodes rows of `labels.ROW_SCHEMA` as the tokens that a measurement feeds to the model.
 
     A row that is too long loses tokens at the beginning of its context (persona lines, then the prompt's words), but
-    never tokens of the tag or the reply.
-
-    Args:
-        rows: Rows with the columns `id`, `prompt`, `completion`, `tag` and `truncated` of `labels.ROW_SCHEMA`.
-            Replies from files, whose truncation is unknown, count as whole.
-        loaded: The model's tokenizer and config.
-        context: The format of the prompts.
-        suffix: The text after the tag in every prompt.
-        with_tags: Whether the prompts keep their tags; without tags, this is the paper's self-chat tuning.
-        max_length: The maximum number of tokens in a row; `None` for the model's maximum.
-
-    Returns:
-        The encoded rows, with the number of cut contexts.
-
-    Raises:
-        ValueError: A reply is too long.
+    never tokens of the tag or the reply. Replies from files, whose truncation is unknown, count as whole. `suffix` is
+    the text after the tag in every prompt. Without tags, this is the paper's self-chat tuning.
     """
     is_encoder_decoder = loaded.kind == "encoder-decoder"
     limit = length_limit(loaded, max_length)
@@ -119,19 +103,15 @@ def add_row(
 
 
 def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
-    """Returns the maximum number of tokens in a row: `max_length`, or the model's number of positions if smaller."""
+    """Returns `max_length`, or the model's number of positions if smaller."""
     limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
     return min((limit for limit in limits if limit is not None and limit > 0), default=None)
 
 
 def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept: int = 0) -> list[int]:
-    """Cuts a context at its beginning, but keeps its special start token, if any.
+    """Cuts a context to `limit` tokens at its beginning, but keeps its special start token, if any.
 
-    Args:
-        context: The tokens of the context.
-        limit: The maximum number of returned tokens.
-        start_tokens: The special tokens that a context may start with.
-        num_kept: The number of tokens to keep at the end. If they leave no room for the start token, it is dropped.
+    `num_kept` tokens at the end are always kept. If they leave no room for the start token, it is dropped.
     """
     if len(context) <= limit:
         return context

@@ -1,5 +1,3 @@
-"""Loads the model to train, extracts it from its trainer, and saves it whole."""
-
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import fields
@@ -16,12 +14,6 @@ if TYPE_CHECKING:
 def load_base_model(
     model_args: "ModelConfig", training_args: "SFTConfig", kinds: Sequence[str] = ("causal",)
 ) -> "LoadedModel":
-    """Loads the model that TRL's options name.
-
-    Raises:
-        ValueError: The model cannot be loaded, is an adapter, or is not of a supported kind.
-        OSError: The model does not exist.
-    """
     from hb_metrics.inference.models.loading import load_model
 
     loaded = load_model(
@@ -43,7 +35,6 @@ def load_base_model(
 
 
 def model_to_train(model_args: "ModelConfig", loaded: "LoadedModel") -> Any:
-    """Returns the model for transformers' trainers: the loaded model, with LoRA layers if the options request them."""
     if not model_args.use_peft:
         return loaded.model
     from peft import get_peft_model
@@ -55,7 +46,6 @@ def model_to_train(model_args: "ModelConfig", loaded: "LoadedModel") -> Any:
 
 
 def plain_options(training_args: "SFTConfig", config: type["TrainingArguments"], **others: Any) -> Any:
-    """Converts TRL's options to those of transformers' trainers, which are fewer."""
     names = [option.name for option in fields(config) if option.init]
     return config(
         **{**{name: getattr(training_args, name) for name in names if hasattr(training_args, name)}, **others}
@@ -78,16 +68,13 @@ def padding_tokenizer(loaded: "LoadedModel") -> Any:
 def trained_model(trainer: "Trainer", *, keep_fp32_wrapper: bool = True) -> Any:
     """Returns the model after training, with any adapter merged into it.
 
-    Args:
-        trainer: The trainer.
-        keep_fp32_wrapper: Whether the forward pass keeps mixed precision and returns float32.
+    With `keep_fp32_wrapper`, the forward pass keeps mixed precision and returns float32.
     """
     model: Any = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=keep_fp32_wrapper)
     return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
 
 
 def save_model(model: Any, loaded: "LoadedModel", folder: Path) -> None:
-    """Saves a trained model with its original tokenizer, so that the folder loads like any model."""
     model.save_pretrained(folder)
     loaded.tokenizer.save_pretrained(folder)
     (folder / "adapter_config.json").unlink(missing_ok=True)

@@ -1,5 +1,3 @@
-"""The command line of a training script: its own options, the options of TRL or transformers, and shared checks."""
-
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +13,7 @@ _TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
 def run_script(name: str, work: Callable[[], object]) -> None:
-    """Runs a script's work, and turns its errors into one line and exit status 1."""
+    """Converts errors to one line and exit status 1."""
     try:
         work()
     except (ValueError, OSError, ImportError) as error:
@@ -25,26 +23,14 @@ def run_script(name: str, work: Callable[[], object]) -> None:
 
 
 def option(default: Any, help: str) -> Any:
-    """Defines an option as a field of a dataclass."""
     return field(default=default, metadata={"help": help})
 
 
 def parse_training_options(classes: Sequence[type], argv: list[str], docstring: str | None, **defaults: Any) -> Any:
-    """Reads the command line and the YAML file of `--config`, as TRL's own scripts do.
+    """Reads the command line and the YAML file of `--config`; returns an instance of each class of options.
 
-    Without an accelerator, training runs on the CPU, in bfloat16 if the processor supports it natively.
-
-    Args:
-        classes: The dataclasses whose fields are the options.
-        argv: The words of the command line.
-        docstring: The script's docstring, whose first line opens the help.
-        defaults: Defaults that replace those of the dataclasses.
-
-    Returns:
-        An instance of each of `classes`.
-
-    Raises:
-        ValueError: An option has an invalid value, or contains a Hub token.
+    Without an accelerator, training runs on the CPU, in bfloat16 if the processor supports it natively. The first line
+    of the script's docstring opens the help.
     """
     import torch
     from trl import TrlParser
@@ -67,7 +53,6 @@ def has_fast_bfloat16() -> bool:
 
 
 def reject_tokens(arguments: Iterable[Any]) -> None:
-    """Raises `ValueError` if an option contains a Hub token, which the run would record."""
     for group in arguments:
         for option in fields(group):
             value = getattr(group, option.name, None)
@@ -79,7 +64,6 @@ def reject_tokens(arguments: Iterable[Any]) -> None:
 
 
 def first_line(docstring: str | None) -> str:
-    """Returns the first line of a script's docstring, as the description in its help."""
     return (docstring or "").split("\n", 1)[0]
 
 
@@ -92,14 +76,12 @@ def check_least(arguments: Any, **least: float) -> None:
 
 
 def check_given(**options: Any) -> None:
-    """Raises `ValueError` if a required option is missing."""
     for name, value in options.items():
         if value is None:
             raise ValueError(f"--{name} is missing; set it to one of the values that --help describes")
 
 
 def check_model_options(model_args: "ModelConfig") -> None:
-    """Raises `ValueError` if no model is set, or if quantization is set."""
     check_given(model_name_or_path=model_args.model_name_or_path)
     if model_args.load_in_8bit or model_args.load_in_4bit:
         raise ValueError(

@@ -1,5 +1,3 @@
-"""A training run: its record, settings, checkpoints, validation curve and processes."""
-
 import gc
 import math
 import shutil
@@ -45,14 +43,7 @@ def training_description(
     loaded: "LoadedModel | None" = None,
     model_args: "ModelConfig | None" = None,
 ) -> dict[str, Any]:
-    """Describes the changed options and the model for run.json: all that trained weights depend on except the data.
-
-    Args:
-        arguments: The script's own options, a dataclass.
-        training_args: The options of training.
-        loaded: The model before training.
-        model_args: TRL's options of the model.
-    """
+    """Describes for run.json the changed options and the model."""
     settings = {**vars(arguments), "num_processes": training_args.world_size}
     default = type(training_args)(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu).to_dict()
     for name, value in training_args.to_dict().items():
@@ -69,24 +60,14 @@ def training_description(
 
 
 def model_description(loaded: "LoadedModel") -> dict[str, Any]:
-    """Describes the identity of a model for run.json."""
     return {"name": loaded.name, "kind": loaded.kind, "digest": loaded.digest, "dtype": loaded.dtype}
 
 
 def open_training_run(training_args: "TrainingArguments", description: dict[str, Any], result: str) -> Path | None:
     """Records a run in its folder, or checks that the folder records the same run.
 
-    Args:
-        training_args: The options, with the folder as `output_dir`. The main process records the run while the other
-            processes wait.
-        description: The content of run.json.
-        result: A file that only a finished run has.
-
-    Returns:
-        The folder; `None` if the run is already finished, as a printed line states.
-
-    Raises:
-        ValueError: The folder contains a run with other settings.
+    Returns the folder; `None` if it contains the file `result`, which only a finished run has. The main process records
+    the run while the other processes wait.
     """
     folder = Path(training_args.output_dir)
     with training_args.main_process_first(local=False):
@@ -121,12 +102,7 @@ def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
 
 
 def validation_curve(history: list[dict[str, Any]], measure: str = "perplexity") -> list[dict[str, Any]]:
-    """Returns the validation perplexity at each evaluated step of a log history, with `None` for NaN.
-
-    Args:
-        history: The log history of a trainer.
-        measure: `"perplexity"`, `"loss"` or another logged measure.
-    """
+    """Returns the validation measure at each evaluated step of a trainer's log history, with `None` for NaN."""
     name = f"eval_{measure}"
     return [
         {"step": entry["step"], measure: entry[name] if math.isfinite(entry[name]) else None}
@@ -143,7 +119,6 @@ def is_gain(curve: Sequence[Mapping[str, Any]], measure: str) -> bool:
 
 
 def check_finite(training_args: "TrainingArguments", value: Any, what: str) -> None:
-    """Raises `ValueError` if a number or array shows that training diverged."""
     if value is None or not np.isfinite(value).all():
         raise ValueError(
             f"training diverged: the {what} is not a number; set another --output_dir and a --learning_rate below "
@@ -152,7 +127,6 @@ def check_finite(training_args: "TrainingArguments", value: Any, what: str) -> N
 
 
 def print_once(training_args: "TrainingArguments", message: str) -> None:
-    """Prints a message only in the main process."""
     if training_args.process_index == 0:
         print(message)
 

@@ -22,12 +22,10 @@ LOSS = "eval_loss"
 
 
 class Resuming:
-    """A trainer that stops at once if it resumes after its last step."""
-
     metric: str
 
     def _run_epoch(self, **settings: Any) -> None:
-        """Runs an epoch, unless training resumes after its last step, because an epoch would add a step."""
+        """Skips the epoch if training resumes after its last step, because an epoch would add a step."""
         trainer: Any = self
         state = trainer.state
         if state.global_step < state.max_steps:
@@ -53,12 +51,9 @@ class ReplyTraining(Resuming):
     def token_mean(
         self, total: torch.Tensor, num_in_batch: int, num_items_in_batch: torch.Tensor | int | None
     ) -> torch.Tensor:
-        """Returns a batch's part of the mean loss over a step's reply tokens.
+        """Returns a batch's part of the mean loss over a step's reply tokens, from the batch's sum.
 
-        Args:
-            total: The loss, summed over the batch's reply tokens.
-            num_in_batch: The number of the batch's reply tokens.
-            num_items_in_batch: The number of the step's reply tokens; `None` if the step has only this batch.
+        `num_items_in_batch` counts the step's reply tokens; `None` if the step has only this batch.
         """
         trainer: Any = self
         if num_items_in_batch is None:
@@ -76,7 +71,7 @@ class ReplyTraining(Resuming):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """Runs the trainer's loop, and adds `loss` over all tokens and `perplexity` to its metrics."""
+        """Adds `loss` over all tokens and `perplexity` to the metrics."""
         self._nll, self._num_tokens = 0.0, 0
         output = super().evaluation_loop(  # type: ignore[misc]
             dataloader, description, True, ignore_keys, metric_key_prefix
@@ -106,8 +101,6 @@ class ReplyTraining(Resuming):
 
 
 class ReplySFTTrainer(ReplyTraining, SFTTrainer):
-    """TRL's SFT trainer, for causal models."""
-
     is_causal = True
 
     def compute_loss(
@@ -119,8 +112,8 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
     ) -> Any:
         """Computes TRL's loss, the mean negative log-likelihood of the reply tokens, at the replies' positions only.
 
-        Without Triton kernels, TRL's implementation scores every position of a batch against the whole vocabulary,
-        including context and padding. For the embedded model on two CPU cores, that takes more than half of a step.
+        Without Triton kernels, TRL's implementation scores every position against the whole vocabulary. For the
+        embedded model on two CPU cores, that takes more than half of a step.
         """
         if self.args.device.type != "cpu" or self.args.loss_type != "nll" or return_outputs:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
@@ -130,21 +123,13 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
 
 
 class ReplySeq2SeqTrainer(ReplyTraining, Seq2SeqTrainer):
-    """transformers' sequence-to-sequence trainer, for encoder–decoder models."""
-
     is_causal = False
 
 
 def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Computes the negative log-likelihood of each row's labels.
+    """Computes the summed negative log-likelihood (natural log) of each row's labels, and their number; both [rows].
 
-    Args:
-        model: The model.
-        inputs: A batch of the trainer's collator, with `labels` ([rows, length], `IGNORED` where nothing is learnt).
-        is_causal: Whether the model is causal; otherwise it is an encoder–decoder model.
-
-    Returns:
-        The summed negative log-likelihood (natural log) of each row, and its number of labels; both [rows].
+    `inputs` is a batch of the trainer's collator, with `labels` ([rows, length], `IGNORED` where nothing is learnt).
     """
     logits, targets, learnt = reply_logits(model, inputs, is_causal)
     nll = torch.zeros(learnt.shape, device=learnt.device)

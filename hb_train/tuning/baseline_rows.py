@@ -1,4 +1,4 @@
-"""The rows of both kinds of distillation: a reply, the prompt that it answers, and the prompt that it is learnt for.
+"""The rows of both kinds of distillation: a reply, the prompt that it answers, and the prompt for which it is learnt.
 
 Both kinds also have anchors, replies that the tuned model should keep: to prompts in which it should matter who asks,
 and to prompts about nobody.
@@ -54,17 +54,7 @@ def rows_by_place(prompts: pa.Table) -> dict[tuple[str, str], dict[str, list[int
 
 
 def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *, seed: int) -> BaselinePrompts:
-    """Draws the baseline prompts to reply to; their frequencies differ by at most one.
-
-    Args:
-        baseline: Prompts without a descriptor, with the columns of the dataset.
-        prompts: Prompts with a descriptor.
-        number: The number of replies.
-        seed: The seed of the draw.
-
-    Raises:
-        ValueError: There is no baseline prompt, or one has no counterpart with a descriptor.
-    """
+    """Draws the baseline prompts to reply to; their frequencies differ by at most one."""
     by_place = rows_by_place(prompts)
     nouns, templates, ids = (baseline[name].to_pylist() for name in ("noun", "template", "id"))
     places = set(zip(nouns, templates, strict=True))
@@ -80,12 +70,9 @@ def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *,
 
 
 def draw_sources(drawn: BaselinePrompts, prompts: pa.Table, *, seed: int) -> pa.Table:
-    """Draws a prompt with a descriptor in place of each baseline prompt, in the same sentence.
+    """Draws a prompt with a descriptor in place of each baseline prompt, in the same sentence and with the same id.
 
     All axes are equally likely, and so are all descriptors of an axis.
-
-    Returns:
-        The prompts, with the ids of the baseline prompts.
     """
     ids, nouns, templates = (drawn.table[name].to_pylist() for name in ("id", "noun", "template"))
     rows = []
@@ -98,10 +85,8 @@ def draw_sources(drawn: BaselinePrompts, prompts: pa.Table, *, seed: int) -> pa.
 def draw_prompts(drawn: BaselinePrompts, *, seed: int) -> Iterator[tuple[int, int, str]]:
     """Draws two prompts with a descriptor for each baseline prompt.
 
-    All axes are equally likely, and so are all descriptors of an axis.
-
-    Yields:
-        The row of the baseline prompt, the row of the prompt, and the id of the pair.
+    All axes are equally likely, and so are all descriptors of an axis. Yields the row of the baseline prompt, the row
+    of the prompt, and the id of the pair.
     """
     ids, nouns, templates = (drawn.table[name].to_pylist() for name in ("id", "noun", "template"))
     for row, (identifier, place) in enumerate(zip(ids, zip(nouns, templates, strict=True), strict=True)):
@@ -113,13 +98,7 @@ def draw_prompts(drawn: BaselinePrompts, *, seed: int) -> Iterator[tuple[int, in
 def draw_anchors(number: int, *, seed: int) -> pa.Table:
     """Draws anchors from `anchors.yaml`; their frequencies differ by at most one.
 
-    Args:
-        number: The number of anchors. Of four, three ask questions in which it should matter who asks, and one is about
-            nobody.
-        seed: The seed of the draw.
-
-    Returns:
-        The ids and texts of the prompts.
+    Of four anchors, three ask questions in which it should matter who asks, and one is about nobody.
     """
     content = yaml.safe_load(ANCHORS_FILE.read_text(encoding="utf-8"))
     needs = []
@@ -137,6 +116,5 @@ def draw_anchors(number: int, *, seed: int) -> pa.Table:
 
 
 def _draw(by_axis: Mapping[str, list[int]], generator: np.random.Generator) -> int:
-    """Draws a row: first an axis, then a descriptor."""
     axis = sorted(by_axis)[generator.integers(len(by_axis))]
     return by_axis[axis][generator.integers(len(by_axis[axis]))]

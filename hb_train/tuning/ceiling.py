@@ -38,17 +38,10 @@ FEW_REPLIES = (
 
 
 class Point(NamedTuple):
-    """Debiased Full Gen Bias (×1000) of the replies tagged "no_bias".
+    """Debiased Full Gen Bias (×1000) of the share of replies tagged "no_bias", and its change from all replies.
 
-    Attributes:
-        share: The share of the replies with this tag.
-        few: The mean share of cells with fewer than two such replies in a half.
-        full_gen_bias: The value; `None`, like the fields below, if `few` exceeds `MOST_FEW`.
-        standard_error: The standard error over replies and splits.
-        interval: The lowest and highest value at the confidence level.
-        change: The value minus the value of all replies.
-        change_standard_error: The standard error of the change, over the same replies and splits.
-        change_interval: The interval of the change, at the confidence level.
+    `few` is the mean share of cells with fewer than two such replies in a half; above `MOST_FEW`, all later fields are
+    `None`. Standard errors are over replies and splits.
     """
 
     share: float
@@ -64,18 +57,10 @@ class Point(NamedTuple):
 class Ceiling(NamedTuple):
     """The results of `label_ceiling`, as plain Python values.
 
-    Attributes:
-        curve: The ceiling by share, with directions from half of the replies.
-        lowest: The share with the lowest value; `None` if only the value of all replies is known.
-        helps: Whether the lowest value is below the value of all replies beyond chance, that is, whether the interval
-            of the change, widened for the number of shares, lies below 0.
-        replies_per_descriptor: The mean number of replies behind a descriptor's direction.
-        half_reliability: The share of signal in the squared length of the directions, over all descriptors.
-        half_reliability_interval: The interval of `half_reliability`, over descriptors.
-        reliability: The reliability of directions from all replies, by the Spearman–Brown formula; 0 without any
-            signal.
-        replies_needed: Reliability → the required number of replies per descriptor; `None` without any signal.
-        confidence_level: The level of the intervals.
+    `lowest` is the share with the lowest value, and `helps` states whether the interval of its change, widened for the
+    number of shares, lies below 0. `half_reliability` is the share of signal in the squared length of the directions
+    from half of the replies, and `reliability` extends it to all replies (Spearman–Brown). `replies_needed` maps
+    reliabilities to the required number of replies per descriptor (`None` without any signal).
     """
 
     curve: list[Point]
@@ -89,7 +74,6 @@ class Ceiling(NamedTuple):
     confidence_level: float
 
     def as_json(self) -> dict[str, Any]:
-        """Returns plain dictionaries and lists."""
         return {
             **self._asdict(),
             "curve": [point._asdict() for point in self.curve],
@@ -100,12 +84,8 @@ class Ceiling(NamedTuple):
 class _Cells(NamedTuple):
     """Replies in the order of their templates, descriptors and ids.
 
-    Attributes:
-        rows: [replies, styles] the style vectors, float32.
-        descriptors: [replies] the index of each reply's descriptor.
-        cells: [replies] the index of each reply's cell, ascending.
-        templates: [templates + 1] the index of each template's first reply, and the number of replies.
-        num_descriptors: The number of descriptors.
+    `rows` are [replies, styles] float32. `descriptors` and `cells` are [replies] indices, and `templates` contains
+    [templates + 1] the index of each template's first reply, and the number of replies.
     """
 
     rows: np.ndarray
@@ -115,7 +95,6 @@ class _Cells(NamedTuple):
     num_descriptors: int
 
     def by_template(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yields the rows of each template, in float64, with their slice."""
         for first, last in zip(self.templates, self.templates[1:], strict=False):
             yield slice(first, last), np.asarray(self.rows[first:last], dtype=np.float64)
 
@@ -133,29 +112,12 @@ def label_ceiling(
     seed: int = 0,
     confidence_level: float = 0.95,
 ) -> Ceiling | None:
-    """Computes the ceiling of labels, by the share of replies tagged "no_bias".
+    """Computes the ceiling of labels, by the share of replies tagged "no_bias"; `None` if there are too few replies.
 
     The standard errors hold for the mean over splits, with descriptors and templates fixed. The two halves of a split
     share no reply, so their difference estimates a split's variance. The spread over splits shows how much averaging
-    reduces this variance.
-
-    Args:
-        style_probabilities: [replies, styles] style vectors, in memory or in files.
-        descriptors: [replies] the descriptor of each reply's prompt.
-        templates: [replies] the template of each reply's prompt.
-        axes: [replies] the axis of each reply's prompt.
-        ids: [replies] ids of the prompts. Halves depend only on the seed and the ids, not on the order of the replies.
-        alpha: The exponent α of the bias value.
-        shares: Shares tagged "no_bias", 1 first.
-        num_splits: The number of averaged splits.
-        seed: The seed of the halves.
-        confidence_level: The level of the intervals.
-
-    Returns:
-        The ceiling; `None` if there are too few replies (`FEW_REPLIES`).
-
-    Raises:
-        ValueError: The columns differ in length.
+    reduces this variance. Halves depend only on the seed and the ids, not on the order of the replies. All columns are
+    [replies], and 1 is the first of `shares`.
     """
     check_lengths(style_probabilities=style_probabilities, descriptors=descriptors, ids=ids)
     codes, keys = descriptor_codes(descriptors, axes)
@@ -299,17 +261,12 @@ def _descriptor_parts(
 ) -> tuple[list[np.ndarray | None], np.ndarray]:
     """Computes the summands of one template's debiased Full Gen Bias.
 
-    Args:
-        groups: [replies] the index of the smallest share that tags the reply "no_bias", times the number of cells, plus
-            the reply's cell.
-        rows: [replies, styles] the style vectors.
-        squares: [replies] the squared lengths of the style vectors.
-        num_shares: The number of shares.
-        num_cells: The number of cells.
+    `groups` contains [replies] the index of the smallest share that tags the reply "no_bias", times the number of
+    cells, plus the reply's cell. `squares` are the squared lengths of the style vectors.
 
     Returns:
-        For each share, [cells] the summands, 0 for a cell without replies. `None` if fewer than two cells have replies;
-        NaN: no cell has two replies. And [shares] the number of cells with fewer than two replies.
+        For each share, [cells] the summands, 0 for a cell without replies (`None` if fewer than two cells have replies,
+        NaN if no cell has two replies); and [shares] the number of cells with fewer than two replies.
     """
     shape = num_shares, num_cells
     numbers = np.bincount(groups, minlength=math.prod(shape)).reshape(shape).cumsum(axis=0)
@@ -335,14 +292,12 @@ def _descriptor_parts(
 
 
 def _group_sums(groups: np.ndarray, num_groups: int, rows: np.ndarray) -> np.ndarray:
-    """Computes [groups, columns] the sums of each group's rows."""
     number = len(groups)
     members = sparse.csr_array((np.ones(number), (groups, np.arange(number))), shape=(num_groups, number))
     return members @ rows
 
 
 def _curve(parts: np.ndarray, few: np.ndarray, shares: Sequence[float], confidence_level: float) -> list[Point]:
-    """Computes the points of a curve from the results of `_parts`."""
     points = []
     for index, share in enumerate(shares):
         point = Point(share, float(few[index]))
@@ -360,8 +315,8 @@ def _estimate(parts: np.ndarray, confidence_level: float) -> tuple[float, float,
     """Computes a value, its standard error and interval from the descriptors' parts ([splits, halves, descriptors]).
 
     The halves share no reply, so (half of the difference)², summed over descriptors, is the variance of one split's
-    value. Averaging over splits reduces it by the variance between splits of the same replies. This variance is
-    estimated from the splits. It is at most about half, since a split contains half of the pairs of replies.
+    value. Averaging over splits reduces it by the variance between splits of the same replies, which is at most about
+    half, since a split contains half of the pairs of replies.
     """
     by_split = parts.sum(axis=2).mean(axis=1)
     of_one = (((parts[:, 0] - parts[:, 1]) / 2) ** 2).sum(axis=1).mean()

@@ -7,7 +7,6 @@ from hb_metrics.report.layout.numbers import MISSING, bias, interval, share, sig
 
 
 def ceiling_text(ceiling: dict[str, Any]) -> str:
-    """Writes the table of the curve and sentences about it, from the content of ceiling.json."""
     level = f"{ceiling['confidence_level']:.0%}"
     rows = []
     for point in ceiling["curve"]:

@@ -2,13 +2,11 @@
 
 The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model replies to "Hi! I'm an autistic woman.",
 with "Deaf" where that reply says "autistic". In the limit, every descriptor gets the mixture of the replies to all
-descriptors. Then no descriptor has a distinct style, and replies name each descriptor with the average frequency. The
-trainer is that of baseline distillation (`distill.py`), whose rows have the same columns.
+descriptors, so no descriptor has a distinct style.
 
 Where the untuned model may begin to name the other descriptor, the tuned model must not learn that name. If the first
 token of the name is likelier for the untuned than for the tuned model, the difference in probability moves to the first
-token of the prompt's descriptor. The loss gives that token more weight than others, so that the model does not forget
-to name its descriptor.
+token of the prompt's descriptor.
 """
 
 from typing import TYPE_CHECKING
@@ -25,14 +23,13 @@ if TYPE_CHECKING:
 
 # One token in a hundred begins a name. Without a weight the model forgets to name the descriptor before it learns when.
 NAMING_WEIGHT = 3.0
-_SMALLEST = 1e-6  # of a probability of naming, so that logarithms are finite
+_SMALLEST = 1e-6  # the least probability of naming, so that logarithms are finite
 
 
 class CounterfactualTrainer(DistillationTrainer):
-    """The trainer of distillation, with moved probabilities as the target, and more weight on naming the descriptor."""
+    """Learns moved probabilities, with more weight on naming the descriptor."""
 
     def label_losses(self, wanted: torch.Tensor, log_given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
-        """[labels] the divergence from `move_names`, plus `NAMING_WEIGHT` times `naming_divergence`."""
         target = move_names(wanted, log_given.detach().exp(), moved)
         naming = naming_divergence(target, log_given, moved[..., 1])
         return super().label_losses(target, log_given, moved) + NAMING_WEIGHT * naming
@@ -66,26 +63,24 @@ def naming_divergence(target: torch.Tensor, log_given: torch.Tensor, names: torc
         [labels] the divergences in nats; 0 where there are no names.
     """
     is_name = torch.zeros(len(target), target.shape[1] + 1, dtype=torch.bool, device=target.device)
-    is_name = is_name.scatter_(1, names + 1, True)[:, 1:]  # a token that stands in several pairs counts once
+    is_name = is_name.scatter_(1, names + 1, True)[:, 1:]  # a token in several pairs counts once
     wanted, given = ((p * is_name).sum(-1).clamp(_SMALLEST, 1 - _SMALLEST) for p in (target, log_given.exp()))
     return wanted * (wanted / given).log() + (1 - wanted) * ((1 - wanted) / (1 - given)).log()
 
 
 def make_trainer(tuning: Tuning) -> Trainer:
-    """The trainer, with the model before tuning as the teacher."""
     return make_distillation_trainer(tuning, CounterfactualTrainer)
 
 
 def card(tuning: "BiasTuning") -> CardText:
-    """The card's text."""
     data = tuning.labels
     learnt = """\
-Tuned to reply to a descriptor as it replied to other descriptors, with the prompt's descriptor where the reply named
-the other (counterfactual distillation). Replies to prompts in which it should matter who asks were held to those of the
-untuned model (anchors)."""
+Tuned to reply to a descriptor as it replied to other descriptors, with the prompt's descriptor in place of the other
+(counterfactual distillation). Where it should matter who asks, the model was trained to reply like the untuned model
+(anchors)."""
     limits = f"""\
-{data["num_dropped"]:,} replies described the other descriptor in more words than its name, and were not learnt. Replies
-that ask for who one is were held on {data["num_anchors"]:,} anchors only: measure your own questions."""
+{data["num_dropped"]:,} replies described the other descriptor in more words than its name, and were not learnt. Only
+{data["num_anchors"]:,} anchors teach the model when it should matter who asks, so measure your own questions."""
     return CardText(learnt, rows_card(data, "prompts with other descriptors"), limits)
 
 

@@ -1,9 +1,8 @@
 """Baseline distillation: the model learns to reply to a prompt with a descriptor as it replied without the descriptor.
 
 The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model replies to "Hi! I'm a woman." The method
-needs neither a style classifier nor labels, because it learns the whole distribution of each next token (knowledge
-distillation, Hinton et al., 2015; into the same model under another context, Snell et al., 2022). Replies to different
-descriptors become similar, and replies to the baseline prompt stay the same.
+needs no labels, because it learns the whole distribution of each next token (knowledge distillation, Hinton et al.,
+2015; into the same model under another context, Snell et al., 2022).
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,12 +34,9 @@ NO_TOKEN = -1
 class DistillationTrainer(ReplyTraining, Trainer):
     """transformers' trainer, on rows of `encode`.
 
-    The loss of a reply token is the divergence KL(p‖q) in nats: p is the untuned model's distribution after the
-    teacher's prompt (here the prompt without a descriptor), q the trained model's after the prompt with a descriptor.
-
-    Args:
-        teacher: The model before tuning; `None` for the model without its adapter.
-        is_causal: Whether a label is predicted from the tokens before it, and not by a separate decoder.
+    The loss of a reply token is the divergence KL(p‖q) in nats. p is the untuned model's distribution after the
+    teacher's prompt (here the prompt without a descriptor), and q the trained model's after the prompt with a
+    descriptor. A `teacher` of `None` stands for the model without its adapter.
     """
 
     metric = LOSS
@@ -57,19 +53,17 @@ class DistillationTrainer(ReplyTraining, Trainer):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Any:
-        """The mean divergence of the reply tokens."""
         divergences, _ = self._divergences(model, inputs)
         return self.token_mean(divergences.sum(), len(divergences), num_items_in_batch)
 
     def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns each row's divergence, summed over its labels, and the number of its labels; both [rows]."""
         divergences, learnt = self._divergences(model, inputs)
         rows = torch.zeros(learnt.shape, device=learnt.device)
         rows[learnt] = divergences
         return rows.sum(1), learnt.sum(1)
 
     def _divergences(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """[labels] the divergence of each label's distribution, and [rows, length] whether a label is learnt."""
+        """Computes [labels] the divergence of each label, and [rows, length] whether a label is learnt."""
         sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         for name, value in inputs.items():
             if name != "moved":
@@ -91,13 +85,11 @@ class DistillationTrainer(ReplyTraining, Trainer):
         return self.label_losses((wanted.float() / TEMPERATURE).softmax(-1), log_given, moved), learnt
 
     def label_losses(self, wanted: torch.Tensor, log_given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
-        """[labels] the divergence of each label from the distribution to learn: here the untuned model's.
+        """Computes [labels] the divergence from the distribution to learn, here the untuned model's.
 
-        Args:
-            wanted: [labels, vocabulary] the untuned model's distributions.
-            log_given: [labels, vocabulary] the logarithms of the trained model's.
-            moved: [labels, pairs, 2] the row's pairs of first tokens, see `encode`; `NO_TOKEN`, `NO_TOKEN` where there
-                are fewer pairs.
+        `wanted` are [labels, vocabulary] the untuned model's distributions, and `log_given` the logarithms of the
+        trained model's. `moved` are [labels, pairs, 2] the row's pairs of first tokens, see `encode`, padded by
+        `NO_TOKEN` twice.
         """
         del moved
         # A target of 0 adds 0 to the sum; its logarithm would add NaN.
@@ -105,13 +97,12 @@ class DistillationTrainer(ReplyTraining, Trainer):
 
 
 class PairCollator:
-    """Pads rows of `encode` to a batch, with a tokenizer that pads on the right."""
+    """Pads both sides of `encode`'s rows to a batch, with a tokenizer that pads on the right."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._pad = DataCollatorForSeq2Seq(tokenizer, padding=True)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Pads both sides of a batch separately."""
         batch: dict[str, torch.Tensor] = {}
         for side in ("", PREFIX):
             names = {f"{side}{name}": name for name in ("input_ids", "attention_mask", "labels")}
@@ -123,12 +114,10 @@ class PairCollator:
 
 
 def make_trainer(tuning: Tuning) -> Trainer:
-    """The trainer of baseline distillation, with the model before tuning as the teacher."""
     return make_distillation_trainer(tuning, DistillationTrainer)
 
 
 def make_distillation_trainer(tuning: Tuning, trainer: type[DistillationTrainer]) -> Trainer:
-    """A trainer of distillation, with the model before tuning as the teacher."""
     tokenizer = padding_tokenizer(tuning.loaded)
     # With LoRA the teacher is the model without its adapter.
     teacher = None if tuning.model_args.use_peft else deepcopy(tuning.loaded.model)
@@ -152,20 +141,9 @@ def encode(
 ) -> EncodedRows:
     """Encodes rows: the reply after the prompt with a descriptor, and the teacher's reply after the teacher's prompt.
 
-    Args:
-        rows: Rows of `baseline_rows`.
-        loaded: The model.
-        record: The record of their folder, with the format of the prompts.
-        with_tags: Unused: the prompts have no tags.
-        max_length: The maximum number of tokens in a row; `None` for the model's maximum.
-
-    Returns:
-        `input_ids`, `attention_mask` and `labels` of each row, the same with `PREFIX` before their names, and `moved`
-        (see `move_names`). Both sides have the same number of learnt labels in the same order: the tokens that both
-        replies share, and the first token of a name. No context is cut.
-
-    Raises:
-        ValueError: A row is too long.
+    The columns are `input_ids`, `attention_mask` and `labels`, the same with `PREFIX` before their names, and `moved`
+    (see `move_names`). Both sides have the same number of learnt labels in the same order: the tokens that both replies
+    share, and the first token of a name. No context is cut. `with_tags` is unused, because the prompts have no tags.
     """
     del with_tags
     is_encoder_decoder = loaded.kind == "encoder-decoder"
@@ -200,7 +178,7 @@ def encode(
                 # The first token of a name is learnt where its probability moves, and nothing else of a swapped phrase.
                 is_name = is_span and [piece[PREFIX][0], piece[""][0]] in moved
                 for side in sides:
-                    part = piece[side] if is_span else piece[PREFIX]  # what is not swapped is learnt on both sides
+                    part = piece[side] if is_span else piece[PREFIX]  # both sides learn the same unswapped tokens
                     tokens[side] += part
                     labels[side] += [*part[:is_name], *[IGNORED] * len(part[is_name:])] if is_span else part
             for side in sides:
@@ -235,7 +213,6 @@ def _first_tokens(tokenizer: Any, moved: Sequence[Sequence[str]]) -> list[list[i
 
 
 def card(tuning: "BiasTuning") -> CardText:
-    """The card's text."""
     learnt = """\
 Tuned to reply to HolisticBias prompts with a descriptor as it replied to the same prompts without the descriptor. It
 learnt the whole distribution of each next token (baseline distillation; Hinton et al., 2015)."""
@@ -246,7 +223,6 @@ The model pays less attention to who is speaking, even where it should: the embe
 
 
 def rows_card(data: Mapping[str, Any], replied_to: str) -> str:
-    """Returns the model card's text on the rows of distillation."""
     left_out = "" if data["leave_out"] is None else f", excluding those of {data['leave_out']} and their stems"
     return f"""\
 * {data["num_replies"]:,} replies of {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to {replied_to},

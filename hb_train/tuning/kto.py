@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 
 class ReplyKTOTrainer(Resuming, KTOTrainer):
-    """TRL's KTO trainer for the rows of `kto_rows`."""
-
     metric = LOSS
 
     def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: Any, dataset_name: str) -> Dataset:
@@ -44,11 +42,8 @@ class ReplyKTOTrainer(Resuming, KTOTrainer):
 def make_trainer(tuning: Tuning) -> "Trainer":
     """Makes TRL's KTO trainer.
 
-    If the weight of undesirable replies is `None`, it is set to give both tags the same total weight, within the range
-    recommended by Ethayarajh et al. (2024, equation 8). `max_length` is lowered to the model's limit.
-
-    Raises:
-        ValueError: All replies of a split have the same tag, or the options are incompatible.
+    A weight of undesirable replies of `None` gives both tags the same total weight, within the range recommended by
+    Ethayarajh et al. (2024, equation 8).
     """
     training_args, loaded = tuning.training_args, tuning.loaded
     if training_args.precompute_ref_log_probs and training_args.world_size > 1:
@@ -80,19 +75,7 @@ def make_trainer(tuning: Tuning) -> "Trainer":
 
 
 def kto_rows(rows: Dataset, encoded: Dataset, split: str) -> Dataset:
-    """Makes the rows of KTO: each prompt without its tag, its reply, and whether the reply is desirable.
-
-    Args:
-        rows: Rows with the column `tag`.
-        encoded: The same rows from `encoding.encode_rows` for a causal model, without tags.
-        split: The name of the split, for the error message.
-
-    Returns:
-        `prompt_ids`, `completion_ids` and `label` (whether the reply is tagged "no_bias") of each row.
-
-    Raises:
-        ValueError: All replies have the same tag.
-    """
+    """Makes `prompt_ids`, `completion_ids` and `label` (whether the reply is tagged "no_bias") of each row."""
     tags = rows["tag"][:]
     if len(set(tags)) < 2:
         raise ValueError(
@@ -108,7 +91,6 @@ def kto_rows(rows: Dataset, encoded: Dataset, split: str) -> Dataset:
 
 
 def card(tuning: "BiasTuning") -> CardText:
-    """The card's text."""
     training = tuning.training
     learnt = """\
 Tuned on its own replies to HolisticBias prompts, labelled by how much they show the characteristic style of the term in

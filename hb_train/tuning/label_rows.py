@@ -21,18 +21,7 @@ if TYPE_CHECKING:
 
 
 def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) -> "LoadedTokenizer":
-    """Loads the tokenizer of the model that replied.
-
-    Args:
-        run: The run.
-        model: The model's current folder or Hub id; `None` for the run's. If replies come from files, the model is not
-            checked.
-        trust_remote_code: Whether code that comes with the model may run.
-
-    Raises:
-        OSError: The model does not exist.
-        ValueError: Another model replied, or the model is unknown because the replies come from files.
-    """
+    """Loads the tokenizer of the model that replied, from `model` if the model has moved since."""
     from hb_metrics.inference.models.loading import load_tokenizer
     from hb_metrics.inference.models.sources import EMBEDDED, find_source
 
@@ -66,9 +55,6 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
 
     As in the run's results, a template includes the question after it. `truncated` is also true for replies that
     decoding ended before the model did, because learning that end would shorten the model's replies.
-
-    Raises:
-        ValueError: The replies are missing, or the style vectors belong to other replies.
     """
     replies = read_reply_table(run.folder)
     if replies is None or "generation" not in run.results["run"]:
@@ -94,15 +80,6 @@ def _ended_by_decoding(generation: Mapping[str, Any]) -> bool:
 
 
 class Asked(NamedTuple):
-    """The format of a run's requests.
-
-    Attributes:
-        loaded: The tokenizer of the model that replied.
-        context: The format of the prompts.
-        chat: The chat template's input besides the prompt.
-        cue: Where the prompt describes the user.
-    """
-
     loaded: "LoadedTokenizer"
     context: Any
     chat: "ChatOptions"
@@ -110,21 +87,7 @@ class Asked(NamedTuple):
 
 
 def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.ndarray, asked: Asked) -> str:
-    """Writes both splits, in rows of `ROW_SCHEMA`.
-
-    Args:
-        folder: The folder of labels.
-        replies: [replies] the result of `replies_to_label`.
-        labels: The replies' tags.
-        held_out: [replies] whether a reply is in the validation split.
-        asked: The format of the run's requests.
-
-    Returns:
-        The text after the tag, which is the same in every prompt.
-
-    Raises:
-        ValueError: In some prompt, the tag is not the user's last word.
-    """
+    """Writes both splits, in rows of `ROW_SCHEMA`; returns the text after the tag in every prompt."""
     from hb_metrics.inference.models.bias_tags import BIAS, NO_BIAS
 
     tagged = {tag: rendered_prompts(replies, asked, tag) for tag in (BIAS, NO_BIAS)}

@@ -1,5 +1,3 @@
-"""Labels a model's own replies by their bias values, chooses the validation split, and reads labels."""
-
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
 
 
 class RowFolder(NamedTuple):
-    """A kind of folder with training rows: its record, script and columns."""
-
     record: str
     script: str
     schema: pa.Schema
@@ -44,13 +40,7 @@ LABELS = RowFolder(LABELS_FILE, "bias_labels", ROW_SCHEMA)
 
 
 class Labels(NamedTuple):
-    """The tags of replies.
-
-    Attributes:
-        values: [replies] float64, the bias values.
-        is_biased: [replies] whether the bias value is above β.
-        beta: The threshold β.
-    """
+    """The tags of replies: [replies] bias values, [replies] whether each is above β, and β."""
 
     values: np.ndarray
     is_biased: np.ndarray
@@ -65,21 +55,7 @@ def tag_replies(
     beta: float | None,
     quantile: float | None,
 ) -> Labels:
-    """Tags replies by their bias values.
-
-    Args:
-        replies: Replies with the columns `descriptor`, `template` and `axis`.
-        styles: The replies' style vectors, in the same order.
-        alpha: The exponent α: 0, 1 or 2.
-        beta: The threshold β; `None` if `quantile` sets it.
-        quantile: The share of replies at or below β.
-
-    Returns:
-        The bias values, the tags and β.
-
-    Raises:
-        ValueError: β tags all or none of the replies.
-    """
+    """Tags replies by their bias values; `quantile` is the share of replies at or below β."""
     columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
     values = bias_values(styles, *columns, alpha=alpha).values
     if beta is None:
@@ -99,18 +75,7 @@ def tag_replies(
 def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
     """Chooses the rows held out for validation, by the texts of their prompts.
 
-    Rows stay together if their texts are equal up to variations ("Deaf" and "deaf"), such as rows with the same
-    descriptor, noun and template.
-
-    Args:
-        texts: [rows] the prompts, with or without variations.
-        seed: The seed of the draw.
-
-    Returns:
-        [rows] whether a row is held out.
-
-    Raises:
-        ValueError: There are fewer than two distinct texts.
+    Rows stay together if their texts are equal up to variations ("Deaf" and "deaf").
     """
     unvaried = [_without_variations(text) for text in texts]
     distinct = sorted(set(unvaried), key=lambda text: (seeded_generator(seed, "validation", text).random(), text))
@@ -124,18 +89,12 @@ def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
 
 
 def write_split(folder: Path, split: str, rows: pa.Table) -> None:
-    """Writes a split of a folder of training rows."""
     path = _split_path(folder, split)
     path.parent.mkdir(exist_ok=True)
     write_atomically(path, lambda scratch: pq.write_table(rows, scratch, compression="zstd"))
 
 
 def read_labels(folder: Path, rows: RowFolder = LABELS) -> dict[str, Any]:
-    """Reads a script's record in a folder of training rows.
-
-    Raises:
-        ValueError: The folder has no record.
-    """
     path = folder / rows.record
     content = read_json(path) if path.is_file() else None
     if not isinstance(content, dict) or "context" not in content:
@@ -144,11 +103,7 @@ def read_labels(folder: Path, rows: RowFolder = LABELS) -> dict[str, Any]:
 
 
 def read_split(folder: Path, split: str, rows: RowFolder = LABELS) -> "Dataset":
-    """Reads the rows of a split without the cache of `datasets`, which may confuse folders of the same name.
-
-    Raises:
-        ValueError: The split does not exist, or has other columns.
-    """
+    """Reads the rows of a split without the cache of `datasets`, which may confuse folders of the same name."""
     from datasets import Dataset
 
     path = _split_path(folder, split)

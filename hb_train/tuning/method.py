@@ -19,17 +19,6 @@ if TYPE_CHECKING:
 
 
 class Tuning(NamedTuple):
-    """The inputs of a method's trainer.
-
-    Attributes:
-        training_args: TRL's options.
-        model_args: TRL's model options.
-        loaded: The model before tuning.
-        rows: The rows of each split.
-        encoded: The same rows as tokens.
-        callbacks: The trainer's callbacks.
-    """
-
     training_args: Any
     model_args: "ModelConfig"
     loaded: "LoadedModel"
@@ -54,7 +43,7 @@ class Method(NamedTuple):
             their tags, and the maximum number of tokens.
         make_trainer: Makes the trainer.
         card: Writes the method's part of the model card.
-        measure: The validation measure to minimise when selecting the checkpoint.
+        measure: The validation measure that selects the checkpoint.
         row_folder: The kind of folder with the training rows.
         kinds: The supported kinds of models.
         recorded: TRL options that the method sets itself and records.
@@ -72,5 +61,4 @@ class Method(NamedTuple):
 
 
 def load_method(name: str) -> Method:
-    """Loads a method by its name, which the command line has checked."""
     return import_module(f"{__package__}.{name}").METHOD

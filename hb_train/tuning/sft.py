@@ -22,7 +22,6 @@ CLASSIFIER_LIMIT = "The same style classifier labelled the training replies and 
 
 
 def make_trainer(tuning: Tuning) -> "Trainer":
-    """Makes the trainer for the kind of model."""
     loaded, tokenizer = tuning.loaded, padding_tokenizer(tuning.loaded)
     shared: dict[str, Any] = {
         "train_dataset": tuning.encoded["train"].dataset,
@@ -44,7 +43,6 @@ def make_trainer(tuning: Tuning) -> "Trainer":
 def encode(
     rows: "Dataset", loaded: "LoadedModel", labels: Mapping[str, Any], with_tags: bool, max_length: int | None
 ) -> EncodedRows:
-    """Encodes the rows, with or without their tags."""
     return encode_rows(
         rows,
         loaded,
@@ -56,7 +54,6 @@ def encode(
 
 
 def labelled_rows(tuning: "BiasTuning") -> str:
-    """Describes the labels of the training replies for the model's card."""
     labels = tuning.labels
     return f"""\
 * Replies of {labels["model"]["name"]} (digest `{labels["model"]["digest"]}`): {labels["by_tag"]["bias"]:,} with a
@@ -66,7 +63,6 @@ def labelled_rows(tuning: "BiasTuning") -> str:
 
 
 def card(tuning: "BiasTuning") -> CardText:
-    """The card's text."""
     learnt = """\
 Fine-tuned on its own replies to HolisticBias prompts, labelled by how much they show the characteristic style of the
 term in the prompt (Smith et al., 2022, section 4 and appendix C)."""

@@ -23,12 +23,9 @@ _NO_STEMS = {"and", "are", "four", "many", "one", "person", "the", "three", "two
 
 
 class Swap(NamedTuple):
-    """A reply with another descriptor in it.
+    """A reply with another descriptor, and the start and end of each swapped phrase in the old and in the new reply.
 
-    Attributes:
-        text: The reply.
-        spans: The start and end of each swapped phrase in the old reply, then in the new one, in characters. A phrase
-            includes the space before it.
+    Positions count characters. A phrase includes the space before it.
     """
 
     text: str
@@ -42,17 +39,10 @@ def stems(term: str) -> set[str]:
 
 
 def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vocabulary) -> Swap | None:
-    """Replaces every mention of a descriptor in a reply; `censor` finds the mentions.
+    """Replaces every mention of a descriptor in a reply.
 
-    Args:
-        reply: The reply.
-        source: The descriptor of the reply's prompt.
-        target: The descriptor to put in its place.
-        vocabulary: The vocabulary of both descriptors.
-
-    Returns:
-        The new reply. `None` if the target does not fit a mention's grammar, or the reply reveals more about the source
-        because it contains a part of the term, or another term of its axis.
+    Returns `None` if the target does not fit a mention's grammar, or the reply reveals more about the source because it
+    contains a part of the term, or another term of its axis.
     """
     if source.placement == "after" and target.placement == "before":
         return None  # wherever the reply names or may name the source, it is too late to name the target
@@ -99,7 +89,6 @@ def first_words(source: Descriptor, target: Descriptor, noun: PersonNoun, *, plu
 def _phrase(
     reply: str, match: re.Match[str], source: Descriptor, target: Descriptor, nouns: Sequence[PersonNoun]
 ) -> tuple[int, int, str] | None:
-    """Returns the start and end of the phrase with a mention, and the target's phrase."""
     start, end = match.span()
     before, after = reply[:start], reply[end:]
     singular = {noun.noun for noun in nouns}
@@ -135,7 +124,6 @@ def _with_case(written: str, term: str, target: str) -> str:
 
 @cache
 def _part_pattern(term: str) -> re.Pattern[str]:
-    """Compiles the pattern of words that begin like a word of the term."""
     return re.compile(rf"\b(?:{'|'.join(sorted(stems(term))) or '(?!)'})", re.IGNORECASE)
 
 
@@ -143,7 +131,6 @@ _AXES: dict[tuple[str, str], re.Pattern[str]] = {}
 
 
 def _axis_pattern(vocabulary: Vocabulary, axis: str) -> re.Pattern[str]:
-    """Compiles the pattern of mentions of any term of an axis."""
     key = (vocabulary.digest, axis)
     if key not in _AXES:
         terms = [term for term in vocabulary.descriptors if term.axis == axis]

@@ -1,5 +1,3 @@
-"""The figures of difference awareness."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,7 +33,6 @@ FEW_REASON = "there are fewer than 12 terms, too few for an interval"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """All figures with their intervals."""
     awareness = results["awareness"]
     return [
         Figure(

@@ -1,5 +1,3 @@
-"""The options of difference awareness."""
-
 from dataclasses import dataclass
 
 from hb_metrics.measurements.settings import check_least, option
@@ -7,8 +5,6 @@ from hb_metrics.measurements.settings import check_least, option
 
 @dataclass
 class AwarenessOptions:
-    """The prompts of difference awareness."""
-
     _argument_group_name = "awareness"
 
     awareness_prompts: int = option(
@@ -18,5 +14,4 @@ class AwarenessOptions:
     )
 
     def __post_init__(self) -> None:
-        """Raises a ValueError if the number is below 1."""
         check_least(self, awareness_prompts=1)

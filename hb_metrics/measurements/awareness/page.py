@@ -1,5 +1,3 @@
-"""Difference awareness in the report of a run."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ from hb_metrics.report.layout.rendering import render
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    """The figures, and replies to read."""
     context = {"awareness": results["awareness"], "figures": figures(results)}
     html = render(Path(__file__).parent / "section.html.jinja", context)
     files = Markup("replies and divergences of difference awareness in <code>awareness/*/*.parquet</code>")

@@ -1,4 +1,4 @@
-"""Computes divergences by kind of prompt, their difference, and the share of needs taken up, with intervals."""
+"""Divergences by kind of prompt, their difference, and the share of needs taken up."""
 
 import math
 from collections.abc import Sequence
@@ -24,12 +24,9 @@ AWARENESS_TABLE = pa.schema(
 
 
 class ClusterMean(NamedTuple):
-    """A mean, or a difference of means, over prompts.
+    """A mean over prompts, or a difference of two means.
 
-    Attributes:
-        value: The mean.
-        influences: [terms] Each term's contribution to the error: the sum of its prompts' deviations from the mean,
-            divided by the number of all prompts.
+    `influences` [terms] are the sums of each term's deviations from the mean, divided by the number of all prompts.
     """
 
     value: float
@@ -46,13 +43,7 @@ class ClusterMean(NamedTuple):
 
 
 def cluster_mean(values: np.ndarray, clusters: np.ndarray, number: int) -> ClusterMean:
-    """Computes the mean of values, and the influence of each cluster.
-
-    Args:
-        values: [rows] The values.
-        clusters: [rows] Each row's cluster, numbered from 0.
-        number: The number of clusters.
-    """
+    """`clusters` [rows] has the cluster of each value, numbered from 0."""
     mean = float(values.mean())
     return ClusterMean(mean, np.bincount(clusters, values - mean, number) / len(values))
 
@@ -66,10 +57,9 @@ def cluster_covariance(means: Sequence[ClusterMean]) -> np.ndarray:
 
 
 def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:
-    """Computes the means `needs`, `neutral`, `difference` and `taken_up`, as far as the replies allow.
+    """Computes those of the means `needs`, `neutral`, `difference` and `taken_up` that have replies.
 
-    Args:
-        table: The columns of `AWARENESS_TABLE`; `divergence` and `taken_up` are null where there is no reply.
+    In the table, `divergence` and `taken_up` are null for prompts without a reply.
     """
     terms = list(zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True))
     row_of = {term: row for row, term in enumerate(sorted(set(terms)))}
@@ -93,18 +83,7 @@ def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:
 def awareness_results(
     prompts: pa.Table, table: pa.Table, replies: Sequence[str | None], confidence_level: float
 ) -> dict[str, Any]:
-    """Computes plain values for results.json.
-
-    Args:
-        prompts: The prompts, with the columns of `AWARENESS_SCHEMA`.
-        table: The columns of `AWARENESS_TABLE`, row by row.
-        replies: [prompts] the replies.
-        confidence_level: The confidence level of the intervals.
-
-    Returns:
-        `needs`, `neutral`, `difference` and `taken_up`, each with `value` and `interval` (`None` if unknown); counts;
-        and examples, at most one per question.
-    """
+    """Computes values for results.json, with at most one example per question. The arguments match row by row."""
     means = awareness_means(table)
     results: dict[str, Any] = {}
     for name in ("needs", "neutral", "difference", "taken_up"):

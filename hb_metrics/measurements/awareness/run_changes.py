@@ -1,4 +1,4 @@
-"""The changes of difference awareness between two runs, paired by prompt, with terms as clusters."""
+"""Changes of difference awareness between two runs, paired by prompt, with terms as clusters."""
 
 from hb_metrics.measurements.awareness.figures import FIGURES
 from hb_metrics.measurements.awareness.results import MIN_TERMS, TABLE_FILE, awareness_means, cluster_covariance
@@ -8,7 +8,6 @@ from hb_metrics.runs.finished_run import Run, read_run_table
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    """The changes of all figures that both runs have."""
     tables = [read_run_table(run.folder / TABLE_FILE) for run in (first, second)]
     before, after = tables
     if before is None or after is None:

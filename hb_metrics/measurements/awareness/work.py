@@ -1,4 +1,4 @@
-"""Measures difference awareness: generates replies, and computes how far the descriptor moves each of them."""
+"""Generates replies, and computes how far the descriptor moves each of them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,8 +22,6 @@ MAX_TOKENS = 48  # per reply
 
 
 class AwarenessWork(NamedTuple):
-    """The questions, the prompts about them, and the plan of the replies to the prompts with the descriptor."""
-
     items: list[AwarenessItem]
     prompts: pa.Table
     layout: Layout
@@ -31,11 +29,6 @@ class AwarenessWork(NamedTuple):
 
 
 def plan(task: Task, files: None) -> AwarenessWork:
-    """Draws the prompts and plans the model's own greedy replies.
-
-    Raises:
-        ValueError: There are fewer prompts than asked for, or the model cannot reply to them.
-    """
     shared, items = task.settings.run, read_awareness()
     number = task.settings.of(AwarenessOptions).awareness_prompts
     prompts = awareness_prompts(items, number, seed=shared.seed, axes=shared.axes)
@@ -44,7 +37,6 @@ def plan(task: Task, files: None) -> AwarenessWork:
 
 
 def describe(work: AwarenessWork) -> dict[str, Any]:
-    """Describes the prompts and the plan of the replies for run.json."""
     described = work.plan.description()
     words = pa.table({"taken_up": [list(item.taken_up) for item in work.items]})
     digests = {"prompts_digest": table_digest(work.prompts), "words_digest": table_digest(words)}
@@ -52,14 +44,6 @@ def describe(work: AwarenessWork) -> dict[str, Any]:
 
 
 def measure(task: Task, work: AwarenessWork, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Generates the replies and computes the divergences that are not on disk yet.
-
-    Returns:
-        The result of `awareness_results`; empty on all processes but the main one.
-
-    Raises:
-        ValueError: All replies are empty.
-    """
     folder: Path = task.folder / FOLDER
     made = task.engine.reply(work.plan, folder / "replies", batch_size=task.settings.run.batch_size)
     by_id = dict(zip(made["id"].to_pylist(), made["reply"].to_pylist(), strict=True))

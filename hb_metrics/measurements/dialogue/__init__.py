@@ -1,7 +1,4 @@
-"""Dialogue perplexity: the perplexity of real people's replies under a model.
-
-It measures how well a model predicts dialogue, not how biased it is.
-"""
+"""Dialogue perplexity: how well a model predicts real people's replies. It does not measure bias."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,8 +12,6 @@ if TYPE_CHECKING:
 
 
 class DialoguePerplexity(Measurement):
-    """The perplexity of real replies, per token."""
-
     name = "dialogue"
     title = "Dialogue perplexity"
     words = "dialogue perplexity"
@@ -27,13 +22,11 @@ class DialoguePerplexity(Measurement):
     gates = ("dialogue_perplexity",)
 
     def read_files(self, settings: "Settings") -> "Dialogue":
-        """Reads the dialogue."""
         from hb_metrics.measurements.dialogue.work import read_files
 
         return read_files(settings)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Warns if the dialogues or tokenizers differ."""
         measured = [(run[self.name], run["run"]["dialogue"]) for run in runs if self.name in run]
         if len({(dialogue["num_replies"], source["digest"]) for dialogue, source in measured}) > 1:
             return ["The runs scored different dialogues. Their dialogue perplexities are not comparable."]

@@ -1,5 +1,3 @@
-"""The dialogue perplexity of a run."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +6,6 @@ from hb_metrics.runs.run_record import last_part
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """The perplexity with its interval."""
     dialogue = results["dialogue"]
     return [
         Figure(

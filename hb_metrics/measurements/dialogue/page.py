@@ -1,5 +1,3 @@
-"""Dialogue perplexity in the report of a run."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ from hb_metrics.runs.run_record import tag_of
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    """The perplexity, and the replies that it was measured on."""
     context = {"dialogue": results["dialogue"], "figure": figures(results)[0], "tag": tag_of(results)}
     html = render(Path(__file__).parent / "section.html.jinja", context)
     files = Markup("the log-likelihood of each real reply in <code>dialogue/*.parquet</code>")

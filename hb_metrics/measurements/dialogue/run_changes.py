@@ -1,4 +1,4 @@
-"""The change of dialogue perplexity between two runs, with its interval, paired by reply."""
+"""The change of dialogue perplexity between two runs, paired by reply."""
 
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, perplexity_change
@@ -7,7 +7,6 @@ from hb_metrics.runs.run_folder import DIALOGUE
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    """The change of dialogue perplexity."""
     columns = ("id", "prompt", "reply", "log_likelihood", "num_tokens")
     before, after = (read_shards(run.folder / DIALOGUE, columns) for run in (first, second))
     if before is None or after is None:

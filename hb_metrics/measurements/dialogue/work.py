@@ -1,5 +1,3 @@
-"""Measures dialogue perplexity: scores real people's replies."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,30 +17,17 @@ from hb_metrics.runs.run_folder import DIALOGUE
 
 
 class DialogueWork(NamedTuple):
-    """The dialogue, and the plan for scoring its replies."""
-
     dialogue: Dialogue
     plan: DialoguePlan
 
 
 def read_files(settings: Settings) -> Dialogue:
-    """Reads the dialogue.
-
-    Raises:
-        ValueError: The file is not valid.
-        OSError: There is no such file.
-    """
     options = settings.of(DialogueOptions)
     path = None if options.dialogue_file is None else Path(options.dialogue_file)
     return read_dialogue(path, num_replies=options.dialogue_replies, seed=settings.run.seed)
 
 
 def plan(task: Task, dialogue: Dialogue) -> DialogueWork:
-    """Plans the scoring of the replies, in the context layout of the prompts.
-
-    Raises:
-        ValueError: The model cannot score a reply.
-    """
     shared = task.settings.run
     layout = task.engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
     plan = plan_dialogue(dialogue, task.loaded, context=layout.context, tag=layout.tag, chat=layout.chat)
@@ -50,16 +35,10 @@ def plan(task: Task, dialogue: Dialogue) -> DialogueWork:
 
 
 def describe(work: DialogueWork) -> dict[str, Any]:
-    """The dialogue, for run.json."""
     return {"dialogue": work.dialogue.description()}
 
 
 def measure(task: Task, work: DialogueWork, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Scores the replies that are not on disk yet.
-
-    Returns:
-        What `dialogue_results` returns; empty on all processes but the main one.
-    """
     scores = dialogue_into_shards(work.plan, task.loaded, task.folder / DIALOGUE)
     if scores is None:
         return {}

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 
 class Generation(Measurement):
-    """Full, Partial and Summed-Cluster Gen Bias of replies, with checks of the replies."""
-
     name = "generation"
     title = "Generation bias"
     words = "generation bias"
@@ -33,13 +31,11 @@ class Generation(Measurement):
     gates = ("parroting_replies",)
 
     def read_files(self, settings: "Settings") -> None:
-        """Reads the user's own personas, questions, clusters, rules and frequencies, so that faults show early."""
         from hb_metrics.measurements.generation.work import read_files
 
         read_files(settings)
 
     def own_prompts(self, settings: "Settings") -> "pa.Table | None":
-        """The prompts of names, with a cue that names the user."""
         if settings.of(GenerationOptions).cue not in NAME_CUES:
             return None
         from hb_metrics.measurements.generation.work import own_prompts
@@ -47,16 +43,13 @@ class Generation(Measurement):
         return own_prompts(settings)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        """The style classifier, and the settings of replies."""
         return [f"styles classified by {classifier_name(results['run'], 'style_classifier')}", *reply_settings(results)]
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
-        """The style classifier, the control tag, and the cue if it is not the prompt."""
         cue = [] if cue_of(results) == "prompt" else [f"cue {cue_of(results)}"]
         return [public_name(results["run"]["style_classifier"]), *filter(None, [tag_of(results)]), *cue]
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """The style classifier, and the counts of replies."""
         from hb_metrics.measurements.generation.figures import leakage_sentence
 
         run, generation = results["run"], results[self.name]
@@ -75,13 +68,11 @@ class Generation(Measurement):
         return [*sentences, counts]
 
     def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
-        """Styles, terms, replies side by side, and reply checks of two runs."""
         from hb_metrics.measurements.generation.details import generation_details
 
         return generation_details(first, second, names)
 
     def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: "Path | None") -> list[Section]:
-        """Full Gen Bias beside the labels' ceiling with bias values along other replies' directions; cues."""
         from hb_metrics.measurements.generation.compared_cues import cues_section
         from hb_metrics.measurements.generation.tuned import tuned_section
 
@@ -91,7 +82,6 @@ class Generation(Measurement):
         return [section for section in sections if section is not None]
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Warns if style classifiers, style clusters, cues, numbers of replies or reply settings differ."""
         sentences = []
         cues = list(dict.fromkeys(cue_of(run) for run in runs if self.name in run))
         if len(cues) > 1:
@@ -114,8 +104,7 @@ class Generation(Measurement):
             )
         if "refusals.rules_digest" in changed:
             sentences.append("Different rules found refusals and disclaimers, so their shares are not comparable.")
-        # Bias tuning is tried out with another tag at the end of the context; the tag of a tuned model belongs to the
-        # model.
+        # Runs of a tuned model are compared across tags, and some settings are a record of the model.
         no_setting = (
             "num_prompts",
             "_digest",

@@ -1,7 +1,6 @@
-"""Tests whether different cues affect replies in the same way, by comparing runs that differ only in the cue.
+"""Compares runs that differ only in the cue: do different cues affect replies in the same way?
 
-Runs are matched by term and not by cell, because cues have questions and prompts do not. Only templates that occur in
-all runs are used.
+Terms and templates are matched between runs. Cells are not, because only cues are followed by questions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,13 +34,9 @@ _REVERSED = 0.05  # the adjusted p-value below which an axis changes sign
 
 
 class Matched(NamedTuple):
-    """The replies by which runs with different cues are compared.
+    """The replies to the terms and templates that all runs share.
 
-    Attributes:
-        cues: [runs] The replies.
-        axes: [terms] The axis of each term.
-        num_left_out: The number of terms that lack a second reply in a cell of some run.
-        num_templates: The number of templates that all runs have.
+    `axes` [terms] are the terms' axes. `num_left_out` counts terms with fewer than two replies in a cell of some run.
     """
 
     cues: list[CueReplies]
@@ -51,7 +46,7 @@ class Matched(NamedTuple):
 
 
 def cues_section(runs: Sequence[Run]) -> Section | None:
-    """Compares the cues of runs; returns `None` if they differ in more than the cue, or lack files."""
+    """Returns `None` if the runs differ in more than the cue, or lack files."""
     if not differ_in_cue_alone([run.results["run"] for run in runs]):
         return None
     matched = matched_replies(runs)
@@ -74,11 +69,7 @@ def cues_section(runs: Sequence[Run]) -> Section | None:
 
 
 def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether runs have different cues, the same questions after cues, and otherwise the same settings.
-
-    Args:
-        records: [runs] the entry `run` of results.json.
-    """
+    """Whether runs (`run` of results.json) differ in the cue, but not in questions or other settings."""
     cues = {record["generation"].get("cue", "prompt"): record["generation"].get("questions") for record in records}
     asked = [questions for questions in cues.values() if questions is not None]
     rest = []
@@ -91,7 +82,7 @@ def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def matched_replies(runs: Sequence[Run]) -> Matched | None:
-    """Reads replies to the terms that all runs have, in the templates that all have; `None` if a run lacks files."""
+    """Reads the replies to the terms and templates that all runs share; `None` if a run lacks files."""
     tables = [table for table in (read_reply_table(run.folder) for run in runs) if table is not None]
     if len(tables) < len(runs) or not all(any((run.folder / STYLES).glob("*.parquet")) for run in runs):
         return None
@@ -110,7 +101,6 @@ def matched_replies(runs: Sequence[Run]) -> Matched | None:
 
 
 def cue_figures(found: Agreements, names: Sequence[str], confidence_level: float) -> list[Figure]:
-    """Returns the agreement of each pair of cues, and the shares of the variance."""
     listed: list[tuple[str, str, Unit, str, Estimate]] = []
     for (one, other), agreement in found.pairs.items():
         listed.append(
@@ -133,7 +123,7 @@ def cue_figures(found: Agreements, names: Sequence[str], confidence_level: float
 
 
 def reversed_axes(found: Agreements, axes: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Returns the axes that change sign beyond chance, each with its two cues."""
+    """The axes on which two cues have opposite directions beyond chance, with these cues."""
     return [
         f"{axis_label(axes[reversal.axis])} ({names[one]} and {names[other]})"
         for (one, other), of_pair in found.reversals.items()
@@ -143,7 +133,7 @@ def reversed_axes(found: Agreements, axes: Sequence[str], names: Sequence[str]) 
 
 
 def _cells(table: pa.Table) -> dict[tuple[str, str], dict[str, list[str]]]:
-    """Term → cell → ids of the replies in it."""
+    """Term → cell → ids of its replies."""
     replies = nonempty_replies(table, table)
     cells: dict[tuple[str, str], dict[str, list[str]]] = {}
     for identifier, axis, descriptor, cell in zip(*replies[:4], strict=True):

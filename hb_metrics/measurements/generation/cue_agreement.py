@@ -1,23 +1,22 @@
 """Do different cues move the styles of replies to a term in the same direction?
 
-A cue gives each of D terms a mean style vector, the mean over its cells. With m_d its true value and u_d = m_d minus
-the mean over terms, cues a and b have the product P_ab = Σ_d ⟨u_da, u_db⟩ / (D − 1), and
+Under each cue, each of D terms has a mean style vector over its cells. With m_d its true value and u_d = m_d minus the
+mean over terms, cues a and b have the product P_ab = Σ_d ⟨u_da, u_db⟩ / (D − 1), and
 
     agreement of directions = P_ab / √(P_aa P_bb),
 
-a correlation from −1 (opposite) to 1 (the same apart from size). Observed means contain the sampling noise of their
-replies, which enlarges P_aa. It also enlarges P_ab if replies to the same prompt under both cues share their random
-numbers or the noun. So products of two replies to one prompt are left out: ⟨m_da, m_db⟩ is estimated from different
-prompts, as the mean product minus the estimated covariance of both means. Agreements beyond −1 and 1, which chance
-causes, are clipped to these limits, as are their intervals.
+a correlation from −1 (opposite) to 1 (the same apart from size). Sampling noise enlarges the observed P_aa. It also
+enlarges P_ab if replies to one prompt under both cues share their random numbers or the noun. So ⟨m_da, m_db⟩ is
+estimated from different prompts, as the product of both means minus their estimated covariance. Agreements and
+intervals beyond −1 and 1 are clipped.
 
-The variance has the parts of random effects: term, the mean of P_ab over pairs of cues; term and cue, the mean of P_aa
-minus the first part; cue, half the mean squared distance between two cues' means over all terms, minus the second part
-divided by D.
+Random effects split the variance into three parts. The part of terms is the mean of P_ab over pairs of cues. The part
+of terms and cues is the mean of P_aa minus the first part. The part of cues is half the mean squared distance between
+two cues' means over all terms, minus the second part divided by D.
 
-Intervals are for other terms of the same axes: the ratios that agree with numerator and denominator (Fieller), whose
-covariance is that of a jackknife over the terms of each axis. Cues, templates and questions are fixed. There is no
-agreement if P_aa is not above 0 beyond chance, or if the interval contains all possible values.
+Intervals are for other terms of the same axes, with cues, templates and questions fixed. They are Fieller's intervals
+of ratios, with the covariance of a jackknife over the terms of each axis. There is no agreement if P_aa is not above 0
+beyond chance, or if the interval contains all possible values.
 """
 
 import math
@@ -39,13 +38,13 @@ FEW_MATTER_REASON = "a few of the terms make most of its spread"
 
 
 class CueReplies(NamedTuple):
-    """The replies to the terms that all cues have, at least two in each cell of a term, template and question.
+    """Replies to the terms that all cues have, at least two per cell (a term, template and question).
 
     Attributes:
-        ids: [replies] the id of the prompt.
-        styles: [replies, styles] their style vectors.
-        terms: [replies] code of the term, the same under each cue.
-        cells: [replies] code of the template and question.
+        ids: [replies] The prompts' ids.
+        styles: [replies, styles]
+        terms: [replies] The terms' codes, the same under each cue.
+        cells: [replies] The codes of template and question.
     """
 
     ids: np.ndarray
@@ -63,7 +62,7 @@ class Estimate(NamedTuple):
 
 
 class Reversal(NamedTuple):
-    """The product of two cues over an axis's terms, and the adjusted p-value (Holm) of the test that it is below 0."""
+    """Two cues' product over the terms of an axis, and the adjusted p-value (Holm) for a product below 0."""
 
     axis: int
     product: float
@@ -71,13 +70,7 @@ class Reversal(NamedTuple):
 
 
 class Agreements(NamedTuple):
-    """The findings on several cues.
-
-    Attributes:
-        pairs: (first cue, second cue) → their agreement of directions.
-        reversals: (first cue, second cue) → the products of axes with two or more terms.
-        shares: "term", "cue" and "both" → their share of the variance.
-    """
+    """The agreement and the reversals of each pair of cues, and the parts "term", "cue" and "both" of the variance."""
 
     pairs: dict[tuple[int, int], Estimate]
     reversals: dict[tuple[int, int], list[Reversal]]
@@ -88,11 +81,10 @@ class _Means(NamedTuple):
     """The mean style vectors of terms under a cue.
 
     Attributes:
-        replies: The replies.
-        means: [terms, styles].
-        residuals: [replies, styles] style vectors minus the mean of their cell.
-        codes: [replies] code of the cell.
-        sizes: [replies] the number of replies in the cell.
+        means: [terms, styles]
+        residuals: [replies, styles] Style vectors minus their cell's mean.
+        codes: [replies] The cells' codes.
+        sizes: [replies] The numbers of replies in the cells.
         number: The number of cells per term.
     """
 
@@ -105,13 +97,7 @@ class _Means(NamedTuple):
 
 
 def cue_agreements(cues: Sequence[CueReplies], axes: np.ndarray, confidence_level: float) -> Agreements:
-    """Compares cues over the same terms.
-
-    Args:
-        cues: The replies under each cue.
-        axes: [terms] code of each term's axis, from 0.
-        confidence_level: Of the intervals.
-    """
+    """Compares cues over the same terms. `axes` [terms] has the code of each term's axis, from 0."""
     number = len(axes)
     means = [_means(cue, number) for cue in cues]
     vectors = np.stack([each.means for each in means], axis=1)  # [terms, cues, styles]
@@ -158,7 +144,7 @@ def _means(cue: CueReplies, number: int) -> _Means:
 def _shared(one: _Means, other: _Means, number: int) -> np.ndarray:
     """[terms] The trace of the covariance between a term's two means that replies to the same prompts cause.
 
-    Two cells of N and M replies, of which n are to the same prompts, have residuals whose products have the expectation
+    Two cells of N and M replies, n of which are to the same prompts, have residuals whose products have the expectation
     (1 − 1/N − 1/M + n/NM) times the covariance. A cue with itself gives the variance of its means.
     """
     _, rows, others = np.intersect1d(one.replies.ids, other.replies.ids, assume_unique=True, return_indices=True)
@@ -171,7 +157,7 @@ def _shared(one: _Means, other: _Means, number: int) -> np.ndarray:
 
 
 def _without_each(vectors: np.ndarray, products: np.ndarray, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[1 + terms, cues, cues] The products between terms and of the means, over all terms and without each term."""
+    """[1 + terms, cues, cues] P_ab, and the products of the means over terms: with all terms, then without each."""
     number = len(vectors)
     total = vectors.sum(axis=0)
     crossed = vectors @ total.T
@@ -184,14 +170,14 @@ def _without_each(vectors: np.ndarray, products: np.ndarray, shared: np.ndarray)
 
 
 def _own_and_cross(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the mean product of a cue with itself, and that of two cues."""
+    """Returns the mean product of a cue with itself, and the mean product of two cues."""
     number = products.shape[1]
     own = np.trace(products, axis1=1, axis2=2)
     return own / number, (products.sum(axis=(1, 2)) - own) / (number * (number - 1))
 
 
 def _is_clear(values: np.ndarray, axes: np.ndarray, confidence_level: float) -> bool:
-    """Whether an estimate ([1 + terms], over all terms and without each term) is above 0 beyond chance, one-sided."""
+    """Whether an estimate ([1 + terms]: over all terms, then without each) is above 0 beyond chance, one-sided."""
     error = math.sqrt(float((_moved(values[:, None], axes) ** 2).sum()))
     return len(axes) >= MIN_TERMS and float(values[0]) > float(stats.t.ppf(confidence_level, _freedom(axes))) * error
 
@@ -199,9 +185,8 @@ def _is_clear(values: np.ndarray, axes: np.ndarray, confidence_level: float) -> 
 def _moved(values: np.ndarray, axes: np.ndarray) -> np.ndarray:
     """[terms, estimates] Each term's contribution to the estimates minus its axis's mean, for their covariance matrix.
 
-    Args:
-        values: [1 + terms, estimates] the estimates over all terms, and without each term.
-        axes: [terms] code of each term's axis; axes of one term are joined, since one term shows no spread.
+    `values` [1 + terms, estimates] are over all terms, then without each. Axes of one term are joined, because one term
+    shows no spread.
     """
     groups = strata(axes)
     moved = (1 - 1 / len(axes)) * values[1:]
@@ -220,15 +205,7 @@ def _freedom(axes: np.ndarray) -> int:
 def _ratio(
     numerators: np.ndarray, denominators: np.ndarray, axes: np.ndarray, confidence_level: float, limits: Bounds
 ) -> Estimate:
-    """Computes the ratio of two estimates, with an interval for other terms of the axes.
-
-    Args:
-        numerators: [1 + terms] the numerator over all terms, and without each term.
-        denominators: [1 + terms] the denominator, in the same order.
-        axes: [terms] code of each term's axis.
-        confidence_level: Of the interval.
-        limits: The lowest and the highest possible ratio.
-    """
+    """Numerators and denominators [1 + terms] are over all terms, then without each."""
     number = len(axes)
     if number < MIN_TERMS:
         return Estimate(None, None, FEW_TERMS_REASON)

@@ -14,12 +14,11 @@ from hb_metrics.runs.finished_run import Run, read_stored_replies, read_styles
 from hb_metrics.runs.replies import Replies
 from hb_metrics.stats.bias_values import DescriptorKey
 
-NUM_STYLES = 10  # styles shown for the largest falls in variance, and for the largest rises
+NUM_STYLES = 10  # of the largest falls in variance, and of the largest rises
 _FOLDER = Path(__file__).parent
 
 
 def generation_details(before: Run, after: Run, names: tuple[str, str]) -> Details:
-    """The sections on replies in the page of two runs."""
     first, second = before.results["generation"], after.results["generation"]
     replies = read_stored_replies(after.folder)
     styles, styles_problem = _style_change(before, after)
@@ -42,7 +41,7 @@ def generation_details(before: Run, after: Run, names: tuple[str, str]) -> Detai
 
 
 def parroting_change_correlation(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Correlates each descriptor's change in parroting with its mean bias value in the first run (paper, C.2.1)."""
+    """Correlates each descriptor's change in parroting with its first mean bias value (paper, C.2.1)."""
     shares = {DescriptorKey(row["axis"], row["descriptor"]): row["parroting_share"] for row in second["by_descriptor"]}
     changes, biases = {}, {}
     for row in first["by_descriptor"]:
@@ -55,12 +54,9 @@ def parroting_change_correlation(first: Mapping[str, Any], second: Mapping[str, 
 def term_changes(
     first: Mapping[str, Any], second: Mapping[str, Any], second_replies: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """Returns a term's cluster values and replies to the same prompts in both runs, for the page's script.
+    """Each term's values and replies in both runs, for the page's script.
 
-    Args:
-        first: Generation results.
-        second: Generation results of the second run.
-        second_replies: The second run's replies by prompt; `None` for only its example replies.
+    `second_replies` are by prompt; `None` leaves only the second run's examples.
     """
     after = {(row["axis"], row["descriptor"]): row for row in second["by_descriptor"]}
     rows = [row for row in first["by_descriptor"] if (row["axis"], row["descriptor"]) in after]

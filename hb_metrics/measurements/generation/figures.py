@@ -1,5 +1,3 @@
-"""The figures of generation bias: Gen Bias over all terms, by axis and by style cluster; parroting and refusals."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,7 +25,7 @@ _MEANING = {
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Lists all figures, debiased and plain. A debiased value is `None` if the sampling noise is unknown."""
+    """Debiased values are `None` if the sampling noise is unknown."""
     generation = results["generation"]
     return [
         *_full(generation),
@@ -44,7 +42,6 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def _full(generation: Mapping[str, Any]) -> list[Figure]:
-    """Full Gen Bias, debiased if the sampling noise is known, and plain."""
     plain, debiased = generation["gen_bias"], generation["debiased"]
     noise, level, scale = plain["noise_floor"], plain["confidence_level"], plain["scale"]
     per_cell = f"{plain['mean_replies_per_cell']:.3g} replies per cell"
@@ -95,7 +92,6 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
 
 
 def _names(generation: Mapping[str, Any]) -> list[Figure]:
-    """Bias between groups of names; none without names."""
     found = generation.get("name_groups")
     if found is None:
         return []
@@ -117,7 +113,6 @@ def _names(generation: Mapping[str, Any]) -> list[Figure]:
 
 
 def _nouns(generation: Mapping[str, Any]) -> list[Figure]:
-    """Bias between nouns, over all nouns and those of each gender; none if no two nouns are comparable."""
     nouns = generation["nouns"]
     meaning = "Debiased Full Gen Bias with nouns in place of terms: how much the style of replies varies with nouns."
     rows = []
@@ -140,7 +135,6 @@ def _nouns(generation: Mapping[str, Any]) -> list[Figure]:
 
 
 def _whole_replies(generation: Mapping[str, Any]) -> list[Figure]:
-    """Uptake, parroting, refusals and disclaimers, and the number of replies."""
     found = [
         reply_share(UPTAKE, generation["uptake"], generation["uptake"]["confidence_level"])._replace(
             meaning="The share of replies that name the prompt's term. A model that ignores the term has little bias, "
@@ -164,7 +158,6 @@ def _whole_replies(generation: Mapping[str, Any]) -> list[Figure]:
 
 
 def _axes(generation: Mapping[str, Any]) -> list[Figure]:
-    """Full Gen Bias of each axis that has one, the highest first."""
     by_axis = generation["gen_bias"]["by_axis"] or {}
     rows = []
     for axis, value in by_axis.items():
@@ -176,7 +169,6 @@ def _axes(generation: Mapping[str, Any]) -> list[Figure]:
 
 
 def _clusters(generation: Mapping[str, Any]) -> list[Figure]:
-    """Partial and Summed-Cluster Gen Bias of each style cluster, in the classifier's order."""
     kind = "plain" if generation["debiased"] is None else "debiased"
     rows = []
     for heading, metric in CLUSTER_METRICS.items():
@@ -202,7 +194,6 @@ def style_figures(generation: Mapping[str, Any], number: int) -> list[Figure]:
 
 
 def leakage_sentence(leakage: Mapping[str, Any]) -> str:
-    """A sentence on the part of Full Gen Bias that is the style classifier's reaction to terms."""
     seen = leakage["in_replies"]
     if seen["own"] < 0:
         return (
@@ -218,7 +209,6 @@ def leakage_sentence(leakage: Mapping[str, Any]) -> str:
 
 
 def _own_part(leakage: Mapping[str, Any] | None) -> str:
-    """The part of Full Gen Bias that is the classifier's reaction to terms in replies; empty if not measured."""
     if leakage is None:
         return ""
     own = leakage["in_replies"]["own"]
@@ -228,7 +218,7 @@ def _own_part(leakage: Mapping[str, Any] | None) -> str:
 
 
 def _figure(generation: Mapping[str, Any], name: str, path: tuple[str, ...]) -> Figure:
-    """The debiased value at a path of keys with its interval, the plain value, and the paper's."""
+    """The debiased value at a path of keys with its interval, beside the plain value and the paper's."""
     values, debiased = generation["gen_bias"], generation["debiased"]
     printed = {}
     if path[0] in _PRINTED:
@@ -248,7 +238,7 @@ def _figure(generation: Mapping[str, Any], name: str, path: tuple[str, ...]) -> 
 
 
 def value_at(content: Any, path: tuple[str, ...]) -> Any:
-    """The value at a path of keys, or `None` if a part of the path is missing."""
+    """Returns `None` if a part of the path is missing."""
     for key in path:
         content = None if content is None else content.get(key)
     return content

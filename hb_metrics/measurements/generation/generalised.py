@@ -1,4 +1,4 @@
-"""Full Gen Bias and shares of replies for other terms and templates, from the replies of a finished run."""
+"""Full Gen Bias and shares of replies for other terms and templates."""
 
 import numpy as np
 
@@ -16,11 +16,6 @@ from hb_metrics.stats.generalising import Generalised, Over, gen_bias_influences
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
-    """The intervals of debiased Full Gen Bias, and of the shares of replies that name the term or refuse.
-
-    Raises:
-        ValueError: The folder lacks the replies or their style vectors.
-    """
     table = read_reply_table(run.folder)
     if table is None or not any((run.folder / STYLES).glob("*.parquet")):
         raise ValueError(
@@ -65,8 +60,8 @@ def _gen_bias(
         used = (counts[:, members] > 0).sum(axis=1) > 1
         if not used.any():
             continue
-        # A single reply shows no spread. That of the group's other cells in the template replaces it, or that of all
-        # cells.
+        # A single reply shows no spread, so its cell gets the mean spread of the group's other cells in the template,
+        # or of all cells.
         own, rest = spread[used][:, members], spread[used]
         number = np.maximum((~np.isnan(own)).sum(axis=1, keepdims=True), 1)
         guess = np.nansum(own, axis=1, keepdims=True) / number

@@ -1,4 +1,4 @@
-"""Notes for readers of a run's generation bias: the origin of its replies, and missing replies."""
+"""Notes at the end of the report, such as on the origin of replies and on missing replies."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,11 +7,10 @@ from hb_dataset.names import NAME_CUES
 from hb_metrics.measurements.generation.tuned import recorded_ceiling
 from hb_metrics.report.layout.numbers import bias, count, interval, share
 
-SAME_SHARE = 0.9  # the share of equal replies from which a note warns
+SAME_SHARE = 0.9  # a note warns from this share of equal replies
 
 
 def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, ...]:
-    """Sentences for the end of the report."""
     asked, debiased = run["generation"], generation["debiased"]
     notes = _cue_notes(run, generation)
     if generation["most_frequent_share"] >= SAME_SHARE:

@@ -1,15 +1,15 @@
 """Bias between nouns: how much the style of replies varies with the prompt's noun, regardless of the term.
 
 It is Full Gen Bias with nouns in place of terms: for K nouns, the variance over nouns is (1 − 1/K) / 2 times the mean
-squared distance between two nouns' mean style vectors. The replies to a noun are to several terms. The formula of
-Full Gen Bias would count the terms' differences as chance and subtract too much, because all nouns share these terms.
-So nouns are compared within a term here. With δ_d the difference between the replies of term d to two nouns n and m in
-a template, E⟨δ_d, δ_e⟩ = |μ_n − μ_m|² for two different terms: their average over all n ≠ m and d ≠ e is free of noise,
-and the differences between terms cancel.
+squared distance between two nouns' mean style vectors. The replies to a noun are to several terms, which all nouns
+share. The formula of Full Gen Bias would count the terms' differences as noise and subtract too much, so nouns are
+compared within a term. With δ_d the difference between the replies of term d to two nouns n and m in a template, E⟨δ_d,
+δ_e⟩ = |μ_n − μ_m|² for two different terms. The average over all n ≠ m and d ≠ e is free of noise, and the differences
+between terms cancel.
 
 It is a U-statistic over terms, with the kernel g_de, the sum over the nouns that both terms have. With r_d the sum of a
-term's g_de, each minus its mean, 4 Σ r_d² − 2 Σ_{d≠e} g_de² estimates its variance, whether nouns differ or not, and
-the kernels of two runs give the covariance by the same formula.
+term's g_de, each minus their mean, 4 Σ r_d² − 2 Σ_{d≠e} g_de² estimates its variance, whether nouns differ or not. The
+same formula over two runs' kernels estimates the covariance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,14 +29,14 @@ _DIGITS = 10  # after the point; the last digits of a matrix product depend on t
 
 
 class Noun(NamedTuple):
-    """A noun, and its gender: "female", "male" or `NEITHER`."""
+    """`gender` is "female", "male" or `NEITHER`."""
 
     gender: str
     noun: str
 
 
 class Kernels(NamedTuple):
-    """The kernel of each template, whose entries sum to the template's bias value.
+    """The kernel of each template, whose entries sum to the template's bias between nouns.
 
     Attributes:
         by_template: Template → [terms, terms], with 0 on the diagonal.
@@ -58,12 +58,7 @@ class Kernels(NamedTuple):
 
 
 def nouns_of(prompts: pa.Table, ids: Sequence[str]) -> list[Noun]:
-    """[replies] The noun of each reply's prompt.
-
-    Args:
-        prompts: `id`, `noun` and `noun_gender` of each reply's prompt.
-        ids: [replies] The replies' ids.
-    """
+    """[replies] The nouns in the replies' prompts."""
     genders = [gender or NEITHER for gender in prompts["noun_gender"].to_pylist()]
     by_id = dict(zip(prompts["id"].to_pylist(), map(Noun, genders, prompts["noun"].to_pylist()), strict=True))
     return [by_id[identifier] for identifier in ids]
@@ -77,15 +72,8 @@ def noun_kernels(
 ) -> dict[str | None, Kernels]:
     """Computes the kernels of all nouns (key `None`) and of each gender's nouns.
 
-    Args:
-        style_probabilities: [replies, styles] The style vectors.
-        nouns: [replies] The noun of each reply's prompt.
-        templates: [replies] The template of each reply's prompt.
-        terms: [replies] The axis and descriptor of each reply's prompt.
-
-    Returns:
-        The kernels by gender. A gender is included if, in some template, two terms share two or more of its nouns. Each
-        kernel contains all terms, in alphabetical order.
+    All arguments are by reply. A gender is left out if no two terms share two of its nouns in any template. Each kernel
+    contains all terms (axis and descriptor), in alphabetical order.
     """
     values = style_probabilities[:]
     term_of = {term: row for row, term in enumerate(sorted(set(terms)))}
@@ -114,12 +102,7 @@ def noun_kernels(
 
 
 def noun_bias(kernels: Mapping[str | None, Kernels], confidence_level: float) -> dict[str, Any]:
-    """Computes bias between nouns for results.json.
-
-    Returns:
-        `value`, `interval` and `no_interval`, the reason why there is none, for all nouns; `by_gender`, the same for
-        each gender; `confidence_level`.
-    """
+    """Computes values for results.json: for all nouns, and in `by_gender` for each gender."""
     by_group = {gender: _result(of_gender, confidence_level) for gender, of_gender in kernels.items()}
     empty = {"value": None, "interval": None, "no_interval": None}
     whole = by_group.pop(None, empty)
@@ -139,11 +122,9 @@ def covariance(first: Kernels, second: Kernels) -> np.ndarray | None:
 
 
 def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
-    """[terms, terms] The kernel of a template; `None` if no two terms have the same two nouns.
+    """[terms, terms] The kernel of a template; `None` if no two terms share two nouns.
 
-    Args:
-        means: [terms, nouns, styles] the mean of each term's replies to a noun; 0 where there are none.
-        known: [terms, nouns] whether there are such replies.
+    `means` [terms, nouns, styles] are of each term's replies to a noun, and 0 where `known` [terms, nouns] is false.
     """
     number = known.any(axis=0).sum()
     shared = known.astype(float) @ known.T
@@ -164,7 +145,7 @@ def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
 
 
 def _centred(kernel: np.ndarray) -> np.ndarray:
-    """Subtracts their mean from the off-diagonal entries."""
+    """Subtracts the mean of the off-diagonal entries from them."""
     off = ~np.eye(len(kernel), dtype=bool)
     centred: np.ndarray = np.where(off, kernel - kernel[off].mean(), 0.0)
     return centred

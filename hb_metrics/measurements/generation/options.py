@@ -1,5 +1,3 @@
-"""The options of generation bias."""
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -9,8 +7,6 @@ from hb_metrics.measurements.settings import check_files, check_least, option
 
 @dataclass
 class GenerationOptions:
-    """Options of replies and of their classification."""
-
     _argument_group_name = "generation"
     # With 4 replies, a quarter of runs on the small config have no interval.
     _quick: ClassVar[dict[str, int]] = {"replies_per_cell": 5}
@@ -88,7 +84,6 @@ class GenerationOptions:
     )
 
     def __post_init__(self) -> None:
-        """Raises a ValueError if a number is below 0, a file does not exist, or an option has no effect."""
         check_least(self, replies_per_cell=0, personas=0, turns=1)
         check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions", "names_file")
         if self.cue_questions is not None and self.cue == "prompt":

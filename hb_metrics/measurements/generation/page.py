@@ -1,5 +1,3 @@
-"""The sections of generation bias in the report of a run."""
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,7 +42,6 @@ _DOING = {"refusals": "The share of refusals", "disclaimers": "The share of disc
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    """Gen Bias, terms by style, styles and frequency, refusals, and reply checks."""
     generation, run = results["generation"], results["run"]
     listed = figures(results)
     by_turn = turn_figures(generation["turns"]) if "turns" in generation else []
@@ -93,12 +90,7 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
-    """States whether the style of replies differs by more than chance, and on which axes, or why this is unknown.
-
-    Args:
-        whole: Name → figure of the whole run.
-        axes: Full Gen Bias by axis.
-    """
+    """States whether reply styles differ by more than chance, and on which axes, or why this is unknown."""
     full = whole.get("Full Gen Bias, debiased")
     if full is None:
         return (
@@ -138,7 +130,7 @@ def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
 
 
 def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> str:
-    """Returns a sentence if refusals differ between axes by more than chance, otherwise an empty text."""
+    """Returns an empty text if refusals do not differ between axes by more than chance."""
     rows, p_value = parts.get("Refusals by axis"), generation["refusals"]["refusals"]["p_between_axes"]
     if not rows or p_value is None or p_value >= ALPHA:
         return ""
@@ -148,7 +140,7 @@ def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figu
 
 
 def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
-    """Spearman's ρ between this run's values and those of each of the paper's models, over rows with both."""
+    """Spearman's ρ between this run's values and each of the paper's models, over rows with both."""
     correlations: dict[str, float | None] = {}
     for model in rows[0].printed if rows else ():
         ours, theirs = {}, {}
@@ -162,7 +154,6 @@ def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
 
 
 def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> str:
-    """States the number of refusals (or disclaimers), and whether it depends on the term."""
     if not counted["num"]:
         return f"None of the replies is {_ONE[kind]} ({figure.interval_words})."
     text = f"{figure.detail} replies ({figure.shown}; {figure.interval_words}) are {kind}."
@@ -176,7 +167,6 @@ def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> s
 
 
 def _plots(context: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """The plots of the main section, from its template's context."""
     plots = {"styles-plot": [figures_plot(context["styles"], "part of Full Gen Bias ×1000", [PLAIN])]}
     if AXES in context["parts"]:
         plots["gen-bias-by-axis"] = [figures_plot(context["parts"][AXES], "Full Gen Bias ×1000", [PLAIN])]
@@ -222,7 +212,7 @@ def _terms(generation: Mapping[str, Any]) -> Section:
 
 
 def _frequency(generation: Mapping[str, Any]) -> list[Section]:
-    """Style against training frequency; empty if no one-word term has a known frequency."""
+    """Returns no section if no one-word term has a known frequency."""
     table = terms.frequency_table(generation)
     drawn = {cluster: of_cluster for cluster, of_cluster in table.terms_by_cluster.items() if of_cluster}
     if not drawn:

@@ -1,5 +1,3 @@
-"""Plots of terms by style cluster and by frequency."""
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +24,7 @@ _NEVER_WIDTH = 0.12  # the part of the plot for terms without any use
 
 
 def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> go.Figure:
-    """Terms of each axis by their mean probability of one style cluster, with the mean over all terms as a line."""
+    """Terms of each axis by their mean probability of a style cluster, with the mean over all terms as a line."""
     by_axis: dict[str, list[Term]] = {}
     for term in sorted(terms, key=lambda term: term.value):
         by_axis.setdefault(term.axis, []).append(term)
@@ -120,7 +118,6 @@ def frequency_figure(terms: Sequence[Term], cluster: str) -> go.Figure:
 
 
 def turns_figure(figures: Sequence[Figure]) -> go.Figure:
-    """Full Gen Bias at each turn as a line, with its intervals as a band."""
     turns = list(range(1, len(figures) + 1))
     known = [(turn, *row.interval) for turn, row in zip(turns, figures, strict=True) if row.interval is not None]
     figure = go.Figure()

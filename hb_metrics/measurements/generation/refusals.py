@@ -1,5 +1,3 @@
-"""Results on refusals and disclaimers among the replies."""
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -12,17 +10,12 @@ from hb_metrics.runs.replies import Replies
 
 
 def refusals_table(ids: Sequence[str], found: Matches) -> pa.Table:
-    """Makes the columns of refusals.parquet: `id` of each reply's prompt, `refusal` and `disclaimer`."""
+    """Makes refusals.parquet. `ids` are the prompts' ids."""
     return pa.table({"id": list(ids), "refusal": found.refusals >= 0, "disclaimer": found.disclaimers >= 0})
 
 
 def refusals_results(replies: Replies, found: Matches, rules: RefusalRules, confidence_level: float) -> dict[str, Any]:
-    """Computes the shares of refusals and of disclaimers, and the number of replies that each rule matched.
-
-    Returns:
-        Plain values for results.json: `refusals` and `disclaimers`, each the result of `refusal_shares`, with `by_rule`
-        (phrase → the number of replies whose first match it is).
-    """
+    """Computes values for results.json. `by_rule` maps each phrase to the number of replies that it matches first."""
     results: dict[str, Any] = {"num_cut_for_classifier": 0}
     for kind, indices, of_kind in (
         ("refusals", found.refusals, rules.refusals),

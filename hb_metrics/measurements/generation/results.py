@@ -1,4 +1,4 @@
-"""Computes the generation results of results.json from replies and style vectors: the same bytes for the same input."""
+"""Computes the same bytes of results.json from the same replies and style vectors."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _BATCH = 8192
 
 
 def add_in_batches(cells: CellSums, replies: Replies, style_probabilities: StyleRows) -> None:
-    """Adds replies to the cell sums in batches, so that memory holds one batch of float32 style vectors at a time."""
+    """Adds replies in batches, so that memory holds one batch of float32 style vectors at a time."""
     for first in range(0, len(replies.ids), _BATCH):
         part = slice(first, first + _BATCH)
         block = style_probabilities[part].astype(np.float32)
@@ -38,21 +38,9 @@ def generation_results(
     confidence_level: float = 0.95,
     asked: Sequence[str] | None = None,
 ) -> tuple[dict[str, Any], BiasValues]:
-    """Computes the Gen Bias family, styles by descriptor, parroting, phrase rates and example replies.
+    """Computes values for results.json, and the bias values behind them.
 
-    Args:
-        replies: The replies.
-        style_probabilities: [replies, styles] Their style vectors.
-        labels: [styles] The names of the styles.
-        clusters: Cluster → labels, or `None`.
-        confidence_level: The confidence level of the intervals.
-        asked: [replies] The user's last turn, which a reply may parrot; `None` for the prompts.
-
-    Returns:
-        Plain values for results.json, and the bias values behind them.
-
-    Raises:
-        ValueError: There are no replies, or no template has replies to two descriptors.
+    `asked` [replies] is the user's last turn, which a reply may parrot; by default the prompt.
     """
     cells = CellSums(labels, clusters, keep_replies=True)
     likeliest = np.empty(len(replies.ids), np.int64)  # [replies] index of each reply's likeliest style
@@ -83,18 +71,10 @@ def generation_results(
 
 
 def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
-    """Counts the replies, and selects some to read.
+    """Counts replies, and selects some to read.
 
-    Args:
-        table: All replies, with the columns of `requests.REPLY_SCHEMA`.
-        replies: The non-empty replies.
-
-    Returns:
-        Plain values: counts of prompts and replies; `num_empty_replies` without the prompts whose thought did not end
-        (`num_unclosed_reasoning`); `num_distinct_replies` and the share of the most frequent reply,
-        `most_frequent_share`; mean numbers of tokens of replies and of thoughts (`None` if unknown);
-        `num_truncated_replies` (`None` if unknown); for a served model `served`, the counts of finish reasons and of
-        tokens; and `shown_replies`, the first in the order of their ids, which are hashes.
+    `table` has all replies (`requests.REPLY_SCHEMA`), and `replies` the non-empty ones. Replies whose thought did not
+    end do not count as empty. Unknown counts are `None`. The shown replies are the first by id, which is a hash.
     """
     num_tokens = [number for number in table["num_tokens"].to_pylist() if number is not None]
     truncated = [cut for cut in table["truncated"].to_pylist() if cut is not None]
@@ -129,7 +109,6 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
 
 
 def _served_counts(table: pa.Table) -> dict[str, Any]:
-    """Counts the reasons, fingerprints and tokens that a server reported; empty if the model was not served."""
     if "finish_reason" not in table.column_names:
         return {}
     tokens = {name: table[name].to_pylist() for name in ("tokens_in", "tokens_out")}
@@ -146,7 +125,7 @@ def _served_counts(table: pa.Table) -> dict[str, Any]:
 
 
 def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
-    """The mean style vector of each descriptor, for comparing runs: `axis`, `descriptor`, and a column per style."""
+    """The mean style vector of each descriptor, in a column per style."""
     axes, descriptors = zip(*biases.descriptors, strict=True)
     columns: dict[str, Any] = {"axis": list(axes), "descriptor": list(descriptors)}
     for label, means in zip(labels, biases.descriptor_means.T, strict=True):
@@ -155,7 +134,7 @@ def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
 
 
 def bias_value_table(ids: Sequence[str], biases: BiasValues) -> pa.Table:
-    """The bias value of each reply (paper, C.1, alpha 0): `id` of its prompt and `bias_value`."""
+    """The bias value of each reply (paper, C.1, alpha 0)."""
     return pa.table({"id": list(ids), "bias_value": biases.values})
 
 
@@ -193,7 +172,7 @@ def _by_descriptor(
 def _examples(
     replies: Replies, asked: Sequence[str], biases: BiasValues, styles: Sequence[str], probabilities: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Example replies of each descriptor: the most characteristic ones, and some in the order of their (hashed) ids."""
+    """Selects each descriptor's most characteristic replies, and the first others by id, which is a hash."""
     rows_of: list[list[int]] = [[] for _ in biases.descriptors]
     for row, code in enumerate(biases.descriptor_codes.tolist()):
         rows_of[code].append(row)

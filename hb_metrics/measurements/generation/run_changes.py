@@ -1,4 +1,4 @@
-"""Changes of Gen Bias between two runs, with intervals, from the style vectors of both runs' replies."""
+"""Changes of generation bias between two runs, from the replies and style vectors of both."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -26,9 +26,9 @@ class _Replies(NamedTuple):
 
     Attributes:
         styles: [replies, styles] float32.
-        ids: [replies] The replies' ids. A prompt has the same id in both runs.
+        ids: [replies] A prompt has the same id in both runs.
         cells: Template, axis and descriptor → rows, in alphabetical order.
-        nouns: Gender → the kernels of bias between nouns, as in `noun_kernels`.
+        nouns: The result of `noun_kernels`.
     """
 
     styles: np.ndarray
@@ -38,7 +38,6 @@ class _Replies(NamedTuple):
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    """The changes of shares of replies, bias between nouns, debiased Full Gen Bias, and metrics of clusters."""
     if cue_of(first.results) != cue_of(second.results):
         return FigureChanges({}, "the runs describe the user by different cues")
     generations = first.results["generation"], second.results["generation"]
@@ -74,7 +73,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 def _refusal_changes(
     first: Run, second: Run, tables: Sequence[pa.Table], confidence_level: float
 ) -> dict[str, PairedChange]:
-    """The changes of refusals and disclaimers; none if the runs have other rules, or lack the files."""
+    """Returns no changes if the runs have other rules, or lack the files."""
     before, after = (read_run_table(run.folder / REFUSALS_FILE) for run in (first, second))
     rules = [run.results["run"]["refusals"]["rules_digest"] for run in (first, second)]
     if before is None or after is None or rules[0] != rules[1]:
@@ -87,14 +86,12 @@ def _refusal_changes(
 
 
 def _found(table: pa.Table, flags: pa.Table, column: str) -> FlaggedReplies:
-    """A run's replies, and whether a rule matched each."""
     replies = nonempty_replies(table, table)
     by_id = dict(zip(flags["id"].to_pylist(), flags[column].to_pylist(), strict=True))
     return FlaggedReplies(replies, np.array([by_id[identifier] for identifier in replies.ids]))
 
 
 def _noun_changes(before: _Replies, after: _Replies, confidence_level: float) -> dict[str, PairedChange]:
-    """The changes of bias between nouns, over all nouns and those of each gender that both runs can compare."""
     by_name = {}
     for gender, kernels in before.nouns.items():
         other = after.nouns.get(gender)
@@ -148,7 +145,7 @@ def _terms_and_templates(replies: _Replies) -> tuple[set[tuple[str, ...]], set[s
 
 
 def _templates(before: _Replies, after: _Replies) -> list[dict[str | None, list[PairedCell]]]:
-    """Yields the cells in which both runs have replies, by axis, one template after another."""
+    """[templates] Axis → the cells in which both runs have replies."""
     templates: dict[str, dict[str | None, list[PairedCell]]] = {}
     for key, rows in before.cells.items():
         axes = templates.setdefault(key[0], {})
@@ -180,7 +177,7 @@ def _figures(
 def _change(
     generations: Sequence[Mapping[str, Any]], path: tuple[str, ...], covariance: Covariance
 ) -> PairedChange | None:
-    """The change of the value at a path; `None` if a run lacks the value."""
+    """Returns `None` if a run lacks the value."""
     first, second = (value_at(generation["debiased"], path) for generation in generations)
     if first is None or second is None:
         return None

@@ -1,5 +1,3 @@
-"""Terms by style cluster and by frequency, for plots and for the chooser of terms."""
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -9,15 +7,10 @@ from hb_metrics.stats.bias_values import DescriptorKey
 
 
 class Term(NamedTuple):
-    """A descriptor as a point.
+    """A descriptor as a point of a plot.
 
-    Attributes:
-        axis: Its demographic axis.
-        name: The descriptor.
-        row: Its row in `by_descriptor` of the results, for the script that shows its replies.
-        num_replies: The number of replies behind its value.
-        value: The mean probability of a style cluster.
-        per_million: Its uses in a million training examples; only in a `FrequencyTable`.
+    `value` is its mean probability of a style cluster, `row` its row in `by_descriptor` of the results, and
+    `per_million` its frequency, which only a `FrequencyTable` sets.
     """
 
     axis: str
@@ -29,13 +22,9 @@ class Term(NamedTuple):
 
 
 class FrequencyTable(NamedTuple):
-    """Terms of one word with their frequencies.
+    """One-word terms by style cluster, with their frequencies, and the numbers of terms left out.
 
-    Attributes:
-        terms_by_cluster: Cluster → the terms, with its mean probability.
-        rho_by_cluster: Cluster → the result of `correlation_with_bias` for frequency and probability.
-        num_several_words: Terms left out because they have several words.
-        num_unknown: Terms left out because the source lacks their frequencies.
+    `rho_by_cluster` correlates frequency and probability (`correlation_with_bias`).
     """
 
     terms_by_cluster: dict[str, list[Term]]
@@ -45,7 +34,6 @@ class FrequencyTable(NamedTuple):
 
 
 def terms_by_cluster(generation: Mapping[str, Any]) -> dict[str, list[Term]]:
-    """Cluster → each term with its mean probability of that cluster."""
     rows = generation["by_descriptor"]
     return {
         cluster: [
@@ -57,7 +45,7 @@ def terms_by_cluster(generation: Mapping[str, Any]) -> dict[str, list[Term]]:
 
 
 def frequency_table(generation: Mapping[str, Any]) -> FrequencyTable:
-    """One-word terms with their frequencies, as in the paper's Figure 3."""
+    """Selects one-word terms, as in the paper's Figure 3."""
     known = {(row["axis"], row["descriptor"]): row for row in generation["frequencies"]["by_descriptor"]}
     one_word_terms: dict[str, list[Term]] = {}
     correlations = {}
@@ -81,7 +69,7 @@ def frequency_table(generation: Mapping[str, Any]) -> FrequencyTable:
 
 
 def chooser_content(generation: Mapping[str, Any]) -> dict[str, Any]:
-    """The data from which the page's script shows a term: its values and its example replies."""
+    """The data from which the page's script shows a term."""
     per_million = {
         (row["axis"], row["descriptor"]): row["per_million"] for row in generation["frequencies"]["by_descriptor"]
     }

@@ -1,4 +1,4 @@
-"""A model tuned on labels: its Full Gen Bias beside the ceiling of the labels, and its obedience."""
+"""Compares tuned models with the ceiling of their labels: Full Gen Bias and obedience."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,11 +24,11 @@ class Ceiling(NamedTuple):
     """The ceiling of labels, as `bias_labels.py` records it.
 
     Attributes:
-        share: The share of replies tagged "no_bias".
-        value: Debiased Full Gen Bias of the replies tagged "no_bias", by other replies' directions; `None` if unknown.
-        interval: Its interval; `None` if unknown.
-        all_value: Debiased Full Gen Bias of all labelled replies.
-        all_interval: The interval of `all_value`.
+        share: The share of replies tagged "no_bias", by other replies' directions.
+        value: The debiased Full Gen Bias of these replies; `None` if unknown.
+        interval: `None` if unknown.
+        all_value: The debiased Full Gen Bias of all labelled replies.
+        all_interval: `None` if unknown.
     """
 
     share: float
@@ -39,16 +39,10 @@ class Ceiling(NamedTuple):
 
 
 class TunedRow(NamedTuple):
-    """A run, or a row of the ceiling.
+    """A run, or a row of the ceiling, which has only `full` (debiased Full Gen Bias).
 
-    Attributes:
-        name: Its name.
-        full: Debiased Full Gen Bias; `None` if unknown.
-        interval: Its interval; `None` if unknown.
-        uptake: The share of replies that name the term; `None` if unknown.
-        obeys: Its mean bias value along other replies' directions; `None` for a row of the ceiling.
-        relative: The change of the mean bias value as a share of the first run's, over the same terms; `None` if
-            the first is not clearly above 0, or there is no change.
+    `obeys` is the mean bias value along other replies' directions. `relative` is its change as a share of the first
+    run's over the same terms; `None` if the first is not clearly above 0.
     """
 
     name: str
@@ -59,7 +53,7 @@ class TunedRow(NamedTuple):
     relative: float | None
 
     def cells(self) -> list[str]:
-        """Returns the cells of the table's row, without the name."""
+        """The cells of the table's row, without the name."""
         mean = None if self.obeys is None else self.obeys.mean
         change = None if self.obeys is None else self.obeys.change
         return [
@@ -73,15 +67,9 @@ class TunedRow(NamedTuple):
 
 
 def tuned_section(runs: Sequence[Run], names: Sequence[str], labels: Path | None) -> Section | None:
-    """Compares the ceiling and the runs in a table; `None` for fewer than two runs, or if none is tuned.
+    """Compares the ceiling and the runs; `None` for fewer than two runs, or if none is tuned.
 
-    Args:
-        runs: Runs with generation bias; the run before tuning comes first.
-        names: [runs] their names.
-        labels: The folder of the labels; `None` for the first run's directions of bias.
-
-    Raises:
-        ValueError: The folder is not one of labels.
+    The run before tuning comes first. Without `labels`, the directions of bias are the first run's.
     """
     if len(runs) < 2:
         return None
@@ -111,16 +99,11 @@ def recorded_ceiling(summary: Mapping[str, Any] | None) -> Ceiling | None:
 
 
 def labels_ceiling(folder: Path) -> Ceiling | None:
-    """The ceiling that a folder of labels records.
-
-    Raises:
-        ValueError: The folder is not one of labels.
-    """
     return recorded_ceiling(_read_labels(folder).get("ceiling"))
 
 
 def other_model_notes(folder: Path, runs: Sequence[Run]) -> list[str]:
-    """A sentence if the labels belong to replies of a model that no run measured."""
+    """Returns a sentence if no run measured the model whose replies were labelled."""
     model = _read_labels(folder).get("model") or {}
     if model.get("digest") in (None, *(run.results["run"]["model"].get("digest") for run in runs)):
         return []
@@ -128,17 +111,7 @@ def other_model_notes(folder: Path, runs: Sequence[Run]) -> list[str]:
 
 
 def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceiling: Ceiling | None) -> list[TunedRow]:
-    """The ceiling and the runs, with Full Gen Bias and mean bias value.
-
-    Args:
-        runs: Finished runs; changes are from the first, such as the run before tuning.
-        names: [runs] their names.
-        directions: A folder with the directions of bias: of labels, of a run, or of a tuned model.
-        ceiling: The ceiling of the labels; `None` if unknown.
-
-    Raises:
-        ValueError: The folder has no directions.
-    """
+    """`directions` is a folder of labels, a run, or a tuned model. Changes are from the first run."""
     rows = []
     if ceiling is not None:
         tagged = f'ceiling: the {share(ceiling.share, 0)} tagged "no_bias"'
@@ -158,7 +131,6 @@ def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceil
 
 
 def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
-    """Sentences on reading the rows."""
     measured = [row for row in rows if row.obeys is not None]
     notes = [
         "Full Gen Bias ×1000, debiased.",
@@ -192,7 +164,6 @@ def _read_labels(folder: Path) -> dict[str, Any]:
 
 
 def tuned_markdown(rows: Sequence[TunedRow]) -> str:
-    """The rows as a table in Markdown, with notes."""
     table = markdown_table(
         HEADER, [[escape_markdown(row.name), *row.cells()] for row in rows], numbers=range(1, len(HEADER))
     )

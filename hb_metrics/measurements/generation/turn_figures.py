@@ -1,5 +1,3 @@
-"""The figures of conversations by turn, and the sentences on them."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +10,6 @@ UPTAKE_BY_TURN, REFUSALS_BY_TURN = "Replies that name the term", "Refusals"
 
 
 def turn_figures(turns: Mapping[str, Any]) -> list[Figure]:
-    """Bias at each turn, its change and slope, bias at the last turn by axis, uptake and refusals by turn."""
     last, level = len(turns["by_turn"]), turns["confidence_level"]
     notes = counted(turns["num_ended"], "conversations without a reply at a later turn left out")
     figures = [
@@ -29,7 +26,6 @@ def turn_figures(turns: Mapping[str, Any]) -> list[Figure]:
 
 
 def _axes(turns: Mapping[str, Any], last: int) -> list[Figure]:
-    """Bias at the last turn by axis, the highest first, with the first turn's beside it."""
     level, heading, rows = turns["confidence_level"], by_axis_heading(last), []
     for axis, found in turns["by_axis"].items():
         first, change = found["first"], found["change"]
@@ -43,12 +39,10 @@ def _axes(turns: Mapping[str, Any], last: int) -> list[Figure]:
 
 
 def by_axis_heading(last: int) -> str:
-    """The heading of the figures by axis at the last turn."""
     return f"Full Gen Bias at turn {last} by axis"
 
 
 def turn_sentences(turns: Mapping[str, Any]) -> list[str]:
-    """Whether the identity of the user still shows at the last turn, and whether that has changed since the first."""
     last, level = len(turns["by_turn"]), turns["confidence_level"]
     if turns["change"] is None:
         return [
@@ -67,7 +61,6 @@ def turn_sentences(turns: Mapping[str, Any]) -> list[str]:
 
 
 def _since(turns: Mapping[str, Any], change: Figure) -> str:
-    """The change since turn 1 and, of three or more turns, the slope."""
     last, slope = len(turns["by_turn"]), _change("", turns["slope"], turns["confidence_level"])
     if change.interval is None:
         return f"The change from turn 1 to turn {last} is not known: {change.no_interval}"
@@ -84,7 +77,7 @@ def _since(turns: Mapping[str, Any], change: Figure) -> str:
 
 
 def _ratio(change: Mapping[str, Any]) -> str:
-    """The value in percent of the first turn's; empty if that is not clearly above 0."""
+    """The last turn's value in percent of the first; empty if the first is not clearly above 0."""
     if change["relative_interval"] is None:
         return ""
     low, high = (share(1 + bound, 0) for bound in change["relative_interval"])

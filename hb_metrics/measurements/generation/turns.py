@@ -1,7 +1,4 @@
-"""The turns of conversations after the first: their replies and styles, and bias by turn.
-
-Turns are compared over the conversations that have a reply at every turn.
-"""
+"""Later turns of conversations. Turns are compared over the conversations that have a reply at every turn."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -42,20 +39,8 @@ def converse(
 ) -> list[Replies]:
     """Generates and classifies the replies of later turns that are not on disk yet. Runs on every process.
 
-    Args:
-        task: The run.
-        requests: The requests of the first turn.
-        layout: The layout of contexts.
-        table: The replies of the first turn.
-        first: The non-empty ones.
-        classifier: The style classifier.
-        forms: The forms of terms that are masked.
-
-    Returns:
-        [turns] the non-empty replies, from the first turn on.
-
-    Raises:
-        ValueError: At a turn no two terms have a reply to one template.
+    `table` has all replies of the first turn, and `first` the non-empty ones. Returns [turns] the non-empty replies,
+    the first turn included.
     """
     turns = [first]
     for turn in range(2, requests.turns + 1):
@@ -78,18 +63,7 @@ def converse(
 
 
 def turn_results(task: Task, turns: Sequence[Replies], rules: RefusalRules, forms: Forms) -> dict[str, Any]:
-    """Computes Full Gen Bias, uptake and refusals by turn, over the conversations that have a reply at every turn.
-
-    Args:
-        task: The run, whose folder has the replies and styles of all turns.
-        turns: [turns] the result of `converse`.
-        rules: The rules of refusals.
-        forms: The forms of terms.
-
-    Returns:
-        Plain values: the result of `bias_by_turn`, with `num_conversations`, `num_ended` (conversations that lack a
-        reply at a later turn), and `uptake` and `refusals`, results of `turn_shares`.
-    """
+    """Computes values for results.json. `num_ended` counts the conversations that lack a reply at a later turn."""
     level = task.settings.run.confidence_level
     replies, vectors = [], []
     for turn, of_turn in enumerate(turns, start=1):
@@ -108,17 +82,10 @@ def turn_results(task: Task, turns: Sequence[Replies], rules: RefusalRules, form
 
 
 def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_level: float) -> dict[str, Any]:
-    """Full Gen Bias at each turn, and its change over turns.
+    """Computes Full Gen Bias ×1000 by turn, its `change` from first to last turn, and its `slope` per turn.
 
-    Args:
-        vectors: [turns] of [conversations, styles].
-        replies: Their replies at the first turn.
-        confidence_level: The confidence level of the intervals.
-
-    Returns:
-        Plain values ×1000: `by_turn`, of each turn `value` (debiased; null: no cell has two replies), `plain`,
-        `interval`, `is_wide` and `no_interval`; `by_axis`, axis → the same under `first` and `last`, and `change`;
-        `change` and `slope`, `PairedChange`s from the first to the last turn and per turn; and `confidence_level`.
+    `vectors` are [turns] of [conversations, styles], and `replies` those of the first turn. Debiased values are null if
+    no cell has two replies.
     """
     found: list[dict[str | None, dict[str, Any]]] = []
     for of_turn in vectors:
@@ -161,7 +128,7 @@ def _value(plain: GenBias, debiased: GenBias | None, axis: str | None) -> dict[s
 
 
 def _plain(change: PairedChange) -> dict[str, Any]:
-    """A change for results.json, in the digits that matter: the last ones depend on the number of threads."""
+    """Rounds the bounds, because their last digits depend on the number of threads."""
     found: dict[str, Any] = change._asdict()
     for name in ("interval", "relative_interval"):
         if found[name] is not None:

@@ -1,5 +1,3 @@
-"""Measures generation bias: makes replies, classifies their styles, and computes the results for results.json."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,13 +56,8 @@ DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" /
 class Asked(NamedTuple):
     """The requests of a run.
 
-    Attributes:
-        prompts: The prompts to reply to.
-        requests: The requests for replies.
-        layout: The layout of contexts.
-        ignored: Settings of the model's generation_config that decoding does not support.
-        num_left_out: The number of prompts left out because they cannot be the cue.
-        left_out_templates: The templates of the prompts left out.
+    `ignored` are the settings of the model's generation_config that decoding does not support. Prompts that cannot be
+    the cue are left out.
     """
 
     prompts: pa.Table
@@ -76,16 +69,7 @@ class Asked(NamedTuple):
 
 
 class GenerationWork(NamedTuple):
-    """The requests, the engine's plan, and the classifiers of replies.
-
-    Attributes:
-        asked: The requests.
-        plan: The engine's plan for its answers.
-        classifier: The style classifier.
-        clusters: Style cluster → labels; `None` if this classifier has none.
-        rules: The rules of refusals and disclaimers.
-        looks: The looks of `--until`; `None` if all replies are made.
-    """
+    """`clusters` is `None` if the classifier has none, and `looks` without `--until`."""
 
     asked: Asked
     plan: Plan
@@ -96,11 +80,6 @@ class GenerationWork(NamedTuple):
 
 
 def read_files(settings: Settings) -> None:
-    """Reads the files that options name, so that their faults show before a model is loaded.
-
-    Raises:
-        ValueError: A file is not valid, or `--until` has room for one look only.
-    """
     options = settings.of(GenerationOptions)
     if settings.run.until is not None and options.replies_per_cell:
         look_sizes(options.replies_per_cell)
@@ -115,12 +94,6 @@ def read_files(settings: Settings) -> None:
 
 
 def plan(task: Task, files: None) -> GenerationWork:
-    """Chooses the prompts, plans the replies and loads the style classifier.
-
-    Raises:
-        ValueError: The model does not support the options, or the clusters do not match the classifier's labels.
-        OSError: There is no such classifier.
-    """
     options = task.settings.of(GenerationOptions)
     asked = ask(task.settings, task.prompts, task.engine)
     until = task.settings.run.until
@@ -136,18 +109,14 @@ def plan(task: Task, files: None) -> GenerationWork:
 
 
 def own_prompts(settings: Settings) -> pa.Table:
-    """The prompts of names: as many for each as `replies_per_cell` replies to each question need."""
+    """Returns as many prompts per name as `replies_per_cell` replies to each question need."""
     options = settings.of(GenerationOptions)
     questions = read_questions(options.cue_questions or QUESTIONS_FILE)
     return name_prompts(read_names(options.names_file), (options.replies_per_cell or 0) * len(questions))
 
 
 def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
-    """Chooses the prompts to reply to, and builds the requests.
-
-    Raises:
-        ValueError: The options contradict each other, or the engine does not support them.
-    """
+    """Chooses the prompts to reply to, and builds the requests."""
     options, shared = settings.of(GenerationOptions), settings.run
     changes = {name: getattr(options, name) for name in _DECODING_OPTIONS}
     usable = prompts_for_cue(prompts, options.cue)
@@ -180,7 +149,6 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
 
 
 def describe(work: GenerationWork) -> dict[str, Any]:
-    """The parts of the plan that results depend on, for run.json."""
     classifier = work.classifier
     layout = work.asked.layout
     more: dict[str, Any] = {} if work.looks is None else {"looks": work.looks.sizes}
@@ -208,12 +176,6 @@ def describe(work: GenerationWork) -> dict[str, Any]:
 
 
 def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Generates and classifies the replies that are not on disk yet, and computes generation bias.
-
-    Returns:
-        The result of `generation_results`, with counts of replies and the frequencies of terms; empty on all processes
-        but the main one.
-    """
     options, folder = task.settings.of(GenerationOptions), task.folder
     forms = plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
 
@@ -291,19 +253,16 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
 
 
 def _name_groups(task: Task, replies: Replies, vectors: StyleShards) -> dict[str, Any]:
-    """Computes bias between the groups of names."""
     groups = dict(zip(task.prompts["descriptor"].to_pylist(), task.prompts["bucket"].to_pylist(), strict=True))
     level = task.settings.run.confidence_level
     return name_groups(vectors, replies.descriptors, replies.templates, groups, level)
 
 
 def _unanswered(classifier: Classifier, vectors: StyleShards) -> dict[str, int]:
-    """Counts the replies on which a judge answered with none of its letters; empty for other classifiers."""
     return {} if classifier.judge is None else {"num_unanswered": int((~classifier.answered(vectors[:])).sum())}
 
 
 def _note_marks(table: pa.Table) -> None:
-    """Prints a note on text around replies that could change the figures."""
     if number := sum(table["invented_turn"].to_pylist()):
         print(f"{number:,} replies continued with a turn of the user, which was cut off")
     if (found := common_tag(table["reply"].to_pylist())) is not None:
@@ -318,18 +277,7 @@ def _note_marks(table: pa.Table) -> None:
 def _identity_leakage(
     task: Task, classifier: Classifier, replies: Replies, vectors: StyleShards, results: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Computes the classifier's identity leakage over the terms of the run, and its effect on Full Gen Bias.
-
-    Args:
-        task: The run.
-        classifier: The style classifier.
-        replies: The replies as they were classified.
-        vectors: Their style vectors.
-        results: The result of `generation_results`.
-
-    Returns:
-        The result of `identity_leakage`, with that of `run_leakage` as `in_replies`; `None` if there is only one term.
-    """
+    """`replies` are as they were classified. Returns `None` if there is only one term."""
     shared = task.settings.run
     people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
     if len(people) < 2:
@@ -349,7 +297,6 @@ def _identity_leakage(
 
 
 def _frequencies(file: str | None, prompts: pa.Table) -> dict[str, Any]:
-    """The frequency of each descriptor of the run in a text corpus, per million examples."""
     path = DEFAULT_FREQUENCIES if file is None else Path(file)
     known = read_frequencies(path)
     keys = dict.fromkeys(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))

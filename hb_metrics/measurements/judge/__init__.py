@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 
 class Judge(Measurement):
-    """Measures the share of replies to which a judge assigns a rubric's label, such as "condescending"."""
-
     name = "judge"
     title = "Judges"
     words = "what a judge sees in replies"
@@ -23,15 +21,9 @@ class Judge(Measurement):
     needs = ("replies",)
 
     def is_asked(self, settings: "Settings") -> bool:
-        """Whether there is a rubric."""
         return settings.of(JudgeOptions).judge is not None
 
     def read_files(self, settings: "Settings") -> "list[Rubric]":
-        """Reads the rubrics.
-
-        Raises:
-            ValueError: There is no rubric, a rubric is not valid, or the run has no replies.
-        """
         from hb_metrics.inference.judges.rubric import read_rubric, shipped_rubrics
 
         names = settings.of(JudgeOptions).judge
@@ -49,23 +41,19 @@ class Judge(Measurement):
         return list(rubrics.values())
 
     def gate_names(self, settings: "Settings") -> tuple[str, ...]:
-        """Returns the share of each rubric that has a figure."""
         from hb_metrics.measurements.judge.figures import gate_name
 
         rubrics = self.read_files(settings) if self.is_asked(settings) else []
         return tuple(gate_name(rubric.name) for rubric in rubrics if rubric.figure is not None)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        """The judge, and the settings of replies."""
         judges = [section["name"] for section in results["run"]["judge"].values()]
         return [f"judged by {', '.join(judges)}, uncorrected", *reply_settings(results)]
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """The judge of each rubric."""
         return [f"{section['name']}: {'; '.join(section['notes'])}." for section in results["run"]["judge"].values()]
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Warns of different judges."""
         if any(name.startswith("judge.") for name in changed):
             return ["Different judges or rubrics judged the replies, so the shares are not comparable."]
         return []

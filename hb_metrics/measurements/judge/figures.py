@@ -1,4 +1,4 @@
-"""The figures of judges: shares of replies, over all and by axis, and Gen Bias over a rubric's labels."""
+"""Shares of replies with a rubric's label, and Gen Bias over all its labels."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,17 +7,15 @@ from hb_metrics.report.layout.figure import Figure, pair, reply_share, shares_by
 
 
 def gate_name(rubric: str) -> str:
-    """Returns the name in `--fail_above` of the share that a rubric reports."""
+    """The name of the rubric's share in `--fail_above`."""
     return f"judged_{rubric}"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """The figures of each rubric."""
     return [figure for name in results["judge"] for figure in rubric_figures(results, name)]
 
 
 def rubric_figures(results: Mapping[str, Any], name: str) -> list[Figure]:
-    """The figures of a rubric."""
     label, judged = results["run"]["judge"][name]["rubric"]["figure"], results["judge"][name]
     plain, debiased, shares = judged["gen_bias"], judged["debiased"], judged["replies"]
     found = [

@@ -1,5 +1,3 @@
-"""The options of judges."""
-
 from dataclasses import dataclass
 
 from hb_metrics.measurements.settings import option
@@ -7,8 +5,6 @@ from hb_metrics.measurements.settings import option
 
 @dataclass
 class JudgeOptions:
-    """The rubrics by which a language model judges replies; --judge_model and --judge_base_url set the model."""
-
     _argument_group_name = "judge"
 
     judge: list[str] | None = option(

@@ -1,5 +1,3 @@
-"""Judges in the report of a run."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,13 +9,12 @@ from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.rendering import render
 
-# The next better judge than the embedded one that many machines hold (Apache-2.0).
+# A better judge than the embedded one, which fits on many machines (Apache-2.0).
 _BETTER = "--judge_model Qwen/Qwen2.5-7B-Instruct"
 _FOLDER = Path(__file__).parent
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    """Sentences on each rubric's results and on their reliability."""
     sections, rubrics = results["run"]["judge"], []
     for name, judged in results["judge"].items():
         whole, *parts = by_part(rubric_figures(results, name)).values()

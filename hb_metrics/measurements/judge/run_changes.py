@@ -1,4 +1,4 @@
-"""Changes of the shares that a judge finds between two runs, with intervals, paired by prompt."""
+"""Changes of judged shares between two runs, paired by prompt."""
 
 from hb_metrics.inference.judges.rubric import recorded_rubric
 from hb_metrics.measurements.measurement import FigureChanges
@@ -10,7 +10,6 @@ from hb_metrics.runs.run_record import cue_of
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    """The changes in rubrics' figures between two runs with the same judge."""
     if cue_of(first.results) != cue_of(second.results):
         return FigureChanges({}, "the runs describe the user by different cues")
     found, reason = FigureChanges({}), None
@@ -33,7 +32,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def _judged(run: Run, name: str) -> FlaggedReplies:
-    """Returns the replies to which the judge gave a single label, and whether it is the figure's label."""
+    """Returns the replies with a single likeliest label, and whether it is the figure's label."""
     found = verdicts(StyleShards(run.folder / JUDGE / name)[:][:, :-1])
     replies = read_stored_replies(run.folder)
     assert replies is not None  # the judge has read them

@@ -1,5 +1,3 @@
-"""Lets a judge label the replies, and summarises its labels."""
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,22 +16,15 @@ from hb_metrics.runs.replies import Replies, answered_replies, verdicts
 from hb_metrics.runs.run_folder import JUDGE, plural_forms
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
-ROWS_PER_SHARD = 64  # a language model reads each
+ROWS_PER_SHARD = 64  # few, because a language model reads each row
 
 
 def plan(task: Task, rubrics: Sequence[Rubric]) -> dict[str, Classifier]:
-    """Loads the judge of each rubric.
-
-    Raises:
-        ValueError: The model cannot judge, or its server does not respond.
-        OSError: There is no such model.
-    """
     load = task.classifier_options()["judge"]
     return {rubric.name: load(rubric) for rubric in rubrics}
 
 
 def describe(judges: dict[str, Classifier]) -> dict[str, Any]:
-    """Describes the rubrics and the judge for run.json."""
     return {
         "judge": {
             name: {
@@ -50,12 +41,6 @@ def describe(judges: dict[str, Classifier]) -> dict[str, Any]:
 
 
 def measure(task: Task, judges: dict[str, Classifier], results: Mapping[str, Any]) -> dict[str, Any]:
-    """Judges the replies that have not been judged yet.
-
-    Returns:
-        Name of each rubric → the result of `judged_results`, with the judge's `identity_leakage` (`None` if there is
-        only one term) and, for a served judge, the server's counts (`served`). Empty on all processes but the main one.
-    """
     shared = task.settings.run
     replies = read_stored_replies(task.folder, task.prompts)
     assert replies is not None  # generation comes first
@@ -93,20 +78,11 @@ def measure(task: Task, judges: dict[str, Classifier], results: Mapping[str, Any
 def judged_results(
     replies: Replies, rubric: Rubric, probabilities: np.ndarray, confidence_level: float
 ) -> dict[str, Any]:
-    """Summarises a judge's labels.
+    """Computes values for results.json.
 
-    Args:
-        replies: The replies.
-        rubric: The rubric.
-        probabilities: [replies, labels] The probabilities of the rubric's labels and of `NO_ANSWER`.
-        confidence_level: The confidence level of the intervals.
-
-    Returns:
-        Plain values: `replies`, the result of `refusal_shares` for replies whose likeliest label is the figure's
-        (`None` without a figure); `means`, the mean probability of each label; `gen_bias`, Gen Bias over the labels,
-        and `debiased`, its value less sampling noise (`None` for unknown noise); `num_replies`; `num_unanswered`, the
-        number of replies that were left out because the judge answered with none of the letters; `num_tied`, the number
-        of replies with several likeliest labels, which are left out of `replies`.
+    `probabilities` [replies, labels] covers the rubric's labels and, last, `NO_ANSWER`. Replies without an answer are
+    left out. `replies` also leaves out ties, and is `None` if the rubric has no figure. `debiased` is `None` if the
+    sampling noise is unknown.
     """
     answered, found, shares = probabilities[:, -1] == 0, verdicts(probabilities[:, :-1]), None
     kept, known = answered_replies(replies, answered), probabilities[answered][:, :-1]

@@ -8,8 +8,6 @@ from hb_metrics.runs.run_record import measure_of
 
 
 class Likelihood(Measurement):
-    """The share of pairs of terms whose sentences a test finds unequally likely."""
-
     name = "likelihood"
     title = "Likelihood Bias"
     words = "Likelihood Bias"
@@ -20,7 +18,6 @@ class Likelihood(Measurement):
     gates = ("likelihood_effect_size",)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        """Whether the score is perplexity or pseudo-perplexity."""
         return [measure_of(results)]
 
 

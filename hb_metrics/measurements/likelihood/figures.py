@@ -1,5 +1,3 @@
-"""The figures of Likelihood Bias, over all axes and by axis."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +9,6 @@ ADJUSTED = "after Benjamini–Hochberg"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Likelihood Bias, plain and adjusted, the mean effect size, the median perplexity, and Likelihood Bias by axis."""
     bias, measure = results["likelihood"]["likelihood_bias"], measure_of(results)
     tests = f"{count(bias['num_tests'])} tests"
     skipped = counted(bias["num_skipped_tests"], "tests skipped")

@@ -1,5 +1,3 @@
-"""Likelihood Bias for other terms and templates, from the perplexities of a finished run."""
-
 import numpy as np
 
 from hb_metrics.measurements.likelihood.run_changes import pair_tests
@@ -11,21 +9,12 @@ from hb_metrics.stats.generalising import Generalised, Influences, Over, general
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
-    """The intervals of Likelihood Bias over all axes and by axis.
-
-    Raises:
-        ValueError: The folder lacks the perplexities.
-    """
     level = run.results["run"]["settings"].get("confidence_level", 0.95)
     return {name: generalised(influences, over, level) for name, influences in likelihood_influences(run).items()}
 
 
 def likelihood_influences(run: Run) -> dict[str, Influences]:
-    """Name of a figure → the influences of its terms and templates.
-
-    Raises:
-        ValueError: The folder lacks the perplexities.
-    """
+    """Name of a figure → the influences of its terms and templates."""
     scores = read_shards(run.folder / PERPLEXITIES, ("id", "perplexity"))
     if scores is None:
         raise ValueError(

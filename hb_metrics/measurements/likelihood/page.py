@@ -1,5 +1,3 @@
-"""Likelihood Bias in the report of a run."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import mode
@@ -32,7 +30,6 @@ class Extremes(NamedTuple):
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    """Likelihood Bias by axis and template, the terms at both ends, and perplexities."""
     bias, perplexity = results["likelihood"]["likelihood_bias"], results["likelihood"]["perplexity"]
     measure, templates = measure_of(results), perplexity["templates"]
     chosen = paper.EXTREMES_TEMPLATE if paper.EXTREMES_TEMPLATE in templates else templates[0]
@@ -63,7 +60,6 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
-    """Notes on log-probabilities that were computed elsewhere."""
     if scoring["path"] != "file":
         return ()
     return (
@@ -73,13 +69,7 @@ def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str) -> str | None:
-    """States whether sentences about some people are likelier than about others; `None` if nothing was tested.
-
-    Args:
-        whole: The figures of the whole run, plain and adjusted Likelihood Bias first.
-        bias: The result of `likelihood_bias`.
-        measure: The name of the score: perplexity or pseudo-perplexity.
-    """
+    """Returns `None` if nothing was tested. Plain and adjusted Likelihood Bias come first in `whole`."""
     if bias["likelihood_bias"] is None:
         return None
     shares = {axis: value for axis, value in bias["by_axis"].items() if value is not None}

@@ -1,5 +1,3 @@
-"""Plots the perplexities behind Likelihood Bias."""
-
 from typing import Any
 
 import plotly.graph_objects as go

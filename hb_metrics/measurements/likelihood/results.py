@@ -1,4 +1,4 @@
-"""Computes the likelihood results of results.json from scored prompts: the same bytes for the same scores."""
+"""Computes the same bytes of results.json from the same scores."""
 
 from typing import Any
 
@@ -12,15 +12,9 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def likelihood_results(prompts: pa.Table, scores: pa.Table) -> dict[str, Any]:
-    """Computes Likelihood Bias, and summarises the perplexities behind it.
+    """Likelihood Bias, quantiles of perplexity by axis and template, and medians by descriptor and template.
 
-    Args:
-        prompts: The prompts, with `axis`, `descriptor` and `template`.
-        scores: The `perplexity` and `num_tokens` of each, in the same order.
-
-    Returns:
-        `likelihood_bias`: the evaluate module's results; `perplexity`: quantiles by axis and template, and medians by
-        descriptor and template.
+    `scores` has the `perplexity` and `num_tokens` of each prompt, in the order of the prompts.
     """
     columns = {name: prompts[name].to_pylist() for name in ("axis", "descriptor", "template")}
     perplexities = scores["perplexity"].to_numpy()

@@ -1,4 +1,4 @@
-"""Changes of Likelihood Bias between two runs, with intervals, from the perplexities of both runs' prompts."""
+"""Changes of Likelihood Bias between two runs, for other terms of each axis."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,7 +18,6 @@ from hb_metrics.stats.inputs import text_codes
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    """Computes the changes of Likelihood Bias over all terms and by axis, for other terms of each axis."""
     prompts, values = [], []
     for run in (first, second):
         scores = read_shards(run.folder / PERPLEXITIES, ("id", "perplexity"))
@@ -44,12 +43,12 @@ class PairTests(NamedTuple):
     """All tests of runs that compare the same pairs of terms in the same templates.
 
     Attributes:
-        templates: [tests] code of the template.
-        firsts: [tests] code of one term of the pair.
-        seconds: [tests] code of the other term.
-        significant: [runs, tests] whether the test was significant in each run.
-        groups: [terms] code of the term's axis.
-        axes: [axes] their names.
+        templates: [tests] The template's code.
+        firsts: [tests] The code of the pair's first term.
+        seconds: [tests] The code of the pair's second term.
+        significant: [runs, tests] Whether the test was significant in each run.
+        groups: [terms] The code of the term's axis.
+        axes: [axes] Their names.
     """
 
     templates: np.ndarray
@@ -61,13 +60,7 @@ class PairTests(NamedTuple):
 
 
 def pair_tests(prompts: pa.Table, values: Sequence[np.ndarray], alpha: float) -> PairTests:
-    """Runs all tests of pairs of terms.
-
-    Args:
-        prompts: The prompts, with `axis`, `descriptor` and `template`.
-        values: [prompts] The perplexities, for each run.
-        alpha: The significance level of each test.
-    """
+    """Tests all pairs of terms. `values` has [prompts] perplexities for each run."""
     columns = {name: prompts[name].to_pylist() for name in ("axis", "descriptor", "template")}
     axes, axis_names = text_codes("axis", columns["axis"])
     terms, keys = descriptor_codes(columns["descriptor"], columns["axis"])
@@ -96,7 +89,6 @@ def pair_tests(prompts: pa.Table, values: Sequence[np.ndarray], alpha: float) ->
 
 
 def _change(tests: PairTests, chosen: np.ndarray, level: float) -> PairedChange:
-    """The change of the share of significant tests among the chosen tests."""
     firsts, seconds = tests.firsts[chosen], tests.seconds[chosen]
     terms, codes = np.unique(np.concatenate([firsts, seconds]), return_inverse=True)
     _, groups = np.unique(tests.groups[terms], return_inverse=True)

@@ -1,5 +1,3 @@
-"""Measures Likelihood Bias: scores the prompts and tests all pairs of terms."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,14 +10,8 @@ from hb_metrics.runs.run_folder import PERPLEXITIES
 
 
 def plan(task: Task, files: None) -> Plan:
-    """Plans the scoring of all prompts.
-
-    Raises:
-        ValueError: There are no two terms to compare, or a prompt cannot be scored, such as one that is too long for
-            the model.
-    """
     terms = task.prompts.group_by(["axis", "template"]).aggregate([("descriptor", "count_distinct")])
-    if max(terms["descriptor_count_distinct"].to_pylist(), default=0) < 2:  # known before hours of scoring
+    if max(terms["descriptor_count_distinct"].to_pylist(), default=0) < 2:  # found before hours of scoring
         raise ValueError(
             "measurement 'likelihood' compares the terms of an axis, but no axis has two terms in the same template; "
             "choose prompts with more terms (--axes, --vocabulary_dir), or other --measurements"
@@ -35,16 +27,10 @@ def plan(task: Task, files: None) -> Plan:
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """Describes the scoring, for run.json."""
     return {"scoring": plan.description()}
 
 
 def measure(task: Task, plan: Plan, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Gets the log-likelihoods of prompts that are not on disk yet, and tests all pairs of terms.
-
-    Returns:
-        What `likelihood_results` returns; empty on all processes but the main one.
-    """
     scores = task.engine.score_into_shards(plan, task.folder / PERPLEXITIES)
     if scores is None:
         return {}

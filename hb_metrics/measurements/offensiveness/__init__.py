@@ -9,8 +9,6 @@ from hb_metrics.runs.run_record import classifier_name, public_name, reply_setti
 
 
 class Offensiveness(Measurement):
-    """The share of prompts and of replies that a classifier finds offensive."""
-
     name = "offensiveness"
     title = "Offensiveness"
     words = "offensiveness"
@@ -20,21 +18,17 @@ class Offensiveness(Measurement):
     tasks = ("offensive_replies",)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        """The classifier, and the settings of replies."""
         classifier = classifier_name(results["run"], "offensiveness_classifier")
         return [f"offensiveness classified by {classifier}", *reply_settings(results)]
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
-        """The classifier and the control tag."""
         return [public_name(results["run"]["offensiveness_classifier"]), *filter(None, [tag_of(results)])]
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """The classifier of offensive texts."""
         notes = "".join(f"; {note}" for note in results["run"]["offensiveness_classifier"]["notes"])
         return [f"Offensiveness classified by {classifier_name(results['run'], 'offensiveness_classifier')}{notes}."]
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Warns if the classifiers differ."""
         if changed & {"offensiveness_classifier.digest", "offensiveness_classifier.version"}:
             return ["Different classifiers classified the texts, so the shares of offensive texts are not comparable."]
         return []

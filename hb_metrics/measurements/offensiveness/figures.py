@@ -1,5 +1,3 @@
-"""The figures of offensiveness: of replies and prompts, by axis and by template."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,10 +11,7 @@ AXES, TEMPLATES = "Offensive texts by axis", "Offensiveness of prompts by templa
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """The share of offensive replies and prompts, and prompts by template; cards show replies only.
-
-    Offensive prompts say nothing about the model.
-    """
+    """Cards show the share of replies only, because offensive prompts say nothing about the model."""
     offensiveness = results["offensiveness"]
     found = []
     for part in ("replies", "prompts"):

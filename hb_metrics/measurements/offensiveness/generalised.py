@@ -1,5 +1,3 @@
-"""Shares of offensive replies for other terms and templates, from the replies of a finished run."""
-
 from hb_metrics.measurements.generalised_shares import generalised_shares
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.runs.finished_run import Run
@@ -7,7 +5,6 @@ from hb_metrics.stats.generalising import Generalised, Over
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
-    """The intervals of the share of offensive replies, over all and by axis."""
     of_replies = run.results["offensiveness"].get("replies")
     classified = None if of_replies is None else classified_replies(run, of_replies["threshold"])
     if classified is None:

@@ -1,5 +1,3 @@
-"""The options of offensiveness."""
-
 from dataclasses import dataclass
 
 from hb_metrics.measurements.settings import option
@@ -7,8 +5,6 @@ from hb_metrics.measurements.settings import option
 
 @dataclass
 class OffensivenessOptions:
-    """The classifier of offensive texts."""
-
     _argument_group_name = "offensiveness"
 
     offensiveness_classifier: str = option(

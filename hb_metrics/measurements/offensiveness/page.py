@@ -1,5 +1,3 @@
-"""Offensiveness in the report of a run."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ _FOLDER = Path(__file__).parent
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    """Offensiveness by axis and template, and the terms at both ends."""
     offensiveness, run = results["offensiveness"], results["run"]
     notes = _notes(run["offensiveness_classifier"], offensiveness)
     classifier, parts = run["offensiveness_classifier"], by_part(figures(results))
@@ -50,7 +47,6 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def _notes(classifier: Mapping[str, Any], offensiveness: Mapping[str, Any]) -> tuple[str, ...]:
-    """Sentences on the classifier, and on the texts without a valid answer of a judge."""
     notes = (f"{classifier['name']}: {'; '.join(classifier['notes'])}.",) if classifier["notes"] else ()
     unanswered = sum(part.get("num_unanswered", 0) for part in offensiveness.values())
     if not unanswered:

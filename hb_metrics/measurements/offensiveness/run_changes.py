@@ -1,4 +1,4 @@
-"""Changes of the share of offensive replies between two runs, with intervals, paired by prompt."""
+"""Changes of the share of offensive replies between two runs, paired by prompt."""
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from hb_metrics.runs.run_record import cue_of
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    """The changes of the share of offensive replies, over all and by axis."""
     results = [run.results["offensiveness"].get("replies") for run in (first, second)]
     if results[0] is None or results[1] is None:
         return FigureChanges({})  # prompts alone say nothing about the model

@@ -1,5 +1,3 @@
-"""Measures offensiveness: classifies the prompts, and the replies if the run has them."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,18 +16,11 @@ from hb_metrics.runs.run_folder import OFFENSIVENESS, turn_folder
 
 
 def plan(task: Task, files: None) -> Classifier:
-    """Loads the classifier.
-
-    Raises:
-        ValueError: The classifier has no known label for offensive texts.
-        OSError: There is no such classifier.
-    """
     options = task.settings.of(OffensivenessOptions)
     return load_offensiveness_classifier(options.offensiveness_classifier, **task.classifier_options())
 
 
 def describe(classifier: Classifier) -> dict[str, Any]:
-    """Describes the classifier, for run.json."""
     return {
         "offensiveness_classifier": {
             "name": classifier.name,
@@ -44,12 +35,6 @@ def describe(classifier: Classifier) -> dict[str, Any]:
 
 
 def measure(task: Task, classifier: Classifier, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Classifies the texts that are not on disk yet.
-
-    Returns:
-        `prompts` and, if the run has them, `replies`: the result of `offensiveness_results`; and `turns`, the result of
-        `turn_shares`, if conversations have several turns. Empty on all processes but the main one.
-    """
     turns = read_turns(task.folder, task.prompts) if "generation" in task.measurements else []
     parts = [("prompts", whole_prompts(task.prompts), task.folder / OFFENSIVENESS / "prompts")]
     for turn, replies in enumerate(turns, start=1):
@@ -87,6 +72,5 @@ def measure(task: Task, classifier: Classifier, results: Mapping[str, Any]) -> d
 
 
 def offensiveness_results(texts: Replies, probabilities: np.ndarray, num_truncated: int) -> dict[str, Any]:
-    """Offensiveness of prompts or replies: the evaluate module's results, and the number of cut texts."""
     averages = offensiveness(probabilities, texts.descriptors, texts.templates, texts.axes)
     return {**averages, "num_truncated": num_truncated}

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
 
 class RedditBias(Measurement):
-    """The t of a paired test on the perplexities of both sides of each pair, and language model perplexity (LMP)."""
-
     name = "reddit"
     title = "Language Model Bias"
     words = "Language Model Bias on RedditBias"
@@ -22,13 +20,11 @@ class RedditBias(Measurement):
     needs = ("weights",)
 
     def read_files(self, settings: "Settings") -> "RedditFiles":
-        """Reads the pairs and the reference texts."""
         from hb_metrics.measurements.reddit.work import read_files
 
         return read_files(settings)
 
     def gate_names(self, settings: "Settings") -> tuple[str, ...]:
-        """The share of pairs whose stereotyped side is likelier, for each bias type, and LMP."""
         from hb_metrics.measurements.reddit.figures import GATE
         from hb_metrics.measurements.reddit.work import bias_types
 

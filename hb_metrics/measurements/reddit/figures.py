@@ -1,5 +1,3 @@
-"""The figures of Language Model Bias on RedditBias, by bias type, and LMP."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,10 +11,7 @@ _LABELS = {"religion1": "Religion 1 (Jews)", "religion2": "Religion 2 (Muslims)"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """The t of logarithms, the t of perplexities and the share of pairs of each bias type, and LMP.
-
-    Bias types whose stereotyped side is likeliest on logarithms come first, undefined ones last.
-    """
+    """Bias types are sorted by their t of logarithms: the likeliest stereotyped sides first, undefined t last."""
     reddit = results["reddit"]
     tests = sorted(reddit["by_bias_type"].items(), key=lambda item: (item[1]["t_log"] is None, item[1]["t_log"] or 0.0))
     of_logs, of_perplexities, shares = [], [], []
@@ -65,5 +60,4 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def bias_type_label(name: str) -> str:
-    """The label of a bias type in plain English."""
     return _LABELS.get(name) or axis_label(name)

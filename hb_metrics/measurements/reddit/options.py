@@ -1,5 +1,3 @@
-"""The options of Language Model Bias on RedditBias."""
-
 from dataclasses import dataclass, field
 
 from hb_metrics.measurements.settings import check_files
@@ -7,8 +5,6 @@ from hb_metrics.measurements.settings import check_files
 
 @dataclass
 class RedditOptions:
-    """The pairs and the reference texts to score."""
-
     _argument_group_name = "reddit"
 
     reddit_folder: str | None = field(
@@ -34,5 +30,4 @@ class RedditOptions:
     )
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` if the file does not exist."""
         check_files(self, "reference_texts")

@@ -1,5 +1,3 @@
-"""Language Model Bias on RedditBias in the report of a run."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ _FOLDER = Path(__file__).parent
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    """The tests of each bias type, and LMP."""
     reddit, parts = results["reddit"], by_part(figures(results))
     *of_logs, lmp = parts[""]
     tests = {bias_type_label(name): test for name, test in reddit["by_bias_type"].items()}
@@ -47,10 +44,7 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure], shares: list[Figure]) -> str:
-    """States for each bias type whether the stereotyped side is likelier by more than chance.
-
-    The test compares log perplexities, so that a few pairs with extreme values do not decide the result.
-    """
+    """Tests log-perplexities, so that a few pairs with extreme values do not decide the result."""
     parts = []
     for t_log, share in zip(of_logs, shares, strict=True):
         test = tests[share.label]

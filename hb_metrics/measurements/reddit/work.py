@@ -29,14 +29,10 @@ PAIRS, REFERENCE = "pairs", "reference"  # subfolders
 
 
 class RedditData(NamedTuple):
-    """The pairs of a bias type.
+    """The pairs of a bias type: stereotyped sides in `texts_t1`, other sides in `texts_t2`.
 
-    Attributes:
-        ids: [pairs] their ids.
-        texts_t1: [pairs] the stereotyped side.
-        texts_t2: [pairs] the other side.
-        num_identical: Pairs of two equal texts, which count as ties.
-        num_duplicates: Pairs whose t1 is in the training split too; `None` without a training split.
+    `num_identical` counts pairs of equal texts, which are ties. `num_duplicates` counts pairs whose t1 is in the
+    training split too; it is `None` without such a split.
     """
 
     ids: list[str]
@@ -47,27 +43,17 @@ class RedditData(NamedTuple):
 
 
 class RedditFiles(NamedTuple):
-    """The pairs by bias type, and the reference texts."""
-
     pairs: dict[str, RedditData]
     texts: ReferenceTexts
 
 
 class RedditWork(NamedTuple):
-    """The data, and the plans for scoring the pairs of each bias type and the reference texts."""
-
     files: RedditFiles
     plans: dict[str, TextPlan]
     reference: TextPlan
 
 
 def read_files(settings: Settings) -> RedditFiles:
-    """Reads the pairs of each bias type and the reference texts.
-
-    Raises:
-        ValueError: The folder or the bias types are missing, or the data are not valid.
-        OSError: There is no such file.
-    """
     options = settings.of(RedditOptions)
     if options.reddit_folder is None:
         raise ValueError("measurement 'reddit' needs --reddit_folder, the folder of the RedditBias data")
@@ -89,16 +75,10 @@ def read_files(settings: Settings) -> RedditFiles:
 
 
 def bias_types(settings: Settings) -> list[str]:
-    """The bias types that are measured."""
     return [read_specification(name).bias_type for name in settings.of(RedditOptions).bias_type or []]
 
 
 def plan(task: Task, files: RedditFiles) -> RedditWork:
-    """Plans the scoring of the pairs and the reference texts.
-
-    Raises:
-        ValueError: The model cannot score them.
-    """
     plans = {}
     for bias_type, data in files.pairs.items():
         plans[bias_type] = plan_texts([data.texts_t1, data.texts_t2], task.loaded, ids=data.ids)
@@ -106,7 +86,6 @@ def plan(task: Task, files: RedditFiles) -> RedditWork:
 
 
 def describe(work: RedditWork) -> dict[str, Any]:
-    """The entries of the pairs, the reference texts and their scoring in run.json."""
     sections: dict[str, Any] = {}
     for bias_type, data in work.files.pairs.items():
         digest = hashlib.sha256(json.dumps(data[:3]).encode()).hexdigest()
@@ -115,13 +94,6 @@ def describe(work: RedditWork) -> dict[str, Any]:
 
 
 def measure(task: Task, work: RedditWork, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Scores the texts that are not on disk yet, and tests the pairs.
-
-    Returns:
-        `by_bias_type`: bias type → the fields of `PairedTest`, `split`, `num_read`, `num_skipped` by reason,
-        `num_identical`, `num_duplicates`; `lmp`; `lmp_num_texts`, `lmp_num_skipped`, `lmp_source`. Empty on all
-        processes but the main one.
-    """
     folder = task.folder / REDDIT
     by_bias_type: dict[str, Any] = {}
     for bias_type, plan in work.plans.items():

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 
 class Regard(Measurement):
-    """The mean regard of continuations about each group, and gaps between groups."""
-
     name = "regard"
     title = "Regard"
     words = "regard of continuations of prompts in many syntactic structures"
@@ -23,20 +21,17 @@ class Regard(Measurement):
     needs = ("replies", "weights")
 
     def read_files(self, settings: "Settings") -> None:
-        """Checks the groups and the pairs."""
         from hb_metrics.measurements.regard.work import groups_and_pairs
 
         groups_and_pairs(settings)
 
     def gate_names(self, settings: "Settings") -> tuple[str, ...]:
-        """The gap of each pair."""
         from hb_metrics.measurements.regard.figures import gate_name
         from hb_metrics.measurements.regard.work import groups_and_pairs
 
         return tuple(gate_name(name) for name in groups_and_pairs(settings)[1])
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """The classifier of regard."""
         return [f"Regard classified by {classifier_name(results['run'], 'regard')}."]
 
 

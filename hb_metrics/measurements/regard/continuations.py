@@ -1,13 +1,12 @@
-"""A model's continuations of prompts: plain text that continues where a prompt stops, as resumable shards.
+"""A model's continuations of prompts: plain text that continues where a prompt stops.
 
-Aggarwal et al. (2022), section 3, after Sheng et al. (2019): the model continues a prompt such as "The woman worked as"
-without a chat template or a line break, and ten seeds draw ten continuations. Prompt and continuation have at most 40
-tokens. The run's seed, the prompt's id and the seed's index determine a continuation, regardless of its batch,
+As in Aggarwal et al. (2022, section 3), after Sheng et al. (2019), the model continues a prompt such as "The woman
+worked as" without a chat template or a line break. Prompt and continuation have at most 40 tokens, and ten seeds draw
+ten continuations. The run's seed, the prompt's id and the seed's index determine a continuation, whatever its batch,
 its row and the number of processes.
 
-A continuation ends before a special token, such as the end-of-text token, or before the first line break after a word,
-because the model starts another text there. Line breaks before the first word (a model may answer a question on a new
-line) are removed as white space.
+A continuation ends before a special token, and before the first line break after a word, because another text starts
+there. Line breaks before the first word, such as before an answer, are removed.
 """
 
 import hashlib
@@ -48,15 +47,9 @@ CONTINUATION_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuationPlan(DecodingPlan):
-    """The continuations to draw; a row is a prompt and the index of a seed.
+    """The continuations to draw. A row is a prompt and the index of a seed.
 
-    `ids` are `"<prompt id>:<seed index>"`, and `decoding.max_new_tokens` is the limit of a prompt and its continuation
-    together. `DecodingPlan` describes the other attributes.
-
-    Attributes:
-        prompt_ids: [rows] the prompt's id.
-        texts: [rows] the prompt's text.
-        seed_indices: [rows] the seed's index.
+    `ids` are `"<prompt id>:<seed index>"`. `decoding.max_new_tokens` limits prompt and continuation together.
     """
 
     prompt_ids: list[str]
@@ -70,8 +63,8 @@ class ContinuationPlan(DecodingPlan):
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
         """The columns of `CONTINUATION_SCHEMA`, without `id`.
 
-        `continuation` is the model's text without white space around it, null if the model wrote nothing. `num_tokens`
-        counts its tokens, white space included; `truncated` tells whether it was cut at `MAX_TOKENS`.
+        `continuation` has no white space around it, and is null if the model wrote nothing. `num_tokens` counts white
+        space too. `truncated` tells whether `MAX_TOKENS` cut the continuation.
         """
         columns: dict[str, list[Any]] = {name: [] for name in CONTINUATION_SCHEMA.names[1:]}
         for row, continuation in zip(rows, decoded, strict=True):
@@ -84,7 +77,6 @@ class ContinuationPlan(DecodingPlan):
         return columns
 
     def description(self) -> dict[str, Any]:
-        """The plan's entries in run.json."""
         return {
             "num_prompts": len(set(self.prompt_ids)),
             "num_continuations": len(self.ids),
@@ -99,17 +91,10 @@ class ContinuationPlan(DecodingPlan):
 
 
 def draw_continuations(prompts: pa.Table, number: int, *, seed: int) -> list[tuple[int, int]]:
-    """Draws verb phrases and seeds of continuations for each structure, the same for all groups.
+    """Draws the row of the prompt and the index of the seed of each continuation, the same for all groups.
 
-    Args:
-        prompts: Structured prompts, with `group`, `verb_phrase`, `prompt_type` and `structure`.
-        number: Continuations for each group in each structure; 0 for each prompt with all seeds. The fixed structure's
-            prompts always have all seeds.
-        seed: The seed of the draw.
-
-    Returns:
-        Row of the prompt and index of the seed, in the order of the prompts. Verb phrases of occupation and respect
-        take turns, and none repeats before all have been drawn.
+    `number` continuations are drawn per group and structure. 0 stands for every prompt with every seed, as for the
+    fixed structure. Verb phrases of occupation and respect take turns, and none repeats before all have been drawn.
     """
     columns = [prompts[name].to_pylist() for name in ("structure", "verb_phrase", "prompt_type")]
     types = dict(zip(*columns[1:], strict=True))
@@ -129,21 +114,10 @@ def draw_continuations(prompts: pa.Table, number: int, *, seed: int) -> list[tup
 def plan_continuations(
     ids: Sequence[str], texts: Sequence[str], loaded: LoadedModel, drawn: Sequence[tuple[int, int]], *, seed: int
 ) -> ContinuationPlan:
-    """Encodes the prompts, each with its drawn seeds.
+    """Encodes the prompts, each with its drawn seeds, in the order of `drawn`.
 
-    Args:
-        ids: [prompts] their distinct ids.
-        texts: [prompts] the prompts, without white space at the end.
-        loaded: A causal model.
-        drawn: Row of the prompt and index of the seed of each continuation.
-        seed: The run's seed.
-
-    Returns:
-        The plan; rows are in the order of `drawn`.
-
-    Raises:
-        ValueError: The model does not continue texts, or a prompt leaves no room for a continuation, has no token or
-            another model's tokens.
+    Prompts have no white space at their end. `drawn` has the row of the prompt and the index of the seed of each
+    continuation.
     """
     if loaded.kind != "causal":
         raise ValueError(

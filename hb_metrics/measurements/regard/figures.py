@@ -1,5 +1,3 @@
-"""The figures of regard: the gap of each pair, and the mean regard of each group."""
-
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -57,13 +55,13 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def group_names(bias: Mapping[str, Any]) -> list[str]:
-    """The groups: pairs first, each with its advantaged group before the other, then groups without a pair."""
+    """The groups: pairs first, each with its advantaged group first, then groups without a pair."""
     names = [group for pair_of in bias["pairs"].values() for group in pair_of]
     return list(dict.fromkeys([*names, *bias["by_group"]]))
 
 
 def sides(bias: Mapping[str, Any], kind: str) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-    """Figures of groups ("by_group") or pairs ("gaps") over all structures, and those of the fixed prompts.
+    """Figures of groups ("by_group") or pairs ("gaps"), over all structures and of the fixed prompts.
 
     The fixed prompts have no figures if all their continuations are blank. Figures include the verdict's interval
     ("interval") and its units ("over").
@@ -84,7 +82,6 @@ def gate_name(pair_name: str) -> str:
 
 
 def _fixed(fixed: Mapping[str, Mapping[str, Any]], name: str, key: str) -> dict[str, Number]:
-    """The fixed prompts' figure; empty if they have none."""
     if not fixed:
         return {}
     row = fixed.get(name)

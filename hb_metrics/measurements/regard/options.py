@@ -1,5 +1,3 @@
-"""The options of regard."""
-
 from dataclasses import dataclass, field
 
 from hb_metrics.measurements.settings import check_least
@@ -7,8 +5,6 @@ from hb_metrics.measurements.settings import check_least
 
 @dataclass
 class RegardOptions:
-    """The groups of the prompts, the number of continuations, and the models that rate and write them."""
-
     _argument_group_name = "regard"
 
     regard_groups: list[str] | None = field(
@@ -50,5 +46,4 @@ class RegardOptions:
     )
 
     def __post_init__(self) -> None:
-        """Raises a ValueError if a number is below its minimum."""
         check_least(self, regard_continuations=0)

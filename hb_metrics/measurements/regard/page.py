@@ -1,5 +1,3 @@
-"""Regard in the report of a run."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ _FOLDER = Path(__file__).parent
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    """The section of groups, gaps, structures, and verdicts."""
     regard, record = results["regard"], results["run"]["regard"]
     bias, listed = regard["bias"], figures(results)
     gaps, groups = by_part(listed).get("", []), by_part(listed)[GROUPS]
@@ -66,7 +63,7 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
-    """Names the group of each pair with the better regard, beyond chance, over all structures; `None` without pairs."""
+    """Names the better regarded group of each pair, over all structures; `None` without pairs."""
     if not gaps:
         return None
     parts = []
@@ -77,7 +74,7 @@ def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
 
 
 def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
-    """States for each pair the verdicts of the fixed prompts and of all structures, and whether they agree."""
+    """Compares each pair's verdicts of the fixed prompts and of all structures."""
     fixed = sides(bias, "gaps")[1]
     sentences = []
     for gap, name in zip(gaps, bias["gaps"], strict=True):
@@ -120,7 +117,6 @@ def left_out(regard: Mapping[str, Any]) -> list[str]:
 
 
 def _verdict(row: Mapping[str, Any], gap: str, verdict: str | None) -> str:
-    """A verdict in words, with the gap and its interval."""
     if row["gap"] is None:
         return "there is no gap, since one of the groups has no rated texts"
     if verdict == UNDECIDED:
@@ -148,7 +144,7 @@ def _conclusion(first: str | None, second: str | None) -> str:
 
 
 def _turned(row: Mapping[str, Any]) -> str:
-    """A sentence with the number of structures that reverse the gap; empty with one structure or without a gap."""
+    """Returns an empty text with one structure or without a gap."""
     number, flipped = row["num_structures"], row["num_flipped"]
     if flipped is None or number < 2:
         return ""

@@ -2,10 +2,9 @@
 
 A paraphrase is dropped as
 
-* `blank`: it has no letter, such as ".";
-* `lost_group`: it does not mention the group, as whole words and in the prompt's number;
-* `lost_meaning`: no word of the verb phrase's meaning is left, in any form ("worked as": work, job, employ);
-* `repeated`: it has the words of the prompt, or of the prompt's earlier paraphrases that were kept.
+* `blank`: it has no letter, such as "."; * `lost_group`: it does not mention the group, as whole words and in the
+prompt's number; * `lost_meaning`: no word of the verb phrase's meaning is left, in any form ("worked as": work, job,
+employ); * `repeated`: it has the words of the prompt, or of the prompt's earlier paraphrases that were kept.
 """
 
 import re
@@ -35,18 +34,10 @@ def check_paraphrase(
     *,
     others: Collection[str] = (),
 ) -> str | None:
-    """Returns the reason for dropping a paraphrase.
+    """Returns the first of `REASONS` that applies; `None` if the paraphrase is kept.
 
-    Args:
-        paraphrase: The paraphrase, or `None`.
-        text: The prompt.
-        mentions: Names of its group: "gay person", "gay people". The paraphrase must keep one of the prompt's names,
-            and so the number.
-        verb_phrase: The prompt's verb phrase, one of the paper's: "was known for".
-        others: The prompt's paraphrases that were kept so far.
-
-    Returns:
-        The first of `REASONS` that applies; `None` if the paraphrase is kept.
+    `mentions` are names of the group, such as "gay person" and "gay people". The paraphrase must contain one that the
+    prompt contains, and so keep the number. `others` are the prompt's paraphrases that were kept so far.
     """
     if paraphrase is None or not any(letter.isalpha() for letter in paraphrase):
         return "blank"
@@ -60,7 +51,6 @@ def check_paraphrase(
 
 
 def _pattern(mention: str) -> re.Pattern[str]:
-    """A pattern for a mention as whole words in any case."""
     words = r"\s+".join(map(re.escape, mention.split()))
     return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
 
@@ -77,7 +67,6 @@ def _without(text: str, mentions: Sequence[str]) -> str:
 
 
 def _meaning_of(verb_phrase: str) -> set[str]:
-    """The words that carry a verb phrase's meaning: all forms of its known words."""
     words = set(re.findall(r"[a-z]+", verb_phrase.lower()))
     meaning_words: set[str] = set()
     for meaning in _MEANING_WORDS:

@@ -4,11 +4,8 @@ Aggarwal et al. (2022), section 3, have AESOP (Sun et al., 2021) write their pro
 
     sentence <sep> parse of the sentence <sep> parse to write in
 
-with constituency parses in Penn notation. Its output is a parse, `<sep>` and the paraphrase: the text after the last
-`<sep>`, or all of it if there is none. Decoding is beam search, so nothing is drawn.
-
-A paraphrase must keep the prompt's group and meaning (`paraphrase_checks.py`); a dropped paraphrase stays in the table
-with its reason, and is counted.
+with constituency parses in Penn notation. The paraphrase follows the last `<sep>` of the output. Decoding is beam
+search, so nothing is drawn. Paraphrases that fail the checks (`paraphrase_checks.py`) stay in the table with a reason.
 """
 
 import hashlib
@@ -46,16 +43,14 @@ PARAPHRASE_SCHEMA = pa.schema([*_WRITTEN_SCHEMA, ("kept", pa.bool_()), ("reason"
 
 @dataclass(frozen=True, kw_only=True)
 class ParaphrasePlan(DecodingPlan):
-    """The paraphrases to write; a row is a prompt and a structure.
-
-    `ids` are `"<prompt id>|<structure>"`; `DecodingPlan` describes the other attributes.
+    """The paraphrases to write. A row is a prompt and a structure; `ids` are `"<prompt id>|<structure>"`.
 
     Attributes:
-        prompts: [rows] the prompt, with the columns of `structured_prompts.STRUCTURED_SCHEMA`.
-        mentions: [rows] the names of its group.
-        targets: [rows] id and parse of the structure to write in.
+        prompts: [rows] The columns of `structured_prompts.STRUCTURED_SCHEMA`.
+        mentions: [rows] The names of the prompt's group.
+        targets: [rows] Id and parse of the structure to write in.
         model: The paraphraser's name.
-        digest: Identifies its weights.
+        digest: The digest of its weights.
     """
 
     prompts: list[Mapping[str, Any]]
@@ -69,7 +64,6 @@ class ParaphrasePlan(DecodingPlan):
     purpose = "paraphrase"
 
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
-        """The columns of a shard, without `id`."""
         columns: dict[str, list[Any]] = {name: [] for name in _WRITTEN_SCHEMA.names[1:]}
         for row, paraphrase in zip(rows, decoded, strict=True):
             structure, parse = self.targets[row]
@@ -81,7 +75,6 @@ class ParaphrasePlan(DecodingPlan):
         return columns
 
     def description(self) -> dict[str, Any]:
-        """The plan's entries in run.json."""
         return {
             "model": self.model,
             "digest": self.digest,
@@ -97,16 +90,8 @@ class ParaphrasePlan(DecodingPlan):
 def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: LoadedModel) -> ParaphrasePlan:
     """Encodes each prompt with each structure except the prompt's.
 
-    Args:
-        prompts: The fixed prompts, with the columns of `structured_prompts.STRUCTURED_SCHEMA`.
-        groups: The groups of the prompts.
-        loaded: The paraphraser.
-
-    Returns:
-        The plan; rows are in the order of the prompts, and of the structures within each.
-
-    Raises:
-        ValueError: The model is of another kind, or a prompt is too long for it.
+    `prompts` have the columns of `structured_prompts.STRUCTURED_SCHEMA`. Rows are in the order of the prompts, and of
+    the structures within each.
     """
     if loaded.kind != "encoder-decoder":
         raise ValueError(
@@ -140,25 +125,17 @@ def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: L
 def paraphrase_into_shards(
     plan: ParaphrasePlan, loaded: LoadedModel, folder: Path, *, batch_size: int | None = None
 ) -> pa.Table:
-    """Writes the paraphrases that are not on disk yet, and reads and checks all of them.
+    """Writes the paraphrases that are not on disk yet, and checks all of them. Runs on every process.
 
-    Args:
-        plan: The paraphrases.
-        loaded: The paraphraser that they were planned for.
-        folder: The shards' folder; created if it does not exist.
-        batch_size: As `decode_into_shards`.
-
-    Returns:
-        A table with the columns of `PARAPHRASE_SCHEMA` in the order of the plan, on all processes. `paraphrase` is null
-        if the model wrote nothing, `truncated` tells whether it was cut at `MAX_NEW_TOKENS`, and `kept` whether it
-        passed the checks. If it did not, `reason` is one of `REASONS`.
+    Returns `PARAPHRASE_SCHEMA` in the order of the plan. `paraphrase` is null if the model wrote nothing, `truncated`
+    tells whether `MAX_NEW_TOKENS` cut it, and `reason` is one of `REASONS` if it was not kept.
     """
     written = decode_into_shards(plan, loaded, folder, batch_size=batch_size)
     return _checked(plan, read_decoded(plan, folder) if written is None else written)
 
 
 def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
-    """The paraphrase in the model's output: the text after the last `<sep>`, or all of it if there is none."""
+    """The text after the last `<sep>` of the output, or all of it if there is none."""
     separator = _separator_token(tokenizer)
     after = next((index + 1 for index in reversed(range(len(tokens))) if tokens[index] == separator), 0)
     text = tokenizer.decode(tokens[after:], skip_special_tokens=True)
@@ -166,15 +143,9 @@ def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -
 
 
 def kept_prompts(paraphrases: pa.Table, prompts: pa.Table) -> pa.Table:
-    """The paraphrases that were kept, as prompts.
+    """The paraphrases that were kept, with the columns of their `prompts`.
 
-    Args:
-        paraphrases: A table with the columns of `PARAPHRASE_SCHEMA`.
-        prompts: Their prompts, with the columns of `structured_prompts.STRUCTURED_SCHEMA`.
-
-    Returns:
-        A table with the columns of `prompts`. `structure`, `parse` and `kind` are the target's, which the model may
-        have missed.
+    `structure`, `parse` and `kind` are the target's, which the model may have missed.
     """
     of_prompt = {row["id"]: row for row in prompts.to_pylist()}
     kinds = {structure.id: structure.kind for structure in read_structures()}
@@ -187,7 +158,6 @@ def kept_prompts(paraphrases: pa.Table, prompts: pa.Table) -> pa.Table:
 
 
 def summary(paraphrases: pa.Table) -> dict[str, Any]:
-    """Counts of a table with the columns of `PARAPHRASE_SCHEMA`: all, kept, dropped by reason, and cut."""
     reasons = paraphrases["reason"].to_pylist()
     return {
         "num": len(reasons),
@@ -205,12 +175,12 @@ def _targets_of(prompt: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _separator_token(tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """The token of `<sep>`; `None` if it is ordinary text."""
+    """Returns `None` if `<sep>` is ordinary text for the tokenizer."""
     return tokenizer.get_vocab().get(SEPARATOR)
 
 
 def _checked(plan: ParaphrasePlan, written: pa.Table) -> pa.Table:
-    """Adds `kept` and `reason`; rows are in the order of the plan."""
+    """Adds `kept` and `reason`."""
     kept: defaultdict[str, list[str]] = defaultdict(list)
     reasons = []
     for row, paraphrase in enumerate(written["paraphrase"].to_pylist()):

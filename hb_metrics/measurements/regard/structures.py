@@ -1,5 +1,3 @@
-"""Tables of structures: the best, the worst, and those with the largest and smallest gaps."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +21,10 @@ def structure_rows(regard: Mapping[str, Any]) -> list[tuple[Figure, str, str, bo
 
 
 def ranked_gaps(bias: Mapping[str, Any]) -> list[tuple[str, str, list[Figure]]]:
-    """Pair, end, and that end's structures with their gaps; with several pairs also by the mean over pairs."""
+    """Pair, end ("largest" or "smallest"), and that end's structures with their gaps.
+
+    Several pairs also have their mean.
+    """
     rows = []
     for pair in bias["largest_gap"]:
         if pair == ALL_PAIRS and len(bias["gaps"]) < 2:

@@ -1,7 +1,6 @@
-"""Measures regard in a model's continuations of prompts about groups of people, in many syntactic structures.
+"""Measures regard as Aggarwal et al. (2022) do, in continuations of prompts with a hundred structures.
 
-As in Aggarwal et al. (2022), prompts have a hundred structures and several seeds draw continuations. A classifier rates
-the regard for each prompt's group, and the fixed structure's verdict is compared with the verdict over all structures.
+The verdict of the fixed structure is compared with the verdict over all structures.
 """
 
 import hashlib
@@ -46,23 +45,17 @@ _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
 
 
 class Paraphraser(NamedTuple):
-    """A model that writes the structured prompts, and the plan of its paraphrases."""
-
     loaded: LoadedModel
     plan: ParaphrasePlan
 
 
 class RegardWork(NamedTuple):
-    """The prompts, the classifier of their continuations, and the plans.
+    """The prompts, classifier and plans of regard.
 
     Attributes:
-        prompts: Prompts of the grammar, with the columns of `structured_prompts.STRUCTURED_SCHEMA`; with a paraphraser,
-            the fixed prompts that it paraphrases.
-        groups: The groups of the prompts.
+        prompts: The grammar's prompts or, with a paraphraser, the fixed prompts that it paraphrases; with the columns
+            of `structured_prompts.STRUCTURED_SCHEMA`.
         pairs: Name → the advantaged and the disadvantaged group.
-        classifier: Classifies regard.
-        paraphraser: The model that writes the other prompts; `None` if the grammar wrote them.
-        plan: The continuations of `prompts`.
     """
 
     prompts: pa.Table
@@ -74,12 +67,6 @@ class RegardWork(NamedTuple):
 
 
 def plan(task: Task, files: None) -> RegardWork:
-    """Writes the prompts, loads the classifier and plans the continuations.
-
-    Raises:
-        ValueError: Groups, pairs, classifier or paraphraser are not valid, or the model cannot continue them.
-        OSError: There is no such file or model.
-    """
     options, shared = task.settings.of(RegardOptions), task.settings.run
     groups, pairs = groups_and_pairs(task.settings)
     prompts = structured_prompt_table(groups, fixed_only=options.paraphraser is not None)
@@ -96,12 +83,7 @@ def plan(task: Task, files: None) -> RegardWork:
 
 
 def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[str, tuple[str, str]]]:
-    """The groups of the prompts, and the pairs to compare: name → advantaged and disadvantaged group.
-
-    Raises:
-        ValueError: A group or a pair is not valid.
-        OSError: The vocabulary does not exist.
-    """
+    """The groups of the prompts, and the pairs to compare: name → advantaged and disadvantaged group."""
     options, folder = settings.of(RegardOptions), settings.run.vocabulary_dir
     groups, pairs = find_groups(options.regard_groups, None if folder is None else read_vocabulary(folder))
     if options.regard_pairs is None:
@@ -110,7 +92,6 @@ def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[
 
 
 def describe(work: RegardWork) -> dict[str, Any]:
-    """The entries of groups, decoding, classifier and paraphraser in run.json."""
     section = {
         "name": work.classifier.name,
         "is_embedded": work.classifier.is_embedded,
@@ -127,11 +108,6 @@ def describe(work: RegardWork) -> dict[str, Any]:
 
 
 def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Continues the prompts, classifies the continuations that are not on disk yet, and compares groups.
-
-    Returns:
-        Plain values for results.json. Empty on all processes but the main one.
-    """
     folder, shared = task.folder / REGARD, task.settings.run
     prompts, plan, paraphrases = work.prompts, work.plan, None
     if work.paraphraser is not None:
@@ -193,7 +169,6 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
 
 
 def whole_text(prompt: str, continuation: str) -> str:
-    """A prompt and its continuation as one text."""
     return f"{prompt}{'' if continuation.startswith(_NO_SPACE_BEFORE) else ' '}{continuation}"
 
 

@@ -1,5 +1,3 @@
-"""Writes numbers and sentence templates for reports, the terminal and cards."""
-
 MISSING = "–"
 _MINUS = "−"
 
@@ -46,22 +44,18 @@ def signed_share(value: float | None, digits: int = 1) -> str:
 
 
 def signed_bias(value: float | None) -> str:
-    """A change of a Gen Bias value."""
     return MISSING if value is None else _signs(f"{value:+,.{_digits(value)}f}")
 
 
 def rho(value: float | None) -> str:
-    """A correlation."""
     return MISSING if value is None else _signs(f"{value:.2f}")
 
 
 def fixed(value: float, digits: int, sign: str = "-") -> str:
-    """Formats a number with this many digits; `sign` "+" adds a plus to positive numbers."""
     return _signs(f"{value:{sign}.{digits}f}")
 
 
 def count(value: float | None) -> str:
-    """A whole number."""
     return MISSING if value is None else _signs(f"{value:,.0f}")
 
 

@@ -1,4 +1,4 @@
-"""Plots of figures, and the style of all plots: Okabe and Ito's colours, which colour-blind readers can distinguish."""
+"""Plots of figures, in Okabe and Ito's colours, which colour-blind readers can distinguish."""
 
 import html
 import json
@@ -41,7 +41,6 @@ _STEP = 0.2  # maximum distance between runs, so that rows stay apart
 
 
 def shortened(name: str, width: int = LABELLED_WIDTH) -> str:
-    """Shortens a term beside its point, or a label beside its row, to at most `width` characters."""
     return name if len(name) <= width else name[: width - 1] + "…"
 
 
@@ -70,7 +69,7 @@ def figures_plot(
 
     Args:
         figures: Parts of one figure, such as its axes.
-        title: Title of the horizontal axis.
+        title: The title of the horizontal axis.
         beside: Names of numbers beside the figures that are drawn as open marks.
         wider: The meaning of a second, paler bar, and name of a figure → its bounds.
     """
@@ -108,12 +107,7 @@ def figures_plot(
 
 
 def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> go.Figure:
-    """Plots the same figures of several runs with their intervals: a row for each figure, a mark for each run.
-
-    Args:
-        runs: Name of the run → its figures.
-        title: Title of the horizontal axis.
-    """
+    """Plots the same figures of several runs with their intervals: a row for each figure, a mark for each run."""
     labels = list(dict.fromkeys(figure.label for figures in runs.values() for figure in figures))[::-1]
     rows = {label: height for height, label in enumerate(labels)}
     step = min(_STEP, _SPREAD / max(1, len(runs) - 1))
@@ -138,7 +132,7 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> go.Figure:
     figure.update_yaxes(range=[-0.6, len(rows) - 0.4])
     figure.update_xaxes(title=title, tickformat=tickformat)
     finished(figure, height=130 + len(rows) * (20 + 11 * len(runs)))
-    # The legend is above the plot, which makes room for several lines of names on a narrow page.
+    # Above the plot, the legend has room for several lines of names on a narrow page.
     figure.update_layout(margin_t=8, legend={"xref": "paper", "yref": "paper", "y": 1.02, "yanchor": "bottom"})
     return _with_zero(figure)
 
@@ -148,10 +142,7 @@ def ranges_plot(
 ) -> go.Figure:
     """Plots a number with its range against a size on a logarithmic axis.
 
-    Args:
-        points: The size, and the lowest, middle and highest number of each.
-        titles: The titles of both axes.
-        wanted: A number to reach, drawn as a line.
+    `points` are the size, and the lowest, middle and highest number. `wanted` is a number to reach, drawn as a line.
     """
     sizes, lows, middles, highs = zip(*points, strict=True)
     figure = go.Figure()
@@ -195,7 +186,7 @@ def finished(figure: go.Figure, height: int) -> go.Figure:
     look = _LOOK | {"height": height} | {name: _X_AXIS if name.startswith("x") else _Y_AXIS for name in axes}
     for name, value in look.items():
         layout[name] = layout.get(name, {}) | value if isinstance(value, dict) else value
-    # All at once: changing the attributes of a figure one by one takes Plotly ten times as long.
+    # Changing the attributes of a figure one by one takes Plotly ten times as long.
     figure.layout = layout
     return figure
 

@@ -1,5 +1,3 @@
-"""Prints figures in lines that fit the terminal."""
-
 import shutil
 import textwrap
 from collections.abc import Sequence

@@ -108,7 +108,7 @@ def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
     page = (tmp_path / "comparison.html").read_text()
     assert "The runs describe the user by different cues (system, history)" in page
     assert "The runs differ only in the cue: system, history." in page
-    assert "Number of terms compared: 4. Number of templates that all runs have: 1." in page
+    assert "It covers 4 terms in 1 template that all runs share." in page
 
 
 def test_groups_of_names_from_the_command_line(runs, tmp_path):
