@@ -141,7 +141,7 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
         assert "Groups of names" in page
         assert "A name is not a person's group" in page
     write_comparison([tmp_path / "name", tmp_path / "signature"], tmp_path / "comparison.html")
-    assert "Number of terms compared: 8." in (tmp_path / "comparison.html").read_text()
+    assert "It covers 8 terms in 1 template" in (tmp_path / "comparison.html").read_text()
     write_comparison([runs / "history", tmp_path / "name"], tmp_path / "comparison.html")
 
 
