@@ -150,7 +150,6 @@ def _is_file(path: str | Path) -> bool:
 
 
 def check_groups(groups: Sequence[PromptGroup]) -> None:
-    """Checks that groups differ, because otherwise a prompt would be about two groups."""
     for index, group in enumerate(groups):
         for other in groups[:index]:
             if group.name == other.name or {group.singular, group.plural} & {other.singular, other.plural}:

@@ -36,7 +36,7 @@ class Phrase(NamedTuple):
 
 
 def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[dict[str, list[Phrase]], bool]:
-    """Reads the phrases of the existing splits, and whether the files are the authors'; see `load_reddit_bias`."""
+    """Reads the phrases of the existing splits, and whether the files are the authors'."""
     if not folder.is_dir():
         raise NotADirectoryError(
             f"folder '{folder}' does not exist; set the authors' repository, the folder of the data, or a folder with "

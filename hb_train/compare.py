@@ -151,10 +151,7 @@ def compare_debiasing(options: argparse.Namespace) -> None:
 
 
 def run_step(module: str, *words: str | Path, launch: bool = True, allowed: Sequence[int] = ()) -> int:
-    """Runs a script in its own process and returns its exit status; exits if the status is neither 0 nor allowed.
-
-    `accelerate launch` starts the script unless one process suffices (`launch=False`).
-    """
+    """Runs a script in its own process and returns its exit status; exits if the status is neither 0 nor allowed."""
     launcher = ["-m", "accelerate.commands.launch"] if launch else []
     command = [sys.executable, *launcher, "-m", module, *map(str, words)]
     print(f"$ {shlex.join(command[1 + len(launcher) :])}", flush=True)

@@ -67,7 +67,6 @@ def measure_drift(before: Path, after: Path) -> None:
 
 
 def _asked(run: Run, questions: Sequence[str]) -> tuple[LoadedModel, Layout, ReplyRequests]:
-    """Loads a run's model as in the run; returns it, its layout, and the requests for its replies."""
     record = run.results["run"]
     values, adapter = dict(record["settings"]), record["model"].get("adapter")
     if adapter is not None and adapter["name"] != values["model"]:

@@ -137,7 +137,6 @@ def _version_faults(root: Path, version: str, record: Mapping[str, Any]) -> list
 
 
 def _recorded(root: Path) -> dict[str, Any]:
-    """Reads the records of frozen.json in a folder of versions; empty if the file cannot be read."""
     try:
         return read_frozen(root)
     except (ValueError, OSError):

@@ -2,9 +2,9 @@
 
     python hub_scripts/freeze_version.py v2.0
 
-The script checks hb_dataset/vocabulary/next, copies it to hb_dataset/vocabulary/v2.0, records the digest, the date and
-golden counts in frozen.json, and adds the changes to the vocabulary's CHANGELOG.md. Commit the result, then publish it
-with hub_scripts/publish_dataset.py.
+The script checks hb_dataset/vocabulary/next, copies it to hb_dataset/vocabulary/v2.0, records the version in
+frozen.json, and adds the changes to the vocabulary's CHANGELOG.md. Commit the result, then publish it with
+hub_scripts/publish_dataset.py.
 """
 
 import argparse

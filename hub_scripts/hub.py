@@ -59,7 +59,6 @@ class Repository(NamedTuple):
         return {file.path: file.lfs.sha256 if file.lfs else file.blob_id for file in files}
 
     def page(self, path: str) -> str:
-        """Returns the address of one of the repository's pages, such as "commit/…"."""
         from huggingface_hub.constants import REPO_TYPES_URL_PREFIXES
 
         return f"{self.api.endpoint}/{REPO_TYPES_URL_PREFIXES.get(self.repo_type, '')}{self.repo_id}/{path}"
@@ -109,7 +108,6 @@ def connect() -> "HfApi":
 
 
 def open_repository(api: "HfApi", repo_id: str, repo_type: RepoType, space_sdk: str | None = None) -> Repository:
-    """Reads the branches and tags of a repository, and creates it if it does not exist."""
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
     with explained(api, f"Reading {repo_type} {repo_id}"):
@@ -224,7 +222,6 @@ def propose(
 
 @contextmanager
 def explained(api: "HfApi", step: str) -> Iterator[None]:
-    """Converts the client's errors into one line that states the failed step and the remedy."""
     from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled
 
     # The HTTP library raises HTTPError, not OSError, for a broken connection. A failed upload raises RuntimeError, and
@@ -260,7 +257,7 @@ def _reason(error: BaseException, api: "HfApi") -> str:
 
 
 def _digests(content: bytes) -> list[str]:
-    """Returns the identifiers that the Hub may use for a content: the oid of its git blob, and in LFS its SHA-256."""
+    """Returns the Hub's possible identifiers of a content: the oid of its git blob, and in LFS its SHA-256."""
     from huggingface_hub.utils.sha import git_hash
 
     return [git_hash(content), sha256(content).hexdigest()]

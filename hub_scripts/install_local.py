@@ -20,7 +20,6 @@ DEFAULT_CONFIG_LEAD = 10 * 365 * 24 * 3600  # seconds
 
 
 def install_dataset(cache_dir: str | Path | None = None) -> Path:
-    """Prepares every config of `holistic_bias` in the cache of `datasets`, and returns its folder there."""
     import datasets
 
     from hb_dataset.builder import DATASET_NAME, HolisticBias
@@ -38,7 +37,6 @@ def install_dataset(cache_dir: str | Path | None = None) -> Path:
 
 
 def install_metrics(modules_cache: str | Path | None = None) -> list[Path]:
-    """Copies every metric into the module cache of `evaluate`, and returns the written folders."""
     import evaluate
 
     root = Path(modules_cache or evaluate.config.HF_MODULES_CACHE) / "evaluate_modules" / "metrics"

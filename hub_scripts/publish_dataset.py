@@ -8,9 +8,8 @@ the rows of `load_table("v1.0")`. The main branch keeps the sentences of every
 version, so `load_dataset("ORG/holistic_bias", "v1.0")` also works after v2.0.
 Publishing the same vocabulary again changes nothing.
 
-A publication deletes only files of an earlier publication, which `.published_files.json` in the repository lists. If
-somebody else's file is at a published path, or if the repository contains only other people's files, the script lists
-these files and writes nothing, unless you add `--among_other_files`.
+The script never deletes other people's files. If the repository contains such files, it lists them and writes nothing,
+unless you add `--among_other_files`.
 """
 
 import argparse
@@ -105,7 +104,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def frozen_version(version: str | None, root: Path | None = None) -> str:
-    """Returns the version to publish, by default the newest frozen version."""
     frozen = versions.frozen_versions(root)
     if version == versions.NEXT or (version is None and not frozen):
         raise ValueError(

@@ -7,9 +7,8 @@
 Afterwards `evaluate.load("ORG/full_gen_bias")` works without this project, wherever `evaluate` and the Space's
 requirements are installed. Publishing the same metrics again changes nothing.
 
-A publication deletes only files of an earlier publication, which `.published_files.json` in the Space lists. If
-somebody else's file is at a published path, or if a Space contains only other people's files, the script lists these
-files and writes nothing to the Space, unless you add `--among_other_files`.
+The script never deletes other people's files. If a Space contains such files, it lists them and writes nothing to the
+Space, unless you add `--among_other_files`.
 """
 
 import argparse
@@ -63,7 +62,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def space_files(folder: Path, org: str) -> dict[str, bytes]:
-    """Makes all files of a metric's Space, as contents by path: the files that `evaluate` loads, and the page."""
     beside = {name: (folder / name).read_bytes() for name in ("tests.py", "requirements.txt")}
     card = space_card((folder / CARD_FILE).read_text(encoding="utf-8"), folder.name, org)
     page = Path(space_page.__file__).read_bytes()

@@ -99,7 +99,6 @@ def _configs(version: str, root: Path | None) -> tuple[PublishedConfig, ...]:
 
 
 def _changes(changelog: Path, version: str) -> str:
-    """Returns the text under a version's heading in the vocabulary's changelog."""
     text = changelog.read_text(encoding="utf-8") if changelog.is_file() else ""
     found = re.search(rf"^## {re.escape(version)}\b.*\n((?:(?!## ).*\n?)*)", text, flags=re.MULTILINE)
     return found[1].strip() if found else ""

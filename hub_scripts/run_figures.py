@@ -79,7 +79,6 @@ def version_of(config: str) -> str:
 
 
 def _notes(results: Mapping[str, Any], measurement: Measurement, figure: Figure) -> str:
-    """Lists the settings that a figure depends on, in one line."""
     run = results["run"]
     notes = [f"config {run['data']['config']}"]
     if (sample := run["settings"].get("sample")) is not None:

@@ -63,7 +63,6 @@ def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, Any]:
 
 
 def figures_of(results: Mapping[str, Any], above: str = "") -> list[list[str]]:
-    """Flattens the results to rows of a name and a value."""
     figures = []
     for name, value in results.items():
         if isinstance(value, Mapping):

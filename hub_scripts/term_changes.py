@@ -143,7 +143,6 @@ def _key(entry: Entry) -> tuple[str | None, ...]:
 
 
 def _same_entry(old: Entry, new: Entry) -> bool:
-    """Whether an entry equals another one, except for its axis or spelling."""
     if old.kind != new.kind:
         return False
     if old.axis != new.axis:

@@ -1,7 +1,6 @@
 """Reads the readable entries of a vocabulary folder, also at a git revision, with their files and lines.
 
-`hb_dataset.read_vocabulary` rejects a vocabulary with a fault. This module reads all readable entries, in order to
-report all faults to a contributor at once.
+`hb_dataset.read_vocabulary` rejects a vocabulary with a fault. This module reports all faults at once.
 """
 
 import io
@@ -54,7 +53,7 @@ class AgainstError(ValueError):
 
 
 class Entry(NamedTuple):
-    """An entry with its kind, file and line, and the file's `source`, for entries that have none themselves."""
+    """An entry; `file_source` is the `source` of its file, for entries without their own."""
 
     kind: str
     file: str
@@ -135,7 +134,6 @@ def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
 
 
 def _entries(path: Path) -> tuple[list[Entry], bool]:
-    """Returns the readable entries of a file, and whether they are complete."""
     list_name, entry_type, _ = LISTS.get(path.name, ("terms", Descriptor, "descriptors"))
     kind = _KINDS.get(path.name, TERM)
     try:

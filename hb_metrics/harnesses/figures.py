@@ -1,5 +1,3 @@
-"""Computes bias figures of a harness's replies, each with a name and a number, as in `results.json`."""
-
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
@@ -35,10 +33,8 @@ class Classifiers(NamedTuple):
 class ClassifiedReplies(NamedTuple):
     """Non-empty replies with their classifications; every field is [replies].
 
-    Attributes:
-        rows: The prompt of each reply, with `axis`, `descriptor` and `template`.
-        styles: [replies, styles] float32 style vectors.
-        offensiveness: Probability that each reply is offensive; NaN without a valid answer of a judge.
+    `rows` contain `axis`, `descriptor` and `template` of the prompt. `styles` are [replies, styles] float32.
+    `offensiveness` is NaN without a valid answer of a judge.
     """
 
     rows: list[Mapping[str, Any]]
@@ -174,7 +170,6 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def _comparable(columns: Mapping[str, Sequence[str]], *, within_axes: bool = False) -> bool:
-    """Whether some template has two descriptors, optionally on the same axis."""
     found: dict[Any, Any] = {}
     for axis, descriptor, template in zip(columns["axes"], columns["descriptors"], columns["templates"], strict=True):
         group = (axis, template) if within_axes else template

@@ -76,12 +76,10 @@ def write_tasks(vocabulary_dir: str | None = None, cache_dir: Path | None = None
 
 
 def task_configs() -> list[str]:
-    """Returns the configs with tasks: each version, and its small sample."""
     return [name for name in measured_configs() if name in (version_of(name), f"{version_of(name)}-small")]
 
 
 def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, Any]]:
-    """Makes the tasks of a config: Gen Bias of chats and of models that only continue text, and Likelihood Bias."""
     axes = sorted({term.axis for term in config_vocabulary(config, vocabulary_dir).descriptors})
     prompts: dict[str, Any] = {"dataset_config": config}
     if vocabulary_dir is not None:

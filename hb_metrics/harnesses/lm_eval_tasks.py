@@ -1,5 +1,3 @@
-"""The functions of the tasks for lm-evaluation-harness: their documents, the values they keep, and the figures."""
-
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence

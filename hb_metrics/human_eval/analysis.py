@@ -86,7 +86,10 @@ def question_results(question: Question, ratings: Sequence[Rating], all_ratings:
 
 
 def krippendorff_alpha(ratings: Sequence[Rating]) -> tuple[float | None, str | None]:
-    """Computes Krippendorff's alpha (nominal) of the chosen run, over pairs with two or more raters; or states why not."""
+    """Computes Krippendorff's nominal alpha of the chosen run, over pairs with two or more raters.
+
+    Returns the reason beside `None` if alpha is undefined.
+    """
     from nltk.metrics.agreement import AnnotationTask  # its import takes a second or more
 
     counts = Counter(rating.pair for rating in ratings)

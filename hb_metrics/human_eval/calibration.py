@@ -27,10 +27,7 @@ LAYOUT = 1
 class Labels(NamedTuple):
     """People's labels of the replies of a study.
 
-    Attributes:
-        raters: The names of the raters.
-        numbers: [replies of the study, raters] the number of the label, or -1 if the rater did not label the reply.
-        num_duplicates: Repeated lines with the same choice; each is counted once.
+    `numbers` are [replies of the study, raters] the number of the label, or -1 if the rater did not label the reply.
     """
 
     raters: list[str]
@@ -46,7 +43,6 @@ class Group(NamedTuple):
 
     @classmethod
     def read(cls, text: str, judged: Instrument) -> "Group":
-        """Reads the name of an axis, or terms separated by commas."""
         if text in judged.replies.axes:
             return cls(text, judged.population([text]))
         terms = [term.strip() for term in text.split(",")]
@@ -61,7 +57,6 @@ class Group(NamedTuple):
 
 
 def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
-    """Reads the files that a study's pages saved."""
     rows = rows_of_tasks(study)
     lines, num_duplicates = read_lines(paths, study.id, dict.fromkeys(rows, study.judge), num_choices=len(study.labels))
     raters = sorted({rater for rater, _ in lines})

@@ -29,14 +29,8 @@ _QUESTIONS: dict[str, tuple[str, Labels]] = {
 class Instrument(NamedTuple):
     """A judge's labels of the replies with a single label.
 
-    Attributes:
-        name: Its name, as in `--judge`.
-        question: The question to people.
-        labels: The name and the definition of each label.
-        figure: The number of the label whose share the judge reports.
-        replies: The replies.
-        scores: [replies] the judge's probability of the figure's label.
-        judged: [replies] the number of the judge's label.
+    `labels` are names and definitions, and `figure` is the number of the label whose share the judge reports. `scores`
+    are [replies] the judge's probability of that label, and `judged` the number of the judge's label.
     """
 
     name: str
@@ -49,17 +43,16 @@ class Instrument(NamedTuple):
 
     @property
     def verdicts(self) -> np.ndarray:
-        """[replies] Whether the judge assigned the figure's label."""
+        """Whether the judge assigned the figure's label, [replies]."""
         return self.judged == self.figure
 
     @property
     def codes(self) -> tuple[np.ndarray, np.ndarray]:
-        """[replies] The number of the reply's term (within its axis), and the number of its axis."""
+        """The number of the reply's term (within its axis), and the number of its axis, both [replies]."""
         pairs = [f"{axis}\n{term}" for axis, term in zip(self.replies.axes, self.replies.descriptors, strict=True)]
         return np.unique(pairs, return_inverse=True)[1], np.unique(self.replies.axes, return_inverse=True)[1]
 
     def population(self, axes: Collection[str]) -> np.ndarray:
-        """[replies] Whether the reply's term is on one of these axes."""
         return np.isin(self.replies.axes, sorted(axes))
 
 

@@ -45,7 +45,6 @@ class LabelStudy(NamedTuple):
 def draw_labels(
     judged: Instrument, *, axes: Collection[str], number: int, num_raters: int, seed: int, run: str
 ) -> LabelStudy:
-    """Draws `number` replies, which every rater labels, and the order for each rater."""
     by_stratum: dict[tuple[str, bool], list[int]] = {}
     for row, verdict in enumerate(judged.verdicts.tolist()):
         if judged.replies.axes[row] in axes:

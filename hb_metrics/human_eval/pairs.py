@@ -80,7 +80,6 @@ def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> P
 
 
 def _replies(run: Run) -> dict[str, dict[str, str]]:
-    """Reads a run's replies with their prompts, by id. A missing reply is empty."""
     table = read_reply_table(run.folder)
     if table is None:
         raise ValueError(f"'{run.folder}' has no replies; measure with --measurements generation first")

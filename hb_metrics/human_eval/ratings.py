@@ -15,13 +15,7 @@ _LONGEST_SHOWN = 60  # letters of a value in an error
 class Rating(NamedTuple):
     """A rater's choice for a question about a pair.
 
-    Attributes:
-        rater: The rater.
-        question: The id of the question.
-        pair: The index of the pair.
-        speaker: The chosen speaker, 1 or 2.
-        first: The run of speaker 1: 0 for the first, 1 for the second.
-        seconds: The time of the choice; `None` if it was not recorded.
+    `speaker` is the chosen speaker, 1 or 2. `first` is the run of speaker 1: 0 for the first, 1 for the second.
     """
 
     rater: str
@@ -173,6 +167,5 @@ def _parsed(line: bytes) -> tuple[Any, str | None]:
 
 
 def _shown(value: Any) -> str:
-    """Formats a value from an untrusted file for an error in a terminal."""
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"

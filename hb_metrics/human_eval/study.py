@@ -36,11 +36,9 @@ class Design(NamedTuple):
 class Screen(NamedTuple):
     """A screen of a rater: two replies and the questions about them.
 
-    Attributes:
-        pair: The index of the pair.
-        first: 0 if speaker 1 says the first run's reply, 1 if the second run's.
-        asked: The speaker whom an attention check asks raters to choose, and whose reply it replaces.
-        tasks: Id of a question → the id of the task, which reveals nothing about the screen.
+    `first` is 0 if speaker 1 says the first run's reply, 1 if the second run's. `asked` is the speaker whom an
+    attention check asks raters to choose, and whose reply it replaces. `tasks` maps the id of a question to the id of
+    the task, which reveals nothing about the screen.
     """
 
     pair: int

@@ -1,11 +1,9 @@
 """The effect of terms in replies on the Full Gen Bias of a run.
 
-Before a reply's style is classified, the prompt's term is masked. Other terms of the vocabulary remain visible: a reply
-to a deaf person may speak of "hard-of-hearing" people. This module masks these too, classifies the replies again and
-computes Full Gen Bias again. The difference is the classifier's reaction to the terms in these replies. It is below 0
-if the reaction hides a difference.
-
-Only terms are masked. A church or a wheelchair in a reply stays.
+Before a reply's style is classified, the prompt's term is masked. Other terms remain visible: a reply to a deaf person
+may speak of "hard-of-hearing" people. This module masks these terms too, classifies the replies again and computes Full
+Gen Bias again. The difference is the classifier's reaction to the terms. It is below 0 if the reaction hides a
+difference.
 """
 
 import re
@@ -48,21 +46,12 @@ def run_leakage(
 ) -> dict[str, Any]:
     """Masks the terms in replies, classifies these replies again, and compares Full Gen Bias.
 
-    Args:
-        texts: [replies] The classified replies, with the prompt's term masked.
-        style_probabilities: [replies, styles] Their style vectors.
-        descriptors: [replies] The descriptor of each reply's prompt.
-        templates: [replies] The template of each reply's prompt.
-        axes: [replies] The axis of each reply's prompt.
-        people: The terms.
-        probabilities: The classifier, which returns [texts, styles] for texts.
-        debias: Whether to subtract sampling noise.
+    `texts` are the classified replies, with the prompt's term masked. All columns are [replies].
 
     Returns:
-        Plain values: `num_in_view`, the number of replies that contain a term, and `share_in_view`; `is_debiased`;
-        `value`, Full Gen Bias (×1000) of the replies as classified, and `hidden_value`, with all terms masked; `own`,
-        their difference, which is the classifier's reaction to terms; `most_in_view`, the terms that most replies
-        contain: `axis`, `descriptor`, `num_replies`.
+        `num_in_view` and `share_in_view`, the replies that contain a term; `value`, Full Gen Bias (×1000) of the
+        replies as classified, and `hidden_value`, with all terms masked; `own`, their difference; `most_in_view`, the
+        terms that most replies contain.
     """
     mentions = mentions_in(texts, people)
     rows = [row for row, of_text in enumerate(mentions) if of_text]
@@ -87,7 +76,7 @@ def run_leakage(
 
 
 def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[list[Mention]]:
-    """[texts] Finds the mentions of terms in each text, in the order of the text.
+    """Finds the mentions of terms in each text, in the order of the text.
 
     A mention is any form that `censoring.mention_pattern` masks. Among overlapping mentions, the longest counts. Among
     terms with the same words, the one with the same capitals counts, otherwise the first. "left-handed" never counts,
@@ -134,14 +123,13 @@ def _full_gen_bias(
 
 
 def _hidden(text: str, mentions: Sequence[Mention], mask: str) -> str:
-    """Replaces each mention in a text with the mask."""
     for mention in reversed(mentions):
         text = text[: mention.start] + mask + text[mention.end :]
     return text
 
 
 def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) -> list[int]:
-    """Finds the texts that may mention a term: they contain the common part of all forms of its longest word."""
+    """Finds the texts that contain the common part of all forms of a term's longest word."""
     longest = max(re.findall(r"\w+", term.lower()), key=len)
     stem = longest[: max(_SHORT, len(longest) - 3)]
     found = {match[0] for match in re.finditer(rf"[^\n]*{re.escape(stem)}[^\n]*", words)}

@@ -48,11 +48,9 @@ class Interval(NamedTuple):
 class Parts(NamedTuple):
     """The parts that units add to the mean of one group.
 
-    Attributes:
-        units: [units] the group's units, in ascending order.
-        values: [units] their parts; the sum of squares is the variance of the mean.
-        step: The change of the mean when the regard of one text changes by the smallest amount.
-        share_seen: The share of the variance in structures with several units.
+    `values` are the [units] parts, whose squares sum to the variance of the mean. `step` is the change of the mean when
+    the regard of one text changes by the smallest amount. `share_seen` is the share of the variance in structures with
+    several units.
     """
 
     units: np.ndarray

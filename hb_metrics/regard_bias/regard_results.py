@@ -157,7 +157,6 @@ def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
 def _fixed(
     rows: RegardRows, pairs: Mapping[str, Pair], smoothing: float | None, confidence_level: float
 ) -> dict[str, Any]:
-    """Computes the figures of only the fixed structure's rows, with intervals over prompts, too."""
     spreads = [
         spread_over_structures(rows.counts(), confidence_level),
         spread_over_units(rows, rows.seed, "seeds", confidence_level),

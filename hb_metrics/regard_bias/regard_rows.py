@@ -79,7 +79,6 @@ def without_other(rows: RegardRows) -> tuple[RegardRows, Mapping[str, int]]:
 
 
 def _column(name: str, values: Sequence[Any]) -> Column:
-    """Makes a column; rejects empty names, and whole numbers except as seeds."""
     for row, value in enumerate(values):
         if not (isinstance(value, str) and value) and not (name == "seeds" and is_whole(value)):
             raise ValueError(

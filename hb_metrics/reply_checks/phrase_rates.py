@@ -44,8 +44,7 @@ class DescriptorGroup(NamedTuple):
 def most_biased_descriptors(mean_bias_values: Mapping[DescriptorKey, float]) -> list[DescriptorGroup]:
     """Selects groups of descriptors with the highest mean bias values (paper, Table 14).
 
-    To compare two runs, select the groups by the first run's bias values, and pass them to `phrase_rates` for both
-    runs.
+    To compare two runs, pass the first run's groups to `phrase_rates` for both runs.
     """
     groups = []
     for name, wanted in PAPER_AXES.items():

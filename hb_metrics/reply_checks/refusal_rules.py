@@ -108,8 +108,6 @@ def plain_text(text: str) -> str:
 
 
 def _first_matches(texts: Sequence[str], rules: Sequence[Rule], heading: str) -> np.ndarray:
-    """Returns [texts] the index of the first rule that matches a plain text, or -1."""
-
     def matches(*bodies: str) -> Callable[[str], bool]:
         start = _CLAUSE if heading == REFUSALS else r"(?<!\w)"
         search = re.compile(rf"{start}(?P<phrase>{'|'.join(bodies)})(?!\w)").search

@@ -18,7 +18,7 @@ _WORDS = {
 
 
 def generalised_section(run: Run, over: Over) -> Section:
-    """The ordinary intervals and the wider ones, in a table and in plots."""
+    """Shows the ordinary intervals and the wider ones, in a table and in plots."""
     listed: list[Figure] = []
     wider: dict[str, Bounds] = {}
     reasons: dict[str, list[str]] = {}

@@ -1,8 +1,8 @@
 """HD, hard debiasing: attributes should be orthogonal to the directions of term differences (section 4.3).
 
-The paper neutralises the state at an attribute. In a causal model, that state predicts the word after the attribute,
-whereas the bias measure depends on the probability of the target term and of the rest of the phrase. Other values of
-`--neutralized_states` neutralise the states that predict these tokens.
+The paper neutralises the state at an attribute, which in a causal model predicts the word after the attribute. The bias
+measure, however, depends on the target term and the rest of the phrase. Other values of `--neutralized_states`
+neutralise the states that predict these tokens.
 """
 
 import torch
@@ -54,7 +54,6 @@ def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
 def hd_loss(states: torch.Tensor, subspace: torch.Tensor) -> torch.Tensor:
     """Computes [occurrences] the summed lengths of each state's projections on the bias directions (eq. 4).
 
-    The projection on b has length |b⟨a, b⟩|, which is |⟨a, b⟩| because b has length 1. `states` are [occurrences,
-    hidden] inputs of the output layer, and `subspace` contains [hidden, k] orthonormal directions.
+    The projection on b has length |b⟨a, b⟩|, which is |⟨a, b⟩| because b has length 1.
     """
     return (states @ subspace).abs().sum(1)

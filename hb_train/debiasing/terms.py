@@ -99,10 +99,7 @@ def target_vectors(weight: torch.Tensor, terms: Terms) -> torch.Tensor:
 
 
 def term_vectors(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Computes each term's vector as the mean over its sub-words (footnote 12).
-
-    `weight` is the [vocabulary, hidden] output layer, and `ids` are [terms, longest] the terms' tokens, filled with −1.
-    """
+    """Computes each term's vector as the mean over its sub-words (footnote 12); takes ids filled with −1."""
     is_token = ids >= 0
     return (weight[ids.clamp(min=0)] * is_token[..., None]).sum(1) / is_token.sum(1, keepdim=True)
 

@@ -2,10 +2,9 @@
 
 A model that learnt its labels perfectly would reply like the replies tagged "no_bias", so their debiased Full Gen Bias
 is the lowest value that the labels can reach. The ceiling is cross-fitted. The replies of each cell (a descriptor in a
-template) are split into random halves, and the directions m_d − m̄ of one half tag the other half. The Full Gen Bias of
-a half's "no_bias" replies is averaged over both halves and many splits. Without cross-fitting, a reply would contribute
-to its own direction and lie further along it by chance, so the remaining replies would look less biased than a model
-trained on them.
+template) are split into random halves, and the directions m_d − m̄ of one half tag the other half. Without
+cross-fitting, a reply would contribute to its own direction and lie further along it by chance, so the remaining
+replies would look less biased than a model trained on them.
 """
 
 import math
@@ -116,8 +115,7 @@ def label_ceiling(
 
     The standard errors hold for the mean over splits, with descriptors and templates fixed. The two halves of a split
     share no reply, so their difference estimates a split's variance. The spread over splits shows how much averaging
-    reduces this variance. Halves depend only on the seed and the ids, not on the order of the replies. All columns are
-    [replies], and 1 is the first of `shares`.
+    reduces this variance. Halves depend only on the seed and the ids. 1 is the first of `shares`.
     """
     check_lengths(style_probabilities=style_probabilities, descriptors=descriptors, ids=ids)
     codes, keys = descriptor_codes(descriptors, axes)

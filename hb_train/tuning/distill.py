@@ -139,11 +139,11 @@ def make_distillation_trainer(tuning: Tuning, trainer: type[DistillationTrainer]
 def encode(
     rows: "Dataset", loaded: "LoadedModel", record: Mapping[str, Any], with_tags: bool, max_length: int | None
 ) -> EncodedRows:
-    """Encodes rows: the reply after the prompt with a descriptor, and the teacher's reply after the teacher's prompt.
+    """Encodes the reply after the prompt with a descriptor, and the teacher's reply after the teacher's prompt.
 
-    The columns are `input_ids`, `attention_mask` and `labels`, the same with `PREFIX` before their names, and `moved`
-    (see `move_names`). Both sides have the same number of learnt labels in the same order: the tokens that both replies
-    share, and the first token of a name. No context is cut. `with_tags` is unused, because the prompts have no tags.
+    The columns of the teacher's side begin with `PREFIX`. Both sides have the same number of learnt labels in the same
+    order: the tokens that both replies share, and the first token of a name (`moved`). No context is cut. `with_tags`
+    is unused, because the prompts have no tags.
     """
     del with_tags
     is_encoder_decoder = loaded.kind == "encoder-decoder"

@@ -121,5 +121,4 @@ def _split_path(folder: Path, split: str) -> Path:
 
 
 def _without_variations(text: str) -> str:
-    """Maps all texts that `hb_dataset.variations` makes from a text to the same text."""
     return re.sub(r"\bi'm\b", "i am", text.lower().replace("-", " ")).rstrip(".")

@@ -130,7 +130,7 @@ def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
 
 
 def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> str:
-    """Returns an empty text if refusals do not differ between axes by more than chance."""
+    """Returns an empty text unless refusals differ between axes by more than chance."""
     rows, p_value = parts.get("Refusals by axis"), generation["refusals"]["refusals"]["p_between_axes"]
     if not rows or p_value is None or p_value >= ALPHA:
         return ""
@@ -140,7 +140,7 @@ def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figu
 
 
 def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
-    """Spearman's ρ between this run's values and each of the paper's models, over rows with both."""
+    """Computes Spearman's ρ between this run's values and each of the paper's models, over rows with both."""
     correlations: dict[str, float | None] = {}
     for model in rows[0].printed if rows else ():
         ours, theirs = {}, {}

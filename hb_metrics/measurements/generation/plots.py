@@ -24,7 +24,7 @@ _NEVER_WIDTH = 0.12  # the part of the plot for terms without any use
 
 
 def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> go.Figure:
-    """Terms of each axis by their mean probability of a style cluster, with the mean over all terms as a line."""
+    """Plots terms of each axis by their mean probability of a style cluster, with the overall mean as a line."""
     by_axis: dict[str, list[Term]] = {}
     for term in sorted(terms, key=lambda term: term.value):
         by_axis.setdefault(term.axis, []).append(term)
@@ -65,7 +65,7 @@ def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> go.Figu
 
 
 def frequency_figure(terms: Sequence[Term], cluster: str) -> go.Figure:
-    """A style cluster's mean probability against a term's frequency (the paper's Figures 3 and 5).
+    """Plots a style cluster's mean probability against a term's frequency (the paper's Figures 3 and 5).
 
     The scale is logarithmic, with a separate column on the left for unused terms.
     """

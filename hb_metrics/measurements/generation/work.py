@@ -277,7 +277,7 @@ def _note_marks(table: pa.Table) -> None:
 def _identity_leakage(
     task: Task, classifier: Classifier, replies: Replies, vectors: StyleShards, results: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """`replies` are as they were classified. Returns `None` if there is only one term."""
+    """Takes `replies` as they were classified. Returns `None` if there is only one term."""
     shared = task.settings.run
     people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
     if len(people) < 2:

@@ -85,7 +85,7 @@ def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str
 
 
 def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[Extremes]:
-    """The paper's Table 3: extremes among the descriptors of an axis's most common number of tokens.
+    """Finds the extremes among an axis's descriptors of the most common length (the paper's Table 3).
 
     A longer term has more tokens to predict. Comparing terms of one length removes that difference.
     """
@@ -107,7 +107,7 @@ def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[E
 
 
 def beside_paper(bias: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[Figure]]]:
-    """The paper's tables of single templates that this run has, with its own shares."""
+    """Selects the paper's tables of single templates that this run has, and adds its own shares."""
     tables = []
     for table in paper.LIKELIHOOD_BIAS:
         ours = {axis: values.get(table["template"]) for axis, values in bias["by_axis_and_template"].items()}

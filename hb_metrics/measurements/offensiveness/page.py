@@ -59,7 +59,7 @@ def _notes(classifier: Mapping[str, Any], offensiveness: Mapping[str, Any]) -> t
 
 
 def extremes(prompts: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]], list[tuple[str, float]]]]:
-    """Template → the terms with the least and the most offensive prompts, with their mean probabilities.
+    """Lists, by template, the terms with the least and the most offensive prompts, with their mean probabilities.
 
     The templates are those of the paper's Table 12, or the run's first template if it has none of these.
     """
