@@ -7,7 +7,7 @@ from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.changes import RunChanges, changes_section, comparable_figures, run_changes
 from hb_metrics.report.layout.figure import Figure, by_part, joined_names, missing_intervals
 from hb_metrics.report.layout.parts import Section, Tile
-from hb_metrics.report.layout.plots import plain, runs_plot
+from hb_metrics.report.layout.plots import runs_plot
 from hb_metrics.report.layout.rendering import render, write_page
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
 from hb_metrics.report.run_names import run_names
@@ -124,7 +124,7 @@ def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -
             tables.append((part, _rows(of_part)))
             known = any(figure.value is not None for figures in of_part.values() for figure in figures)
             if part and known:
-                plots.append((part, plain(runs_plot(of_part, part))))
+                plots.append((part, runs_plot(of_part, part)))
         notes = [f"{name}: {note}" for name, figures in by_run.items() for note in missing_intervals(figures)]
         if left_out:
             notes.append(f"Parts without an interval in any run are left out: {joined_names(left_out)}.")

@@ -27,7 +27,7 @@ from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.report.layout.figure import PLAIN, Figure, by_part, missing_intervals
 from hb_metrics.report.layout.numbers import share
 from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.gates import until_sentence
 from hb_metrics.stats.bias_values import DescriptorKey
@@ -172,7 +172,7 @@ def _plots(context: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
         plots["gen-bias-by-axis"] = [figures_plot(context["parts"][AXES], "Full Gen Bias ×1000", [PLAIN])]
     if context["clusters"]:
         plots["gen-bias-by-cluster"] = [figures_plot(rows, "×1000", [PLAIN]) for rows in context["clusters"]]
-    return {name: [plain(plot) for plot in drawn] for name, drawn in plots.items()}
+    return plots
 
 
 def _turns(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]) -> Section:
@@ -189,7 +189,7 @@ def _turns(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]], fol
         "shares": [(name, parts[name]) for name in shares],
         "no_intervals": missing_intervals(turn_figures(turns)),
     }
-    plot = plain(turns_figure(parts[BY_TURN]))
+    plot = turns_figure(parts[BY_TURN])
     return Section("turns", "By turn", render(_FOLDER / "turns.html.jinja", context), {"turns-plot": [plot]})
 
 
@@ -197,7 +197,7 @@ def _terms(generation: Mapping[str, Any]) -> Section:
     by_cluster = terms.terms_by_cluster(generation)
     strips = []
     for (cluster, of_cluster), mean in zip(by_cluster.items(), terms.cluster_means(generation), strict=True):
-        strips.append(plain(strip_figure(of_cluster, cluster, mean)))
+        strips.append(strip_figure(of_cluster, cluster, mean))
     context = {
         "terms": generation["by_descriptor"],
         "clusters": list(by_cluster),
@@ -228,7 +228,7 @@ def _frequency(generation: Mapping[str, Any]) -> list[Section]:
         "num_several_words": table.num_several_words,
         "num_unknown": table.num_unknown,
     }
-    plots = [plain(frequency_figure(of_cluster, cluster)) for cluster, of_cluster in drawn.items()]
+    plots = [frequency_figure(of_cluster, cluster) for cluster, of_cluster in drawn.items()]
     return [
         Section(
             "frequency",
@@ -251,7 +251,7 @@ def _refusals(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) 
         "level": share(found["refusals"]["confidence_level"], 0),
         "num_shuffles": found["refusals"]["num_shuffles"],
     }
-    drawn = [plain(figures_plot(of_kind, f"share of {kind} among replies")) for kind, of_kind in rows.items()]
+    drawn = [figures_plot(of_kind, f"share of {kind} among replies") for kind, of_kind in rows.items()]
     return Section(
         "refusals",
         "Refusals",

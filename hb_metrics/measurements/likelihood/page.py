@@ -11,7 +11,7 @@ from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import Figure, by_part
 from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_record import measure_of
 
@@ -46,8 +46,8 @@ def report(results: Mapping[str, Any]) -> Report:
     }
     by_axis = figures_plot(parts["Likelihood Bias by axis"], "pairs told apart", [ADJUSTED])
     plots = {
-        "likelihood-bias": [plain(by_axis)],
-        "perplexities-plot": [plain(perplexity_figure(perplexity, template, measure)) for template in templates],
+        "likelihood-bias": [by_axis],
+        "perplexities-plot": [perplexity_figure(perplexity, template, measure) for template in templates],
     }
     section = Section("likelihood", "Likelihood Bias", render(_FOLDER / "section.html.jinja", context), plots)
     return Report(
