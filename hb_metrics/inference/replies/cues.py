@@ -56,7 +56,7 @@ def says_who_the_user_is(template: str) -> bool:
 
 
 def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
-    """Selects the prompts that can be a cue: all with `prompt` and names, else those in which users say who they are."""
+    """Selects the prompts that can be a cue: all with `prompt` or names, else users' own descriptions."""
     if cue == "prompt" or cue in NAME_CUES:
         return prompts
     templates = prompts["template"].unique().to_pylist()
