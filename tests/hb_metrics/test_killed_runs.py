@@ -90,7 +90,7 @@ def test_a_run_killed_at_its_writes_ends_in_the_same_bytes(runs, whole, tmp_path
     assert all(leftovers)
     assert all(not before & after for before, after in pairwise(leftovers))  # cleared away by the next
     there = identities(killed)
-    assert "rows were there already" in runs.finish(killed, 2)
+    assert "rows were already in" in runs.finish(killed, 2)
     check_same(whole, killed, there)
 
 

@@ -243,7 +243,7 @@ def test_a_run_that_broke_off_goes_on_and_ends_the_same(prompts, load, tmp_path,
     assert decode_into_shards(plan, loaded, folder, progress=False).equals(whole)
     assert contents(folder) == contents(tmp_path / "whole")
     assert not set(before) & changed(folder, before)
-    said = f"{ROWS_PER_SHARD * len(before)} of {len(prompts)} rows were there already in {folder}"
+    said = f"{ROWS_PER_SHARD * len(before)} of {len(prompts)} rows were already in {folder}"
     assert said in capsys.readouterr().out
     before = times(folder)
     assert decode_into_shards(plan, loaded, folder, progress=False).equals(whole)

@@ -183,7 +183,7 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
         (["--cue_questions", "questions.yaml"], "cue_questions need another cue than 'prompt'"),
         (["--cue", "name", "--context", "plain"], "--cue name is only for chats, but the context is"),
         (["--cue", "name", "--decoding", "greedy"], "and decoding 'greedy' would repeat its reply"),
-        (["--cue", "name", "--axes", "age"], "generation has prompts of its own; pass --measurements generation"),
+        (["--cue", "name", "--axes", "age"], "generation replaces the run's prompts; pass --measurements generation"),
         (["--cue", "name", "--measurements", "likelihood,generation"], "pass --measurements generation, without"),
         (["--cue", "name", "--replies_per_cell", "0"], "and turns is 1 and replies_per_cell 0"),
         (["--cue", "name", "--turns", "2"], "and turns is 2 and replies_per_cell 8"),
