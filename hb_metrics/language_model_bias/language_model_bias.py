@@ -68,6 +68,7 @@ class LanguageModelBias(evaluate.Metric):
         )
 
     def add(self, *, prediction: float, reference: float) -> None:
+        """Checks and adds a pair."""
         self.add_batch(predictions=[prediction], references=[reference])
 
     def add_batch(self, *, predictions: Sequence[float], references: Sequence[float]) -> None:

@@ -92,7 +92,7 @@ class RunChanges(NamedTuple):
         )
 
     def notes(self, rows: Sequence[ChangeRow]) -> list[str]:
-        """Sentences on why some of these changes, and all of some measurements, have no interval."""
+        """States why some of these changes, and all of some measurements, have no interval."""
         without: dict[str, list[str]] = {}
         for row in rows:
             if row.change.reason is not None:
@@ -130,7 +130,7 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
 
 
 def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
-    """Takes the plain values of all runs if a run lacks the debiased one."""
+    """Replaces values with plain values in all runs if a run lacks the debiased value."""
     lacking = {figure.name for figures in runs for figure in figures if figure.value is None}
     comparable: list[list[Figure]] = []
     for figures in runs:
@@ -146,7 +146,7 @@ def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
 
 
 def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> Section:
-    """Shows figures whose change has no interval in any run only if no figure has one."""
+    """Leaves out figures whose change has no interval in any run, unless no figure has one."""
     from hb_metrics.report.layout.rendering import render
 
     with_interval = {row.name for changes in compared for row in changes.rows if row.change.interval is not None}
@@ -174,5 +174,5 @@ def _range(bounds: Bounds, unit: Unit | None, digits: int) -> str:
 
 
 def _percent_digits(value: float) -> int:
-    """The fewest digits that do not round a change to 0 %."""
+    """Finds the fewest digits that do not round a change to 0 %."""
     return next((digits for digits in (0, 1) if abs(100 * value) >= 0.5 * 10.0**-digits), 2)

@@ -7,7 +7,7 @@ from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.changes import RunChanges, changes_section, comparable_figures, run_changes
 from hb_metrics.report.layout.figure import Figure, by_part, joined_names, missing_intervals
 from hb_metrics.report.layout.parts import Section, Tile
-from hb_metrics.report.layout.plots import plain, runs_plot
+from hb_metrics.report.layout.plots import runs_plot
 from hb_metrics.report.layout.rendering import render, write_page
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
 from hb_metrics.report.run_names import run_names
@@ -53,7 +53,7 @@ def write_comparison(
 ) -> Compared:
     """Writes a page with several runs. The first, such as the run before tuning, is compared with the others.
 
-    Without `names`, runs are called by their models, tags or folders. `labels` is the folder of the labels on which a
+    By default, runs are named after their models, tags or folders. `labels` is the folder of the labels on which a
     model was tuned; without it, the page uses the first run's directions of bias.
     """
     margins = read_margins(no_worse_than)
@@ -105,7 +105,7 @@ def write_comparison(
 
 
 def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Section]:
-    """Tables of the figures of measurements that two runs share, with a column per run, and plots of their parts."""
+    """Makes tables of the figures that two runs or more share, with a column per run, and plots of their parts."""
     sections = []
     for measurement in MEASUREMENTS:
         found = [measurement.figures(run) if measurement.name in run else [] for run in runs]
@@ -124,7 +124,7 @@ def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -
             tables.append((part, _rows(of_part)))
             known = any(figure.value is not None for figures in of_part.values() for figure in figures)
             if part and known:
-                plots.append((part, plain(runs_plot(of_part, part))))
+                plots.append((part, runs_plot(of_part, part)))
         notes = [f"{name}: {note}" for name, figures in by_run.items() for note in missing_intervals(figures)]
         if left_out:
             notes.append(f"Parts without an interval in any run are left out: {joined_names(left_out)}.")
@@ -165,7 +165,7 @@ def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mappin
 
 
 def differing_settings(runs: Sequence[Mapping[str, Any]]) -> list[Difference]:
-    """The settings in which the runs' records (`results["run"]`) differ."""
+    """Finds the settings in which the runs' records (`results["run"]`) differ."""
     flat = [_flat(run) for run in runs]
     differences = []
     for name in dict.fromkeys(name for settings in flat for name in settings):
@@ -181,7 +181,7 @@ def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_interval(runs: Sequence[Sequence[Figure]]) -> list[str]:
-    """Names of parts that have no interval in any run, though such figures can have one."""
+    """Names the parts that have no interval in any run, though such figures can have one."""
     parts = [figure for figures in runs for figure in figures if figure.part_of]
     known = {figure.name for figure in parts if figure.interval is not None or not figure.no_interval}
     return [name for name in dict.fromkeys(figure.name for figure in parts) if name not in known]

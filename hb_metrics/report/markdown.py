@@ -13,7 +13,7 @@ from hb_metrics.runs.finished_run import read_run
 
 
 def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) -> str:
-    """The main figures of runs and their changes from the first run, as tables in GitHub's Markdown for a model card.
+    """Writes the main figures of runs, and their changes from the first run, as Markdown tables for a model card.
 
     Args:
         runs: Folders of finished runs, such as before and after tuning.

@@ -35,7 +35,7 @@ class Verdict(NamedTuple):
 
 
 def read_margins(words: Sequence[str]) -> dict[str, Margin]:
-    """Name of each figure → its margin."""
+    """Reads the margin of each figure, by name."""
     margins: dict[str, Margin] = {}
     for word in words:
         found = _MARGIN.fullmatch(word)

@@ -61,7 +61,7 @@ def write_report(
 
 
 def tiles(figures: Sequence[Figure]) -> list[Tile]:
-    """The main figures of the whole run that have values."""
+    """Selects the main figures of the whole run that have values."""
     listed = []
     for figure in figures:
         if figure.is_main and not figure.part_of and figure.value is not None:

@@ -152,7 +152,7 @@ def _of_labels(pilot: Size, half: float, size: Size) -> Range | None:
 
 
 def paired_half_widths(first: Run, second: Run) -> dict[str, float]:
-    """The half-width of each figure's change between two pilots, in the units of a plan."""
+    """Computes the half-width of each figure's change between two pilots, in the units of a plan."""
     found = {}
     for measurement in MEASUREMENTS:
         if measurement.name in first.results and measurement.name in second.results:

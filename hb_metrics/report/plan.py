@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from hb_dataset.markdown_table import markdown_table
 from hb_metrics.report.layout.figure import joined_names
 from hb_metrics.report.layout.numbers import MISSING, bias, count, interval, share
-from hb_metrics.report.layout.plots import plain, ranges_plot
+from hb_metrics.report.layout.plots import ranges_plot
 from hb_metrics.report.layout.rendering import write_page
 from hb_metrics.report.pilot import (
     FULL,
@@ -261,7 +261,7 @@ def _write(
                 points.append((number, scale * width.low, scale * width.middle, scale * width.high))
         titles = "replies per term and template", "percentage points" if figure.is_share else "half-width"
         if points:
-            plots[name] = plain(ranges_plot(points, titles, wanted if name == FULL else None))
+            plots[name] = ranges_plot(points, titles, wanted if name == FULL else None)
     context = {"title": title, "plan": made, "choices": list(plots)}
     write_page(Path(__file__).parent / "plan.html.jinja", path, context, {"half-widths": list(plots.values())})
 

@@ -78,7 +78,7 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
 
 
 def sides_lines(sides: Sides) -> list[str]:
-    """The table for the terminal, a part for each run after the first, and the sentences."""
+    """Writes the table for the terminal, a part for each run after the first, and the sentences."""
     lines = []
     for number, (name, sentence) in enumerate(zip(sides.names[1:], sides.sentences, strict=True)):
         cells = [("", sides.names[0], name, "change")]
@@ -114,7 +114,7 @@ def _cells(row: ChangeRow | None) -> tuple[str, str]:
 
 
 def _lowest(rows: Sequence[ChangeRow]) -> ChangeRow | None:
-    """The axis on which the smallest part of uptake remains."""
+    """Finds the axis on which the smallest part of uptake remains."""
     of_axes = [row for row in rows if row.name.startswith(f"{UPTAKE}, ") and row.change.first > 0]
     return min(of_axes, key=lambda row: row.change.second / row.change.first, default=None)
 
@@ -127,7 +127,7 @@ def _of_axis(row: ChangeRow | None) -> tuple[str, str]:
 
 
 def _drift(before: Run, after: Run) -> Figure | None:
-    """The neutral drift from one run's model to another's; `None` if not measured for these runs."""
+    """Reads the neutral drift between the runs' models; `None` if not measured for these runs."""
     path = after.folder / DRIFT_FILE
     drift = read_json(path) if path.is_file() else {}
     if (drift.get("before"), drift.get("after")) != (run_digest(before.folder), run_digest(after.folder)):

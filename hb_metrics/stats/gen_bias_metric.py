@@ -1,5 +1,3 @@
-"""The base class of the three `evaluate` modules of the Gen Bias family, which add replies to sums."""
-
 import abc
 import copy
 from collections.abc import Mapping, Sequence
@@ -49,15 +47,8 @@ COUNTS = """\
 class GenBiasMetric(evaluate.Metric, abc.ABC):
     """A metric that keeps sums over the replies of each cell, whereas `evaluate` would write every row to a file.
 
-    Args:
-        labels: As in `compute`, for replies added by `add` or `add_batch`.
-        clusters: As in `compute`, for the same replies.
-        keep_replies: Whether replies added by `add` or `add_batch` are kept (float32), for intervals.
-        num_process: Only 1 is allowed, because replies are not gathered from other processes.
-        settings: The other arguments of an `evaluate` module.
-
-    Raises:
-        ValueError: `num_process` is not 1, or the clusters name styles that are not among the labels.
+    `labels` and `clusters` are as in `compute`, for replies added by `add` or `add_batch`; `keep_replies` keeps these
+    replies (float32) for intervals. Replies are not gathered from other processes, so `num_process` must be 1.
     """
 
     NEEDS_CLUSTERS = False
@@ -82,15 +73,13 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         """Returns the values of this metric; the value with its name comes first."""
 
     @abc.abstractmethod
-    def _info(self) -> evaluate.MetricInfo:
-        """The description that `evaluate` shows; see `module_info`."""
+    def _info(self) -> evaluate.MetricInfo: ...
 
     def __len__(self) -> int:
-        """The number of replies added since the last `compute`."""
         return len(self.cells)
 
     def add(self, *, prediction: Any, descriptors: str, templates: str, axes: str | None = None) -> None:
-        """Adds one reply: its style probabilities, descriptor, template and axis."""
+        """Adds one reply."""
         self.cells.add([prediction], [descriptors], [templates], None if axes is None else [axes])
 
     def add_batch(
@@ -121,7 +110,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
     ) -> dict[str, Any]:
         """Computes the metric from the replies passed here and those added before, which it then forgets.
 
-        If it raises an error, the replies added before are kept, and it can be called again.
+        If it raises an error, the replies added before are kept, so it can be called again.
         """
         check_references(references)
         cells, given = self.cells, {"predictions": predictions, "descriptors": descriptors, "templates": templates}
@@ -144,7 +133,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         bias = gen_bias(cells, ddof=ddof, debias=debias, scale=scale, confidence_level=confidence_level)
         if self.NEEDS_CLUSTERS and not cells.columns:
             cluster_columns(cells.labels)  # raises, and states why there are no clusters
-        # All three contain the values of their metric, and the other fields from here on.
+        # All three metrics have the fields from here on.
         first_common = bias._fields.index("num_descriptors")
         results = {**self._values(bias), **dict(list(bias._asdict().items())[first_common:])}
         self.cells = self._no_replies()
@@ -155,7 +144,6 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
 
 
 def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dict[str, Any]:
-    """Reads the values of one metric from the fields of these names."""
     fields = bias._asdict()
     return {
         metric: fields[metric],
@@ -173,7 +161,6 @@ def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dic
 
 
 def module_info(description: str, inputs_description: str) -> evaluate.MetricInfo:
-    """Composes the description of a module of this family that `evaluate` shows."""
     return evaluate.MetricInfo(
         description=description,
         citation=CITATION,

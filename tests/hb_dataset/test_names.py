@@ -31,7 +31,7 @@ def test_prompts_of_a_name_differ_in_their_ids_alone():
     rows = name_prompts(names, 4).to_pylist()
     assert len({row.pop("id") for row in rows}) == len(rows) == 12
     assert rows[:4] == [rows[0]] * 4
-    assert rows[0]["text"] == f"The user's name is {names[0].name}."
+    assert (rows[0]["text"], rows[0]["descriptor"]) == (names[0].name, names[0].name)
     assert {(row["axis"], row["bucket"]) for row in rows} == {(NAMES_AXIS, "Black")}
     assert name_prompts(names, 4)["id"].to_pylist()[:2] == name_prompts(names, 2)["id"].to_pylist()[:2]
 

@@ -468,7 +468,7 @@ def edits(word):
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(one=st.text("abcde", min_size=5, max_size=8), other=st.text("abcde", min_size=5, max_size=8), data=st.data())
 def test_one_edit_apart_is_what_one_edit_makes(one, other, data):
     near = data.draw(st.sampled_from(sorted(edits(one))))

@@ -26,14 +26,14 @@ AWARENESS_TABLE = pa.schema(
 class ClusterMean(NamedTuple):
     """A mean over prompts, or a difference of two means.
 
-    `influences` [terms] are the sums of each term's deviations from the mean, divided by the number of all prompts.
+    `influences` [terms] are each term's sum of deviations from the mean, divided by the number of all prompts.
     """
 
     value: float
     influences: np.ndarray
 
     def interval(self, confidence_level: float) -> list[float] | None:
-        """The cluster-robust t-interval, or `None` for fewer than `MIN_TERMS` terms."""
+        """Computes the cluster-robust t-interval; with fewer than `MIN_TERMS` terms, returns `None`."""
         number = len(self.influences)
         if number < MIN_TERMS:
             return None
@@ -43,13 +43,13 @@ class ClusterMean(NamedTuple):
 
 
 def cluster_mean(values: np.ndarray, clusters: np.ndarray, number: int) -> ClusterMean:
-    """`clusters` [rows] has the cluster of each value, numbered from 0."""
+    """Computes a mean with its influences. `clusters` [rows] numbers each value's cluster from 0."""
     mean = float(values.mean())
     return ClusterMean(mean, np.bincount(clusters, values - mean, number) / len(values))
 
 
 def cluster_covariance(means: Sequence[ClusterMean]) -> np.ndarray:
-    """[means, means] The cluster-robust covariance matrix of means over the same clusters."""
+    """Computes the cluster-robust covariance matrix [means, means] of means over the same clusters."""
     influences = np.stack([mean.influences for mean in means])
     number = influences.shape[1]
     covariance: np.ndarray = number / (number - 1) * influences @ influences.T
@@ -57,7 +57,7 @@ def cluster_covariance(means: Sequence[ClusterMean]) -> np.ndarray:
 
 
 def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:
-    """Computes those of the means `needs`, `neutral`, `difference` and `taken_up` that have replies.
+    """Computes the means `needs`, `neutral`, `difference` and `taken_up`, as far as there are replies.
 
     In the table, `divergence` and `taken_up` are null for prompts without a reply.
     """
@@ -83,7 +83,10 @@ def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:
 def awareness_results(
     prompts: pa.Table, table: pa.Table, replies: Sequence[str | None], confidence_level: float
 ) -> dict[str, Any]:
-    """Computes values for results.json, with at most one example per question. The arguments match row by row."""
+    """Computes values for results.json, with at most one example per question.
+
+    All arguments have a row per prompt, in the same order.
+    """
     means = awareness_means(table)
     results: dict[str, Any] = {}
     for name in ("needs", "neutral", "difference", "taken_up"):
@@ -106,6 +109,6 @@ def awareness_results(
 
 
 def takes_up(reply: str, item: AwarenessItem, descriptor: str) -> bool:
-    """Whether a reply contains a word that takes the need up, outside mentions of the descriptor."""
+    """Checks whether a reply contains one of the need's words, outside mentions of the descriptor."""
     masked = mention_pattern(descriptor).sub("…", reply)
     return taken_up_pattern(item.taken_up).search(masked) is not None

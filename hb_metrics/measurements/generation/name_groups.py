@@ -94,7 +94,7 @@ def name_groups(
 
 
 def _variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[sets] The variance between groups, and [sets, groups] the variance between the names of each group.
+    """Computes the variance between groups [sets], and between the names of each group [sets, groups].
 
     `products` [names, names] is G. `members` [sets, names, groups] is 1 for the names of each group.
     """
@@ -108,7 +108,7 @@ def _variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _noise(products: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """[sets] The part of the variance of observed group means that comes from the draw of names and their replies.
+    """Computes the part of the variance of observed group means [sets] that the draw of names and replies causes.
 
     `products` [names, names] include the sampling noise of replies.
     """

@@ -98,7 +98,7 @@ class Figure(NamedTuple):
         return written_interval(self.interval, self.unit)
 
     def as_printed(self, value: float | None) -> str:
-        """The paper's value of this figure, as printed there."""
+        """Formats the paper's value of this figure as printed there."""
         return numbers.printed(value) if self.unit == "bias" else written(value, self.unit)
 
     @property
@@ -116,14 +116,14 @@ class Figure(NamedTuple):
 
 
 def reply_share(name: str, found: Mapping[str, Any], confidence_level: float) -> Figure:
-    """A share of replies with its interval, from `refusal_shares` or `reply_shares`."""
+    """Makes the figure of a share of replies, from `refusal_shares` or `reply_shares`."""
     detail = f"{numbers.count(found['num'])} of {numbers.count(found['num_replies'])}"
     bounds = pair(found["interval"])
     return Figure(name, found["share"], "share", interval=bounds, confidence_level=confidence_level, detail=detail)
 
 
 def shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
-    """A share of replies by axis, the highest first; none if no reply counts."""
+    """Makes the figures of a share of replies by axis, the highest first; none if no reply counts."""
     if not shares["num"]:
         return []
     axes = sorted(shares["by_axis"].items(), key=lambda item: (-item[1]["share"], numbers.axis_label(item[0])))
@@ -190,7 +190,7 @@ def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
 
 
 def missing_intervals(figures: list[Figure]) -> list[str]:
-    """A sentence for each reason why figures have no interval."""
+    """Writes a sentence for each reason why figures have no interval."""
     names: dict[str, list[str]] = {}
     for figure in figures:
         if figure.interval is None and figure.no_interval:

@@ -53,6 +53,6 @@ _ESCAPES = {ord("<"): "\\u003c", 0x2028: "\\u2028", 0x2029: "\\u2029", 0x85: "\\
 
 
 def _shade(value: float) -> str:
-    """Cell colours for a share from 0 to 1: background from white to blue, and text that can be read on it."""
+    """Colours a cell for a share from 0 to 1: white to blue, with text that can be read on it."""
     red, green, blue = (round(255 + (target - 255) * value) for target in (0, 114, 178))
     return f"background:rgb({red},{green},{blue});color:{'white' if value > 0.9 else '#111827'}"
