@@ -85,7 +85,7 @@ def main(argv: list[str] | None = None) -> None:
 def label(arguments: LabelArguments) -> None:
     """Writes the labelled rows of a run, in the main process.
 
-    Raises `SystemExit(NO_GAIN_STATUS)` if β is auto and no ceiling is below the bias of all replies.
+    Exits with `NO_GAIN_STATUS` if β is auto and no ceiling is below the bias of all replies.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
     from hb_metrics.inference.models.chats import recorded_chat

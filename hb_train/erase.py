@@ -172,9 +172,8 @@ def fit_erasures(
 def leace(activations: torch.Tensor, concept: torch.Tensor, rank: int) -> Erasure:
     """Computes the smallest change that hides a concept from linear classifiers (Belrose et al., 2023, theorem 4.3).
 
-    The map is x ↦ x − W⁺ P W (x − mean), where W whitens the [rows, width] activations x and P projects onto the
-    columns of W cov(x, z) for the one-hot [rows, values] concept z. The `rank` directions most correlated with z are
-    kept.
+    The map is x ↦ x − W⁺ P W (x − mean), where W whitens the activations x and P projects onto the columns of W cov(x,
+    z) for the one-hot concept z. The `rank` directions most correlated with z are kept.
     """
     x, z = activations.double(), concept.double()
     mean = x.mean(0)

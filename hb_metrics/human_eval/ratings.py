@@ -63,10 +63,7 @@ def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
 def read_lines(
     paths: Sequence[Path], study: str, questions: dict[str, str], *, num_choices: int
 ) -> tuple[dict[tuple[str, str], Line], int]:
-    """Reads the lines of files of answers.
-
-    Returns rater and task → the line, and the number of repeated lines with the same choice.
-    """
+    """Reads the lines of files of answers, by rater and task, and counts repeated lines with the same choice."""
     chosen: dict[tuple[str, str], Line] = {}
     people: dict[tuple[str, str], str] = {}
     num_duplicates = 0
