@@ -71,7 +71,7 @@ def as_numbers(values: np.ndarray) -> np.ndarray:
 
 
 def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
-    """Returns [rows] the code of each row's string, and the distinct strings in alphabetical order."""
+    """Returns the code of each row's string, and the distinct strings in alphabetical order."""
     try:
         encoded = pa.array(column, pa.string()).dictionary_encode()
         is_bad = encoded.is_null().to_numpy(zero_copy_only=False)

@@ -17,7 +17,7 @@ from hb_dataset.variations import VARIATIONS, mixed_variations
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Message
 from hb_metrics.inference.models.contexts import draw_personas
 from hb_metrics.inference.models.thoughts import Written
-from hb_metrics.inference.replies.cues import Cue, cue_messages, draw_questions, memory_lines
+from hb_metrics.inference.replies.cues import Cue, cue_lines, cue_messages, draw_questions
 
 if TYPE_CHECKING:
     from hb_metrics.inference.replies.decoding_settings import Decoding
@@ -28,7 +28,7 @@ REPLY_SCHEMA = pa.schema(
         ("id", pa.string()),
         ("turn", pa.int64()),
         ("text", pa.string()),
-        ("question", pa.string()),  # the user's question after the text, if the cue is not the prompt
+        ("question", pa.string()),  # the user's question, if the cue is not the prompt
         ("personas", pa.list_(pa.string())),
         *((name, pa.bool_()) for name in VARIATIONS),
         ("reply", pa.string()),
@@ -195,7 +195,7 @@ def make_requests(
     result.
     """
     ids = prompts["id"].to_pylist()
-    said = memory_lines(prompts) if cue == "memory" else prompts
+    said = cue_lines(prompts, cue)
     if variations:
         varied = mixed_variations(said, seed=seed)
         texts, flags = varied.texts.to_pylist(), varied.flags

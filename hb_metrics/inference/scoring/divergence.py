@@ -72,7 +72,7 @@ def drift_per_token(
     """Computes how far a model has moved, along the non-empty replies of the model before.
 
     Returns:
-        [prompts] float64: the mean over a reply's tokens of KL(p_before ‖ p_after), in nats.
+        The mean over a reply's tokens of KL(p_before ‖ p_after), in nats: [prompts] float64.
     """
     sides = [_encode(prompts, replies, *side) for side in (before, after)]
     models = before[0].model, after[0].model
