@@ -78,7 +78,9 @@ def _read(path: Path) -> tuple[list[PersonName], list[Fault]]:
     for each in located:
         first = lines.setdefault(each.entry.name.lower(), each.line)
         if first != each.line:
-            faults.append(Fault(path.name, each.line, f"{each.entry.name!r} is also in line {first}; list a name once"))
+            faults.append(
+                Fault(path.name, each.line, f"{each.entry.name!r} is also in line {first}; list each name once")
+            )
     if not faults and len({each.entry.group for each in located}) < 2:
         faults.append(Fault(path.name, 1, "has names of fewer than two groups; add names of another group"))
     return [each.entry for each in located], sorted(faults)

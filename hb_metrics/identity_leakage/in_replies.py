@@ -46,7 +46,7 @@ def run_leakage(
 ) -> dict[str, Any]:
     """Masks the terms in replies, classifies these replies again, and compares Full Gen Bias.
 
-    `texts` are the classified replies, with the prompt's term masked. All columns are [replies].
+    In `texts`, the classified replies, the prompt's term is masked. All columns have a row per reply.
 
     Returns:
         `num_in_view` and `share_in_view`, the replies that contain a term; `value`, Full Gen Bias (×1000) of the
