@@ -77,7 +77,7 @@ def _number(value: Any) -> float | None:
 
 
 def _start_token(tokens: Sequence[str], text: str) -> str | None:
-    """Returns the token before the text, or `None` if the first token belongs to the text; `Passing` for another text."""
+    """Returns the token before the text; `None` if the first token belongs to the text. Otherwise raises `Passing`."""
     if any(mark in token for token in tokens for mark in _HALF_CHARACTER):
         return None if text.lstrip().startswith(tokens[0].lstrip() or "\x00") else tokens[0]
     if "".join(tokens).strip() == text.strip() and tokens[0]:
