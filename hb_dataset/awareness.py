@@ -57,7 +57,7 @@ def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
     for file, line, item in located:
         for descriptor in item.descriptors:
             if (item.axis, descriptor) not in known:
-                message = f"descriptor {descriptor!r} is not in axis {item.axis!r} of v1.0; write one of that axis"
+                message = f"descriptor {descriptor!r} is not in axis {item.axis!r} of v1.0; write one of its terms"
                 faults.append(Fault(file, line, message))
     if faults:
         raise AwarenessError(path, sorted(faults))

@@ -23,11 +23,11 @@ TEXT_TYPES = ("string", "large_string")
 
 
 class Dialogue(NamedTuple):
-    """Pairs of prompt and reply; lists are [pairs].
+    """Pairs of prompt and reply, each on one line.
 
-    Prompts and replies have one line. An id is the conversation and the turn of the reply, or the row in a file (from
-    0). `num_skipped` counts conversations with `one_person` (nobody answered) or `one_word` (no pair has two words on
-    both sides), or `blank` rows of a file.
+    An id is the conversation and the turn of the reply, or the row in a file (from 0). `num_skipped` counts
+    conversations with `one_person` (nobody answered) or `one_word` (no pair has two words on both sides), or `blank`
+    rows of a file.
     """
 
     ids: list[str]

@@ -229,7 +229,7 @@ def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
         raise ValueError(
             f"'{term}' is neither a term of the vocabulary nor a term with one of its nouns; {_hint(vocabulary, term)}"
             "write a term ('tall'), a term with a noun in the singular ('tall woman', 'woman with a lisp') or a noun "
-            "('woman'), or set a YAML file of groups, which allows any words"
+            "('woman'), or pass a YAML file of groups, which allows any words"
         )
     agreed = [(descriptor, noun) for descriptor, noun in readings if agrees(descriptor, noun)]
     if not agreed:

@@ -85,7 +85,7 @@ def main(argv: list[str] | None = None) -> None:
 def label(arguments: LabelArguments) -> None:
     """Writes the labelled rows of a run, in the main process.
 
-    Raises `SystemExit(NO_GAIN_STATUS)` if β is auto and no ceiling is below the bias of all replies.
+    Exits with `NO_GAIN_STATUS` if β is auto and no ceiling is below the bias of all replies.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
     from hb_metrics.inference.models.chats import recorded_chat
@@ -239,8 +239,8 @@ hurt. Prompts: CC-BY-SA-4.0, from HolisticBias.
 
 A model that learnt these labels perfectly would reply like the replies tagged "no_bias". The table lists the debiased
 Full Gen Bias (×1000) of such replies, by the share of this tag. The replies to each term and template are split into
-random halves, and the directions from one half tag the other half. Errors are over replies and splits. The change is
-the difference from all replies.
+random halves, and the directions from one half tag the other half. Intervals allow for other replies and splits. The
+change is the difference from all replies.
 
 {_ceiling_words(ceiling)}
 """

@@ -67,8 +67,8 @@ def debias_main(argv: Sequence[str]) -> None:
     parser.add_argument("--bias_type", default="religion1", help="The bias specification.")
     parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS, help="The debiasing methods.")
     _add_words(parser, "debias", "debias.py, such as --lambda_d 50")
-    _add_words(parser, "dst", "dialog_state_tracking.py, such as --dialogues MULTIWOZ; without them, it is skipped")
-    _add_words(parser, "crg", "response_generation.py, such as --num_pairs 300; without them, it is skipped")
+    _add_words(parser, "dst", "dialog_state_tracking.py (skipped without options), such as --dialogues MULTIWOZ")
+    _add_words(parser, "crg", "response_generation.py (skipped without options), such as --num_pairs 300")
     run_script("debias.py", lambda: compare_debiasing(parser.parse_args(argv)))
 
 

@@ -127,8 +127,8 @@ def _config_table(dataset: PublishedDataset) -> str:
         return table
     earlier = ", ".join(f"`{config.name}` ({config.table.num_rows:,} rows)" for config in dataset.earlier)
     return (
-        f"{table}\n\nThe sentences of earlier versions are included: {earlier}. The terms, nouns and templates of "
-        "another version, and its own card, are at its tag."
+        f"{table}\n\nThe sentences of earlier versions are included: {earlier}. Each version's terms, nouns, "
+        "templates and card are at its tag."
     )
 
 

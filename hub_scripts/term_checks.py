@@ -34,8 +34,8 @@ def source_faults(before: Contents, changes: Changes) -> list[Fault]:
         )
         if inherited:
             message = (
-                f"{entry.kind} {entry.name!r} is new and has no `source` ({of_file}); write `source:` and a text "
-                f"that uses it, or a person or community who does"
+                f"{entry.kind} {entry.name!r} is new and has no `source` ({of_file}); write `source:` and a text, "
+                f"person or community that uses it"
             )
             faults.append(Fault(entry.file, entry.line, message))
     return faults
@@ -82,7 +82,7 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
         elif same and not same_words:
             yield (
                 f"{entry.kind} {name!r} differs from {other.name!r} ({other_line}) only in case, hyphens, accents or a "
-                "plural s; keep one of them, or say in `note` that people write both"
+                "plural s; keep one of them, or state in `note` that people write both"
             )
         elif not same and one_edit_apart(name, other.name):
             yield (
@@ -123,8 +123,8 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
             )
     if entry.kind == TERM and value.plural is not None and re.search(r"\ban? ", value.plural):
         yield (
-            f"term {value.term!r} has the `plural` {value.plural!r}, which may describe one person; write it as after "
-            'a plural noun ("with lisps"), or leave it if several people share it'
+            f"term {value.term!r} has the `plural` {value.plural!r}, which may describe one person; write the form "
+            'after a plural noun ("with lisps"), or leave it if several people share it'
         )
 
 

@@ -31,10 +31,10 @@ class Classifiers(NamedTuple):
 
 
 class ClassifiedReplies(NamedTuple):
-    """Non-empty replies with their classifications; every field is [replies].
+    """Non-empty replies with their classifications, one row per reply.
 
-    `rows` contain `axis`, `descriptor` and `template` of the prompt. `styles` are [replies, styles] float32.
-    `offensiveness` is NaN without a valid answer of a judge.
+    `rows` contain the prompt's `axis`, `descriptor` and `template`. `styles` are float32 style vectors. `offensiveness`
+    is NaN without a valid answer of a judge.
     """
 
     rows: list[Mapping[str, Any]]

@@ -53,7 +53,6 @@ def scored_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, 
 
 
 def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the options of the prompts, from the task and from --metadata, which also contains other names."""
     for name, of_task in prompts.items():
         if metadata.get(name, of_task) != of_task:
             raise ValueError(

@@ -27,7 +27,7 @@ LAYOUT = 1
 class Labels(NamedTuple):
     """People's labels of the replies of a study.
 
-    `numbers` are [replies of the study, raters] the number of the label, or -1 if the rater did not label the reply.
+    `numbers` has a row per reply and a column per rater: the number of the label, or -1 without a label.
     """
 
     raters: list[str]
@@ -36,7 +36,7 @@ class Labels(NamedTuple):
 
 
 class Group(NamedTuple):
-    """An axis, or some terms, and [replies of the run] whether a reply belongs to it."""
+    """A name (an axis or terms), and whether each reply of the run belongs to the group."""
 
     name: str
     rows: np.ndarray
@@ -74,7 +74,7 @@ def rates(
 ) -> dict[str, CorrectedRate]:
     """Computes the corrected rate over all replies (key ""), and of each axis.
 
-    `labels` are [replies of the run] the share of raters who chose the label; NaN where nobody labelled the reply. With
+    `labels` contains the share of raters who chose the label for each reply, or NaN if nobody labelled the reply. With
     a `verdict`, only replies with this verdict count, and groups without any are omitted.
     """
     found = {}

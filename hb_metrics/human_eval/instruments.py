@@ -29,8 +29,8 @@ _QUESTIONS: dict[str, tuple[str, Labels]] = {
 class Instrument(NamedTuple):
     """A judge's labels of the replies with a single label.
 
-    `labels` are names and definitions, and `figure` is the number of the label whose share the judge reports. `scores`
-    are [replies] the judge's probability of that label, and `judged` the number of the judge's label.
+    `labels` are names and definitions, and `figure` is the number of the label whose share the judge reports. For each
+    reply, `scores` contains the judge's probability of that label, and `judged` the number of the judge's label.
     """
 
     name: str
@@ -43,12 +43,11 @@ class Instrument(NamedTuple):
 
     @property
     def verdicts(self) -> np.ndarray:
-        """Whether the judge assigned the figure's label, [replies]."""
         return self.judged == self.figure
 
     @property
     def codes(self) -> tuple[np.ndarray, np.ndarray]:
-        """The number of the reply's term (within its axis), and the number of its axis, both [replies]."""
+        """Numbers each reply's term (within its axis) and axis."""
         pairs = [f"{axis}\n{term}" for axis, term in zip(self.replies.axes, self.replies.descriptors, strict=True)]
         return np.unique(pairs, return_inverse=True)[1], np.unique(self.replies.axes, return_inverse=True)[1]
 

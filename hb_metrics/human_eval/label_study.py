@@ -76,10 +76,9 @@ def draw_labels(
 
 
 def allocate(sizes: np.ndarray, number: int, wanted: np.ndarray) -> np.ndarray:
-    """Divides a number of labels among strata.
+    """Divides `number` labels among strata with `sizes` replies, in the `wanted` proportions.
 
-    `sizes` are [strata] the numbers of replies, and `wanted` are the wanted proportions. A stratum gets at most one
-    label per reply, and at least two if possible, which `number` must allow.
+    A stratum gets at most one label per reply, and at least two if possible, which `number` must allow.
     """
     stratum = np.repeat(np.arange(len(sizes)), sizes)
     place = np.arange(len(stratum)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -102,7 +101,7 @@ def read_label_study(path: Path) -> LabelStudy:
                 return study
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         problem = error
-    raise ValueError(f"'{path}' is not a study as `human-eval labels` wrote it ({problem}); restore the {LABELS_FILE}")
+    raise ValueError(f"'{path}' is not a study written by `human-eval labels` ({problem}); restore the {LABELS_FILE}")
 
 
 def _study_id(study: LabelStudy) -> str:

@@ -63,10 +63,7 @@ def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
 def read_lines(
     paths: Sequence[Path], study: str, questions: dict[str, str], *, num_choices: int
 ) -> tuple[dict[tuple[str, str], Line], int]:
-    """Reads the lines of files of answers.
-
-    Returns rater and task → the line, and the number of repeated lines with the same choice.
-    """
+    """Reads the lines of files of answers, by rater and task, and counts repeated lines with the same choice."""
     chosen: dict[tuple[str, str], Line] = {}
     people: dict[tuple[str, str], str] = {}
     num_duplicates = 0
@@ -121,15 +118,15 @@ def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) 
     for field in ("rater", "task", "session"):
         value = row.get(field, "none given")
         if not isinstance(value, str) or not value.strip() or any("\ud800" <= letter <= "\udfff" for letter in value):
-            return f"{field} is {_shown(value)}; set a text that is not empty, in valid Unicode"
+            return f"{field} is {_shown(value)}; write a non-empty text in valid Unicode"
     if row["task"] not in questions:
-        return f"task {_shown(row['task'])} is not in the study; use the ids as they were exported"
+        return f"task {_shown(row['task'])} is not in the study; use the exported ids"
     choice, seconds, asked = row["choice"], row.get("seconds"), questions[row["task"]]
     numbers = [str(number) for number in range(1, num_choices + 1)]
     if type(choice) not in (int, str) or str(choice) not in numbers:  # crowd platforms return strings
-        return f"choice is {_shown(choice)}; set {' or '.join(numbers)}, the number of the button chosen"
+        return f"choice is {_shown(choice)}; write {' or '.join(numbers)}, the number of the chosen button"
     if row.get("question", asked) != asked:
-        return f"question is {_shown(row['question'])}, and the task asks about '{asked}'; use the ids as exported"
+        return f"question is {_shown(row['question'])}, and the task asks about '{asked}'; use the exported ids"
     if seconds is not None and not (type(seconds) in (int, float) and 0 <= seconds <= _MOST_SECONDS):
         return f"seconds is {_shown(seconds)}; set a number from 0 to {_MOST_SECONDS:,}, or leave it out"
     return None
@@ -144,17 +141,15 @@ def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[
     if "session" in row:
         session = people.setdefault(("browser of", rater), row["session"])
         if session != row["session"]:
-            return (
-                f"rater {_shown(rater)} used two browsers: two people with one page, or one who began twice; keep one"
-            )
+            return f"rater {_shown(rater)} used two browsers, so two people shared a page or one began twice; keep one"
         other = people.setdefault(("rater with browser", session), rater)
         if other != rater:
-            return f"rater {_shown(rater)} has the browser of rater {_shown(other)}; use the files as they were saved"
+            return f"rater {_shown(rater)} has the browser of rater {_shown(other)}; use the unchanged files"
     other = people.setdefault(("spelling of", " ".join(rater.casefold().split())), rater)
     if other != rater:
         return f"rater {_shown(rater)} is also written {_shown(other)}; spell the name in one way"
     if line.choice != earlier.choice:
-        return f"rater {_shown(rater)} chose otherwise in {earlier.place}; keep the file that was saved last"
+        return f"rater {_shown(rater)} made another choice in {earlier.place}; keep the file that was saved last"
     return None
 
 
@@ -163,7 +158,7 @@ def _parsed(line: bytes) -> tuple[Any, str | None]:
     try:
         return json.loads(line.decode("utf-8-sig")), None
     except (ValueError, RecursionError) as error:
-        return None, f"it is not JSON in UTF-8 ({error}); save the file again, which may be half-written"
+        return None, f"it is not JSON in UTF-8 ({error}); the file may be half-written, so save it again"
 
 
 def _shown(value: Any) -> str:

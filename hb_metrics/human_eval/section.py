@@ -20,10 +20,10 @@ def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
     results = read_json(path)
     problem = None
     if not isinstance(results, dict) or results.get("layout") != LAYOUT or "raters" not in results:
-        problem = "holds no human evaluation; name the file that `human-eval analyse` wrote"
+        problem = "contains no human evaluation; pass the file that `human-eval analyse` wrote"
     elif not {run["run"] for run in results["runs"]} <= set(digests):
         names = " and ".join(run["name"] for run in results["runs"])
-        problem = f"is about {names}, which are not both among these runs; name the runs compared"
+        problem = f"compares {names}, which are not both among these runs; pass the compared runs"
     if problem is not None:
         raise ValueError(f"'{path}' {problem}")
     evaluation: dict[str, Any] = results
@@ -56,7 +56,7 @@ def answers(results: Mapping[str, Any]) -> list[str]:
     sentences = []
     for question in results["questions"]:
         if question["win_rate"] is None:
-            sentences.append(f"{question['title']}: nobody rated it.")
+            sentences.append(f"{question['title']}: there are no ratings.")
             continue
         chosen = f"{question['title']}: {after} was chosen over {before} in {share(question['win_rate'])} of ratings"
         if question["interval"] is None:

@@ -114,7 +114,7 @@ def read_study(path: Path) -> Study:
                 return study
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         problem = error
-    raise ValueError(f"'{path}' is not a study as `export` wrote it ({problem}); restore the {STUDY_FILE}")
+    raise ValueError(f"'{path}' is not a study written by `export` ({problem}); restore the {STUDY_FILE}")
 
 
 def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]:
@@ -153,7 +153,7 @@ def _spread(pairs: Sequence[Pair], seed: int) -> list[Pair]:
 
 
 def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str) -> list[Screen]:
-    """Returns a rater's screens in order, without the ids of tasks."""
+    """Returns a rater's screens, without the ids of tasks."""
     generator = seeded_generator(design.seed, "human evaluation", name)
     # Runs take turns to speak first along pairs sorted by axis, which balances the sides within each axis and in all.
     shuffled = generator.permutation(len(rows)).tolist()

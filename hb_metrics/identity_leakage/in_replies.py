@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hb_dataset.names import NAMES_AXIS
 from hb_metrics.identity_leakage.leakage import NamedPerson
-from hb_metrics.inference.classifiers.censoring import REPLACEMENT, mention_pattern
+from hb_metrics.inference.classifiers.censoring import NAME, REPLACEMENT, mention_pattern, name_pattern
 from hb_metrics.stats.bias_values import StyleRows
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
@@ -45,7 +46,7 @@ def run_leakage(
 ) -> dict[str, Any]:
     """Masks the terms in replies, classifies these replies again, and compares Full Gen Bias.
 
-    `texts` are the classified replies, with the prompt's term masked. All columns are [replies].
+    In `texts`, the classified replies, the prompt's term is masked. All columns have a row per reply.
 
     Returns:
         `num_in_view` and `share_in_view`, the replies that contain a term; `value`, Full Gen Bias (×1000) of the
@@ -57,7 +58,8 @@ def run_leakage(
     value = _full_gen_bias(style_probabilities, descriptors, templates, axes, {}, debias)
     hidden_value = value
     if rows:
-        again = probabilities([_hidden(texts[row], mentions[row]) for row in rows])
+        mask = NAME if axes[0] == NAMES_AXIS else REPLACEMENT
+        again = probabilities([_hidden(texts[row], mentions[row], mask) for row in rows])
         changed = dict(zip(rows, again.astype(np.float32), strict=True))
         hidden_value = _full_gen_bias(style_probabilities, descriptors, templates, axes, changed, debias)
     counts = Counter(term for of_text in mentions for term in {mention.term for mention in of_text})
@@ -89,9 +91,9 @@ def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[lis
     for term, person in enumerate(people):
         if person.phrase == person.neutral:  # the word that masks terms is also a term
             continue
-        name = person.key.descriptor
-        pattern = mention_pattern(name, person.plural)
-        for index in _candidates(name, words, texts_with):
+        name, is_name = person.key.descriptor, person.key.axis == NAMES_AXIS
+        pattern = name_pattern(name) if is_name else mention_pattern(name, person.plural)
+        for index in range(len(texts)) if is_name else _candidates(name, words, texts_with):
             for match in pattern.finditer(texts[index]):
                 start, end = match.span()
                 spans[index].append((start - end, match[0] != name, term, start, end))
@@ -120,9 +122,9 @@ def _full_gen_bias(
         return gen_bias(cells, debias=debias).full_gen_bias
 
 
-def _hidden(text: str, mentions: Sequence[Mention]) -> str:
+def _hidden(text: str, mentions: Sequence[Mention], mask: str) -> str:
     for mention in reversed(mentions):
-        text = text[: mention.start] + REPLACEMENT + text[mention.end :]
+        text = text[: mention.start] + mask + text[mention.end :]
     return text
 
 

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import yaml
 
+from hb_dataset.names import NAMES_AXIS
 from hb_dataset.noun_phrases import agreeing, noun_phrase
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT, Descriptor
-from hb_metrics.inference.classifiers.censoring import REPLACEMENT
+from hb_metrics.inference.classifiers.censoring import NAME, REPLACEMENT
 from hb_metrics.stats.bias_values import DescriptorKey
 
 if TYPE_CHECKING:
@@ -64,7 +65,10 @@ def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | Non
 
 
 def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
-    """Returns the terms of a run's prompts; for intersections, both terms."""
+    """Returns the terms or names of a run's prompts; for intersections, both terms."""
+    if prompts["axis"][0].as_py() == NAMES_AXIS:
+        names = prompts["descriptor"].unique().to_pylist()
+        return [NamedPerson(DescriptorKey(NAMES_AXIS, name), None, name, NAME) for name in names]
     keys: set[tuple[str, str]] = set()
     for part in ("", "first_", "second_"):
         if f"{part}axis" in prompts.column_names:

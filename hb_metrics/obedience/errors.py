@@ -193,7 +193,7 @@ def _factors(parts: Sequence[Part]) -> np.ndarray:
 
 
 def _errors(runs: Sequence[_Gathered], members: Sequence[np.ndarray]) -> np.ndarray:
-    """Computes [prompts, runs, styles] one cell's parts in the errors of its mean, with unbiased squares."""
+    """Computes one cell's parts in the errors of its mean, [prompts, runs, styles], whose squares are unbiased."""
     names = np.unique(np.concatenate([run.ids[rows] for run, rows in zip(runs, members, strict=True)]))
     errors = np.zeros((len(names), len(runs), runs[0].styles.shape[1]))
     for index, (run, rows) in enumerate(zip(runs, members, strict=True)):

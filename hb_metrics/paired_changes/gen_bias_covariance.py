@@ -44,7 +44,7 @@ class PairedCell(NamedTuple):
 
 
 class Covariance(NamedTuple):
-    """The [2, 2] covariance matrix of the two runs' values; NaN if half or more of the cells have few replies in a run.
+    """The covariance matrix of the two runs' values; NaN if half or more of the cells have few replies in a run.
 
     `freedom` is that of a χ² that is as uncertain as the variance of the change (Satterthwaite).
     """
@@ -54,10 +54,10 @@ class Covariance(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """One template's part of a covariance matrix, with a [cells, 2, 2] part of each cell.
+    """One template's part of a covariance matrix.
 
-    `of_single` is the part of a cell with a single reply in each run, and `rest` the joint part of all cells. `traces`
-    are [cells, 2] the variance of a reply, in the units of the value.
+    `by_cell` is the part of each cell, `of_single` its part if the cell had a single reply in each run, and `rest` the
+    joint part of all cells. `traces` are the variances of a reply of each run, in the units of the value.
     """
 
     by_cell: np.ndarray
@@ -154,7 +154,7 @@ def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.n
 
     With the inner products a of one run's replies and b of the other run's, over different prompts i, j, k, l: m'Gn is
     the mean of a_ki b_il − a_ki b_jl, and tr(GG') the mean of a_ik b_ik − 2 a_ik b_il + a_ik b_jl. `products` (a) and
-    `others` (b) are [cells, prompts, prompts]; their diagonals are overwritten. Returns [cells] m'Gn and tr(GG').
+    `others` (b) are [cells, prompts, prompts]; their diagonals are overwritten.
     """
     count = products.shape[1]
     for matrices in (products, others):

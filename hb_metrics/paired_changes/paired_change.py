@@ -17,7 +17,7 @@ from hb_metrics.stats.share_intervals import Bounds, share_covariances, share_in
 MIN_FREEDOM = 4
 MIN_TERMS = 12
 MIN_PAIRS = 20
-# Two pairs without a common term.
+# The minimum number of terms in an axis, so that two pairs have no common term.
 MIN_COMPARED = 4
 # The even number of angles on an ellipse. The bounds are exact to about (π / angles)² of their distance to each other.
 NUM_ANGLES = 2000
@@ -34,8 +34,8 @@ FEW_PAIRS_REASON = f"fewer than {MIN_PAIRS} replies, too few to estimate how far
 class PairedChange(NamedTuple):
     """A figure of two runs, and its change.
 
-    `interval` is that of the second minus the first, or there is a `reason` for having none. `relative_interval` is
-    that of the change as a part of the first; `None` if the first value's own interval is not above 0 or too large.
+    `interval` is that of the second minus the first; if it is `None`, there is a `reason`. `relative_interval` is that
+    of the change as a part of the first; `None` if the first value's own interval is not above 0 or too large.
     """
 
     first: float
@@ -62,9 +62,9 @@ class PairedChange(NamedTuple):
 def change_from_covariance(
     first: float, second: float, covariance: np.ndarray, freedom: float, confidence_level: float
 ) -> PairedChange:
-    """Computes the change of a value from the [2, 2] covariance matrix of its estimates in two runs, by t-quantiles.
+    """Computes the change of a value from the covariance matrix of its estimates in two runs, by t-quantiles.
 
-    `freedom` is that of the variance of the change.
+    `freedom` belongs to the variance of the change.
     """
     variance = _of_change(covariance)
     if not (variance > 0 and freedom >= MIN_FREEDOM):
@@ -146,8 +146,8 @@ def pair_share_change(
     Σ e_p² and can be 2.5 times too large with six terms. A jackknife of all axes together is too small, because a
     left-out term removes weight from its axis.
 
-    `firsts` and `seconds` are [tests] codes of the two terms, from the same axis; `groups` are [terms] codes of their
-    axes. `significant` states for each run whether [tests] are significant.
+    `firsts` and `seconds` are the codes of each test's terms, and `groups` the codes of the terms' axes. `significant`
+    contains the results of both runs.
     """
     number, total = len(groups), len(firsts)
     flags = np.stack(significant).astype(float)
@@ -188,8 +188,6 @@ def perplexity_change(
     The change also depends on the first perplexity, which other pairs would change too. Its interval is the range of
     the change over an ellipse: the losses per token of the first run and the differences that agree with the runs. The
     interval of the change contains 0 exactly if the interval of the ratio contains 1.
-
-    `losses` are the [replies] negative log-likelihoods of each run.
     """
     total, number = num_tokens.sum(), len(num_tokens)
     first, second = (float(np.exp(loss.sum() / total)) for loss in losses)

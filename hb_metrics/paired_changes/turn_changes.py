@@ -20,7 +20,7 @@ SCALE = 1000  # of Gen Bias
 class TurnChanges(NamedTuple):
     """The changes from the first turn to the last, and the slopes per turn of the least-squares line.
 
-    Both map axes with a value (`None`: all descriptors) to the change; that of a slope is from E to L.
+    Both map axes with a value (`None`: all descriptors) to the change. The change behind a slope is from E to L.
     """
 
     change: dict[str | None, PairedChange]
@@ -35,8 +35,8 @@ def turn_changes(
 ) -> TurnChanges:
     """Computes the changes over turns, with intervals.
 
-    `vectors` are the [conversations, styles] style vectors of each turn's replies. `cells` are the template, axis and
-    descriptor of each conversation. `values` map an axis to the debiased Full Gen Bias ×1000 of each turn.
+    `vectors` are the style vectors of each turn's replies. `cells` are the template, axis and descriptor of each
+    conversation. `values` map an axis to the debiased Full Gen Bias ×1000 of each turn.
     """
     turns = np.arange(len(vectors)) - (len(vectors) - 1) / 2
     ends = np.zeros(len(vectors))

@@ -13,7 +13,7 @@ ROUNDING = 1e-12
 
 
 def cell_means(counts: np.ndarray) -> np.ndarray:
-    """Computes [...] the mean regard (-1, 0, 1) of [..., labels] counts; NaN for a cell without rows."""
+    """Computes the mean regard (-1, 0, 1) from counts whose last axis is the label; NaN for a cell without rows."""
     numbers = counts.sum(axis=-1)
     sums = counts[..., POSITIVE] - counts[..., NEGATIVE]
     return np.divide(sums, numbers, out=np.full(numbers.shape, np.nan), where=numbers > 0)
@@ -55,7 +55,7 @@ def kl_matrix(
     """Computes Kullback-Leibler divergences between all groups' distributions, natural logarithm (paper, Table 2).
 
     KL(row ‖ column) = Σ over labels of p ln(p / q), with p the row's and q the column's shares. A label that no group
-    has adds nothing. Without smoothing, an empty label of one group leaves no divergence; the reason is returned.
+    has adds nothing. If only some groups have a label and `smoothing` adds none, a reason replaces the divergences.
     """
     table = np.array([list(row.values()) for row in counts.values()], dtype=float) + (smoothing or 0)
     if not table.any():

@@ -48,9 +48,8 @@ class Interval(NamedTuple):
 class Parts(NamedTuple):
     """The parts that units add to the mean of one group.
 
-    `values` are the [units] parts, whose squares sum to the variance of the mean. `step` is the change of the mean when
-    the regard of one text changes by the smallest amount. `share_seen` is the share of the variance in structures with
-    several units.
+    The squares of `values` sum to the variance of the mean. `step` is the change of the mean when the regard of one
+    text changes by the smallest amount. `share_seen` is the share of the variance in structures with several units.
     """
 
     units: np.ndarray

@@ -147,7 +147,7 @@ def _figures(
 
 
 def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
-    """Returns the intervals as interval_structures and so on, and no_interval: kind of unit → the reason."""
+    """Returns the intervals as `interval_structures` and so on, and the reasons for missing ones in `no_interval`."""
     return {
         **{f"interval_{over}": interval.bounds for over, interval in intervals.items()},
         "no_interval": {over: interval.reason for over, interval in intervals.items() if interval.bounds is None},

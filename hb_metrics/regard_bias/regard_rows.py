@@ -11,7 +11,7 @@ NEGATIVE, NEUTRAL, POSITIVE, OTHER = range(4)
 
 
 class Column(NamedTuple):
-    """[rows] indices into the distinct names, which are in alphabetical order."""
+    """The distinct names in alphabetical order, and the index of each row's name."""
 
     names: list[str]
     codes: np.ndarray

@@ -20,7 +20,7 @@ class Pair(NamedTuple):
 
 
 def structure_gaps(means: np.ndarray, pair: Pair) -> np.ndarray:
-    """Computes [structures] the advantaged group's mean minus the other group's; NaN if one has no rows."""
+    """Computes the advantaged group's mean minus the other group's, [structures]; NaN if one has no rows."""
     gaps = means[pair.advantaged] - means[pair.disadvantaged]
     return np.where(np.abs(gaps) < ROUNDING, 0.0, gaps)
 

@@ -103,8 +103,8 @@ def _shares(
 def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: int, seed: int) -> float | None:
     """Computes the p-value of equal shares for all descriptors within each template, by shuffling within templates.
 
-    The statistic is the sum over descriptors of (counted − expected)² / variance of the counted. `counts` (the replies
-    that count) and `sizes` (all replies) are [descriptors, templates].
+    The statistic is the sum over descriptors of (counted − expected)² / variance of the counted. `counts` are the
+    replies that count, and `sizes` all replies.
     """
     totals, sums = sizes.sum(axis=0), counts.sum(axis=0)
     # A template with one descriptor, or in which all replies are alike, shows nothing.

@@ -53,7 +53,7 @@ def _own_prompts(settings: Settings) -> "pa.Table | None":
     for measurement in wanted:
         prompts = measurement.own_prompts(settings)
         if prompts is not None:
-            others = [other for other in wanted if other is not measurement and not other.has_own_prompts]
+            others = [other for other in wanted if not other.has_own_prompts and "replies" not in other.needs]
             run = settings.run
             if others or any(value is not None for value in (run.axes, run.sample, run.until)):
                 raise ValueError(

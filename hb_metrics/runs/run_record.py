@@ -90,7 +90,6 @@ def tag_of(results: Mapping[str, Any]) -> str | None:
 
 
 def cue_of(results: Mapping[str, Any]) -> str:
-    """Returns the place of the user's description: prompt, system or history."""
     cue: str = results["run"].get("generation", {}).get("cue", "prompt")
     return cue
 

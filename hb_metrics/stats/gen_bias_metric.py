@@ -62,7 +62,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         num_process: int = 1,
         **settings: Any,
     ) -> None:
-        advice = "this metric adds up replies in one process: gather the style probabilities there, and leave it out"
+        advice = "this metric adds up replies in one process; gather the style probabilities there, and pass 1"
         check_setting("num_process", num_process, num_process == 1, advice)
         super().__init__(num_process=num_process, **settings)
         self.labels, self.clusters, self.keep_replies = labels, clusters, keep_replies

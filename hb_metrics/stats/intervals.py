@@ -45,7 +45,7 @@ NO_SPREAD_REASON = "replies to the same prompt do not vary, so how far chance mo
 
 
 class Interval(NamedTuple):
-    """The interval of one metric of one group of descriptors, or the reason for none; `wide` if above `WIDE`."""
+    """One metric's interval for one group of descriptors, or the reason for having none."""
 
     bounds: list[float] | None
     wide: bool | None

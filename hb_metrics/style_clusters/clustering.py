@@ -12,10 +12,9 @@ _DIGITS = 10
 
 
 def cluster_styles(correlations: np.ndarray) -> np.ndarray:
-    """Partitions styles by average linkage of 1 − correlation.
+    """Partitions at least three styles by average linkage of 1 − correlation.
 
-    The tree is cut at the highest mean silhouette width; among equal widths, at the fewest clusters. `correlations` are
-    [styles, styles] of at least three styles.
+    The tree is cut at the highest mean silhouette width; among equal widths, at the fewest clusters.
     """
     distances = np.round(1 - correlations, _DIGITS).clip(0, 2)
     distances = (distances + distances.T) / 2
@@ -31,7 +30,7 @@ def cluster_styles(correlations: np.ndarray) -> np.ndarray:
 
 
 def partition(tree: np.ndarray, num_clusters: int) -> np.ndarray:
-    """Undoes the last merges of scipy's tree."""
+    """Cuts scipy's tree of merges into `num_clusters` clusters."""
     number = len(tree) + 1
     members = {style: [style] for style in range(number)}
     for step, (first, second) in enumerate(tree[: number - num_clusters, :2].astype(int).tolist()):

@@ -24,10 +24,10 @@ METHOD = Method(trained_texts=lambda phrases: phrases.texts_t1, marks=lambda arg
 
 
 def add_loss(attributes: torch.Tensor, targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    """Computes [occurrences] the sum of |cos(t1, a) − cos(t2, a)| over all pairs (eq. 3).
+    """Computes the sum of |cos(t1, a) − cos(t2, a)| over all pairs, [occurrences] (eq. 3).
 
-    `attributes` are [occurrences, hidden] inputs of the output layer, and `targets` are [terms, hidden] vectors in it.
-    `pairs` are [pairs, 2] indices of terms.
+    Shapes: `attributes` (inputs of the output layer) [occurrences, hidden], `targets` (vectors in the output layer)
+    [terms, hidden], `pairs` (indices of terms) [pairs, 2].
     """
     cosines = normalize(attributes, dim=1) @ normalize(targets, dim=1).T
     return (cosines[:, pairs[:, 0]] - cosines[:, pairs[:, 1]]).abs().sum(1)

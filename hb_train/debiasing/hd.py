@@ -38,10 +38,10 @@ METHOD = Method(
 
 
 def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    """Computes the [hidden, k] directions in which paired terms differ most (section 4.3, step 1).
+    """Computes the directions in which paired terms differ most, [hidden, k] (section 4.3, step 1).
 
-    They are the first k right singular vectors of the halved differences of the [terms, hidden] vectors in the output
-    layer, where k is the smallest number that explains at least half of the squared Frobenius norm.
+    They are the first k right singular vectors of the halved differences of the terms' vectors in the output layer,
+    where k is the smallest number that explains at least half of the squared Frobenius norm.
     """
     differences = (targets[pairs[:, 0]] - targets[pairs[:, 1]]) / 2
     _, values, directions = torch.linalg.svd(differences, full_matrices=False)
@@ -52,7 +52,7 @@ def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
 
 
 def hd_loss(states: torch.Tensor, subspace: torch.Tensor) -> torch.Tensor:
-    """Computes [occurrences] the summed lengths of each state's projections on the bias directions (eq. 4).
+    """Computes the summed lengths of each state's projections on the bias directions, [occurrences] (eq. 4).
 
     The projection on b has length |b⟨a, b⟩|, which is |⟨a, b⟩| because b has length 1.
     """

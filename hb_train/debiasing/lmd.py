@@ -29,11 +29,11 @@ METHOD = Method(
 
 
 def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    """Computes [occurrences] the mean of |log ŷ_t1 / ŷ_t2| over the term's pairs (eq. 1).
+    """Computes the mean of |log ŷ_t1 / ŷ_t2| over the pairs of each occurring term, [occurrences] (eq. 1).
 
     The paper's softmax over the terms of P cancels in the ratio of two probabilities, so the logarithm of the ratio is
-    the difference of the logits. `logits` are those of [occurrences, terms] at the position that predicts the
-    occurrence, `terms` are [occurrences] indices of the occurring terms, and `pairs` are [pairs, 2] indices of terms.
+    the difference of the logits. Shapes: `logits` (at the position that predicts the occurrence) [occurrences, terms],
+    `terms` [occurrences], `pairs` (indices of terms) [pairs, 2].
     """
     gaps = (logits[:, pairs[:, 0]] - logits[:, pairs[:, 1]]).abs()
     in_pair = (pairs[None] == terms[:, None, None]).any(2).to(gaps.dtype)
@@ -43,7 +43,7 @@ def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> 
 def term_logits(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     """Computes each term's logit as the mean over its sub-words, which is the logit of their mean vector (footnote 12).
 
-    `ids` are [occurrences, terms, longest] the terms' tokens in the form of the occurrence, filled with −1.
+    `ids` contains the terms' tokens in the form of the occurrence, [occurrences, terms, longest], filled with −1.
     """
     is_token = ids >= 0
     token_logits = logits.gather(1, ids.clamp(min=0).flatten(1)).view(ids.shape)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class MarkedBatch(NamedTuple):
     """The input of a debiasing loss.
 
-    `logits` are those of the tokens from the second on, [rows, length − 1, vocabulary]. `vectors` are the [rows,
-    length, hidden] inputs of the output layer. `marks` are the [rows, length] column named by `Method.marks`.
+    Shapes: `logits` (of the tokens from the second on) [rows, length − 1, vocabulary], `vectors` (inputs of the output
+    layer) [rows, length, hidden], `marks` (the column named by `Method.marks`) [rows, length].
     """
 
     logits: "torch.Tensor"

@@ -30,7 +30,7 @@ class SlotValueClassifier(torch.nn.Module):
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, labels: torch.Tensor | None = None
     ) -> dict[str, torch.Tensor]:
-        """Computes [rows] logits of yes, and, given labels, their mean binary cross-entropy as `loss`."""
+        """Computes the logit of yes for each row, and, given labels, their mean binary cross-entropy as `loss`."""
         inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
         if self._takes_positions:
             inputs["position_ids"] = (attention_mask.cumsum(1) - 1).clamp(min=0)

@@ -125,10 +125,7 @@ class ReplySeq2SeqTrainer(ReplyTraining, Seq2SeqTrainer):
 
 
 def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Computes the summed negative log-likelihood (natural log) of each row's labels, and their number; both [rows].
-
-    `inputs` is a batch of the trainer's collator, with `labels` ([rows, length], `IGNORED` where nothing is learnt).
-    """
+    """Computes the summed negative log-likelihood (natural log) of each row's labels, and their number."""
     logits, targets, learnt = reply_logits(model, inputs, is_causal)
     nll = torch.zeros(learnt.shape, device=learnt.device)
     nll[learnt] = cross_entropy(logits.float(), targets, reduction="none")
@@ -138,7 +135,7 @@ def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) ->
 def reply_logits(
     model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Returns [labels, vocabulary] logits, [labels] labels, and [rows, length] whether a position's label is learnt."""
+    """Returns logits and labels at learnt positions, and whether each position's label is learnt, [rows, length]."""
     labels = inputs["labels"]
     if not is_causal:  # the model derives the decoder's input from the labels
         learnt = labels != IGNORED

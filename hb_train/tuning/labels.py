@@ -40,7 +40,7 @@ LABELS = RowFolder(LABELS_FILE, "bias_labels", ROW_SCHEMA)
 
 
 class Labels(NamedTuple):
-    """The tags of replies: [replies] bias values, [replies] whether each is above β, and β."""
+    """The bias values of replies, whether each is above β, and β."""
 
     values: np.ndarray
     is_biased: np.ndarray

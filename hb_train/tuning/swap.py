@@ -23,7 +23,7 @@ _NO_STEMS = {"and", "are", "four", "many", "one", "person", "the", "three", "two
 
 
 class Swap(NamedTuple):
-    """A reply with another descriptor, and the character spans of swapped phrases in the old and in the new reply.
+    """A reply with another descriptor, and the start and end of each swapped phrase in the old and in the new reply.
 
     A phrase includes the space before it.
     """

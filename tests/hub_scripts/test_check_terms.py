@@ -104,7 +104,7 @@ def test_a_new_entry_needs_a_source_of_its_own(tmp_path, name, entry, kind):
     (fault,) = checked(tmp_path, appended(entry, name)).faults
     assert (fault.file, fault.line) == (name, END_OF[name] + 1)
     assert fault.message.startswith(f"{kind} is new and has no `source`")
-    assert "write `source:` and a text that uses it" in fault.message
+    assert "write `source:` and a text, person or community" in fault.message
 
 
 @pytest.mark.parametrize("name", ["mood.yaml", "link.md"])

@@ -8,6 +8,7 @@ prompt's descriptor becomes "left-handed" (Smith et al., 2022, A.6). For regard,
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import filterfalse
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,17 +38,23 @@ def masked_texts(
     replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
 ) -> list[str]:
     """Returns replies as classifiers and judges read them: without the term, or the user's name, of their prompts."""
-    if set(replies.axes) == {NAMES_AXIS}:
-        return censor_names(replies.texts, replies.descriptors)
-    return censor_replies(replies.texts, replies.descriptors, plural_descriptors, paired)
+    if set(replies.axes) != {NAMES_AXIS}:
+        return censor_replies(replies.texts, replies.descriptors, plural_descriptors, paired)
+    masked = []
+    for reply, name in zip(replies.texts, replies.descriptors, strict=True):
+        masked.append(name_pattern(name).sub(NAME, reply.replace(UNSAFE_MARK, "")))
+    return masked
 
 
 def term_mentioned(
     replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
 ) -> np.ndarray:
-    if set(replies.axes) == {NAMES_AXIS}:
-        return names_user(replies.texts, replies.descriptors)
-    return names_terms(replies.texts, replies.descriptors, plural_descriptors, paired)
+    if set(replies.axes) != {NAMES_AXIS}:
+        return names_terms(replies.texts, replies.descriptors, plural_descriptors, paired)
+    found = []
+    for reply, name in zip(replies.texts, replies.descriptors, strict=True):
+        found.append(name_pattern(name).search(reply) is not None)
+    return np.array(found)
 
 
 def censor(reply: str, descriptor: str, plural_descriptor: str | None = None) -> str:
@@ -76,25 +83,6 @@ def censor_replies(
             reply = censor(reply, term, plural_descriptors.get(term))
         censored.append(reply)
     return censored
-
-
-def censor_names(replies: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Replaces the user's name in each reply with one name for all, where it is a whole word in the same case."""
-    censored = []
-    for reply, name in zip(replies, names, strict=True):
-        censored.append(_name_pattern(name).sub(NAME, reply.replace(UNSAFE_MARK, "")))
-    return censored
-
-
-def names_user(replies: Sequence[str], names: Sequence[str]) -> np.ndarray:
-    found = []
-    for reply, name in zip(replies, names, strict=True):
-        found.append(_name_pattern(name).search(reply.replace(UNSAFE_MARK, "")) is not None)
-    return np.array(found)
-
-
-def _name_pattern(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
 
 
 def names_terms(
@@ -142,6 +130,13 @@ def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re
     else:
         alternatives = [_words(form) for form in forms]
     return re.compile(rf"(?<!\w)(?:{_any(alternatives)})(?!\w)", re.IGNORECASE)
+
+
+@cache
+def name_pattern(name: str) -> re.Pattern[str]:
+    """The pattern of a name or one of its words with a capital, in the same case: "Ann" for "Ann van Lee"."""
+    parts = filterfalse(str.islower, re.findall(r"\w[^ -]+", name))
+    return re.compile(rf"(?<!\w)(?:{_any(map(_words, [name, *parts]))})(?!\w)")
 
 
 @cache

@@ -85,7 +85,7 @@ def render_chats(
     """
     if not tokenizer.chat_template:
         raise ValueError(
-            "the context is 'chat', and the tokenizer has no chat template; pass another --context, or set a template"
+            "the context is 'chat', but the tokenizer has no chat template; pass another --context, or set a template"
         )
     if not conversations:
         return []

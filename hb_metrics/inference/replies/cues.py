@@ -4,10 +4,11 @@
 * `system`: the system message of a chat, which repeats the user's description of themselves.
 * `memory`: the system message, as a line that a product remembers about the user.
 * `name`: the system message, as the user's name; the prompts are those of `hb_dataset.names`.
+* `signature`: the user's last turn, as the user's name under the question; the prompts are those of `name`.
 * `history`: an earlier turn, which the model has acknowledged.
 
-With all but `prompt` the user then asks a neutral question, and only sentences in which users describe themselves can
-be cues. Within a template every term is asked the same questions. Metrics treat a template and a question as one
+With all but `prompt` the user asks a neutral question, and only names and sentences in which users describe themselves
+can be cues. Within a template every term is asked the same questions. Metrics treat a template and a question as one
 template, so replies to different questions are never compared.
 """
 
@@ -20,16 +21,19 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hb_dataset.names import NAME_CUES
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Message, chat_messages
 from hb_metrics.inference.models.contexts import ContextFormat, read_sentences, with_tag
+from hb_metrics.runs.replies import with_questions
 from hb_metrics.stats.bias_variance import MIN_REPLIES
 
-Cue = Literal["prompt", "system", "memory", "name", "history"]
+Cue = Literal["prompt", "system", "memory", "name", "signature", "history"]
 QUESTIONS_FILE = Path(__file__).parent / "cue_questions.yaml"
 STATEMENT = "What the user has said about themselves: "  # in the system message, before the sentence of the template
-MEMORY = f"Remembers: the user is {SINGULAR_SLOT}."  # in the system message, in place of the sentence
+# Cue → the text in place of the sentence.
+LINES = {"memory": f"Remembers: the user is {SINGULAR_SLOT}.", **NAME_CUES}
 ACKNOWLEDGEMENT = "Thank you for telling me."  # the model's answer to the sentence in an earlier turn
 # "I'm …", "I am currently …", "As …, I …": at the beginning, after a mark, after "Hi", or after "share with you that".
 _SAYS_WHO = re.compile(
@@ -41,8 +45,8 @@ _SAYS_WHO = re.compile(
 def check_cue(cue: Cue, context: ContextFormat, reason: str) -> None:
     if cue in ("system", "memory", "name") and context != "chat":
         raise ValueError(
-            f"--cue {cue} is only for chats, but the context is '{context}' ({reason}); set --cue history, which "
-            "works in every context, or --context chat"
+            f"--cue {cue} is only for chats, but the context is '{context}' ({reason}); set --cue "
+            f"{'signature' if cue == 'name' else 'history'}, which works in every context, or --context chat"
         )
 
 
@@ -52,23 +56,26 @@ def says_who_the_user_is(template: str) -> bool:
 
 
 def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
-    """Selects the prompts that can be a cue: all with `prompt`, otherwise those in which users describe themselves."""
-    if cue in ("prompt", "name"):
+    """Selects the prompts that can be a cue: all with `prompt` or names, else users' own descriptions."""
+    if cue == "prompt" or cue in NAME_CUES:
         return prompts
     templates = prompts["template"].unique().to_pylist()
     usable = [template for template in templates if says_who_the_user_is(template)]
     if not usable:
         raise ValueError(
-            f'--cue {cue} needs templates in which users say who they are, such as "I\'m {SINGULAR_SLOT}.", and none '
-            f"of the {len(templates)} templates does; set another --dataset_config, add such a template, or set "
+            f'--cue {cue} needs templates in which users describe themselves, such as "I\'m {SINGULAR_SLOT}.", and '
+            f"the {len(templates)} templates have none; set another --dataset_config, add such a template, or set "
             "--cue prompt"
         )
     return prompts.filter(pc.is_in(prompts["template"], pa.array(usable, pa.string())))
 
 
-def memory_lines(prompts: pa.Table) -> pa.Table:
-    template = pa.array([MEMORY] * prompts.num_rows, pa.string())
-    texts = [MEMORY.replace(SINGULAR_SLOT, phrase) for phrase in prompts["noun_phrase"].to_pylist()]
+def cue_lines(prompts: pa.Table, cue: Cue) -> pa.Table:
+    """Replaces the sentences of prompts with the line of a cue that has one, in `template` and `text`."""
+    if cue not in LINES:
+        return prompts
+    template = pa.array([LINES[cue]] * prompts.num_rows, pa.string())
+    texts = [LINES[cue].replace(SINGULAR_SLOT, phrase) for phrase in prompts["noun_phrase"].to_pylist()]
     prompts = prompts.set_column(prompts.schema.get_field_index("template"), "template", template)
     return prompts.set_column(prompts.schema.get_field_index("text"), "text", pa.array(texts, pa.string()))
 
@@ -111,7 +118,10 @@ def cue_messages(
     chat: ChatOptions = DEFAULT_CHAT,
     tag: str | None = None,
 ) -> list[Message]:
-    """Makes the messages of a prompt and its cue, up to the model's turn; `text` is a sentence or a memory line."""
-    said = with_tag(text if question is None else question, tag)
+    """Makes the messages of a prompt and its cue, up to the model's turn; `text` is a sentence or the cue's line."""
+    said = text if question is None else question
+    if cue == "signature":
+        (said,) = with_questions([text], [question])
     about_user = {"system": [STATEMENT + text], "memory": [text], "name": [text]}.get(cue, [])
-    return chat_messages(said, [*personas, *about_user], chat, [text, ACKNOWLEDGEMENT] if cue == "history" else [])
+    earlier = [text, ACKNOWLEDGEMENT] if cue == "history" else []
+    return chat_messages(with_tag(said, tag), [*personas, *about_user], chat, earlier)

@@ -17,7 +17,7 @@ from hb_dataset.variations import VARIATIONS, mixed_variations
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Message
 from hb_metrics.inference.models.contexts import draw_personas
 from hb_metrics.inference.models.thoughts import Written
-from hb_metrics.inference.replies.cues import Cue, cue_messages, draw_questions, memory_lines
+from hb_metrics.inference.replies.cues import Cue, cue_lines, cue_messages, draw_questions
 
 if TYPE_CHECKING:
     from hb_metrics.inference.replies.decoding_settings import Decoding
@@ -28,7 +28,7 @@ REPLY_SCHEMA = pa.schema(
         ("id", pa.string()),
         ("turn", pa.int64()),
         ("text", pa.string()),
-        ("question", pa.string()),  # the user's question after the text, if the cue is not the prompt
+        ("question", pa.string()),  # the user's question, if the cue is not the prompt
         ("personas", pa.list_(pa.string())),
         *((name, pa.bool_()) for name in VARIATIONS),
         ("reply", pa.string()),
@@ -52,7 +52,7 @@ class ReplyRequests:
         turn: The number of the model's turn, from 1. Later turns follow from earlier answers.
         flags: Name of a variation → whether it was applied.
         questions: The user's question after a cue; `None` if the prompts are the cues.
-        all_questions: The questions that these were drawn from.
+        all_questions: The questions from which `questions` were drawn.
         turns: The number of the model's turns in each conversation.
         follow_ups: The user's `turns` − 1 later turns; empty if there is one turn.
         extent: Whether a reply is all of the model's text, or its first line.
@@ -195,7 +195,7 @@ def make_requests(
     result.
     """
     ids = prompts["id"].to_pylist()
-    said = memory_lines(prompts) if cue == "memory" else prompts
+    said = cue_lines(prompts, cue)
     if variations:
         varied = mixed_variations(said, seed=seed)
         texts, flags = varied.texts.to_pylist(), varied.flags

@@ -92,7 +92,7 @@ class Probe:
 
 
 class BriefProbe(NamedTuple):
-    """The findings that a judge needs, as in `Probe`; `thinks`: its reasoning is not "none"."""
+    """The findings that a judge needs, as in `Probe`. `thinks` means that `reasoning` is not "none"."""
 
     model: str | None
     max_tokens_field: str

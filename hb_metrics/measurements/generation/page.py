@@ -47,6 +47,8 @@ def report(results: Mapping[str, Any]) -> Report:
     by_turn = turn_figures(generation["turns"]) if "turns" in generation else []
     parts = by_part(listed)
     embedded = run["style_classifier"]["is_embedded"]
+    whole = {figure.name: figure for figure in parts[""]}
+    names = names_answer(whole.get("Bias between groups of names"), generation)
     context = {
         "run": run,
         "embedded": embedded,
@@ -54,7 +56,8 @@ def report(results: Mapping[str, Any]) -> Report:
         "bias": generation["gen_bias"],
         "leakage": generation["identity_leakage"],
         "parts": parts,
-        "whole": {figure.name: figure for figure in parts[""]},
+        "whole": whole,
+        "names": names,
         "no_intervals": missing_intervals([figure for figure in listed if figure not in by_turn]),
         "axes_rho": rank_correlations(parts.get(AXES, [])),
         "clusters": [parts[f"{name} by cluster"] for name in CLUSTER_METRICS if f"{name} by cluster" in parts],
@@ -73,7 +76,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "the replies in <code>replies/*.parquet</code>, their styles in <code>style_probabilities/*.parquet</code>, "
         "their bias values in <code>bias_values.parquet</code>"
     )
-    answers = [generation_answer(context["whole"], parts.get(AXES, [])), refusals_answer(generation, parts)]
+    answers = [generation_answer(context["whole"], parts.get(AXES, [])), names, refusals_answer(generation, parts)]
     answers += turn_sentences(generation["turns"])[:1] if "turns" in generation else []
     return Report(
         sections,
@@ -110,6 +113,20 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
     named = ", ".join(f"{axis.label.lower()} ({axis.shown})" for axis in beyond[:NUM_NAMED])
     number = sum(axis.interval is not None for axis in axes)
     return f"{text}, and above 0 in {len(beyond)} of the {number} axes with an interval, highest in {named}."
+
+
+def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
+    """States whether replies differ between groups of names, or why this is unknown; empty without names."""
+    if groups is None:
+        return ""
+    if groups.value is None:
+        return f"This run cannot tell whether replies differ between groups of names: {groups.no_interval}."
+    p_value = generation["name_groups"]["p"]
+    verb = "differs" if p_value < ALPHA else "does not differ"
+    return (
+        f"The style {verb} between groups of names by more than chance (p = {p_value:.3g}): {groups.name} is "
+        f"{groups.words}."
+    )
 
 
 def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> str:
