@@ -1,4 +1,4 @@
-"""Bias values: how far each reply's style lies in the direction typical of its descriptor (paper, C.1)."""
+"""Bias values: the position of each reply's style along the direction typical of its descriptor (paper, C.1)."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol

@@ -183,7 +183,7 @@ def gen_bias(
 
 
 def plain_and_debiased(cells: CellSums, confidence_level: float) -> tuple[GenBias, GenBias | None]:
-    """Computes plain values with the intervals of debiased ones, and the debiased values.
+    """Computes the plain values, with intervals of the debiased values, and the debiased values.
 
     The debiased values are `None` if no cell has a second reply, because the sampling noise is then unknown.
     """
