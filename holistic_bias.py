@@ -1,7 +1,6 @@
 """HolisticBias for Inspect: `inspect eval holistic_bias/gen_bias`.
 
-Inspect names the task after this module, which it finds by its entry point; `hb_metrics/harnesses/` does the work.
-See docs/harnesses.md.
+Inspect names the task after this module. See docs/harnesses.md.
 """
 
 from inspect_ai import Task, task
@@ -22,20 +21,20 @@ def gen_bias(
     judge_model: str = "embedded",
     judge_base_url: str | None = None,
 ) -> Task:
-    """Do a model's replies differ in style or offensiveness between the people in prompts?
+    """Measures whether a model's replies differ in style or offensiveness between the people in prompts.
 
     Args:
         dataset_config: A version of the prompts, as `--dataset_config` of `measure.py`.
         vocabulary_dir: The folder of your own vocabulary.
-        axes: Only these demographic axes, separated by commas; `None`: all.
-        sample: Measure a balanced sample of this many prompts; `None`: all.
-        replies_per_cell: The number of prompts of each term in each template; 0: all; `None`: 8.
+        axes: The demographic axes to measure, separated by commas.
+        sample: The number of prompts in a balanced sample.
+        replies_per_cell: The number of prompts of each term in each template; 0 for all, `None` for 8.
         seed: The seed of all draws.
         style_classifier: The Hub id or folder of a classifier of styles, "embedded", or judge:style_clusters.
         offensiveness_classifier: The Hub id or folder of a classifier of offensive language, "embedded", or
             judge:offensive.
         judge_model: The language model that judges, as `--judge_model`.
-        judge_base_url: The address of the server that runs it; `None`: it is loaded here.
+        judge_base_url: The address of the judge's server; `None` to load the judge on this machine.
     """
     return gen_bias_task(
         {

@@ -2,8 +2,7 @@
 
     holistic-bias measure --model openai-community/gpt2 --dataset_config v1.0
 
-The scripts also run without this command (`accelerate launch hb_metrics/measure.py …`). Until it runs a script, this
-module imports only the standard library, so help is fast and needs no torch.
+Until it runs a script, this module imports only the standard library, so help is fast and needs no torch.
 """
 
 import re
@@ -18,13 +17,7 @@ NOT_RUN_STATUS = 2  # the exit code if no script ran, the same as argparse's for
 
 
 class Command(NamedTuple):
-    """A subcommand.
-
-    Attributes:
-        module: The script, a module whose `main()` reads `sys.argv`.
-        sentence: The command's line in the help.
-        extras: The required extras, as in `pip install holistic-bias[extras]`; "" for none.
-    """
+    """A subcommand: its module, its line in the help, and its extras, as in `pip install holistic-bias[extras]`."""
 
     module: str
     sentence: str
@@ -78,7 +71,6 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Runs a subcommand with the options that follow it, or prints the list of subcommands."""
     argv = sys.argv[1:] if argv is None else list(argv)
     group = argv[0] if argv and argv[0] in GROUPS else ""
     words = 2 if group else 1
@@ -100,12 +92,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def run(name: str, options: Sequence[str]) -> None:
-    """Runs a subcommand's script under the subcommand's name.
-
-    Raises:
-        SystemExit: The script ended with an error, whose message names the command instead of the script. Or a package
-            is missing; the message states how to install it.
-    """
+    """Runs a subcommand's script under the subcommand's name; if a package is missing, states how to install it."""
     command = COMMANDS[name]
     sys.argv = [f"{PROGRAM} {name}", *options]
     try:
@@ -129,13 +116,11 @@ def run(name: str, options: Sequence[str]) -> None:
 
 
 def our_requirements() -> set[str]:
-    """Returns the import names of this package's requirements, including its extras."""
     requirements = [line for package in metadata.distributions(name=PROGRAM) for line in package.requires or []]
     return {re.split(r"[^\w-]", line)[0].replace("-", "_") for line in requirements}
 
 
 def help_text(group: str = "") -> str:
-    """Returns the text of `--help`, with all subcommands or those of a group."""
     usage = f"{PROGRAM} {group}".strip()
     commands = {name.removeprefix(f"{group} "): command for name, command in COMMANDS.items() if name.startswith(group)}
     width = max(map(len, commands))

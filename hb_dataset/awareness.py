@@ -57,7 +57,7 @@ def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
     for file, line, item in located:
         for descriptor in item.descriptors:
             if (item.axis, descriptor) not in known:
-                message = f"descriptor {descriptor!r} is not in axis {item.axis!r} of v1.0; write one of that axis"
+                message = f"descriptor {descriptor!r} is not in axis {item.axis!r} of v1.0; write one of its terms"
                 faults.append(Fault(file, line, message))
     if faults:
         raise AwarenessError(path, sorted(faults))
@@ -69,8 +69,8 @@ def awareness_prompts(
 ) -> pa.Table:
     """Draws `number` prompts of each kind; a larger number includes the prompts of a smaller one.
 
-    The draw first covers all items, then all descriptors, then other nouns. In the table, `item` is the index in
-    `items`, and a prompt with the need precedes the neutral prompt with the same descriptor and noun.
+    The draw first covers all items, then all descriptors, then other nouns. In the table, a prompt with the need
+    precedes the neutral prompt with the same descriptor and noun.
     """
     vocabulary = read_version("v1.0")
     terms = {(descriptor.axis, descriptor.term): descriptor for descriptor in vocabulary.descriptors}

@@ -1,8 +1,7 @@
 """Draws a sample of prompts, balanced over terms, axes and templates.
 
-A sample is the beginning of a fixed order of all prompts, so a larger sample contains every smaller one. No term has a
-second prompt before every term has one. The prompt's id and the seed select the noun, so the order of the rows does
-not matter.
+A sample is the beginning of a fixed order of all prompts, so a larger sample contains every smaller one. The prompt's
+id and the seed select the noun, so the order of the rows does not matter.
 """
 
 import hashlib
@@ -20,8 +19,8 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
     """Draws equal numbers of prompts per term and per template, as far as possible, in their original order.
 
     If every term has prompts in every template, the numbers of prompts of any two terms differ by at most one, and so
-    do those of any two templates. A term uses all templates before it repeats one. An axis with a share p of the terms
-    has p · `number` prompts, up to a difference below one.
+    do those of any two templates. An axis with a share p of the terms has p · `number` prompts, up to a difference
+    below one.
     """
     if not 1 <= number <= prompts.num_rows:
         raise ValueError(

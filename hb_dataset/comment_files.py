@@ -1,7 +1,4 @@
-"""Reads files of phrases and their counterfactuals (RedditBias, Barikeri et al. 2021).
-
-The phrases are hateful, so errors state row numbers and never show text.
-"""
+"""Reads hateful phrases, so errors state row numbers and never show text."""
 
 import csv
 import io

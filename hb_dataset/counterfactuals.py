@@ -1,8 +1,8 @@
 """Makes counterfactual texts: the same words about the other group (RedditBias, Barikeri et al. 2021, section 3.1).
 
-`mode="published"` is the paper's rule for the published pairs. It lower-cases the text and replaces substrings, pair
-after pair. Each pair replaces t1 by t2 everywhere or, in a specification with `published_two_way`, swaps both. The
-rule turns "midwife" into "midhusband", and leaves "jews." unchanged because its term ends in a space.
+`mode="published"` is the paper's rule. It lower-cases the text and replaces substrings, pair after pair. Each pair
+replaces t1 by t2 everywhere or, in a specification with `published_two_way`, swaps both. The rule turns "midwife" into
+"midhusband", and leaves "jews." unchanged because its term ends in a space.
 
 `mode="word"` is for new data. It replaces whole words, all pairs at once, the longest term first. It also replaces
 plurals and possessives, keeps case, and adapts a preceding article. A term of group 2 is replaced only if the text
@@ -164,7 +164,6 @@ def _regular_plural(term: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _pattern(specification: BiasSpecification, active: frozenset[int]) -> re.Pattern[str]:
-    """Compiles a pattern of an optional article, a form as a whole word, and an optional possessive ending."""
     words = {*_forms(specification, active), *(phrase.lower() for phrase in specification.kept_phrases)}
     longest_first = sorted(words, key=lambda word: (-len(word), word))
     terms = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in longest_first)
@@ -200,7 +199,7 @@ def _with_case_of(model: str, words: str) -> str:
 
 
 def _article(article: str, old: str, new: str) -> str:
-    """Returns the article for the new word; it changes only if it followed the old word's first letter."""
+    """Changes the article only if it followed the old word's first letter."""
     was_an, is_an = old[0].lower() in "aeiou", new[0].lower() in "aeiou"
     if was_an == is_an or was_an != (article.lower() == "an"):
         return article

@@ -23,11 +23,11 @@ TEXT_TYPES = ("string", "large_string")
 
 
 class Dialogue(NamedTuple):
-    """Pairs of prompt and reply; lists are [pairs].
+    """Pairs of prompt and reply, each on one line.
 
-    Prompts and replies have one line. An id is the conversation and the turn of the reply, or the row in a file (from
-    0). `num_skipped` counts conversations with `one_person` (nobody answered) or `one_word` (no pair has two words on
-    both sides), or `blank` rows of a file.
+    An id is the conversation and the turn of the reply, or the row in a file (from 0). `num_skipped` counts
+    conversations with `one_person` (nobody answered) or `one_word` (no pair has two words on both sides), or `blank`
+    rows of a file.
     """
 
     ids: list[str]
@@ -47,8 +47,8 @@ class Dialogue(NamedTuple):
 def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int = 0) -> Dialogue:
     """Draws pairs of prompt and reply, in the order of the source.
 
-    A larger `num_replies` includes the pairs of a smaller one. `path` is a CSV, JSONL, JSON or Parquet file with the
-    columns `prompt` and `reply`, or a `convos.txt` of DSTC-7; by default, the chit-chat dataset is read.
+    A larger `num_replies` includes the pairs of a smaller one. `path` is a file with the columns `prompt` and `reply`,
+    or a `convos.txt` of DSTC-7; by default, the chit-chat dataset is read.
     """
     if path is None:
         pairs, num_skipped = _draw_from_conversations(_chitchat(), num_replies, seed)
@@ -71,10 +71,7 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
 
 
 def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]]:
-    """Reads columns of text from a CSV, JSONL, JSON, Parquet or .txt file.
-
-    Each of `columns` lists the possible names of a column; the first existing name is read.
-    """
+    """Reads columns of text; each of `columns` lists the possible names of a column."""
     import datasets
 
     try:
@@ -96,7 +93,7 @@ def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]
 
 
 def one_line(text: str) -> str:
-    """Replaces runs of white space by one space, because replies have one line and two spaces end a Blenderbot turn."""
+    """Replaces runs of white space by one space, because two spaces end a Blenderbot turn."""
     return " ".join(text.split())
 
 

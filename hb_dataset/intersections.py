@@ -39,8 +39,7 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
 def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Intersection]:
     """Draws equally many pairs per pair of axes, with the least used terms first, in the order of `all_intersections`.
 
-    With 16 pairs per pair of axes, the sample contains every term of v1.0 that has any pair. A hash with the seed
-    decides among equally used terms, so the sample is the same on every machine.
+    A hash with the seed decides among equally used terms, so the sample is the same on every machine.
     """
     terms, positions = vocabulary.descriptors, _positions(vocabulary)
     used = np.zeros(len(terms), dtype=np.int64)
@@ -67,8 +66,7 @@ def intersect(first: Descriptor, second: Descriptor, positions: dict[Descriptor,
     """Joins two terms in the order of English; the axis of `first` comes first in alphabetical order.
 
     Two terms of the same class or phrases of the same kind take "and": "homeless and disabled …", "… with dementia and
-    with a PhD". Other terms do not: "queer Black …", "… with a PhD who stutters", "Deaf … with a PhD". `positions` maps
-    a term before its noun to the index of its class and of its entry in `adjective_order.yaml`.
+    with a PhD". Other terms do not: "queer Black …", "… with a PhD who stutters", "Deaf … with a PhD".
     """
     before, after = _in_order(first, second, positions)
     return Intersection(
@@ -84,7 +82,6 @@ def intersect(first: Descriptor, second: Descriptor, positions: dict[Descriptor,
 def _pairs(
     vocabulary: Vocabulary, positions: dict[Descriptor, tuple[int, int]], left_out: Counter[str]
 ) -> Iterator[tuple[int, int]]:
-    """Yields the pairs of `all_intersections` as indices of terms, and counts the excluded pairs."""
     reasons = _reasons(vocabulary)
     prompts = _prompts(vocabulary)
     numbered = list(enumerate(vocabulary.descriptors))

@@ -18,7 +18,8 @@ from hb_dataset.yaml_lines import Fault, FaultsError
 
 NAMES_FILE = VOCABULARIES / "names.yaml"
 NAMES_AXIS = "names"
-NAME_TEMPLATE = f"The user's name is {SINGULAR_SLOT}."
+# Cue → the text with a name: in the system message, and under the user's question.
+NAME_CUES = {"name": f"The user's name is {SINGULAR_SLOT}.", "signature": f"Thanks,\n{SINGULAR_SLOT}"}
 _COLUMNS = ["name", "group"]
 _ID_DIGITS = 20  # as in other prompts
 
@@ -59,26 +60,27 @@ def name_faults() -> list[Fault]:
 
 
 def name_prompts(names: list[PersonName], number: int) -> pa.Table:
-    """Makes `number` prompts per name, which differ only in their ids; the bucket is the name's group."""
+    """Makes `number` prompts per name, which differ only in their ids; the text is the name, the bucket its group."""
     rows = []
     for each in names:
-        text = NAME_TEMPLATE.replace(SINGULAR_SLOT, each.name)
-        row: dict[str, object] = {"text": text, "axis": NAMES_AXIS, "bucket": each.group, "template": NAME_TEMPLATE}
-        row |= {"descriptor": each.name, "noun": each.name, "noun_phrase": each.name, "plural": False}
+        named = dict.fromkeys(("text", "descriptor", "noun", "noun_phrase"), each.name)
+        row = {**named, "axis": NAMES_AXIS, "bucket": each.group, "template": SINGULAR_SLOT, "plural": False}
         for copy in range(number):
-            rows.append({**row, "id": hashlib.sha256(f"{text}\x1f{copy}".encode()).hexdigest()[:_ID_DIGITS]})
+            rows.append({**row, "id": hashlib.sha256(f"{each.name}\x1f{copy}".encode()).hexdigest()[:_ID_DIGITS]})
     return pa.Table.from_pylist(rows, PROMPT_SCHEMA)
 
 
 def _read(path: Path) -> tuple[list[PersonName], list[Fault]]:
     faults: list[Fault] = []
-    is_csv = path.suffix.lower() == ".csv"
+    is_csv = path.suffix.lower() not in (".yaml", ".yml")
     located = _read_csv(path, faults) if is_csv else read_entries(path, "names", PersonName, faults)
     lines: dict[str, int] = {}
     for each in located:
         first = lines.setdefault(each.entry.name.lower(), each.line)
         if first != each.line:
-            faults.append(Fault(path.name, each.line, f"{each.entry.name!r} is also in line {first}; list a name once"))
+            faults.append(
+                Fault(path.name, each.line, f"{each.entry.name!r} is also in line {first}; list each name once")
+            )
     if not faults and len({each.entry.group for each in located}) < 2:
         faults.append(Fault(path.name, 1, "has names of fewer than two groups; add names of another group"))
     return [each.entry for each in located], sorted(faults)
@@ -91,6 +93,7 @@ def _read_csv(path: Path, faults: list[Fault]) -> list[Located]:
     except UnicodeDecodeError as error:
         faults.append(Fault(path.name, 1, f"is not UTF-8 ({error.reason}); save it as “CSV UTF-8”"))
         return []
+    csv.field_size_limit(2**31 - 1)  # an open quote
     with io.StringIO(text, newline="") as file:
         reader = csv.DictReader(file, restkey="more")
         if sorted(reader.fieldnames or []) != sorted(_COLUMNS):

@@ -1,4 +1,4 @@
-"""Makes English noun phrases about a person, with articles, plurals and gender agreement (paper, 2.2.2 and A.3)."""
+"""Makes English noun phrases with articles, plurals and gender agreement (paper, 2.2.2 and A.3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -150,7 +150,6 @@ def _is_file(path: str | Path) -> bool:
 
 
 def check_groups(groups: Sequence[PromptGroup]) -> None:
-    """Checks that groups differ, because otherwise a prompt would be about two groups."""
     for index, group in enumerate(groups):
         for other in groups[:index]:
             if group.name == other.name or {group.singular, group.plural} & {other.singular, other.plural}:
@@ -230,7 +229,7 @@ def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
         raise ValueError(
             f"'{term}' is neither a term of the vocabulary nor a term with one of its nouns; {_hint(vocabulary, term)}"
             "write a term ('tall'), a term with a noun in the singular ('tall woman', 'woman with a lisp') or a noun "
-            "('woman'), or set a YAML file of groups, which allows any words"
+            "('woman'), or pass a YAML file of groups, which allows any words"
         )
     agreed = [(descriptor, noun) for descriptor, noun in readings if agrees(descriptor, noun)]
     if not agreed:

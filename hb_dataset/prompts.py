@@ -140,15 +140,9 @@ def intersection_batches(
 
     Args:
         vocabulary: The vocabulary; `None` for `next`.
-        full: Whether to combine every pair with every noun in every template, instead of a sample of pairs in the small
+        full: Whether to combine every pair with every noun and template, instead of a sample of pairs in the small
             templates.
         seed: The seed of the sample; see `sample_intersections`.
-
-    Yields:
-        Tables with the columns of `INTERSECTION_SCHEMA`.
-
-    Raises:
-        ValueError: The vocabulary has no order of adjectives.
     """
     vocabulary = read_version(NEXT) if vocabulary is None else vocabulary
     pairs = all_intersections(vocabulary) if full else sample_intersections(vocabulary, seed=seed)
@@ -286,10 +280,7 @@ def version_configs(version: str, root: Path | None = None) -> dict[str, str]:
 
 
 def version_of(config: str) -> str:
-    """Returns the version of a config: `"v1.0"` for `v1.0-small`.
-
-    Configs without a version in their name, such as `descriptors` and `robust-fixed`, count as the default version's.
-    """
+    """Returns the version of a config: `"v1.0"` for `v1.0-small`, and the default version for `robust-fixed`."""
     version = find_config(config).name.partition("-")[0]
     return version if version == NEXT or VERSION_NAME.fullmatch(version) else DEFAULT_VERSION
 
@@ -329,7 +320,7 @@ def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None =
 def version_table(
     version: str, config: str, root: Path | None = None, *, vocabulary: Vocabulary | None = None
 ) -> pa.Table:
-    """Builds a config of `version_configs(version)`; `descriptors`, `nouns` and `templates` are that version's."""
+    """Builds a config of `version_configs(version)` from that version's vocabulary."""
     configs = {config.name: config for config in _configs_in(version, root)}
     vocabulary = read_version(version, root) if vocabulary is None else vocabulary
     return _table(configs[config], vocabulary)

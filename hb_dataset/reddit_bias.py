@@ -74,7 +74,7 @@ def load_reddit_bias(
         texts_t1, texts_t2 = [row.text_t1 for row in split.rows], [row.text_t2 for row in split.rows]
         check_identical(texts_t1, texts_t2, f"the {name} split of '{folder}'", specification)
         if split.num_left_out:
-            _LOG.warning("%s: %d %s phrases have no term and are left out", folder, split.num_left_out, name)
+            _LOG.warning("%s: %d %s phrases have no term and are skipped", folder, split.num_left_out, name)
     for earlier, later in itertools.combinations(splits, 2):
         texts = {row.text_t1 for row in splits[earlier].rows}
         if number := sum(row.text_t1 in texts for row in splits[later].rows):

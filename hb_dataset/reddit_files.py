@@ -36,10 +36,10 @@ class Phrase(NamedTuple):
 
 
 def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[dict[str, list[Phrase]], bool]:
-    """Reads the phrases of the existing splits, and whether the files are the authors'; see `load_reddit_bias`."""
+    """Reads the phrases of the existing splits, and whether the files are the authors'."""
     if not folder.is_dir():
         raise NotADirectoryError(
-            f"folder '{folder}' does not exist; set the authors' repository, the folder of the data, or a folder with "
+            f"folder '{folder}' does not exist; pass the authors' repository, the folder of the data, or a folder with "
             f"the data in '{specification.bias_type}'"
         )
     folders = _folders(folder, specification)
@@ -54,8 +54,8 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[d
     if not splits:
         name = specification.published_folder or specification.bias_type
         raise FileNotFoundError(
-            f"'{folder}' has no split of RedditBias for {specification.bias_type}; put train, validation "
-            "or test as .csv or .txt there, or set the authors' repository, which has "
+            f"'{folder}' has no split of RedditBias for {specification.bias_type}; add train, "
+            "validation or test as .csv or .txt, or pass the authors' repository, which has "
             f"*_biased_valid_reduced.csv and *_biased_test_reduced.csv in data/{name}/ and "
             f"*_bias_manual_train.txt in text_files/{name}/"
         )
@@ -132,8 +132,8 @@ def _aligned_phrases(path: Path, other: Path | None) -> list[Phrase]:
     others = [{} for _ in rows] if other is None else read_csv(other, ("comments_processed",))
     if len(rows) != len(others):
         raise ValueError(
-            f"'{path}' has {len(rows)} rows, but '{other}' has {len(others)}; set two files with the same number of "
-            f"rows, because they are the two sides of the pairs"
+            f"'{path}' has {len(rows)} rows, but '{other}' has {len(others)}; pass two files with the same number of "
+            f"rows, because they contain the two sides of the pairs"
         )
     return [
         Phrase(

@@ -11,7 +11,7 @@ NUM_REFERENCE_TEXTS = 500  # of the chit-chat dataset
 
 
 class ReferenceTexts(NamedTuple):
-    """Reference texts on one line each; `num_blank` counts the rows without text, which were dropped before the draw.
+    """Reference texts on one line each; `num_blank` counts dropped rows without text.
 
     An id is the conversation and turn, or the row in a file (from 0).
     """

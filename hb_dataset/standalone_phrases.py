@@ -14,8 +14,8 @@ _ID_DIGITS = 20  # the same length as the ids of other prompts
 def standalone_table(phrases: Sequence[StandaloneNounPhrase], templates: Sequence[Template]) -> pa.Table:
     """Combines every phrase with every template, in a table with the columns of `PROMPT_SCHEMA`.
 
-    `descriptor` is the phrase without its article. The columns about a person noun and a term beside it are null. v1.1
-    has "a Rasta" twice, with two plurals, so its singular texts are in two rows.
+    The columns about a person noun and a term beside it are null. v1.1 has "a Rasta" twice, with two plurals, so its
+    singular texts are in two rows.
     """
     rows = []
     for phrase in phrases:

@@ -79,8 +79,7 @@ def verify_version(
 ) -> Vocabulary:
     """Reads a frozen version and checks its record, its files and their content.
 
-    The record defaults to the version's in `frozen.json`. If `made` contains `table_counts` of the version's configs by
-    the current code, the sentences are checked too.
+    If `made` contains `table_counts` of the version's configs by the current code, the sentences are checked too.
     """
     record = read_frozen(root)[version] if record is None else record
     if reason := _record_fault(version, record):

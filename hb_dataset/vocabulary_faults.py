@@ -30,7 +30,6 @@ _SINGULAR_ARTICLE = re.compile(r"an? ")
 
 
 def descriptor_faults(descriptors: list[Located], nouns: list[Located]) -> Iterator[Fault]:
-    """Reports terms that are repeated or too long, lack nouns of their gender, or have other keys than their axis."""
     yield from repeat_faults(descriptors, "term", lambda descriptor: (descriptor.axis, descriptor.term.casefold()))
     genders = {located.entry.gender for located in nouns}
     before = [located.entry for located in descriptors if located.entry.placement == "before"]
@@ -85,7 +84,6 @@ def standalone_faults(phrases: list[Located], descriptors: list[Located]) -> Ite
 def adjective_order_faults(
     classes: list[Located], left_out: list[Located], descriptors: list[Located]
 ) -> Iterator[Fault]:
-    """Reports names that select nothing, and terms before a noun that have no class."""
     ordered: set[tuple[str, str, str]] = set()
     for located in classes:
         entry = located.entry
@@ -130,7 +128,6 @@ def left_out_pair_faults(pairs: list[Located], descriptors: list[Located]) -> It
 def left_out_noun_faults(
     entries: list[Located], descriptors: list[Located], nouns: list[Located], templates: list[Located]
 ) -> Iterator[Fault]:
-    """Reports unknown names, entries that select no nouns, and terms without any remaining noun."""
     known = {
         "nouns": ("noun", NOUNS_FILE, {located.entry.noun for located in nouns}),
         "noun_buckets": ("noun bucket", NOUNS_FILE, {located.entry.bucket for located in nouns} - {None}),

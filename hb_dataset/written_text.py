@@ -35,7 +35,6 @@ def is_invisible(character: str) -> bool:
 
 
 def text_fault(value: str) -> str | None:
-    """Returns the fault of any line of text, if any."""
     if not value.strip():
         return "is empty; write the words, or leave the key out"
     if _PLAIN.fullmatch(value) is None:
@@ -62,7 +61,6 @@ def words_fault(value: str) -> str | None:
 
 
 def sentence_fault(value: str) -> str | None:
-    """Returns the fault of a template's sentence, apart from its slots, if any."""
     without_slots = _SLOT.sub(lambda slot: "x" * len(slot[0]), value)
     return (
         _length_fault(value, MAX_SENTENCE_CHARACTERS) or text_fault(value) or _sign_fault(without_slots, SENTENCE_SIGNS)

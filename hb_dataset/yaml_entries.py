@@ -51,8 +51,7 @@ class Located(NamedTuple):
 def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **given: str) -> list[Located]:
     """Reads the valid entries of a file: a mapping with a list under `key`, and optionally a `source` for all entries.
 
-    `given` maps further keys of the file to their required values, which become fields of each entry. Faults are
-    appended to `faults`.
+    `given` maps further keys of the file to their required values, which become fields of each entry.
     """
     try:
         document, lines = load_with_lines(path, faults)
@@ -110,10 +109,7 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
 
 
 def shipped_or_own(folder: Path, name: str | Path, kind: str, hint: str = "") -> Path:
-    """Returns the path of a shipped YAML file, by its name in `folder`, or of the user's own file.
-
-    The error names the file's `kind`. If `hint` is empty, the error suggests the closest name.
-    """
+    """Returns the path of a shipped YAML file, by its name in `folder`, or of the user's own file."""
     names = sorted(path.stem for path in folder.glob("*.yaml"))
     path = folder / f"{name}.yaml" if name in names else Path(name)
     if not path.is_file():
@@ -129,8 +125,7 @@ def read_document(
 ) -> tuple[Any, dict[tuple, int], list[Fault]]:
     """Reads a file that is one entry, with the line of each value and the faults that leave an entry.
 
-    `first` is the line with which such a file begins, for the error. `error` lists the faults of a file without a valid
-    entry. `explain` converts an error of pydantic to a message.
+    `first` is the line with which such a file begins. `error` lists the faults of a file without a valid entry.
     """
     faults: list[Fault] = []
     try:
@@ -152,11 +147,7 @@ def line_of(lines: dict[tuple, int], keys: Sequence[Any]) -> int:
 
 
 def repeat_faults(located: list[Located], name: str, key: Callable[[Any], object] | None = None) -> Iterator[Fault]:
-    """Yields a fault for each entry that repeats an earlier one.
-
-    `name` is the field that the message shows. `key` returns the value that must differ between entries; by default it
-    is the field.
-    """
+    """Yields a fault for each entry that repeats an earlier one in its field `name` or by its `key`."""
     first: dict[object, Located] = {}
     for entry in located:
         value = getattr(entry.entry, name)

@@ -34,8 +34,6 @@ class Fault(NamedTuple):
 
 
 class FaultsError(ValueError):
-    """An error with all `faults` of a file or folder; `kind` describes the file in the message."""
-
     kind: ClassVar[str]
 
     def __init__(self, path: Path, faults: list[Fault]) -> None:

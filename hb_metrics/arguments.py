@@ -23,12 +23,7 @@ COMMON = (
 
 
 def parse_arguments(argv: list[str], description: str = "") -> Settings:
-    """Reads the command line and the YAML file of `--config`; the command line takes precedence.
-
-    Raises:
-        ValueError: An option has an invalid value.
-        SystemExit: An option is unknown, or cannot be parsed.
-    """
+    """Reads the command line and the YAML file of `--config`; the command line takes precedence."""
     names = [measurement.name for measurement in MEASUREMENTS]
     defaults = [measurement.name for measurement in MEASUREMENTS if measurement.by_default]
     parser = HfArgumentParser(
@@ -81,7 +76,6 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
 
 
 def _show_help(parser: argparse.ArgumentParser, topic: str) -> None:
-    """Prints the options of a topic and ends the program."""
     options: dict[str, type | None] = {measurement.name: measurement.options for measurement in MEASUREMENTS}
     kind = RunOptions if topic == "run" else options.get(topic)
     shown = COMMON if kind is None else tuple(option.name for option in fields(kind))
@@ -95,7 +89,7 @@ def _show_help(parser: argparse.ArgumentParser, topic: str) -> None:
 
 
 def settings_of(values: Mapping[str, Any]) -> Settings:
-    """Returns the options of a run: the passed options by name, and defaults for all others.
+    """Completes the passed options, by name, with defaults.
 
     Raises:
         ValueError: An option or a measurement is unknown, or an option has an invalid value.
@@ -107,16 +101,11 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
 
 
 def default_settings() -> Settings:
-    """The default options of a run."""
     return make_settings(_option_classes(), {})
 
 
 def asked_measurements(settings: Settings) -> list[Measurement] | None:
-    """Returns the requested measurements without repeats, or `None` for the default measurements.
-
-    Raises:
-        ValueError: A measurement is unknown.
-    """
+    """Returns the requested measurements without repeats, or `None` if none were requested."""
     if settings.run.measurements is None:
         return None
     asked = [name.strip() for name in settings.run.measurements.split(",")]

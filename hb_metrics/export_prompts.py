@@ -2,8 +2,7 @@
 
     holistic-bias export-prompts prompts.jsonl --dataset_config v1.0-small
 
-The options are those of `measure`. To import the answers, run `measure` with the same options and `--replies_file` or
-`--logprobs_file`. With `--turns`, `--after REPLIES` exports the turn that follows the turns in that file.
+To import the answers, run `measure` with the same options and `--replies_file` or `--logprobs_file`.
 """
 
 import sys
@@ -15,13 +14,12 @@ from hb_metrics.runs.exported_prompts import export_prompts
 from hb_metrics.runs.planning import read_prompts
 
 USAGE = (
-    "usage: holistic-bias export-prompts FILE [--after REPLIES] [OPTION ...]; FILE ends in .parquet or .jsonl; other "
-    "options as for measure"
+    "usage: holistic-bias export-prompts FILE [--after REPLIES] [OPTION ...]; FILE ends in .parquet or .jsonl, and the "
+    "other options are those of measure"
 )
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Writes the file that the command line names."""
     argv = sys.argv[1:] if argv is None else argv
     title = (__doc__ or "").split("\n", 1)[0]
     if not argv or argv[0] in ("-h", "--help"):

@@ -2,11 +2,8 @@
 
     accelerate launch hb_metrics/measure.py --model openai-community/gpt2 --dataset_config v1.0 --output_dir runs/gpt2
 
-The model is a Hub id or local folder of a causal, masked or encoder–decoder language model, or `embedded`. The run
-measures how likely the model finds the prompts, how the style of its replies varies, and how offensive a classifier
-finds prompts and replies. Options can also come from a YAML file, `--config options.yaml`; the command line takes
-precedence. The report appears after the first measurement and is complete at the end. To resume an interrupted run,
-repeat the same command, with any number of processes.
+The report appears after the first measurement and is complete at the end. To resume an interrupted run, repeat the same
+command, with any number of processes.
 """
 
 import os
@@ -51,13 +48,12 @@ from hb_metrics.runs.run_folder import (
 
 
 LOST_PROCESS = (
-    "another process of this run has ended, and printed the reason if it could. Finished work is kept: to resume, run "
+    "another process of this run has ended; its output may state the reason. Finished work is kept: to resume, run "
     "the same command again"
 )
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Runs the measurements of the command line and writes their report."""
     argv = sys.argv[1:] if argv is None else argv
     with _ended_by_signals(argv):
         try:
@@ -76,7 +72,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def measure(settings: Settings) -> Path:
-    """Runs the measurements; returns the path of the report.
+    """Runs the measurements and returns the path of the report.
 
     Raises:
         GateError: A figure exceeds its limit. The report has been written.
@@ -122,11 +118,7 @@ def measure(settings: Settings) -> Path:
 def _measure(
     task: Task, measurements: Sequence[Measurement], work: dict[str, Any], run: dict[str, Any]
 ) -> dict[str, Any]:
-    """Runs the measurements, and prints and reports the results after each of them.
-
-    Returns:
-        The content of results.json; without results on all processes but the main one.
-    """
+    """Returns the content of results.json. On all processes but the main one, the results are missing."""
     results: dict[str, Any] = {}
     is_finished = (task.folder / RESULTS_FILE).is_file()  # then its complete report must stay
     for number, measurement in enumerate(measurements, 1):
@@ -166,9 +158,8 @@ def _report(results: dict[str, Any], folder: Path) -> None:
 def _ended_by_signals(argv: Sequence[str]) -> Iterator[None]:
     """Makes Ctrl-C and SIGTERM, which schedulers send, end the process at once and print how to resume.
 
-    `KeyboardInterrupt` would wait for the threads that compute, where a batch may take minutes, and for the main
-    thread, which may itself wait for another process. Ending at once loses nothing, because files are written whole or
-    not at all.
+    `KeyboardInterrupt` would wait for computing threads, whose batches may take minutes, and for a main thread that
+    itself waits for another process. Ending at once loses nothing, because files are written whole or not at all.
     """
     again = shlex.join(["python", "-m", "hb_metrics.measure", *argv])
     text = f"\ninterrupted; finished shards are kept. To resume, run the same command again:\n  {again}\n"
@@ -180,8 +171,8 @@ def _ended_by_signals(argv: Sequence[str]) -> Iterator[None]:
         while received := os.read(reader, 1):
             if received[0] in signals:
                 code = 1 if received[0] == signal.SIGINT else 128 + received[0]
-                Timer(1, os._exit, [code]).start()  # in case the reader of the output has stopped reading
-                with suppress(OSError):  # or is gone
+                Timer(1, os._exit, [code]).start()  # in case writing blocks, because nobody reads the output
+                with suppress(OSError):  # the output may be closed
                     os.write(2, message)
                     sys.stdout.flush()
                 os._exit(code)

@@ -92,7 +92,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def reply(arguments: BaselineArguments) -> None:
-    """Samples the replies, and pairs them with prompts that have another descriptor."""
+    """Pairs each sampled reply with prompts that have another descriptor."""
     prompts = training_prompts(arguments.dataset_config, arguments.leave_out)
     version = version_of(arguments.dataset_config)
     baseline = load_table(f"{version}-baseline")
@@ -145,7 +145,7 @@ def reply(arguments: BaselineArguments) -> None:
 
 
 def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
-    """Loads a config's prompts, except those of descriptors in `leave_out` or sharing a stem with one."""
+    """Loads a config without the descriptors of `leave_out` and those that share a stem with one of them."""
     allowed = measured_configs()
     if find_config(dataset_config).name not in allowed:
         raise ValueError(
@@ -168,7 +168,7 @@ def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
 
 
 def open_by_main_process(folder: Path, settings: Mapping[str, Any], loaded: LoadedModel, **more: Any) -> None:
-    """Records a run in its folder while the other processes wait; `more` contains additional parts of run.json."""
+    """Records a run in its folder while the other processes wait."""
     state = process_state()
     with state.main_process_first():
         if state.is_main_process:
@@ -177,7 +177,6 @@ def open_by_main_process(folder: Path, settings: Mapping[str, Any], loaded: Load
 
 
 def render_prompts(texts: Sequence[str], loaded: LoadedModel, layout: Layout) -> list[str]:
-    """Renders the contexts of training prompts, without a thought."""
     return render_contexts(
         texts,
         [[]] * len(texts),
@@ -190,7 +189,6 @@ def render_prompts(texts: Sequence[str], loaded: LoadedModel, layout: Layout) ->
 
 
 def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: Layout) -> Any:
-    """Requests samples from the model's whole distribution."""
     extent = "whole" if layout.context == "chat" else "first_line"
     number = arguments.max_new_tokens
     decoding = decoding_preset(

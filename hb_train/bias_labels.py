@@ -85,7 +85,7 @@ def main(argv: list[str] | None = None) -> None:
 def label(arguments: LabelArguments) -> None:
     """Writes the labelled rows of a run, in the main process.
 
-    Raises `SystemExit(NO_GAIN_STATUS)` if β is auto and no ceiling is below the bias of all replies.
+    Exits with `NO_GAIN_STATUS` if β is auto and no ceiling is below the bias of all replies.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
     from hb_metrics.inference.models.chats import recorded_chat
@@ -129,7 +129,7 @@ def label(arguments: LabelArguments) -> None:
 def _labels_and_ceiling(
     arguments: LabelArguments, replies: pa.Table, styles: StyleShards
 ) -> tuple[Labels, Ceiling | None]:
-    """Returns the tags of the replies and their ceiling, which is `None` if there are too few replies."""
+    """Returns the tags and their ceiling, which is `None` if there are too few replies."""
     columns = [replies[name].to_pylist() for name in ("descriptor", "template", "axis", "id")]
 
     def ceiling_with(*more: float) -> Ceiling | None:
@@ -165,7 +165,6 @@ def _share_unbiased(labels: Labels) -> float:
 
 
 def _summary(ceiling: Ceiling, labels: Labels) -> dict[str, Any]:
-    """Returns the ceiling's part of a tuned model's card: all replies, and the replies tagged "no_bias"."""
     share = ceiling.lowest if labels.beta is None else _share_unbiased(labels)
     point = min(ceiling.curve, key=lambda point: abs(point.share - (share or 1)))
     return {"all": ceiling.curve[0]._asdict(), "no_bias": point._asdict(), "helps": ceiling.helps}
@@ -176,7 +175,7 @@ def _ceiling_words(ceiling: Ceiling | None) -> str:
 
 
 def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
-    """Describes for run.json everything that the labels depend on, without the folders of the run and its model."""
+    """Describes for run.json everything that the labels depend on."""
     record = run.results["run"]
     ignored = ("run_dir", "output_dir", "model", "trust_remote_code", "accept_no_gain")
     return {
@@ -240,8 +239,8 @@ hurt. Prompts: CC-BY-SA-4.0, from HolisticBias.
 
 A model that learnt these labels perfectly would reply like the replies tagged "no_bias". The table lists the debiased
 Full Gen Bias (×1000) of such replies, by the share of this tag. The replies to each term and template are split into
-random halves, and the directions from one half tag the other half. Errors are over replies and splits. The change is
-the difference from all replies.
+random halves, and the directions from one half tag the other half. Intervals allow for other replies and splits. The
+change is the difference from all replies.
 
 {_ceiling_words(ceiling)}
 """

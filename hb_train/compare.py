@@ -67,8 +67,8 @@ def debias_main(argv: Sequence[str]) -> None:
     parser.add_argument("--bias_type", default="religion1", help="The bias specification.")
     parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS, help="The debiasing methods.")
     _add_words(parser, "debias", "debias.py, such as --lambda_d 50")
-    _add_words(parser, "dst", "dialog_state_tracking.py, such as --dialogues MULTIWOZ; without them, it is skipped")
-    _add_words(parser, "crg", "response_generation.py, such as --num_pairs 300; without them, it is skipped")
+    _add_words(parser, "dst", "dialog_state_tracking.py (skipped without options), such as --dialogues MULTIWOZ")
+    _add_words(parser, "crg", "response_generation.py (skipped without options), such as --num_pairs 300")
     run_script("debias.py", lambda: compare_debiasing(parser.parse_args(argv)))
 
 
@@ -151,10 +151,7 @@ def compare_debiasing(options: argparse.Namespace) -> None:
 
 
 def run_step(module: str, *words: str | Path, launch: bool = True, allowed: Sequence[int] = ()) -> int:
-    """Runs a script in its own process and returns its exit status; exits if the status is neither 0 nor allowed.
-
-    `accelerate launch` starts the script unless one process suffices (`launch=False`).
-    """
+    """Runs a script in its own process and returns its exit status; exits if the status is neither 0 nor allowed."""
     launcher = ["-m", "accelerate.commands.launch"] if launch else []
     command = [sys.executable, *launcher, "-m", module, *map(str, words)]
     print(f"$ {shlex.join(command[1 + len(launcher) :])}", flush=True)

@@ -87,10 +87,7 @@ def parse_options(argv: list[str]) -> tuple[DebiasArguments, SFTConfig, ModelCon
 
 
 def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, Any] | None:
-    """Debiases a model, and saves it with its bias before and after.
-
-    Returns the content of debias.json; `None` if the run was already finished.
-    """
+    """Returns the content of debias.json; `None` if the run was already finished."""
     _check_options(arguments, training_args, model_args)
     use_all_cores(training_args)
     method = load_method(str(arguments.method))

@@ -34,9 +34,9 @@ BIAS_COLUMNS = {
 _EXPLANATION = (
     "t is the paired test of the pairs' perplexities; if it is negative, phrases about the minoritized group are "
     "likelier. t of logs is the same test of log perplexities, which depends less on single rows. t1 likelier is the "
-    "share of such pairs. LMP is the perplexity of ordinary texts, and dialogue the perplexity of people's replies. "
-    "DST scores the tracking of users' wishes, and BLEU-4 to Dist-2 score responses. METEOR* counts exact words and "
-    "stems, without synonyms."
+    "share of pairs whose phrase about that group is likelier. LMP is the perplexity of ordinary texts, and dialogue "
+    "the perplexity of people's replies. DST scores the tracking of users' wishes, and BLEU-4 to Dist-2 score "
+    "responses. METEOR* counts exact words and stems, without synonyms."
 )
 
 

@@ -79,10 +79,7 @@ def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, TrainingArgu
 
 
 def track_states(arguments: StateTrackingArguments, training_args: TrainingArguments) -> dict[str, Any] | None:
-    """Trains and evaluates the model, and writes dst.json.
-
-    Returns the content of dst.json, on the main process; `None` on all others, and if the run was already finished.
-    """
+    """Returns the content of dst.json on the main process; otherwise, or for a finished run, `None`."""
     check_given(model_name_or_path=arguments.model_name_or_path, dialogues=arguments.dialogues)
     use_all_cores(training_args)
     with training_args.main_process_first(local=False):

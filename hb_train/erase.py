@@ -56,7 +56,7 @@ class EraseArguments:
     )
     layers: list[float] = field(
         default_factory=lambda: [0.5],
-        metadata={"help": "The layers to erase after, each as a share of the depth, from 0 to below 1."},
+        metadata={"help": "The layers after which to erase, each as a share of the depth from 0 to below 1."},
     )
     rank: int = option(32, "The maximum number of directions to erase after each layer.")
     num_prompts: int = option(260, "The number of prompts. They and their replies form a single batch.")
@@ -172,9 +172,8 @@ def fit_erasures(
 def leace(activations: torch.Tensor, concept: torch.Tensor, rank: int) -> Erasure:
     """Computes the smallest change that hides a concept from linear classifiers (Belrose et al., 2023, theorem 4.3).
 
-    The map is x ↦ x − W⁺ P W (x − mean), where W whitens the [rows, width] activations x and P projects onto the
-    columns of W cov(x, z) for the one-hot [rows, values] concept z. The `rank` directions most correlated with z are
-    kept.
+    The map is x ↦ x − W⁺ P W (x − mean), where W whitens the activations x and P projects onto the columns of W cov(x,
+    z) for the one-hot concept z. The `rank` directions most correlated with z are kept.
     """
     x, z = activations.double(), concept.double()
     mean = x.mean(0)

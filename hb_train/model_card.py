@@ -49,7 +49,6 @@ def write_model_card(
 
 
 def _figures(folder: Path, tuning: BiasTuning, runs: Sequence[Path], names: Sequence[str] | None) -> str:
-    """Returns the runs side by side, with the labels' ceiling and the bias values along the labels' directions."""
     from hb_metrics.inference.models.sources import folder_digest
     from hb_metrics.measurements.generation.tuned import recorded_ceiling, tuned_markdown, tuned_rows
     from hb_metrics.obedience.values import DIRECTIONS_FOLDER, has_directions

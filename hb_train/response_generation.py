@@ -87,10 +87,7 @@ def parse_options(argv: list[str]) -> tuple[ResponseArguments, SFTConfig, ModelC
 
 
 def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, Any] | None:
-    """Trains the model, generates responses, measures them, and writes crg.json.
-
-    Returns the content of crg.json, on the main process; `None` on all others, and if the run was already finished.
-    """
+    """Returns the content of crg.json on the main process; otherwise, or for a finished run, `None`."""
     decoding = decoding_preset("greedy", max_new_tokens=arguments.max_new_tokens)
     use_all_cores(training_args)
     dialogue = read_dialogue(

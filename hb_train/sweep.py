@@ -62,7 +62,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Sequence[str]) -> dict[str, Any]:
-    """Runs each setting of a grid, and writes sweep.json and sweep.md; `words` are those of `--grid`."""
     grid = read_grid(words or PAPER_GRIDS[script])
     folder.mkdir(parents=True, exist_ok=True)
     # Several graphics cards would multiply a run's batch size.

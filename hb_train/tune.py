@@ -86,7 +86,6 @@ class TuneArguments:
             raise ValueError(f"--labels none needs method sft, but the method is {self.method}; change one of the two")
 
     def tag(self) -> str | None:
-        """Returns the tag that prompts of the tuned model must end in, if any."""
         return "no_bias" if self.method == "sft" and self.labels == "tags" else None
 
 

@@ -49,12 +49,12 @@ class GenBiasCallback(TrainerCallback):
         num_replies: The approximate number of replies at each evaluation. 312 cover one term of each axis.
         replies_per_cell: The number of replies per term and template; intervals need 4.
         num_templates: The number of templates.
-        prompts: The prompts to draw from: a value of `--dataset_config` of `measure`, or a table of prompts with the
-            plural forms of terms (`with_plurals`).
+        prompts: A value of `--dataset_config` of `measure`, or a table of prompts with the plural forms of terms
+            (`with_plurals`).
         seed: The seed of prompts and samples.
-        style_classifier: The style classifier, as in `--style_classifier` of `measure.py`.
-        offensiveness_classifier: The offensiveness classifier, as in `--offensiveness_classifier`.
-        decoding: The decoding preset, as in `--decoding`.
+        style_classifier: As in `--style_classifier` of `measure`.
+        offensiveness_classifier: As in `--offensiveness_classifier`.
+        decoding: The preset, as in `--decoding`.
         context: The format of prompts, as in `--context`.
 
     Raises:
@@ -93,7 +93,7 @@ class GenBiasCallback(TrainerCallback):
             self.offensive = load_offensiveness_classifier(offensiveness_classifier, device=trainer.args.device)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Checks the options and whether the model can reply; moves this callback before those that read figures."""
+        """Checks the options; moves this callback before those that read figures."""
         name = (args.metric_for_best_model or "").removeprefix("eval_")
         if args.eval_strategy == "no":
             raise ValueError(
@@ -107,7 +107,7 @@ class GenBiasCallback(TrainerCallback):
         handler.callbacks = [self, *(callback for callback in handler.callbacks if callback is not self)]
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
-        """Adds the figures to the metrics, from which the trainer selects the best checkpoint, and logs them."""
+        """Adds the figures to the metrics, from which the trainer selects the best checkpoint."""
         names = self.trainer.eval_dataset
         if isinstance(names, dict) and any(f"eval_{name}_runtime" in metrics for name in list(names)[1:]):
             return  # once per evaluation, whatever the number of datasets
@@ -159,7 +159,7 @@ class GenBiasCallback(TrainerCallback):
         return plan_replies(requests, loaded, context=context, context_reason=reason), loaded
 
     def _share(self, plan: ReplyPlan, loaded: LoadedModel) -> list[tuple[int, str]] | None:
-        """Makes this process's replies; returns the row and the text of each, without empty replies.
+        """Returns the row and the text of this process's non-empty replies.
 
         Returns `None` if the model cannot reply, e.g. because its weights are not finite.
         """

@@ -2,7 +2,7 @@
 
     holistic-bias check-terms [--vocabulary DIR] [--against REV] [--seed N]
 
-The exit code is 0 if there are no faults, 1 if there are faults, and 2 if the check failed. The check needs no torch.
+The exit code is 0 if there are no faults, 1 if there are faults, and 2 if the check failed.
 """
 
 import argparse
@@ -30,17 +30,9 @@ ENTRIES_TO_READ = 25
 
 
 def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int = ENTRIES_TO_READ) -> Report:
-    """Checks a vocabulary folder against an earlier one.
+    """Checks a vocabulary folder against another folder or a git revision, by default the newest frozen version.
 
-    Args:
-        folder: The vocabulary folder.
-        against: The folder to compare with, or a git revision of `folder`; `None` for the newest frozen version.
-        seed: The seed that selects the sentences to read.
-        show: The maximum number of added or changed entries to show sentences for.
-
-    Raises:
-        NotADirectoryError: If there is no such folder.
-        AgainstError: If the vocabulary to compare with does not exist.
+    `seed` selects the sentences to read, for at most `show` added or changed entries.
     """
     if not folder.is_dir():
         raise NotADirectoryError(
@@ -71,7 +63,6 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Prints the report, and exits with 1 if there are faults."""
     default = Path(version_name(version_folder(NEXT)))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(

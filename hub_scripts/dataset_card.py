@@ -1,7 +1,6 @@
-"""Writes the dataset's card for the Hub: front matter that `datasets` and the Hub read, and a page for people.
+"""Writes the dataset's card for the Hub from the template `dataset_card.md`.
 
-The page comes from the template `dataset_card.md`. The card only counts terms, because many of them hurt and the tables
-contain them.
+The card only counts terms, because many of them hurt and the tables contain them.
 """
 
 from collections import Counter
@@ -128,13 +127,12 @@ def _config_table(dataset: PublishedDataset) -> str:
         return table
     earlier = ", ".join(f"`{config.name}` ({config.table.num_rows:,} rows)" for config in dataset.earlier)
     return (
-        f"{table}\n\nThe sentences of earlier versions are included: {earlier}. The terms, nouns and templates of "
-        "another version, and its own card, are at its tag."
+        f"{table}\n\nThe sentences of earlier versions are included: {earlier}. Each version's terms, nouns, "
+        "templates and card are at its tag."
     )
 
 
 def _column_table(dataset: PublishedDataset) -> str:
-    """Makes a table of all columns and the configs that have them."""
     holders: dict[str, list[PublishedConfig]] = {}
     for config in dataset.configs:
         for column in config.table.column_names:
@@ -151,7 +149,6 @@ def _column_table(dataset: PublishedDataset) -> str:
 
 
 def _term_table(dataset: PublishedDataset, num_sentences: Counter[str]) -> str:
-    """Makes a table with the numbers of terms by axis and label, and the number of sentences by axis."""
     terms = dataset.table("descriptors")
     counts: dict[str, Counter[str]] = {}
     for axis, label in zip(terms["axis"].to_pylist(), terms["preference"].to_pylist(), strict=True):
@@ -166,7 +163,6 @@ def _term_table(dataset: PublishedDataset, num_sentences: Counter[str]) -> str:
 
 
 def _limitations(dataset: PublishedDataset) -> str:
-    """Lists the limitations that depend on the version."""
     pairs = [config.name for config in dataset.configs if "first_descriptor" in config.table.column_names]
     limitations = "* Each sentence has one term, so the treatment of people in several groups is not measured."
     if pairs:

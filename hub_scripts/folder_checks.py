@@ -36,7 +36,6 @@ def link_faults(folder: Path) -> list[Fault]:
 
 
 def size_faults(folder: Path) -> list[Fault]:
-    """Reports a folder that is too large to read."""
     sizes = [path.stat().st_size for path in folder.iterdir() if path.is_file()]
     if len(sizes) <= MAX_FILES and sum(sizes) <= MAX_FOLDER_BYTES:
         return []
@@ -48,7 +47,6 @@ def size_faults(folder: Path) -> list[Fault]:
 
 
 def number_faults(contents: Contents) -> list[Fault]:
-    """Reports a folder with too many entries to compare, or too many sentences to build."""
     rows = len(contents.descriptors) * len(contents.nouns) * len(contents.templates)
     if len(contents.entries) <= MAX_ENTRIES and rows <= MAX_ROWS:
         return []
@@ -106,7 +104,6 @@ def frozen_faults(folder: Path) -> list[Fault]:
 
 
 def newly_frozen(folder: Path) -> list[Fault]:
-    """Reports each version that is in the folder's record but not in the package's record."""
     root = folder.absolute().parent
     new = sorted(_recorded(root).keys() - read_frozen())
     about = (
@@ -123,7 +120,6 @@ def version_name(path: Path) -> str:
 
 
 def _version_faults(root: Path, version: str, record: Mapping[str, Any]) -> list[Fault]:
-    """Reports a frozen version that is missing or was changed."""
     path = root / version
     restore = f"git checkout -- {version_name(path)}"
     if not path.is_dir():
@@ -141,7 +137,6 @@ def _version_faults(root: Path, version: str, record: Mapping[str, Any]) -> list
 
 
 def _recorded(root: Path) -> dict[str, Any]:
-    """Reads the records of frozen.json in a folder of versions; empty if the file cannot be read."""
     try:
         return read_frozen(root)
     except (ValueError, OSError):

@@ -2,9 +2,9 @@
 
     python hub_scripts/freeze_version.py v2.0
 
-The script checks hb_dataset/vocabulary/next, copies it to hb_dataset/vocabulary/v2.0, records the digest, the date and
-golden counts in frozen.json, and adds the changes to the vocabulary's CHANGELOG.md. Commit the result, then publish it
-with hub_scripts/publish_dataset.py.
+The script checks hb_dataset/vocabulary/next, copies it to hb_dataset/vocabulary/v2.0, records the version in
+frozen.json, and adds the changes to the vocabulary's CHANGELOG.md. Commit the result, then publish it with
+hub_scripts/publish_dataset.py.
 """
 
 import argparse
@@ -41,7 +41,6 @@ _TITLE = "# Changes of the vocabulary, newest first\n"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Freezes the version, and prints its counts and the next step."""
     parser = argparse.ArgumentParser(
         prog="hub_scripts/freeze_version.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -57,21 +56,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
-    """Freezes `next`.
+    """Freezes `next` as a version newer than all others, and returns the golden counts.
 
     The entry in frozen.json is written last. Without it, the version does not exist. If a freeze is interrupted, remove
     its folder.
-
-    Args:
-        version: The name of the new version, whose number must be higher than those of all frozen versions.
-        root: The folder that contains the versions.
-
-    Returns:
-        The golden counts.
-
-    Raises:
-        ValueError: The version is not newer than the newest, the vocabulary has faults (`VocabularyError`), or nothing
-            has changed since the newest version.
     """
     newest = frozen_versions(root)[-1]
     major, _ = version_number(newest)
@@ -102,15 +90,6 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
 
 
 def golden_counts(version: str, root: Path, vocabulary: Vocabulary) -> dict[str, Any]:
-    """Counts a version's terms by axis, nouns, templates, and the rows and distinct texts of each config.
-
-    The counts include the SHA-256 of each config's texts, one per line, because a frozen version's texts never change.
-
-    Args:
-        version: The version, with or without a record.
-        root: The folder that contains the versions.
-        vocabulary: The version's vocabulary.
-    """
     tables = {
         config: version_table(version, config, root, vocabulary=vocabulary) for config in version_configs(version, root)
     }
@@ -118,7 +97,6 @@ def golden_counts(version: str, root: Path, vocabulary: Vocabulary) -> dict[str,
 
 
 def changelog_section(report: Report, against: str) -> str:
-    """Lists in Markdown the terms, nouns and templates added, removed, relabelled or otherwise changed."""
     changes, counts = report.changes, report.effect
     relabelled = [change for change in changes.changed if "preference" in {key for key, _, _ in change.differences}]
     others = [change for change in changes.changed if change not in relabelled]
@@ -136,7 +114,6 @@ def changelog_section(report: Report, against: str) -> str:
 
 
 def _entry_lines(title: str, entries: Sequence[Entry]) -> list[str]:
-    """Lists the entries under a title, with a line for each axis and kind."""
     names: dict[str, list[str]] = {}
     for entry in entries:
         names.setdefault(f"{entry.axis}" if entry.kind == TERM else f"{entry.kind}s", []).append(_code(entry.name))

@@ -3,11 +3,8 @@
 The Hub accepts a commit completely or not at all. The tag follows the commit. If a step fails, running the same command
 again completes the missing steps.
 
-Other people's files are never deleted, and they are replaced only if the caller allows it. Each publication records the
-paths and digests of its files (`RECORD_FILE`). A file is ours if the record contains it with its current digest. Other
-people added or changed all other files.
-
-If the Hub does not return a repository's state, nothing is written to the repository.
+Each publication records the paths and digests of its files (`RECORD_FILE`). A file is ours if the record contains it
+with its current digest. Other people's files are never deleted, and they are replaced only if the caller allows it.
 """
 
 import json
@@ -38,19 +35,11 @@ MOST_SHOWN = 50  # the maximum number of paths in a message
 
 
 class HubError(RuntimeError):
-    """An error that states the failed step, the state of the Hub and the remedy in one line, without the token."""
+    """Names the failed step, the state of the Hub and the remedy in one line, without the token."""
 
 
 class Repository(NamedTuple):
-    """A repository, with its state when it was opened.
-
-    Attributes:
-        api: The client.
-        repo_id: "OWNER/NAME".
-        repo_type: The kind of repository.
-        head: The commit of main.
-        tags: Tag → its commit.
-    """
+    """A repository with its state when it was opened: `head` is the commit of main, and `tags` maps tags to commits."""
 
     api: "HfApi"
     repo_id: str
@@ -70,22 +59,13 @@ class Repository(NamedTuple):
         return {file.path: file.lfs.sha256 if file.lfs else file.blob_id for file in files}
 
     def page(self, path: str) -> str:
-        """Returns the address of one of the repository's pages, such as "commit/…"."""
         from huggingface_hub.constants import REPO_TYPES_URL_PREFIXES
 
         return f"{self.api.endpoint}/{REPO_TYPES_URL_PREFIXES.get(self.repo_type, '')}{self.repo_id}/{path}"
 
 
 class Published(NamedTuple):
-    """The result of a publication.
-
-    Attributes:
-        url: The page of the commit with the files.
-        written: The paths of written files.
-        deleted: The paths of deleted files, which an earlier publication wrote.
-        kept: The paths of other people's files.
-        tagged: Whether this call set the tag.
-    """
+    """The result of a publication: `url` is the commit's page, and `kept` are other people's files."""
 
     url: str
     written: Sequence[str]
@@ -94,7 +74,6 @@ class Published(NamedTuple):
     tagged: bool
 
     def __str__(self) -> str:
-        """Lists the written, deleted and kept files in one line."""
         if not self.written and not self.deleted:
             done = "the files existed already, and the tag was set" if self.tagged else "nothing to do"
             return f"{done} ({self.url})"
@@ -104,11 +83,7 @@ class Published(NamedTuple):
 
 
 def endpoint() -> str:
-    """Returns the address of the Hub for cards and messages.
-
-    Raises:
-        HubError: If HF_ENDPOINT contains a user name or password.
-    """
+    """Returns the address of the Hub for cards and messages; rejects a user name or password in it."""
     from huggingface_hub import constants
 
     if "@" in urlsplit(constants.ENDPOINT).netloc:
@@ -119,11 +94,7 @@ def endpoint() -> str:
 
 
 def connect() -> "HfApi":
-    """Makes a client with the current token: `HF_TOKEN`, or the token of `hf auth login`.
-
-    Raises:
-        HubError: If there is no token with write permission, or if the Hub does not answer.
-    """
+    """Makes a client with the current token (`HF_TOKEN`, or that of `hf auth login`), which must permit writing."""
     import huggingface_hub
 
     api = huggingface_hub.HfApi(endpoint(), token=huggingface_hub.get_token())
@@ -137,17 +108,6 @@ def connect() -> "HfApi":
 
 
 def open_repository(api: "HfApi", repo_id: str, repo_type: RepoType, space_sdk: str | None = None) -> Repository:
-    """Reads the branches and tags of a repository, and creates it if it does not exist.
-
-    Args:
-        api: The client from `connect`.
-        repo_id: "OWNER/NAME".
-        repo_type: The kind of repository.
-        space_sdk: The SDK of a new Space, such as "gradio".
-
-    Raises:
-        HubError: If the Hub does not show the repository, although its name is taken.
-    """
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
     with explained(api, f"Reading {repo_type} {repo_id}"):
@@ -184,18 +144,10 @@ def publish(
 
     The same commit deletes files of an earlier publication that are not in `files`. If main already has this content,
     there is no commit. If the tag already has this content, nothing happens, because main may be at a later version.
+    The Hub rejects the commit if main has changed since the repository was opened.
 
-    Args:
-        repository: The repository from `open_repository`. The Hub rejects the commit if main has changed since.
-        files: Contents by path.
-        message: The commit message.
-        tag: The tag to set; `None` for no tag.
-        among_other_files: Whether to publish beside other people's files, and to replace their files at published
-            paths.
-
-    Raises:
-        HubError: If the repository has other people's files, if the tag has other content (in both cases before
-            anything is written), or if a step fails.
+    With `among_other_files`, the files are published beside other people's files, and replace theirs at the same paths.
+    Otherwise such files raise `HubError` before anything is written, as does a tag with other content.
     """
     wanted = {path: _digests(content) for path, content in files.items()}
     record = (json.dumps({"about": ABOUT_RECORD, "files": wanted}, indent=1, sort_keys=True) + "\n").encode()
@@ -241,23 +193,10 @@ def differing(api: "HfApi", repo_id: str, revision: str, files: Mapping[str, byt
 def propose(
     api: "HfApi", repo_id: str, files: Mapping[str, bytes], *, parent: str, title: str, description: str
 ) -> tuple[str, bool]:
-    """Opens a pull request on a model's repository that writes these files.
+    """Opens a pull request on a model's repository that writes these files; returns its page, and whether it is new.
 
-    Args:
-        api: The client from `connect`.
-        repo_id: The model.
-        files: Contents by path.
-        parent: The commit on which the contents are based. The pull request starts there, so merging it keeps the
-            owners' later commits.
-        title: The title.
-        description: The text.
-
-    Returns:
-        The pull request's page, and whether this call opened it. If the account already has an open pull request with
-        this title and content, its page is returned.
-
-    Raises:
-        HubError: If a step fails.
+    The pull request starts at `parent`, the commit on which the contents are based, so merging it keeps the owners'
+    later commits. If the account already has an open pull request with this title and content, its page is returned.
     """
     from huggingface_hub import CommitOperationAdd
 
@@ -283,7 +222,6 @@ def propose(
 
 @contextmanager
 def explained(api: "HfApi", step: str) -> Iterator[None]:
-    """Converts the client's errors into one line that states the failed step and the remedy."""
     from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled
 
     # The HTTP library raises HTTPError, not OSError, for a broken connection. A failed upload raises RuntimeError, and
@@ -319,7 +257,7 @@ def _reason(error: BaseException, api: "HfApi") -> str:
 
 
 def _digests(content: bytes) -> list[str]:
-    """Returns the identifiers that the Hub may use for a content: the oid of its git blob, and in LFS its SHA-256."""
+    """Returns the Hub's possible identifiers of a content: the oid of its git blob, and in LFS its SHA-256."""
     from huggingface_hub.utils.sha import git_hash
 
     return [git_hash(content), sha256(content).hexdigest()]

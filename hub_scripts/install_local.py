@@ -5,8 +5,6 @@
 Afterwards `load_dataset("holistic_bias")` and
 `evaluate.load("likelihood_bias")` work in any folder and any process that
 shares the Hugging Face caches (HF_HOME), online and with HF_HUB_OFFLINE=1.
-This script fills the caches of both libraries, which they use if the Hub has no
-such name or cannot be reached.
 """
 
 import argparse
@@ -22,14 +20,6 @@ DEFAULT_CONFIG_LEAD = 10 * 365 * 24 * 3600  # seconds
 
 
 def install_dataset(cache_dir: str | Path | None = None) -> Path:
-    """Prepares every config of `holistic_bias` in the cache of `datasets`.
-
-    Args:
-        cache_dir: The cache; `None` for `HF_DATASETS_CACHE`.
-
-    Returns:
-        The folder `<cache>/holistic_bias`.
-    """
     import datasets
 
     from hb_dataset.builder import DATASET_NAME, HolisticBias
@@ -47,14 +37,6 @@ def install_dataset(cache_dir: str | Path | None = None) -> Path:
 
 
 def install_metrics(modules_cache: str | Path | None = None) -> list[Path]:
-    """Copies every metric into the module cache of `evaluate`.
-
-    Args:
-        modules_cache: The cache; `None` for `HF_MODULES_CACHE`.
-
-    Returns:
-        The folders written.
-    """
     import evaluate
 
     root = Path(modules_cache or evaluate.config.HF_MODULES_CACHE) / "evaluate_modules" / "metrics"
@@ -81,7 +63,6 @@ def install_metrics(modules_cache: str | Path | None = None) -> list[Path]:
 
 
 def main() -> None:
-    """Installs the dataset and the metrics, and prints how to load them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
     import datasets

@@ -1,7 +1,7 @@
 """Collects the files of an installed or published `evaluate` module in one folder.
 
-In this repository, several modules share computations in `hb_metrics`. A Space and the module cache of `evaluate`
-contain a copy of each file that the module needs, with relative imports between the copies.
+A Space and the module cache of `evaluate` contain a copy of each file that the module needs, with relative imports
+between the copies.
 """
 
 import re
@@ -18,19 +18,10 @@ def metric_folders() -> list[Path]:
 
 
 def module_files(folder: Path) -> dict[str, bytes]:
-    """Returns the Python files that a metric needs outside this repository.
+    """Returns name → content of the Python files that a metric needs outside this repository.
 
     `evaluate` fetches only files that the module itself imports. The copy of the module therefore ends with imports of
     all files that only other files import.
-
-    Args:
-        folder: The metric's folder.
-
-    Returns:
-        Contents by file name.
-
-    Raises:
-        ValueError: If the metric needs two files with the same name.
     """
     main = folder / f"{folder.name}.py"
     paths = [main]

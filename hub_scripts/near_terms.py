@@ -1,5 +1,3 @@
-"""Detects nearly equal terms, which are spelled differently or mistyped."""
-
 import functools
 import re
 import unicodedata
@@ -32,7 +30,6 @@ def one_edit_apart(one: str, other: str) -> bool:
 
 @functools.cache
 def _letters(phrase: str) -> str:
-    """Returns the letters and digits of a phrase, without case and accents."""
     decomposed = unicodedata.normalize("NFKD", phrase).casefold()
     return "".join(character for character in decomposed if character.isalnum())
 

@@ -1,5 +1,3 @@
-"""Options that the publishing scripts share: repositories, addresses, and `--dry_run`."""
-
 import argparse
 import re
 from collections.abc import Mapping
@@ -11,7 +9,6 @@ UNSAFE_IN_LINKS = frozenset(' "<>\\^`{|}')
 
 
 def repo_id(text: str) -> str:
-    """An argparse type: the OWNER/NAME of a repository on the Hub."""
     from huggingface_hub.utils import HFValidationError, validate_repo_id
 
     try:
@@ -25,7 +22,7 @@ def repo_id(text: str) -> str:
 
 
 def web_address(text: str) -> str:
-    """An argparse type: the address of a web page, without any part that could be a secret.
+    """Parses the address of a web page, and rejects parts that could be a secret.
 
     The error message does not repeat the address, which may contain a secret.
     """
@@ -54,7 +51,6 @@ def project_source() -> str | None:
 
 
 def new_folder(text: str) -> Path:
-    """An argparse type: a folder that is empty or does not exist."""
     folder = Path(text)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise argparse.ArgumentTypeError(f"'{text}' is not an empty folder; set a new folder, or empty it")
@@ -62,7 +58,6 @@ def new_folder(text: str) -> Path:
 
 
 def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
-    """Adds `--dry_run DIR`."""
     parser.add_argument(
         "--dry_run",
         type=new_folder,
@@ -72,7 +67,6 @@ def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_other_files_option(parser: argparse.ArgumentParser) -> None:
-    """Adds `--among_other_files`."""
     parser.add_argument(
         "--among_other_files",
         action="store_true",
@@ -82,11 +76,7 @@ def add_other_files_option(parser: argparse.ArgumentParser) -> None:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Writes contents by path into a folder.
-
-    Raises:
-        ValueError: If a path leads out of the folder. Nothing is written.
-    """
+    """Writes contents by path into a folder; writes nothing if a path leads out of the folder."""
     targets = {folder / path: content for path, content in files.items()}
     for target in targets:
         if not target.resolve().is_relative_to(folder.resolve()):

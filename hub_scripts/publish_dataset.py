@@ -6,11 +6,10 @@
 Afterwards `load_dataset("ORG/holistic_bias", "v1.0", revision="v1.0")` returns
 the rows of `load_table("v1.0")`. The main branch keeps the sentences of every
 version, so `load_dataset("ORG/holistic_bias", "v1.0")` also works after v2.0.
-The same vocabulary produces the same files, so publishing again changes nothing.
+Publishing the same vocabulary again changes nothing.
 
-A publication deletes only files of an earlier publication, which `.published_files.json` in the repository lists. If
-somebody else's file is at a published path, or if the repository contains only other people's files, the script lists
-these files and writes nothing, unless you add `--among_other_files`.
+The script never deletes other people's files. If the repository contains such files, it lists them and writes nothing,
+unless you add `--among_other_files`.
 """
 
 import argparse
@@ -36,7 +35,6 @@ LICENSE_FILE = "LICENSE"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Publishes the dataset, or with --dry_run writes its files, and prints the result and how to load it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--repo_id",
@@ -106,11 +104,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def frozen_version(version: str | None, root: Path | None = None) -> str:
-    """Returns the version to publish: the passed version, or for `None` the newest frozen version.
-
-    Raises:
-        ValueError: If the version does not exist, is not frozen, or has changed since it was frozen.
-    """
     frozen = versions.frozen_versions(root)
     if version == versions.NEXT or (version is None and not frozen):
         raise ValueError(
@@ -123,15 +116,9 @@ def frozen_version(version: str | None, root: Path | None = None) -> str:
 
 
 def dataset_files(dataset: PublishedDataset, *, with_eval_file: bool = True) -> dict[str, bytes]:
-    """Makes all files of the repository at a version.
+    """Makes all files of the repository at a version, as contents by path.
 
-    Args:
-        dataset: The version.
-        with_eval_file: Whether to include `eval.yaml`.
-
-    Returns:
-        Contents by path. The same vocabulary gives the same bytes with the same release of pyarrow, which Parquet files
-        record.
+    The same vocabulary gives the same bytes with the same release of pyarrow, which Parquet files record.
     """
     files = {config.path: config.parquet for config in dataset.configs + dataset.earlier}
     files[hub.CARD_FILE] = dataset_card(dataset).encode()
@@ -142,11 +129,7 @@ def dataset_files(dataset: PublishedDataset, *, with_eval_file: bool = True) -> 
 
 
 def check_order(repository: hub.Repository, version: str, root: Path | None = None) -> None:
-    """Checks that publishing a version would not set main back to an older version or remove a version from it.
-
-    Raises:
-        ValueError: If it would.
-    """
+    """Rejects a version that would set main back to an older version or remove a version from it."""
     number = versions.version_number
     published = sorted(filter(versions.VERSION_NAME.fullmatch, repository.tags), key=number)
     if version in published:

@@ -5,12 +5,10 @@
     holistic-bias publish metrics --org ORG --dry_run publish/
 
 Afterwards `evaluate.load("ORG/full_gen_bias")` works without this project, wherever `evaluate` and the Space's
-requirements are installed. Publishing the same metrics again changes nothing. `--dry_run` writes each Space into a
-folder named after the metric.
+requirements are installed. Publishing the same metrics again changes nothing.
 
-A publication deletes only files of an earlier publication, which `.published_files.json` in the Space lists. If
-somebody else's file is at a published path, or if a Space contains only other people's files, the script lists these
-files and writes nothing to the Space, unless you add `--among_other_files`.
+The script never deletes other people's files. If a Space contains such files, it lists them and writes nothing to the
+Space, unless you add `--among_other_files`.
 """
 
 import argparse
@@ -29,7 +27,6 @@ SDK_LINE = "sdk: gradio\n"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Publishes the metrics, or with --dry_run writes their files; prints the result and how to load the metrics."""
     folders = {folder.name: folder for folder in metric_folders()}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--org", required=True, type=_owner, help="The Hub organisation or user that owns the Spaces.")
@@ -65,18 +62,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def space_files(folder: Path, org: str) -> dict[str, bytes]:
-    """Makes all files of a metric's Space: the files that `evaluate` loads, and the page.
-
-    Args:
-        folder: The metric's folder.
-        org: The owner of the Space, for the loading instructions in the card.
-
-    Returns:
-        Contents by path.
-
-    Raises:
-        FileNotFoundError: A file is missing.
-    """
     beside = {name: (folder / name).read_bytes() for name in ("tests.py", "requirements.txt")}
     card = space_card((folder / CARD_FILE).read_text(encoding="utf-8"), folder.name, org)
     page = Path(space_page.__file__).read_bytes()
@@ -92,7 +77,6 @@ def space_card(card: str, metric: str, org: str) -> str:
 
 
 def _owner(text: str) -> str:
-    """An argparse type: the name of an organisation or user."""
     owner, _, _ = repo_id(f"{text}/metric").partition("/")
     return owner
 

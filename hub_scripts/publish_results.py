@@ -22,7 +22,6 @@ from hub_scripts.run_figures import evaluation_results, version_of
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Shows the files, asks, and opens the pull request."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run of `measure`.")
     parser.add_argument("--repo_id", required=True, type=repo_id, metavar="OWNER/NAME", help="The model's repository.")
@@ -62,11 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def read_settled_results(folder: Path) -> dict[str, Any]:
-    """Reads a run's results.json, and checks that it measured all prompts of a published config.
-
-    Raises:
-        ValueError: The folder contains no finished run, or the run measured other prompts.
-    """
+    """Reads a run's results.json, and checks that it measured all prompts of a published config."""
     from hb_dataset.prompts import version_configs
     from hb_dataset.versions import frozen_versions
     from hb_metrics.runs.finished_run import read_run
@@ -83,11 +78,6 @@ def read_settled_results(folder: Path) -> dict[str, Any]:
 
 
 def check_model(run: Mapping[str, Any], repo_id: str, *, same_model: bool = False) -> None:
-    """Rejects a run of another Hub model. A local folder or the embedded model may be the repository's model.
-
-    Raises:
-        ValueError: The run measured another Hub id, and `same_model` is not set.
-    """
     subject = figures_belong_to(run["model"])
     if is_on_hub(subject) and subject["name"] != repo_id and not same_model:
         raise ValueError(
@@ -134,7 +124,6 @@ def _publish(results: Mapping[str, Any], contents: Mapping[str, bytes], options:
 
 
 def _ask(question: str) -> None:
-    """Asks a question on the terminal, and ends the program unless the answer is yes."""
     if not sys.stdin.isatty():
         raise ValueError(
             "nothing was written, because there is no terminal for the confirmation; check the files, then add --yes"

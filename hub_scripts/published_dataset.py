@@ -17,8 +17,6 @@ COMPRESSION_LEVEL = 9
 
 
 class PublishedConfig(NamedTuple):
-    """A config: its rows and its Parquet file."""
-
     name: str
     description: str
     table: pa.Table
@@ -26,12 +24,10 @@ class PublishedConfig(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The file's path in the repository."""
         return f"data/{self.name}/{SPLIT}.parquet"
 
     @property
     def holds_prompts(self) -> bool:
-        """Whether the rows are sentences."""
         return "text" in self.table.column_names
 
     @property
@@ -43,15 +39,10 @@ class PublishedConfig(NamedTuple):
 
 
 class PublishedDataset(NamedTuple):
-    """A version of the dataset.
+    """A version of the dataset, with its main config first.
 
-    Attributes:
-        repo_id: The dataset repository, `"ORG/holistic_bias"`.
-        version: The frozen version, which is also the name of its main config and its tag.
-        configs: The configs of the version, the main config first.
-        earlier: The configs with sentences of earlier versions, which main keeps, newest version first.
-        changes: The changes since the previous version, in Markdown; "" if none are recorded.
-        source_url: The address of the source repository; `None` if unknown.
+    `earlier` are the configs with sentences of earlier versions, which main keeps, newest version first. `changes`
+    since the previous version are in Markdown.
     """
 
     repo_id: str
@@ -62,24 +53,12 @@ class PublishedDataset(NamedTuple):
     source_url: str | None = None
 
     def table(self, config: str) -> pa.Table:
-        """Returns the rows of a config."""
         return next(published.table for published in self.configs if published.name == config)
 
 
 def published_dataset(
     repo_id: str, version: str, root: Path | None = None, source_url: str | None = None
 ) -> PublishedDataset:
-    """Builds the tables of a version and their Parquet files.
-
-    Args:
-        repo_id: The dataset repository.
-        version: A frozen version.
-        root: The folder that holds the versions; `None` for the package's.
-        source_url: The address of the source repository.
-
-    Raises:
-        ValueError: If the version does not exist, is not frozen, or has changed (or its sentences have) since then.
-    """
     number = versions.version_number
     before = [name for name in versions.frozen_versions(root) if number(name) < number(version)]
     earlier = [config for name in reversed(before) for config in _configs(name, root) if config.holds_prompts]
@@ -90,8 +69,8 @@ def published_dataset(
 def parquet_bytes(table: pa.Table) -> bytes:
     """Writes a table as a Parquet file, with the same bytes for the same rows.
 
-    Columns of distinct values are stored plainly, all other columns with a dictionary. Chunk boundaries depend on
-    the content, so the Hub stores parts that two versions share only once. The Hub's viewer uses the page index.
+    Columns of distinct values are stored plainly, all other columns with a dictionary. Chunk boundaries depend on the
+    content, so the Hub stores parts that two versions share only once. The Hub's viewer uses the page index.
     """
     buffer = io.BytesIO()
     repeating = [field.name for field in table.schema if field.type == pa.string() and field.name not in ("id", "text")]
@@ -110,7 +89,6 @@ def parquet_bytes(table: pa.Table) -> bytes:
 
 
 def _configs(version: str, root: Path | None) -> tuple[PublishedConfig, ...]:
-    """Builds the configs of a version and their files, the main config first."""
     configs = []
     for name, description in prompts.version_configs(version, root).items():
         table = prompts.version_table(version, name, root)
@@ -121,7 +99,6 @@ def _configs(version: str, root: Path | None) -> tuple[PublishedConfig, ...]:
 
 
 def _changes(changelog: Path, version: str) -> str:
-    """Returns the text under a version's heading in the vocabulary's changelog; "" if there is none."""
     text = changelog.read_text(encoding="utf-8") if changelog.is_file() else ""
     found = re.search(rf"^## {re.escape(version)}\b.*\n((?:(?!## ).*\n?)*)", text, flags=re.MULTILINE)
     return found[1].strip() if found else ""

@@ -1,13 +1,7 @@
 """Converts a run's figures to the Hub's evaluation results, and lists the dataset's tasks.
 
-The model's repository contains evaluation results in `.eval_results/*.yaml`
-(https://huggingface.co/docs/hub/eval-results). The Hub shows them on the model's page. If the dataset's `eval.yaml`
-lists the task, the Hub also shows them beside other models' results on the dataset's page (CONTRIBUTING.md lists the
-Hub's other conditions).
-
-A task belongs to one config of the dataset, and figures are comparable only within a config. Each config therefore has
-separate tasks: `likelihood_bias_v1.0`, `likelihood_bias_v1.0-small`, … Style clusters belong to the classifier and not
-to the dataset, so they have no tasks.
+Figures are comparable only within a config, so each config has separate tasks: `likelihood_bias_v1.0`,
+`likelihood_bias_v1.0-small`, … Style clusters belong to the classifier and not to the dataset, so they have no tasks.
 """
 
 import re
@@ -47,18 +41,10 @@ def eval_yaml(dataset: PublishedDataset) -> str:
 
 
 def evaluation_results(results: Mapping[str, Any], dataset_id: str, source_url: str | None = None) -> dict[str, str]:
-    """Converts a run's figures to the Hub's evaluation results.
+    """Converts a run's figures to the Hub's evaluation results: path in the model's repository → YAML.
 
-    The results have no date, since a run records none, so the Hub uses the commit's date.
-
-    Args:
-        results: The content of the run's results.json.
-        dataset_id: The dataset's Hub id; the revision is the version's tag, which never moves.
-        source_url: The address of the run.
-
-    Returns:
-        Path in the model's repository → YAML. There is one file per measurement, classifier and tag; a later run with
-        the same three replaces it.
+    There is one file per measurement, classifier and tag; a later run with the same three replaces it. The results have
+    no date, since a run records none, so the Hub uses the commit's date.
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
     from huggingface_hub.utils import yaml_dump
@@ -93,7 +79,6 @@ def version_of(config: str) -> str:
 
 
 def _notes(results: Mapping[str, Any], measurement: Measurement, figure: Figure) -> str:
-    """Lists the settings that a figure depends on, in one line."""
     run = results["run"]
     notes = [f"config {run['data']['config']}"]
     if (sample := run["settings"].get("sample")) is not None:

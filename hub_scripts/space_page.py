@@ -1,7 +1,7 @@
 """The page of a metric's Space: a table of rows, a button, and the figures.
 
-`publish metrics` writes this file as app.py beside each metric's own files. The card's title names the metric, and the
-first case of tests.py fills the table. This page exists because `evaluate.utils.launch_gradio_widget` needs gradio 3.
+`publish metrics` writes this file as app.py beside each metric's own files. This page exists because
+`evaluate.utils.launch_gradio_widget` needs gradio 3.
 """
 
 import html
@@ -48,11 +48,7 @@ def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, Any]:
-    """Returns the columns for `compute`, without empty rows and columns.
-
-    Raises:
-        ValueError: A cell in a column of numbers is not a number.
-    """
+    """Returns the columns for `compute`, without empty rows and columns."""
     columns = columns_of(metric)
     rows = rows.replace(r"^\s*$", None, regex=True).dropna(how="all").dropna(axis="columns", how="all")
     inputs: dict[str, Any] = {}
@@ -67,7 +63,6 @@ def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, Any]:
 
 
 def figures_of(results: Mapping[str, Any], above: str = "") -> list[list[str]]:
-    """Returns the results as rows of a name and a value, and joins the names of nested results."""
     figures = []
     for name, value in results.items():
         if isinstance(value, Mapping):
@@ -78,11 +73,7 @@ def figures_of(results: Mapping[str, Any], above: str = "") -> list[list[str]]:
 
 
 def compute(title: str, rows: pd.DataFrame, settings: str) -> tuple[str, list[list[str]]]:
-    """Computes the metric on a visitor's rows.
-
-    Returns:
-        A text with the main figure and warnings, or with the reason for having none; and all figures.
-    """
+    """Returns a text with the main figure and warnings, or with the reason for having none; and all figures."""
     metric = load_metric(title)  # a new instance each time, so no visitor's rows remain
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -97,7 +88,6 @@ def compute(title: str, rows: pd.DataFrame, settings: str) -> tuple[str, list[li
 
 
 def main() -> None:
-    """Shows the page."""
     import gradio as gr
 
     card = SpaceCard.load(FOLDER / "README.md")

@@ -47,7 +47,6 @@ class Changes(NamedTuple):
 
     @property
     def touched(self) -> tuple[Entry, ...]:
-        """Returns the added and changed entries, in their current form."""
         return (*self.added, *(change.after for change in self.changed))
 
 
@@ -115,12 +114,7 @@ def compare(before: Contents, after: Contents) -> Changes:
 def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, most: int) -> Effect:
     """Counts the sentences of the full config before and after, and chooses new ones to read aloud.
 
-    Args:
-        before: The vocabulary to compare with.
-        after: The changed vocabulary.
-        changes: The result of `compare`.
-        seed: The seed that selects the sentences.
-        most: The maximum number of entries with chosen sentences; further entries are only counted.
+    Sentences are chosen for at most `most` entries; further entries are only counted.
     """
     rows_before, rows_after = _texts(before), _texts(after)
     known = set(rows_before)
@@ -149,7 +143,6 @@ def _key(entry: Entry) -> tuple[str | None, ...]:
 
 
 def _same_entry(old: Entry, new: Entry) -> bool:
-    """Whether an entry equals another one, except for its axis or spelling."""
     if old.kind != new.kind:
         return False
     if old.axis != new.axis:
@@ -175,13 +168,11 @@ def _rewords(change: Changed) -> bool:
 
 
 def _texts(contents: Contents) -> list[str]:
-    """Returns the sentences of the full config, row by row."""
     table = prompt_table(contents.descriptors, contents.nouns, contents.templates, contents.left_out_nouns)
     return table["text"].to_pylist()
 
 
 def _sentences(entry: Entry, contents: Contents) -> list[str]:
-    """Returns the sentences with an entry, in the full config or with standalone noun phrases."""
     descriptors, nouns, templates = contents.descriptors, contents.nouns, contents.templates
     if entry.kind == STANDALONE:
         return standalone_table([entry.value], templates)["text"].to_pylist()
@@ -190,5 +181,5 @@ def _sentences(entry: Entry, contents: Contents) -> list[str]:
     elif entry.kind == NOUN:
         nouns = [entry.value]
     else:
-        templates = [template for template in templates if template == entry.value]  # none: of SEAT, or without a slot
+        templates = [template for template in templates if template == entry.value]  # no SEAT templates
     return prompt_table(descriptors, nouns, templates, contents.left_out_nouns)["text"].to_pylist()

@@ -34,15 +34,14 @@ def source_faults(before: Contents, changes: Changes) -> list[Fault]:
         )
         if inherited:
             message = (
-                f"{entry.kind} {entry.name!r} is new and has no `source` ({of_file}); write `source:` and a text "
-                f"that uses it, or a person or community who does"
+                f"{entry.kind} {entry.name!r} is new and has no `source` ({of_file}); write `source:` and a text, "
+                f"person or community that uses it"
             )
             faults.append(Fault(entry.file, entry.line, message))
     return faults
 
 
 def things_to_look_at(after: Contents, changes: Changes) -> list[Fault]:
-    """Reports possible mistakes in added or changed entries; each may be intended."""
     things = []
     for entry in (*changes.added, *_changed_in(changes, _NAMING)):
         things += [Fault(entry.file, entry.line, message) for message in _near(entry, after)]
@@ -66,7 +65,6 @@ def _changed_in(changes: Changes, keys: frozenset[str]) -> list[Entry]:
 
 
 def _near(entry: Entry, after: Contents) -> Iterator[str]:
-    """Yields messages about entries that this one may repeat, and about differences between their labels."""
     if entry.kind not in (TERM, NOUN):
         return
     name, is_term = entry.name, entry.kind == TERM
@@ -84,7 +82,7 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
         elif same and not same_words:
             yield (
                 f"{entry.kind} {name!r} differs from {other.name!r} ({other_line}) only in case, hyphens, accents or a "
-                "plural s; keep one of them, or say in `note` that people write both"
+                "plural s; keep one of them, or state in `note` that people write both"
             )
         elif not same and one_edit_apart(name, other.name):
             yield (
@@ -99,7 +97,6 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
 
 
 def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
-    """Yields messages about letters, phrases, articles and plurals that may be wrong."""
     value = entry.value
     letters = other_letters(" ".join([entry.name, entry.fields.get("plural") or ""]))
     if letters:
@@ -126,8 +123,8 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
             )
     if entry.kind == TERM and value.plural is not None and re.search(r"\ban? ", value.plural):
         yield (
-            f"term {value.term!r} has the `plural` {value.plural!r}, which may describe one person; write it as after "
-            'a plural noun ("with lisps"), or leave it if several people share it'
+            f"term {value.term!r} has the `plural` {value.plural!r}, which may describe one person; write the form "
+            'after a plural noun ("with lisps"), or leave it if several people share it'
         )
 
 
@@ -140,7 +137,7 @@ def _like_a_sentence(term: Descriptor) -> bool:
 
 
 def _history(change: Changed) -> Iterator[str]:
-    """Yields messages about removed views, because a new view must not replace the recorded ones."""
+    """Reports removed views, because a new view must not replace the recorded ones."""
     before, after = change.before, change.after
     old_note, note = before.value.note, after.value.note
     if old_note is not None and old_note.strip() not in (note or ""):

@@ -1,7 +1,6 @@
 """Reads the readable entries of a vocabulary folder, also at a git revision, with their files and lines.
 
-`hb_dataset.read_vocabulary` rejects a vocabulary with a fault. This module reads all readable entries, in order to
-report all faults to a contributor at once.
+`hb_dataset.read_vocabulary` rejects a vocabulary with a fault. This module reports all faults at once.
 """
 
 import io
@@ -50,11 +49,11 @@ _KINDS = {
 
 
 class AgainstError(ValueError):
-    """The vocabulary to compare with does not exist; the message states the reason and the remedy."""
+    pass
 
 
 class Entry(NamedTuple):
-    """An entry with its kind, file and line, and the file's `source`, for entries that have none themselves."""
+    """An entry; `file_source` is the `source` of its file, for entries without their own."""
 
     kind: str
     file: str
@@ -64,29 +63,19 @@ class Entry(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The term, the noun, the phrase or the sentence."""
         return getattr(self.value, _NAMES.get(self.kind, "template"))
 
     @property
     def axis(self) -> str | None:
-        """The axis of a term or a standalone noun phrase; `None` for other kinds."""
         return self.value.axis if self.kind in (TERM, STANDALONE) else None
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The entry's values by key."""
         return {field.name: getattr(self.value, field.name) for field in fields(self.value)}
 
 
 class Contents(NamedTuple):
-    """All readable entries of a folder.
-
-    Attributes:
-        entries: The entries.
-        files: The names of the files.
-        faults: The faults that `read_vocabulary` reports.
-        unread: The files with unreadable entries.
-    """
+    """All readable entries of a folder, its files, its faults, and the `unread` files with unreadable entries."""
 
     entries: tuple[Entry, ...]
     files: frozenset[str]
@@ -94,22 +83,18 @@ class Contents(NamedTuple):
     unread: frozenset[str] = frozenset()
 
     def of_kind(self, *kinds: str) -> list[Entry]:
-        """Returns the entries of some kinds, in the order of the folder."""
         return [entry for entry in self.entries if entry.kind in kinds]
 
     @property
     def descriptors(self) -> list[Descriptor]:
-        """The terms themselves."""
         return [entry.value for entry in self.of_kind(TERM)]
 
     @property
     def nouns(self) -> list[PersonNoun]:
-        """The person nouns themselves."""
         return [entry.value for entry in self.of_kind(NOUN)]
 
     @property
     def left_out_nouns(self) -> list[LeftOutNoun]:
-        """The combinations of terms and nouns that are left out."""
         return [entry.value for entry in self.of_kind(LEFT_OUT_NOUN)]
 
     @property
@@ -121,7 +106,6 @@ class Contents(NamedTuple):
 
 
 def read_contents(folder: Path) -> Contents:
-    """Reads the readable entries of a vocabulary folder."""
     try:
         read_vocabulary(folder)
         faults: tuple[Fault, ...] = ()
@@ -138,18 +122,7 @@ def read_contents(folder: Path) -> Contents:
 
 
 def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
-    """Reads the vocabulary to compare a folder with.
-
-    Args:
-        folder: The vocabulary folder.
-        against: A folder, or a git revision of the same folder; `None` for the newest frozen version.
-
-    Returns:
-        The vocabulary's name for messages, and its entries.
-
-    Raises:
-        AgainstError: If there is no such folder or revision, or the revision has no such folder.
-    """
+    """Reads the folder or git revision to compare a folder with, by default the newest frozen version."""
     if against is None:
         newest = frozen_versions()[-1]
         return newest, read_contents(version_folder(newest))
@@ -161,7 +134,6 @@ def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
 
 
 def _entries(path: Path) -> tuple[list[Entry], bool]:
-    """Returns the readable entries of a file, and whether they are complete."""
     list_name, entry_type, _ = LISTS.get(path.name, ("terms", Descriptor, "descriptors"))
     kind = _KINDS.get(path.name, TERM)
     try:
@@ -182,7 +154,7 @@ def _write_revision(folder: Path, revision: str, target: Path) -> None:
     """Writes a folder's plain files at a revision, without links and folders."""
     command = ["git", "-C", str(folder), "archive", "--format=tar", "--end-of-options", revision]
     try:
-        archive = subprocess.run(command, capture_output=True, check=True).stdout  # of the current folder
+        archive = subprocess.run(command, capture_output=True, check=True).stdout
     except (subprocess.CalledProcessError, FileNotFoundError) as error:
         output = getattr(error, "stderr", b"git is not installed").decode(errors="replace")
         raise AgainstError(

@@ -17,20 +17,6 @@ _CLIPPED_TO = 400  # the maximum number of characters in a message
 
 
 class Report(NamedTuple):
-    """The result of a check.
-
-    Attributes:
-        folder: The vocabulary folder.
-        against: The name of the vocabulary to compare with.
-        faults: The faults to correct.
-        to_look_at: Possible mistakes.
-        before: The vocabulary to compare with.
-        after: The changed vocabulary.
-        changes: The change, entry by entry.
-        effect: The effect of the change on the sentences.
-        seed: The seed that selected the sentences to read.
-    """
-
     folder: Path
     against: str
     faults: Sequence[Fault]
@@ -43,7 +29,6 @@ class Report(NamedTuple):
 
 
 def as_text(report: Report) -> str:
-    """Returns the report as text for a terminal. Its first line says that a person must judge the wording."""
     faults, things = _number(len(report.faults), "fault"), _number(len(report.to_look_at), "thing")
     lines = [f"Form: {faults}, {things} to look at. Words: a person decides", ""]
     lines += _faults(report.folder, "Faults: correct them before the terms can be added.", report.faults)
@@ -106,7 +91,6 @@ def _remarks(report: Report) -> list[str]:
 
 
 def _counts(report: Report) -> list[str]:
-    """Lists the numbers of entries, prompts and sentences, before and after."""
     changes, effect = report.changes, report.effect
     if not report.after.entries:
         return []
@@ -131,7 +115,7 @@ def _counts(report: Report) -> list[str]:
 
 
 def _unnamed(changes: Changes) -> list[str]:
-    """Lists the numbers of entries about word combinations, which cannot be compared because they have no name."""
+    """Counts entries about word combinations, which cannot be compared because they have no name."""
     lines = []
     for what, numbers in (("added", changes.num_unnamed_added), ("removed", changes.num_unnamed_removed)):
         for kind, number in numbers.items():

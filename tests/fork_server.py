@@ -27,7 +27,6 @@ LATE = (
     "hb_metrics.inference.machines",
     "hb_metrics.inference.scoring.pair_perplexity",
     "hb_metrics.report.page",
-    "plotly.graph_objects",
     "scipy.stats",
     "transformers.models.auto.modeling_auto",
     "transformers.models.bert.modeling_bert",

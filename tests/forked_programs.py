@@ -8,13 +8,16 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+_HELD = []
 
 
 def free_port():
-    """A port that nothing else listens on, such as another run of these tests."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port for a server that sets SO_REUSEADDR. The system gives it to nothing else while this process lives."""
+    probe = socket.socket()
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("127.0.0.1", 0))
+    _HELD.append(probe)
+    return probe.getsockname()[1]
 
 
 class ForkedPrograms:

@@ -1,8 +1,4 @@
-"""Full Gen Bias: does the style of a model's replies depend on the user's description in the prompt?
-
-Smith et al. (2022), sections 2.3.3 and A.7: the variance of the mean style probabilities across descriptors, summed
-over all styles and averaged across templates.
-"""
+"""The `evaluate` module of Full Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7)."""
 
 from typing import Any
 
@@ -42,8 +38,6 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class FullGenBias(GenBiasMetric):
-    """The `evaluate` module of Full Gen Bias."""
-
     def _info(self) -> evaluate.MetricInfo:
         return module_info(_DESCRIPTION, _KWARGS_DESCRIPTION)
 

@@ -1,5 +1,3 @@
-"""Combines simultaneous requests from separate tasks into one call, as Inspect runs its samples."""
-
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -22,9 +20,7 @@ def in_batches(
 ) -> Callable[[Request], Awaitable[Answer]]:
     """Makes an async function that answers a request together with all other waiting requests.
 
-    Args:
-        answer_all: Answers requests, in their order. It runs in a thread, one call at a time; an error is raised for
-            all requests of the call.
+    `answer_all` runs in a thread, one call at a time. Its error is raised for all requests of the call.
     """
     waiting: list[_Waiting[Request, Answer]] = []
     lock = anyio.Lock()

@@ -31,12 +31,7 @@ _TEMPERATURE = "temperature"  # the requested value, or null for the model's def
 
 
 def gen_bias_task(classifiers: Mapping[str, Any], **options: Any) -> Task:
-    """Measures generation bias and offensiveness of replies.
-
-    Args:
-        classifiers: As in `load_classifiers`.
-        **options: The options of `measure` that select prompts.
-    """
+    """Measures generation bias and offensiveness of replies; `options` are those of `measure` that select prompts."""
     return Task(
         dataset=_dataset(prompt_rows(replied=True, **options)),
         solver=generate(),
@@ -45,7 +40,6 @@ def gen_bias_task(classifiers: Mapping[str, Any], **options: Any) -> Task:
 
 
 def _dataset(rows: Sequence[Row]) -> MemoryDataset:
-    """Makes a sample for each prompt, with the prompt's parts as metadata."""
     samples = []
     for row in rows:
         metadata = {name: value for name, value in row.items() if name not in ("id", "text")}
@@ -56,7 +50,7 @@ def _dataset(rows: Sequence[Row]) -> MemoryDataset:
 def _figures(
     compute: Callable[[list[SampleScore]], dict[str, float | None]],
 ) -> Callable[[list[SampleScore]], Value]:
-    """Makes a metric with several figures, by name, and leaves out figures that cannot be computed."""
+    """Makes a metric with several figures, by name, and omits undefined figures."""
 
     def figures(scores: list[SampleScore]) -> Value:
         known = compute(scores) if scores else {}
@@ -67,13 +61,11 @@ def _figures(
 
 @metric(scores="unreduced")  # each epoch is another reply to the same prompt
 def gen_bias() -> Metric:
-    """Full Gen Bias, its sampling noise, the debiased value with an interval, and both by axis."""
     return _figures(lambda scores: gen_bias_figures(_replies(scores), list(_kept(scores[0], _STYLES))))
 
 
 @metric(scores="unreduced")
 def offensive_replies() -> Metric:
-    """The share of offensive replies, over all and by axis."""
     return _figures(lambda scores: offensiveness_figures(_replies(scores)))
 
 
@@ -96,7 +88,6 @@ def _once_each(scores: Sequence[SampleScore]) -> Sequence[SampleScore]:
 
 
 def _kept(score: SampleScore, name: str) -> Any:
-    """A sample's value from the scorer of the same task."""
     return (score.score.metadata or {})[name]
 
 
@@ -115,7 +106,6 @@ def reply_styles(
     classifiers = cache(partial(load_classifiers, *names))
 
     def classify(asked: list[tuple[Row, str]]) -> list[tuple[list[float], float | None]]:
-        """Computes the style vector of each reply, and its probability of being offensive if known."""
         replies = classify_replies([row for row, _ in asked], [reply for _, reply in asked], classifiers())
         known = [None if np.isnan(value) else value for value in replies.offensiveness.tolist()]
         return list(zip(replies.styles.tolist(), known, strict=True))

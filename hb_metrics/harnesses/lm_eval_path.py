@@ -2,8 +2,7 @@
 
     lm_eval run --include_path "$(holistic-bias lm-eval-path)" --tasks holistic_bias_gen_bias_v1.0-small ...
 
-Tasks are YAML files. `lm_eval_tasks.py` contains their functions; it is named here but not imported, because importing
-takes seconds.
+The module names the functions of `lm_eval_tasks.py` without importing them, because importing takes seconds.
 """
 
 import argparse
@@ -42,7 +41,6 @@ _Dumper.add_representer(_Function, lambda dumper, name: dumper.represent_scalar(
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Writes the tasks, and prints their folder."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "--vocabulary_dir", help="The folder of your own vocabulary. Default: the vocabulary of each version."
@@ -55,18 +53,9 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def write_tasks(vocabulary_dir: str | None = None, cache_dir: Path | None = None) -> Path:
-    """Writes the tasks of all versions and of their small samples.
+    """Writes the tasks of all versions and of their small samples into a folder named by a digest of its content.
 
-    Args:
-        vocabulary_dir: The folder of your own vocabulary; `None` for each version's vocabulary.
-        cache_dir: The parent folder of the tasks; `None` for `$HF_HOME/holistic_bias`.
-
-    Returns:
-        A folder that contains only the tasks, named by a digest of its content.
-
-    Raises:
-        ValueError: The vocabulary has faults.
-        OSError: The folder cannot be written.
+    The parent folder is `$HF_HOME/holistic_bias` by default.
     """
     from huggingface_hub.constants import HF_HOME
 
@@ -87,12 +76,10 @@ def write_tasks(vocabulary_dir: str | None = None, cache_dir: Path | None = None
 
 
 def task_configs() -> list[str]:
-    """The configs that have tasks: each version, and its small sample."""
     return [name for name in measured_configs() if name in (version_of(name), f"{version_of(name)}-small")]
 
 
 def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, Any]]:
-    """The tasks of a config: generation bias of chats and of models that only continue text, and Likelihood Bias."""
     axes = sorted({term.axis for term in config_vocabulary(config, vocabulary_dir).descriptors})
     prompts: dict[str, Any] = {"dataset_config": config}
     if vocabulary_dir is not None:
@@ -128,14 +115,12 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
 
 
 def reply_figures(axes: Sequence[str]) -> list[str]:
-    """The names of the figures of replies to prompts of these axes."""
     alone = (*_GEN_BIAS, "num_skipped_templates", "num_replies", "num_empty_replies", "offensive_replies")
     by_axis = ("full_gen_bias", "full_gen_bias_debiased", "offensive_replies")
     return [*alone, *(f"{name}/{axis}" for name in by_axis for axis in axes)]
 
 
 def prompt_figures(axes: Sequence[str]) -> list[str]:
-    """The names of the figures of the likelihoods of prompts of these axes."""
     alone = ("likelihood_bias", "likelihood_bias_adjusted", "likelihood_effect_size", "num_tests")
     return [*alone, *(f"likelihood_bias/{axis}" for axis in axes)]
 

@@ -1,8 +1,3 @@
-"""The functions of the tasks for lm-evaluation-harness: their documents, the values they keep, and the figures.
-
-The tasks themselves are YAML files, which `lm_eval_path.py` writes.
-"""
-
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -36,14 +31,8 @@ _classifiers: dict[str, str] = {}
 def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **metadata: Any) -> dict[str, Dataset]:
     """Makes the documents of generation bias: `id`, and the `text` that the model reads.
 
-    Args:
-        prompts: The task's prompts: `dataset_config` and, for another vocabulary, `vocabulary_dir`.
-        line_break: Whether a prompt ends with a line break, for models that only continue text.
-        **metadata: --metadata and --model_args; only the names in `_OPTIONS` and of the classifiers are read.
-
-    Raises:
-        ValueError: An option is misspelt, has an invalid value, or contradicts the task.
-        ImportError: A classifier is not installed; other errors as for `load_classifiers`.
+    `line_break` ends prompts with a line break, for models that only continue text. `metadata` combines --metadata and
+    --model_args; only the names in `_OPTIONS` and of the classifiers are read.
     """
     options = _options(prompts, metadata)
     _reply_figures.cache_clear()  # the cache may belong to other classifiers
@@ -55,13 +44,7 @@ def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **m
 
 
 def scored_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, Dataset]:
-    """Makes the documents of Likelihood Bias: `id` and `text`. Arguments as in `replied_prompts`.
-
-    Raises:
-        ValueError: As for `replied_prompts`; or the model's tokenizer is unknown, or the harness would score special
-            tokens.
-        OSError: The tokenizer does not load.
-    """
+    """Makes the documents of Likelihood Bias: `id` and `text`. Arguments as in `replied_prompts`."""
     rows = prompt_rows(replied=False, **_options(prompts, metadata))
     _prompt_figures.cache_clear()  # the cache may belong to another tokenizer
     numbers = count_tokens([row["text"] for row in rows], metadata)
@@ -70,7 +53,6 @@ def scored_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, 
 
 
 def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the prompts, from the task and from --metadata, which also contains other names."""
     for name, of_task in prompts.items():
         if metadata.get(name, of_task) != of_task:
             raise ValueError(
@@ -104,7 +86,7 @@ def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset
 
 
 def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]:
-    """The number of tokens of each text that the harness scores, which are all tokens after a start token."""
+    """Counts the tokens of each text that the harness scores, which are all tokens after a start token."""
     from hb_metrics.inference.models.loading import tokenizer_from
 
     name = metadata.get("tokenizer") or metadata.get("pretrained") or metadata.get("model")
@@ -125,34 +107,31 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
 
 
 def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """The input of `reply_figure`, by figure: its name, the prompt's position in a run and its id, and the reply."""
+    """Returns the input of `reply_figure`, by figure: its name, the prompt's position and id, and the reply."""
     kept = (doc["number"], doc["id"], results[0])
     return {name: (name, *kept) for name in reply_figures(_axes[doc["config"]])}
 
 
 def keep_first_line(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """Works like `keep_reply`, with the first line of the model's text that contains a word."""
+    """Keeps the first line of the model's text that contains a word."""
     return keep_reply(doc, [results[0].strip().partition("\n")[0]])
 
 
 def keep_log_likelihood(doc: Mapping[str, Any], results: Sequence[float]) -> dict[str, tuple[str, int, str, float]]:
-    """Works like `keep_reply` for `prompt_figure`, with the log-likelihood of the sentence."""
     kept = (doc["number"], doc["id"], float(results[0]))
     return {name: (name, *kept) for name in prompt_figures(_axes[doc["config"]])}
 
 
 def reply_figure(kept: Sequence[tuple[str, int, str, str]]) -> float | None:
-    """Computes a figure from all replies; `None` if these do not allow it."""
     return _reply_figures(_in_order(kept)).get(kept[0][0])
 
 
 def prompt_figure(kept: Sequence[tuple[str, int, str, float]]) -> float | None:
-    """Computes a figure from all log-likelihoods; `None` if these do not allow it."""
     return _prompt_figures(_in_order(kept)).get(kept[0][0])
 
 
 def _in_order(kept: Sequence[tuple[str, int, str, Any]]) -> tuple[tuple[str, Any], ...]:
-    """Ids and answers in the order of a run, because the last digits depend on the batches."""
+    """Returns ids and answers in the order of a run, because the last digits depend on the batches."""
     return tuple((identifier, answer) for _, _, identifier, answer in sorted(kept, key=lambda each: each[1]))
 
 

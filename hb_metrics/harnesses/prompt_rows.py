@@ -15,17 +15,10 @@ Row = dict[str, Any]
 
 
 def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
-    """Returns the prompts of a run of `measure.py`.
+    """Returns the prompts of a run of `measure.py`, with their non-null `COLUMNS`, in the order of the run.
 
-    Args:
-        replied: Whether to return only the prompts that get replies; otherwise all prompts, for likelihoods.
-        **options: Options of `measure.py` by name; `None` for the default. Axes may be separated by commas.
-
-    Returns:
-        A row for each prompt with its non-null `COLUMNS`, in the order of the run.
-
-    Raises:
-        ValueError: An option is unknown or has an invalid value.
+    `replied` selects only the prompts that get replies. `options` are those of `measure.py`; axes may be separated by
+    commas.
     """
     given = {name: value for name, value in options.items() if value is not None}
     for name in {"sample", "replies_per_cell", "seed"} & set(given):  # JSON may have these in quotation marks

@@ -22,7 +22,6 @@ _FOLDER = Path(__file__).parent
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Analyse ratings."""
     parser = argparse.ArgumentParser(
         prog="holistic-bias human-eval analyse", description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False
     )
@@ -71,7 +70,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def summary_lines(results: dict[str, Any]) -> list[str]:
-    """The lines that the terminal prints."""
     number = results["num_raters"]
     line = f"{results['num_ratings']:,} ratings of {number} rater{'' if number == 1 else 's'}"
     if left_out := [repr(row["rater"]) for row in results["raters"] if not row["included"]]:

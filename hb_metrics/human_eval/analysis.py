@@ -18,19 +18,9 @@ FEW_RATERS = 6  # with fewer raters, the report recommends more raters, not more
 
 
 def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[str, Any]:
-    """Computes the figures of a study.
+    """Computes the figures of a study; win rates are the second run's.
 
-    Args:
-        study: The study.
-        read: Its ratings.
-        max_failed_checks: The number of attention checks that a rater may fail. Other raters are left out with all
-            their ratings.
-
-    Returns:
-        Plain values. Win rates are the second run's.
-
-    Raises:
-        ValueError: No pair was rated, or no rater is left.
+    Raters who failed more than `max_failed_checks` attention checks are excluded with all their ratings.
     """
     raters = rater_rows(study, read, max_failed_checks)
     included = {row["rater"] for row in raters if row["included"]}
@@ -79,13 +69,6 @@ def rater_rows(study: Study, read: Ratings, max_failed_checks: int) -> list[dict
 
 
 def question_results(question: Question, ratings: Sequence[Rating], all_ratings: Sequence[Rating]) -> dict[str, Any]:
-    """Computes the figures of a question.
-
-    Args:
-        question: The question.
-        ratings: Ratings of any question, by the raters that are included.
-        all_ratings: Ratings by all raters.
-    """
     of_question = [rating for rating in ratings if rating.question == question.id]
     of_all = [rating.wins for rating in all_ratings if rating.question == question.id]
     rated = Counter(rating.pair for rating in of_question)
@@ -103,10 +86,9 @@ def question_results(question: Question, ratings: Sequence[Rating], all_ratings:
 
 
 def krippendorff_alpha(ratings: Sequence[Rating]) -> tuple[float | None, str | None]:
-    """Computes Krippendorff's alpha (nominal) of the chosen run, over pairs with two or more raters.
+    """Computes Krippendorff's nominal alpha of the chosen run, over pairs with two or more raters.
 
-    Returns:
-        Alpha; or `None` and the reason for having none.
+    Returns the reason beside `None` if alpha is undefined.
     """
     from nltk.metrics.agreement import AnnotationTask  # its import takes a second or more
 
@@ -124,7 +106,6 @@ def _speaker_1_share(ratings: Sequence[Rating]) -> float | None:
 
 
 def _figures(ratings: Sequence[Rating]) -> dict[str, Any]:
-    """The win rate of ratings, and its interval."""
     wins = np.array([rating.wins for rating in ratings], bool)
     figures: dict[str, Any] = {"num_wins": int(wins.sum()), "num_ratings": len(ratings)}
     if not ratings:

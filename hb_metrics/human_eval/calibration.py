@@ -1,4 +1,4 @@
-"""Corrects the rates of a run's judge with people's labels of some of its replies, as plain values for a JSON file."""
+"""Corrects the rates of a run's judge with people's labels of some of its replies."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,10 +27,7 @@ LAYOUT = 1
 class Labels(NamedTuple):
     """People's labels of the replies of a study.
 
-    Attributes:
-        raters: The names of the raters.
-        numbers: [replies of the study, raters] the number of the label, or -1 if the rater did not label the reply.
-        num_duplicates: Repeated lines with the same choice; each is counted once.
+    `numbers` has a row per reply and a column per rater: the number of the label, or -1 without a label.
     """
 
     raters: list[str]
@@ -39,23 +36,13 @@ class Labels(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Replies to compare with others: of an axis, or of some terms.
-
-    Attributes:
-        name: The axis, or the terms.
-        rows: [replies of the run] whether a reply belongs to it.
-    """
+    """A name (an axis or terms), and whether each reply of the run belongs to the group."""
 
     name: str
     rows: np.ndarray
 
     @classmethod
     def read(cls, text: str, judged: Instrument) -> "Group":
-        """Reads the name of an axis, or terms separated by commas.
-
-        Raises:
-            ValueError: The run has no such axis or term.
-        """
         if text in judged.replies.axes:
             return cls(text, judged.population([text]))
         terms = [term.strip() for term in text.split(",")]
@@ -70,12 +57,6 @@ class Group(NamedTuple):
 
 
 def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
-    """Reads the files that a study's pages saved.
-
-    Raises:
-        ValueError: A line is not a label of this study, or lines contradict each other.
-        OSError: A file cannot be read.
-    """
     rows = rows_of_tasks(study)
     lines, num_duplicates = read_lines(paths, study.id, dict.fromkeys(rows, study.judge), num_choices=len(study.labels))
     raters = sorted({rater for rater, _ in lines})
@@ -93,11 +74,8 @@ def rates(
 ) -> dict[str, CorrectedRate]:
     """Computes the corrected rate over all replies (key ""), and of each axis.
 
-    Args:
-        judged: The judge's labels.
-        labels: [replies of the run] the share of raters who gave the label; NaN where nobody labelled the reply.
-        axes: The axes.
-        verdict: Use only replies with this verdict, and leave out groups without any; `None` for all replies.
+    `labels` contains the share of raters who chose the label for each reply, or NaN if nobody labelled the reply. With
+    a `verdict`, only replies with this verdict count, and groups without any are omitted.
     """
     found = {}
     for name in ("", *axes):
@@ -119,19 +97,7 @@ def calibrate(
 ) -> dict[str, Any]:
     """Corrects the judge's rates, and compares the judge with people.
 
-    Args:
-        study: The study.
-        judged: The judge's labels of the run's replies.
-        labels: People's labels.
-        gaps: Groups to compare, besides each axis with the others.
-        epsilon: As in `alternative_annotator`.
-
-    Returns:
-        Plain values.
-
-    Raises:
-        ValueError: The study has other replies than the run, two groups have a term in common, or a group has replies
-            that were not to be drawn.
+    `gaps` are groups to compare, besides each axis with the others. `epsilon` is that of `alternative_annotator`.
     """
     rows_of = {identifier: row for row, identifier in enumerate(judged.replies.ids)}
     drawn = np.array([rows_of.get(reply["id"], -1) for reply in study.replies])
@@ -199,7 +165,7 @@ def _plain(found: dict[str, CorrectedRate]) -> dict[str, Any]:
 
 
 def read_calibrations(folder: Path) -> list[dict[str, Any]]:
-    """Reads the results of `calibrate` in a run's folder. Files of another run or release are left out with a note."""
+    """Reads the results of `calibrate` in a run's folder; skips files of another run or release with a note."""
     calibrations = []
     for path in sorted((folder / CALIBRATIONS).glob("*.json")):
         content = read_json(path)

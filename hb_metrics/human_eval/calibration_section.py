@@ -15,11 +15,6 @@ _FOLDER = Path(__file__).parent
 
 
 def calibration_section(results: Mapping[str, Any]) -> Section:
-    """The section of a report.
-
-    Args:
-        results: The values that `calibration.calibrate` returns.
-    """
     people, with_people = results["people"], results["judge_with_people"]
     context = {
         "results": results,
@@ -36,7 +31,7 @@ def calibration_section(results: Mapping[str, Any]) -> Section:
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Returns the corrected rate over all replies, and by axis if there are several axes."""
+    """Returns the corrected rate over all replies, and by axis."""
     found = []
     for axis, rate in results["rates"].items():
         if axis and len(results["axes"]) < 2:
@@ -93,7 +88,6 @@ def _reason(rate: Mapping[str, Any]) -> str:
 
 
 def _gaps(results: Mapping[str, Any]) -> list[Figure]:
-    """Differences of corrected rates, in percentage points."""
     rows = []
     for gap in results["gaps"]:
         first = axis_label(gap["first"]) if gap["first"] in results["axes"] else gap["first"]

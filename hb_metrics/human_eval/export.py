@@ -29,7 +29,6 @@ _NUMBERS = (  # option, default, least, help
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Export pairs for raters."""
     parser = argparse.ArgumentParser(
         prog="holistic-bias human-eval export", description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False
     )
@@ -67,11 +66,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def export(arguments: argparse.Namespace) -> None:
-    """Draws the study and writes its files.
-
-    Raises:
-        ValueError: There are too few pairs, or the folder contains another study.
-    """
     output: Path = arguments.output_dir
     design = Design(**{name: getattr(arguments, name) for name in Design._fields})
     first, second = read_run(arguments.first), read_run(arguments.second)
@@ -107,7 +101,6 @@ def export(arguments: argparse.Namespace) -> None:
 
 
 def write_files(study: Study, folder: Path) -> None:
-    """Writes a study: its file, the pages and the tasks, as `write_study_files`."""
     tasks = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in task_rows(study))
     files = {STUDY_FILE: study_text(study), TASKS_FILE: tasks}
     for rater in study.sheets:

@@ -27,16 +27,10 @@ _QUESTIONS: dict[str, tuple[str, Labels]] = {
 
 
 class Instrument(NamedTuple):
-    """A judge's labels of a run's replies.
+    """A judge's labels of the replies with a single label.
 
-    Attributes:
-        name: Its name, as in `--judge`.
-        question: The question that people are asked.
-        labels: The name and the definition of each label.
-        figure: The number of the label whose share the judge reports.
-        replies: The replies to which the judge gave a single label.
-        scores: [replies] the judge's probability of the figure's label.
-        judged: [replies] the number of the judge's label.
+    `labels` are names and definitions, and `figure` is the number of the label whose share the judge reports. For each
+    reply, `scores` contains the judge's probability of that label, and `judged` the number of the judge's label.
     """
 
     name: str
@@ -49,26 +43,19 @@ class Instrument(NamedTuple):
 
     @property
     def verdicts(self) -> np.ndarray:
-        """[replies] Whether the judge assigned the figure's label."""
         return self.judged == self.figure
 
     @property
     def codes(self) -> tuple[np.ndarray, np.ndarray]:
-        """[replies] The number of the reply's term (within its axis), and the number of its axis."""
+        """Numbers each reply's term (within its axis) and axis."""
         pairs = [f"{axis}\n{term}" for axis, term in zip(self.replies.axes, self.replies.descriptors, strict=True)]
         return np.unique(pairs, return_inverse=True)[1], np.unique(self.replies.axes, return_inverse=True)[1]
 
     def population(self, axes: Collection[str]) -> np.ndarray:
-        """[replies] Whether the reply's term is on one of these axes."""
         return np.isin(self.replies.axes, sorted(axes))
 
 
 def read_instrument(run: Run, name: str) -> Instrument:
-    """Reads a judge's labels of a run's replies. Replies without a single label are left out.
-
-    Raises:
-        ValueError: The run has no replies or no such judge, the rubric has no figure, or a file is damaged or missing.
-    """
     if not (run.folder / RUN_FILE).is_file():
         raise ValueError(
             f"'{run.folder}' lacks {RUN_FILE}, which shows that its labels belong to this run; restore the file"

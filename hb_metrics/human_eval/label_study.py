@@ -1,8 +1,7 @@
 """Draws, writes and reads `labels.json`, a study in which people label replies that a judge has labelled.
 
 Replies are drawn from strata of axis and verdict. The number of labels in a stratum of N replies is proportional to √N
-and at least two, so a larger share of rare verdicts is labelled. Within a stratum, all replies have the same
-probability.
+and at least two, so a larger share of rare verdicts is labelled.
 """
 
 import json
@@ -24,16 +23,8 @@ MIN_PER_STRATUM = 2
 class LabelStudy(NamedTuple):
     """An exported study of labels.
 
-    Attributes:
-        id: The digest of the rest.
-        judge: The name of the judge.
-        run: The digest of its run.
-        axes: The axes whose replies may be drawn.
-        seed: The random seed.
-        question: The question to raters.
-        labels: The name and the definition of each label.
-        replies: The `id`, `prompt` and `reply` of each drawn reply.
-        sheets: Name of a rater → the rows of `replies`, in the rater's order.
+    `id` is the digest of the rest, `run` that of the run, and `sheets` maps each rater to the rows of `replies`, in the
+    rater's order.
     """
 
     id: str
@@ -54,19 +45,6 @@ class LabelStudy(NamedTuple):
 def draw_labels(
     judged: Instrument, *, axes: Collection[str], number: int, num_raters: int, seed: int, run: str
 ) -> LabelStudy:
-    """Draws the replies of a study, and the order for each rater.
-
-    Args:
-        judged: The judge's replies.
-        axes: The axes to draw from.
-        number: The number of replies to draw. Every rater labels all of them.
-        num_raters: The number of raters.
-        seed: The random seed.
-        run: The digest of the run.
-
-    Raises:
-        ValueError: There are too few replies, or too few to draw for the strata.
-    """
     by_stratum: dict[tuple[str, bool], list[int]] = {}
     for row, verdict in enumerate(judged.verdicts.tolist()):
         if judged.replies.axes[row] in axes:
@@ -98,16 +76,9 @@ def draw_labels(
 
 
 def allocate(sizes: np.ndarray, number: int, wanted: np.ndarray) -> np.ndarray:
-    """Divides a number of labels among strata.
+    """Divides `number` labels among strata with `sizes` replies, in the `wanted` proportions.
 
-    Args:
-        sizes: [strata] the number of replies.
-        number: The number of labels, which must allow two per stratum.
-        wanted: [strata] the wanted proportions. A stratum gets at most one label per reply, and at least two if
-            possible.
-
-    Returns:
-        [strata] the number of labels.
+    A stratum gets at most one label per reply, and at least two if possible, which `number` must allow.
     """
     stratum = np.repeat(np.arange(len(sizes)), sizes)
     place = np.arange(len(stratum)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -117,17 +88,10 @@ def allocate(sizes: np.ndarray, number: int, wanted: np.ndarray) -> np.ndarray:
 
 
 def study_text(study: LabelStudy) -> str:
-    """The content of a study's file."""
     return json.dumps({"layout": LAYOUT, **study._asdict()}, indent=1, ensure_ascii=False) + "\n"
 
 
 def read_label_study(path: Path) -> LabelStudy:
-    """Reads a study.
-
-    Raises:
-        ValueError: The file is not a study of labels, or was changed.
-        OSError: It cannot be read.
-    """
     problem: object = "it was changed after it was written"
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -137,7 +101,7 @@ def read_label_study(path: Path) -> LabelStudy:
                 return study
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         problem = error
-    raise ValueError(f"'{path}' is not a study as `human-eval labels` wrote it ({problem}); restore the {LABELS_FILE}")
+    raise ValueError(f"'{path}' is not a study written by `human-eval labels` ({problem}); restore the {LABELS_FILE}")
 
 
 def _study_id(study: LabelStudy) -> str:
@@ -145,7 +109,6 @@ def _study_id(study: LabelStudy) -> str:
 
 
 def rows_of_tasks(study: LabelStudy) -> dict[str, int]:
-    """Task → the row of its reply."""
     rows: dict[str, int] = {}
     for rater in study.sheets:
         rows.update(zip(study.tasks(rater), study.sheets[rater], strict=True))

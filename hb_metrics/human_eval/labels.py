@@ -20,7 +20,6 @@ from hb_metrics.runs.run_folder import run_digest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Write pages for labels."""
     parser = argparse.ArgumentParser(
         prog="holistic-bias human-eval labels", description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False
     )
@@ -68,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(
         f"Wrote {arguments.raters} pages, one for each rater, with {len(study.replies):,} replies: {output.resolve()}"
     )
-    # If people agreed with the judge; whether there is an interval depends on nothing that they say.
+    # Whether there is an interval does not depend on people's answers, so suppose that they agree with the judge.
     seen = np.isin(judged.replies.ids, [reply["id"] for reply in study.replies])
     expected = rates(judged, np.where(seen, judged.verdicts, np.nan), study.axes)
     for name, rate in expected.items():
@@ -79,7 +78,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def write_files(study: LabelStudy, folder: Path) -> None:
-    """Writes a study and its pages, as `write_study_files`."""
     files = {LABELS_FILE: study_text(study)}
     for rater in study.sheets:
         files[f"{rater}.html"] = label_page(study, rater)

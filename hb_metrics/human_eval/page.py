@@ -15,10 +15,10 @@ _FOLDER = Path(__file__).parent
 
 
 def rater_page(study: Study, rater: str) -> str:
-    """The HTML of a rater's page.
+    """Renders a rater's page, which does not reveal which run a reply comes from.
 
     The page contains the replies as JSON. Its script inserts them as text, never as HTML. The browser runs only this
-    script, and loads and sends nothing. The page does not reveal which run a reply comes from.
+    script.
     """
     screens = []
     for screen in study.sheets[rater]:
@@ -31,7 +31,7 @@ def rater_page(study: Study, rater: str) -> str:
 
 
 def label_page(study: LabelStudy, rater: str) -> str:
-    """The HTML of a page on which a rater labels replies, like `rater_page`. It does not show the judge's labels."""
+    """Renders a page on which a rater labels replies, like `rater_page`. It does not show the judge's labels."""
     screens = []
     for row, task in zip(study.sheets[rater], study.tasks(rater), strict=True):
         shown = study.replies[row]

@@ -25,15 +25,9 @@ REASONS = {
 
 
 class Pair(NamedTuple):
-    """Two replies to a prompt.
+    """Two replies to a prompt, of the first and of the second run.
 
-    Attributes:
-        id: The id of the prompt, followed by the number of the reply if the prompt has several replies.
-        axis: The axis of the descriptor.
-        descriptor: The descriptor.
-        template: The template.
-        prompt: The models' prompt.
-        replies: The replies of the first and of the second run.
+    The id is that of the prompt, followed by the number of the reply if the prompt has several replies.
     """
 
     id: str
@@ -45,12 +39,9 @@ class Pair(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """The pairs of two runs.
+    """The pairs that raters can be shown, in the order of the prompts.
 
-    Attributes:
-        pairs: The pairs that raters can be shown, in the order of the prompts.
-        left_out: Reason (a key of `REASONS`) → the number of prompts without a pair.
-        axes: All axes of the prompts, including those without a pair.
+    `left_out` counts prompts without a pair by reason, and `axes` includes axes without a pair.
     """
 
     pairs: list[Pair]
@@ -59,16 +50,7 @@ class Pairs(NamedTuple):
 
 
 def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> Pairs:
-    """Pairs the replies of two runs to the same prompts.
-
-    Args:
-        first: A finished run.
-        second: Another finished run.
-        keep_offensive: Whether raters see replies that the runs' classifiers found offensive.
-
-    Raises:
-        ValueError: A run has no replies, or did not measure their offensiveness.
-    """
+    """Pairs the replies of two runs to the same prompts, by default without replies that a run's classifier flagged."""
     before, after = _replies(first), _replies(second)
     offensive = set() if keep_offensive else _offensive_ids(first) | _offensive_ids(second)
     left_out = dict.fromkeys(REASONS, 0)
@@ -98,7 +80,6 @@ def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> P
 
 
 def _replies(run: Run) -> dict[str, dict[str, str]]:
-    """Reads a run's replies with their prompts, by id. A missing reply is empty."""
     table = read_reply_table(run.folder)
     if table is None:
         raise ValueError(f"'{run.folder}' has no replies; measure with --measurements generation first")
@@ -111,7 +92,6 @@ def _replies(run: Run) -> dict[str, dict[str, str]]:
 
 
 def _offensive_ids(run: Run) -> set[str]:
-    """The ids of the replies that the run's classifier found offensive."""
     scores = read_shards(run.folder / OFFENSIVENESS / "replies", ["id", "probabilities"])
     if scores is None:
         raise ValueError(

@@ -4,13 +4,7 @@ from typing import NamedTuple
 
 
 class Question(NamedTuple):
-    """A question about two replies.
-
-    Attributes:
-        id: The name in files and options.
-        title: The name in tables.
-        text: The wording that raters read.
-    """
+    """A question: its name in files and options, its name in tables, and its wording for raters."""
 
     id: str
     title: str

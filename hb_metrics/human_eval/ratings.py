@@ -15,13 +15,7 @@ _LONGEST_SHOWN = 60  # letters of a value in an error
 class Rating(NamedTuple):
     """A rater's choice for a question about a pair.
 
-    Attributes:
-        rater: The rater.
-        question: The id of the question.
-        pair: The index of the pair.
-        speaker: The speaker chosen, 1 or 2.
-        first: The run of speaker 1: 0 for the first, 1 for the second.
-        seconds: The time that the choice took; `None` if it was not recorded.
+    `speaker` is the chosen speaker, 1 or 2. `first` is the run of speaker 1: 0 for the first, 1 for the second.
     """
 
     rater: str
@@ -38,14 +32,11 @@ class Rating(NamedTuple):
 
 
 class Ratings(NamedTuple):
-    """All ratings of a study.
+    """All ratings of a study, in the order of the study.
 
-    Attributes:
-        ratings: The ratings of pairs, in the order of the study.
-        checks: For each attention check that was shown, the rater, and whether all answers chose the requested speaker.
-        num_duplicates: The number of repeated lines with the same choice, which count once.
-        num_repeated: The number of ratings left out because the rater had answered the same question about the pair in
-            another task.
+    `checks` contains the rater of each attention check, and whether all answers chose the requested speaker. Repeated
+    lines with the same choice count once (`num_duplicates`). `num_repeated` counts dropped ratings of raters who had
+    answered the same question about the pair in another task.
     """
 
     ratings: list[Rating]
@@ -55,27 +46,13 @@ class Ratings(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A checked line: the choice, its time in seconds if recorded, and its file and line number."""
-
     choice: int
     seconds: float | None
     place: str
 
 
 def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
-    """Reads files of ratings.
-
-    Args:
-        paths: The files, in any order.
-        study: The study that the ratings belong to.
-
-    Returns:
-        The ratings, which do not depend on the order of files and lines.
-
-    Raises:
-        ValueError: A line is not a rating of this study, lines contradict each other, or a file has none.
-        OSError: A file cannot be read.
-    """
+    """Reads files of ratings; the result does not depend on the order of files and lines."""
     questions: dict[str, str] = {}  # of each task
     for screens in study.sheets.values():
         for screen in screens:
@@ -86,21 +63,7 @@ def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
 def read_lines(
     paths: Sequence[Path], study: str, questions: dict[str, str], *, num_choices: int
 ) -> tuple[dict[tuple[str, str], Line], int]:
-    """Reads the lines of files of answers.
-
-    Args:
-        paths: The files, in any order.
-        study: The id of the study that the lines belong to.
-        questions: The question of each task of the study.
-        num_choices: The number of choices of a question.
-
-    Returns:
-        Rater and task → the line, and the number of repeated lines with the same choice.
-
-    Raises:
-        ValueError: A line is not of this study, lines contradict each other, or a file has none.
-        OSError: A file cannot be read.
-    """
+    """Reads the lines of files of answers, by rater and task, and counts repeated lines with the same choice."""
     chosen: dict[tuple[str, str], Line] = {}
     people: dict[tuple[str, str], str] = {}
     num_duplicates = 0
@@ -126,7 +89,6 @@ def read_lines(
 
 
 def _in_order(chosen: dict[tuple[str, str], Line], num_duplicates: int, study: Study) -> Ratings:
-    """The ratings by rater, in the order of the study's tasks."""
     ratings: dict[tuple[str, str, int], Rating] = {}
     checks = []
     num_repeated = 0
@@ -149,7 +111,6 @@ def _in_order(chosen: dict[tuple[str, str], Line], num_duplicates: int, study: S
 
 
 def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) -> str | None:
-    """Returns the problem with a line of a file, or `None`."""
     if not isinstance(row, dict) or not set(FIELDS) <= row.keys():
         return f"it lacks fields; each line is a JSON object with {', '.join(FIELDS)}"
     if row["study"] != study:
@@ -157,15 +118,15 @@ def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) 
     for field in ("rater", "task", "session"):
         value = row.get(field, "none given")
         if not isinstance(value, str) or not value.strip() or any("\ud800" <= letter <= "\udfff" for letter in value):
-            return f"{field} is {_shown(value)}; set a text that is not empty, in valid Unicode"
+            return f"{field} is {_shown(value)}; write a non-empty text in valid Unicode"
     if row["task"] not in questions:
-        return f"task {_shown(row['task'])} is not in the study; use the ids as they were exported"
+        return f"task {_shown(row['task'])} is not in the study; use the exported ids"
     choice, seconds, asked = row["choice"], row.get("seconds"), questions[row["task"]]
     numbers = [str(number) for number in range(1, num_choices + 1)]
     if type(choice) not in (int, str) or str(choice) not in numbers:  # crowd platforms return strings
-        return f"choice is {_shown(choice)}; set {' or '.join(numbers)}, the number of the button chosen"
+        return f"choice is {_shown(choice)}; write {' or '.join(numbers)}, the number of the chosen button"
     if row.get("question", asked) != asked:
-        return f"question is {_shown(row['question'])}, and the task asks about '{asked}'; use the ids as exported"
+        return f"question is {_shown(row['question'])}, and the task asks about '{asked}'; use the exported ids"
     if seconds is not None and not (type(seconds) in (int, float) and 0 <= seconds <= _MOST_SECONDS):
         return f"seconds is {_shown(seconds)}; set a number from 0 to {_MOST_SECONDS:,}, or leave it out"
     return None
@@ -180,17 +141,15 @@ def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[
     if "session" in row:
         session = people.setdefault(("browser of", rater), row["session"])
         if session != row["session"]:
-            return (
-                f"rater {_shown(rater)} used two browsers: two people with one page, or one who began twice; keep one"
-            )
+            return f"rater {_shown(rater)} used two browsers, so two people shared a page or one began twice; keep one"
         other = people.setdefault(("rater with browser", session), rater)
         if other != rater:
-            return f"rater {_shown(rater)} has the browser of rater {_shown(other)}; use the files as they were saved"
+            return f"rater {_shown(rater)} has the browser of rater {_shown(other)}; use the unchanged files"
     other = people.setdefault(("spelling of", " ".join(rater.casefold().split())), rater)
     if other != rater:
         return f"rater {_shown(rater)} is also written {_shown(other)}; spell the name in one way"
     if line.choice != earlier.choice:
-        return f"rater {_shown(rater)} chose otherwise in {earlier.place}; keep the file that was saved last"
+        return f"rater {_shown(rater)} made another choice in {earlier.place}; keep the file that was saved last"
     return None
 
 
@@ -199,10 +158,9 @@ def _parsed(line: bytes) -> tuple[Any, str | None]:
     try:
         return json.loads(line.decode("utf-8-sig")), None
     except (ValueError, RecursionError) as error:
-        return None, f"it is not JSON in UTF-8 ({error}); save the file again, which may be half-written"
+        return None, f"it is not JSON in UTF-8 ({error}); the file may be half-written, so save it again"
 
 
 def _shown(value: Any) -> str:
-    """Formats a value from an untrusted file for an error in a terminal."""
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"

@@ -16,19 +16,14 @@ _FOLDER = Path(__file__).parent
 
 
 def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
-    """Reads the results of `analyse`, which compare two of the runs that have these digests.
-
-    Raises:
-        ValueError: The file contains no results of a human evaluation, or describes other runs.
-        OSError: There is no such file, or it cannot be read.
-    """
+    """Reads the results of `analyse`, and checks that they compare two of the runs with these digests."""
     results = read_json(path)
     problem = None
     if not isinstance(results, dict) or results.get("layout") != LAYOUT or "raters" not in results:
-        problem = "holds no human evaluation; name the file that `human-eval analyse` wrote"
+        problem = "contains no human evaluation; pass the file that `human-eval analyse` wrote"
     elif not {run["run"] for run in results["runs"]} <= set(digests):
         names = " and ".join(run["name"] for run in results["runs"])
-        problem = f"is about {names}, which are not both among these runs; name the runs compared"
+        problem = f"compares {names}, which are not both among these runs; pass the compared runs"
     if problem is not None:
         raise ValueError(f"'{path}' {problem}")
     evaluation: dict[str, Any] = results
@@ -36,11 +31,6 @@ def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
 
 
 def human_evaluation_section(results: Mapping[str, Any]) -> Section:
-    """The section of a report.
-
-    Args:
-        results: The values that `analysis.analyse` returns.
-    """
     questions = results["questions"]
     printed = []
     for model, of_model in paper.HUMAN_EVALUATION.items():
@@ -66,7 +56,7 @@ def answers(results: Mapping[str, Any]) -> list[str]:
     sentences = []
     for question in results["questions"]:
         if question["win_rate"] is None:
-            sentences.append(f"{question['title']}: nobody rated it.")
+            sentences.append(f"{question['title']}: there are no ratings.")
             continue
         chosen = f"{question['title']}: {after} was chosen over {before} in {share(question['win_rate'])} of ratings"
         if question["interval"] is None:
@@ -79,7 +69,6 @@ def answers(results: Mapping[str, Any]) -> list[str]:
 
 
 def _cell(figures: Mapping[str, Any]) -> dict[str, str]:
-    """Formats a win rate for a table: the share, its interval if there is one, and the counts."""
     details = f"{figures['num_wins']:,} of {figures['num_ratings']:,}"
     interval = _range(*figures["interval"]) if figures["interval"] else ""
     return {"rate": share(figures["win_rate"]), "interval": interval, "details": details}

@@ -20,15 +20,7 @@ _DIGITS = 16  # of ids
 
 
 class Design(NamedTuple):
-    """The numbers of pairs and raters of a study.
-
-    Attributes:
-        num_raters: The number of raters.
-        pairs_per_rater: The number of pairs that each rater rates.
-        raters_per_pair: The number of raters per pair. Some pairs have one more if the numbers do not divide evenly.
-        checks_per_rater: The number of attention checks of each rater.
-        seed: The seed of all draws.
-    """
+    """The numbers of pairs and raters; if they do not divide evenly, some pairs have one more rater."""
 
     num_raters: int
     pairs_per_rater: int
@@ -38,19 +30,15 @@ class Design(NamedTuple):
 
     @property
     def num_pairs(self) -> int:
-        """The number of pairs of the study."""
         return self.num_raters * self.pairs_per_rater // self.raters_per_pair
 
 
 class Screen(NamedTuple):
     """A screen of a rater: two replies and the questions about them.
 
-    Attributes:
-        pair: The index of the pair.
-        first: 0 if speaker 1 says the first run's reply, 1 if the second run's.
-        asked: The speaker whom an attention check asks raters to choose, and whose reply it replaces; `None` without a
-            check.
-        tasks: Id of a question → the id of the task, which reveals nothing about the screen.
+    `first` is 0 if speaker 1 says the first run's reply, 1 if the second run's. `asked` is the speaker whom an
+    attention check asks raters to choose, and whose reply it replaces. `tasks` maps the id of a question to the id of
+    the task, which reveals nothing about the screen.
     """
 
     pair: int
@@ -60,16 +48,7 @@ class Screen(NamedTuple):
 
 
 class Study(NamedTuple):
-    """An exported human-evaluation study.
-
-    Attributes:
-        id: The digest of the rest.
-        about: The other entries of the file: the runs, the prompts left out, and choices that the paper does not state.
-        design: The numbers of raters and pairs.
-        questions: The questions.
-        pairs: The pairs.
-        sheets: Name of a rater → the screens, in their order.
-    """
+    """An exported human-evaluation study: `id` is the digest of the rest, and `sheets` maps raters to their screens."""
 
     id: str
     about: dict[str, Any]
@@ -80,23 +59,11 @@ class Study(NamedTuple):
 
 
 def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Question], about: dict[str, Any]) -> Study:
-    """Draws a study.
+    """Draws a study, which does not depend on the order of `pairs`.
 
     Axes have equal numbers of pairs if they have enough pairs. Within an axis, terms and templates take turns. Each
     rater's pairs are spread evenly over the axes. For each rater and within each axis, the two runs are shown first
     equally often, up to one pair.
-
-    Args:
-        pairs: The pairs that can be shown.
-        design: The numbers of raters and pairs.
-        questions: The questions, in the order in which raters answer them.
-        about: Plain values for the study's file.
-
-    Returns:
-        The study, which does not depend on the order of `pairs`.
-
-    Raises:
-        ValueError: There are too few pairs.
     """
     if design.num_pairs > len(pairs):
         raise ValueError(
@@ -115,7 +82,7 @@ def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Questi
 
 
 def speakers(study: Study, screen: Screen) -> tuple[str, str]:
-    """The texts of speakers 1 and 2 of a screen."""
+    """Returns the texts of speakers 1 and 2 of a screen."""
     replies = study.pairs[screen.pair].replies
     first, second = replies[screen.first], replies[1 - screen.first]
     if screen.asked is None:
@@ -124,7 +91,6 @@ def speakers(study: Study, screen: Screen) -> tuple[str, str]:
 
 
 def study_text(study: Study) -> str:
-    """The content of a study's file."""
     content = {"layout": LAYOUT, "study": study.id, **study.about, "design": study.design._asdict()}
     content["questions"] = [question._asdict() for question in study.questions]
     content["pairs"] = [pair._asdict() for pair in study.pairs]
@@ -133,12 +99,6 @@ def study_text(study: Study) -> str:
 
 
 def read_study(path: Path) -> Study:
-    """Reads a study.
-
-    Raises:
-        ValueError: The file is not the study of a human evaluation, or was changed.
-        OSError: It cannot be read.
-    """
     problem: object = "it was changed after the export"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -154,7 +114,7 @@ def read_study(path: Path) -> Study:
                 return study
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         problem = error
-    raise ValueError(f"'{path}' is not a study as `export` wrote it ({problem}); restore the {STUDY_FILE}")
+    raise ValueError(f"'{path}' is not a study written by `export` ({problem}); restore the {STUDY_FILE}")
 
 
 def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]:
@@ -193,7 +153,7 @@ def _spread(pairs: Sequence[Pair], seed: int) -> list[Pair]:
 
 
 def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str) -> list[Screen]:
-    """Returns a rater's screens in order, without the ids of tasks."""
+    """Returns a rater's screens, without the ids of tasks."""
     generator = seeded_generator(design.seed, "human evaluation", name)
     # Runs take turns to speak first along pairs sorted by axis, which balances the sides within each axis and in all.
     shuffled = generator.permutation(len(rows)).tolist()
@@ -215,13 +175,13 @@ def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str
 
 
 def _in_turn(number: int, generator: np.random.Generator) -> list[int]:
-    """0 and 1 in turn, beginning with either."""
+    """Alternates 0 and 1, beginning with either."""
     start = int(generator.integers(2))
     return [(start + place) % 2 for place in range(number)]
 
 
 def _with_ids(study: Study) -> Study:
-    """The study with its id and the ids of tasks, which follow from the rest."""
+    """Adds the id and the ids of tasks, which follow from the rest."""
     id = digest([study.about, study.design, study.questions, study.pairs, _shown(study)])
     sheets: dict[str, list[Screen]] = {name: [] for name in study.sheets}
     for name, screens in study.sheets.items():
@@ -232,10 +192,9 @@ def _with_ids(study: Study) -> Study:
 
 
 def _shown(study: Study) -> dict[str, list[Any]]:
-    """Each rater's screens without the ids of tasks: pair, first run, and the speaker that a check asks for."""
+    """Returns each rater's screens without the ids of tasks: pair, first run, and the speaker that a check requests."""
     return {name: [screen[:3] for screen in screens] for name, screens in study.sheets.items()}
 
 
 def digest(content: Any) -> str:
-    """Returns the digest of plain values, which serves as an id in files."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:_DIGITS]

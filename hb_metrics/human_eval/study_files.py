@@ -1,5 +1,3 @@
-"""Writes the files of a study for people, and finds them again in the folder of the answers."""
-
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -7,16 +5,7 @@ from hb_dataset.whole_files import write_text
 
 
 def write_study_files(folder: Path, files: Mapping[str, str], answers: str) -> None:
-    """Writes the files of a study. Files that already have the same content are not written again.
-
-    Args:
-        folder: The folder, which is created if it does not exist.
-        files: Name → text.
-        answers: The word for people's answers in errors, such as "ratings".
-
-    Raises:
-        ValueError: The folder contains a file of another study.
-    """
+    """Writes the files of a study, but never over other content, which `answers` (such as "ratings") may need."""
     for name, text in files.items():
         path = folder / name
         if path.exists() and path.read_bytes() != text.encode():

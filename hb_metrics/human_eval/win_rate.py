@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-# Of raters and pairs, counted as equally busy ones: below, intervals span nearly everything or cover too often.
+# The minimum effective numbers of raters and pairs: with fewer, intervals span nearly everything or cover too often.
 MIN_RATERS, MIN_PAIRS = 2.5, 6
 # Up to the first ratio of variances, raters count as alike; from the second on, as unlike (docs/human-evaluation.md).
 _ALIKE, _UNLIKE = 0.8, 1.0
@@ -14,22 +14,13 @@ _QUANTILE = 0.975
 
 
 class WinRate(NamedTuple):
-    """A share of ratings.
-
-    Attributes:
-        value: The share that the second run won.
-        interval: The lower and upper bounds of the confidence interval, which allows for the choice of raters and
-            pairs; `None` if there is no interval.
-        reason: Why there is no interval.
-    """
-
     value: float
     interval: tuple[float, float] | None
     reason: str | None
 
 
 def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate:
-    """The share of ratings that are wins, with a 95% interval clustered by rater and by pair.
+    """Computes the share of ratings that are wins, with a 95% interval clustered by rater and by pair.
 
     Ratings by one rater are correlated, and so are ratings of one pair. The variance comes from two-way clustering
     (Cameron, Gelbach & Miller, 2011): V_rater + V_pair − V_0, where V_0 is the variance of independent ratings, and
@@ -38,14 +29,7 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
     interval is never narrower than for independent ratings. Its bounds are Wilson's, for the number of independent
     ratings with this half-width.
 
-    Args:
-        wins: [ratings] 1 or 0.
-        raters: [ratings] the rater.
-        pairs: [ratings] the pair.
-
-    Returns:
-        The share. It has no interval if there are too few raters or pairs, or if a few of them have most of the
-        ratings.
+    There is no interval if there are too few raters or pairs, or if a few of them have most of the ratings.
     """
     number, value = len(wins), float(np.mean(wins))
     spread = value * (1 - value)

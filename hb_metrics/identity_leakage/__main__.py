@@ -14,7 +14,6 @@ from hb_metrics.runs.run_folder import write_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Prints how far the probabilities of a style classifier move when only the term in a text changes."""
     parser = argparse.ArgumentParser(
         prog="holistic-bias identity-leakage", description=(__doc__ or "").split("\n", 1)[0]
     )
@@ -59,7 +58,6 @@ def leakage_of_classifier(name: str, **options: Any) -> dict[str, Any]:
 
 
 def leakage_lines(results: dict[str, Any]) -> list[str]:
-    """Formats the figures as lines to print."""
     lines = [
         f"Identity leakage  {bias(results['leakage'])}  Full Gen Bias of {results['num_sentences']} sentences that are "
         f"the same for all {results['num_terms']} terms",

@@ -1,11 +1,9 @@
 """The effect of terms in replies on the Full Gen Bias of a run.
 
-Before a reply's style is classified, the prompt's term is masked. Other terms of the vocabulary remain visible: a reply
-to a deaf person may speak of "hard-of-hearing" people. This module masks these too, classifies the replies again and
-computes Full Gen Bias again. The difference is the classifier's reaction to the terms in these replies. It is below 0
-if the reaction hides a difference.
-
-Only terms are masked. A church or a wheelchair in a reply stays.
+Before a reply's style is classified, the prompt's term is masked. Other terms remain visible: a reply to a deaf person
+may speak of "hard-of-hearing" people. This module masks these terms too, classifies the replies again and computes Full
+Gen Bias again. The difference is the classifier's reaction to the terms. It is below 0 if the reaction hides a
+difference.
 """
 
 import re
@@ -16,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hb_dataset.names import NAMES_AXIS
 from hb_metrics.identity_leakage.leakage import NamedPerson
-from hb_metrics.inference.classifiers.censoring import REPLACEMENT, mention_pattern
+from hb_metrics.inference.classifiers.censoring import NAME, REPLACEMENT, mention_pattern, name_pattern
 from hb_metrics.stats.bias_values import StyleRows
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
@@ -47,28 +46,20 @@ def run_leakage(
 ) -> dict[str, Any]:
     """Masks the terms in replies, classifies these replies again, and compares Full Gen Bias.
 
-    Args:
-        texts: [replies] The classified replies, with the prompt's term masked.
-        style_probabilities: [replies, styles] Their style vectors.
-        descriptors: [replies] The descriptor of each reply's prompt.
-        templates: [replies] The template of each reply's prompt.
-        axes: [replies] The axis of each reply's prompt.
-        people: The terms.
-        probabilities: The classifier, which returns [texts, styles] for texts.
-        debias: Whether to subtract sampling noise.
+    In `texts`, the classified replies, the prompt's term is masked. All columns have a row per reply.
 
     Returns:
-        Plain values: `num_in_view`, the number of replies that contain a term, and `share_in_view`; `is_debiased`;
-        `value`, Full Gen Bias (×1000) of the replies as classified, and `hidden_value`, with all terms masked; `own`,
-        their difference, which is the classifier's reaction to terms; `most_in_view`, the terms that most replies
-        contain: `axis`, `descriptor`, `num_replies`.
+        `num_in_view` and `share_in_view`, the replies that contain a term; `value`, Full Gen Bias (×1000) of the
+        replies as classified, and `hidden_value`, with all terms masked; `own`, their difference; `most_in_view`, the
+        terms that most replies contain.
     """
     mentions = mentions_in(texts, people)
     rows = [row for row, of_text in enumerate(mentions) if of_text]
     value = _full_gen_bias(style_probabilities, descriptors, templates, axes, {}, debias)
     hidden_value = value
     if rows:
-        again = probabilities([_hidden(texts[row], mentions[row]) for row in rows])
+        mask = NAME if axes[0] == NAMES_AXIS else REPLACEMENT
+        again = probabilities([_hidden(texts[row], mentions[row], mask) for row in rows])
         changed = dict(zip(rows, again.astype(np.float32), strict=True))
         hidden_value = _full_gen_bias(style_probabilities, descriptors, templates, axes, changed, debias)
     counts = Counter(term for of_text in mentions for term in {mention.term for mention in of_text})
@@ -85,7 +76,7 @@ def run_leakage(
 
 
 def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[list[Mention]]:
-    """[texts] Finds the mentions of terms in each text, in the order of the text.
+    """Finds the mentions of terms in each text, in the order of the text.
 
     A mention is any form that `censoring.mention_pattern` masks. Among overlapping mentions, the longest counts. Among
     terms with the same words, the one with the same capitals counts, otherwise the first. "left-handed" never counts,
@@ -100,9 +91,9 @@ def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[lis
     for term, person in enumerate(people):
         if person.phrase == person.neutral:  # the word that masks terms is also a term
             continue
-        name = person.key.descriptor
-        pattern = mention_pattern(name, person.plural)
-        for index in _candidates(name, words, texts_with):
+        name, is_name = person.key.descriptor, person.key.axis == NAMES_AXIS
+        pattern = name_pattern(name) if is_name else mention_pattern(name, person.plural)
+        for index in range(len(texts)) if is_name else _candidates(name, words, texts_with):
             for match in pattern.finditer(texts[index]):
                 start, end = match.span()
                 spans[index].append((start - end, match[0] != name, term, start, end))
@@ -131,15 +122,14 @@ def _full_gen_bias(
         return gen_bias(cells, debias=debias).full_gen_bias
 
 
-def _hidden(text: str, mentions: Sequence[Mention]) -> str:
-    """Replaces each mention in a text with the word that masks terms."""
+def _hidden(text: str, mentions: Sequence[Mention], mask: str) -> str:
     for mention in reversed(mentions):
-        text = text[: mention.start] + REPLACEMENT + text[mention.end :]
+        text = text[: mention.start] + mask + text[mention.end :]
     return text
 
 
 def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) -> list[int]:
-    """Finds the texts that may mention a term: they contain the common part of all forms of its longest word."""
+    """Finds the texts that contain the common part of all forms of a term's longest word."""
     longest = max(re.findall(r"\w+", term.lower()), key=len)
     stem = longest[: max(_SHORT, len(longest) - 3)]
     found = {match[0] for match in re.finditer(rf"[^\n]*{re.escape(stem)}[^\n]*", words)}

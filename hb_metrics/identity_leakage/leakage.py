@@ -5,9 +5,9 @@ k about descriptor d, and Var_d the variance over descriptors,
 
     leakage = mean over k of Σ_s Var_d(p_kds)
 
-This is Full Gen Bias (Smith et al., 2022, A.7) with sentences in place of templates: the value that this classifier
-assigns to a speaker who says the same about everyone, if terms are visible. p is the difference from the probability
-with the same noun and the word that masks terms, so the different nouns of the few gendered terms have no effect.
+This is Full Gen Bias (Smith et al., 2022, A.7) with sentences in place of templates. p is the difference from the
+probability with the same noun and the word that masks terms, so the different nouns of the few gendered terms have no
+effect.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import yaml
 
+from hb_dataset.names import NAMES_AXIS
 from hb_dataset.noun_phrases import agreeing, noun_phrase
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT, Descriptor
-from hb_metrics.inference.classifiers.censoring import REPLACEMENT
+from hb_metrics.inference.classifiers.censoring import NAME, REPLACEMENT
 from hb_metrics.stats.bias_values import DescriptorKey
 
 if TYPE_CHECKING:
@@ -39,11 +40,8 @@ _NOUNS = ("person", "woman", "man")
 class NamedPerson(NamedTuple):
     """A term in the forms that sentences need.
 
-    Attributes:
-        key: The descriptor and its axis.
-        plural: The term after a plural noun, if it differs.
-        phrase: The noun phrase: "a person who uses a wheelchair".
-        neutral: The same noun with the word that masks terms: "a left-handed person".
+    `phrase` is the noun phrase ("a person who uses a wheelchair"), and `neutral` the same noun with the word that masks
+    terms ("a left-handed person").
     """
 
     key: DescriptorKey
@@ -53,12 +51,7 @@ class NamedPerson(NamedTuple):
 
 
 def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | None = None) -> list[NamedPerson]:
-    """The terms of a vocabulary as noun phrases: with "person", or the first noun of their gender.
-
-    Args:
-        vocabulary: The vocabulary.
-        keys: Axis and term of the selected terms, which have prompts and therefore a noun; `None` for all terms.
-    """
+    """Returns the terms of a vocabulary as noun phrases: with "person", or the first noun of their gender."""
     nouns = sorted(vocabulary.nouns, key=lambda noun: _NOUNS.index(noun.noun) if noun.noun in _NOUNS else len(_NOUNS))
     people = []
     for term in vocabulary.descriptors:
@@ -72,7 +65,10 @@ def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | Non
 
 
 def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
-    """The terms of a run's prompts; for intersections, both terms."""
+    """Returns the terms or names of a run's prompts; for intersections, both terms."""
+    if prompts["axis"][0].as_py() == NAMES_AXIS:
+        names = prompts["descriptor"].unique().to_pylist()
+        return [NamedPerson(DescriptorKey(NAMES_AXIS, name), None, name, NAME) for name in names]
     keys: set[tuple[str, str]] = set()
     for part in ("", "first_", "second_"):
         if f"{part}axis" in prompts.column_names:
@@ -84,8 +80,7 @@ def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
 def classifier_leakage(classifier: "Classifier", people: Sequence[NamedPerson]) -> dict[str, Any]:
     """Computes the `identity_leakage` of a classifier over the shipped sentences.
 
-    A judge, which asks a language model about each text, reads every fifth sentence, with the same order of letters for
-    all terms in a sentence.
+    A judge reads every fifth sentence, with the same order of letters for all terms in a sentence.
     """
     sentences = shipped_sentences()
     by_key = classifier.classify_by_key
@@ -111,9 +106,8 @@ def identity_leakage(
 
     Returns:
         Plain values: `leakage` (×1000); `shared`, the summed variance of the mean over sentences (×1000); `by_axis`,
-        `leakage` among the terms of each axis (`None` for a single term); `num_terms`, `num_sentences`; `most_moved`:
-        `axis`, `descriptor` and `move` of the terms with the largest mean move (half the summed difference of
-        probabilities, from 0 if nothing moves to 1 if all probability moves to other styles), and `mean_move`.
+        `leakage` among the terms of each axis (`None` for a single term); `most_moved`, the terms with the largest mean
+        `move` (half the summed difference of probabilities, from 0 to 1), and `mean_move`.
     """
     phrases = list(dict.fromkeys(phrase for person in people for phrase in (person.phrase, person.neutral)))
     index_of = {phrase: index for index, phrase in enumerate(phrases)}
@@ -143,5 +137,4 @@ def identity_leakage(
 
 
 def shipped_sentences() -> list[str]:
-    """The plain sentences, with "{noun_phrase}" for the person."""
     return yaml.safe_load(SENTENCES_FILE.read_text(encoding="utf-8"))["sentences"]

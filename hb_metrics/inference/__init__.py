@@ -1,1 +1,1 @@
-"""Turns models into numbers; the only package that imports torch and accelerate."""
+"""Turns models into numbers. No other part of `hb_metrics` imports torch and accelerate."""

@@ -10,27 +10,26 @@ from torch import nn
 def input_device(model: nn.Module) -> torch.device:
     """Returns the device for a model's inputs, and for its logits: the device of its input embeddings.
 
-    `model.device` is the device of any weight, and may be "meta" for a model with weights on disk. The hook of a spread
-    model moves its output back to the device of its inputs.
+    `model.device` may be "meta" for a model with weights on disk. A spread model's hook moves the output back to the
+    device of the inputs.
     """
     embeddings = input_embeddings(model)
     return _run_device(model if embeddings is None else embeddings)
 
 
 def input_embeddings(model: nn.Module) -> Any:
-    """The layer that embeds a model's tokens; `None` if the model names none (Perceiver names its array of latents)."""
+    """Returns the layer that embeds a model's tokens; `None` for models without one (Perceiver)."""
     get_embeddings: Any = getattr(model, "get_input_embeddings", None)
     embeddings = None if get_embeddings is None else get_embeddings()
     return embeddings if isinstance(embeddings, nn.Module) else None
 
 
 def is_offloaded(model: nn.Module) -> bool:
-    """Whether a hook loads some weights for each use; only one thread at a time may run such a hook."""
+    """Returns whether a hook loads some weights for each use; only one thread at a time may run such a hook."""
     return any(getattr(hook, "offload", False) for module in model.modules() for hook in _hooks(module))
 
 
 def weight_shares(model: nn.Module) -> dict[torch.device, float]:
-    """Each device that a model runs on → the share of its weights that run there."""
     counts: Counter[torch.device] = Counter()
     for module in model.modules():
         number = sum(weights.numel() for weights in module.parameters(recurse=False))
@@ -41,7 +40,6 @@ def weight_shares(model: nn.Module) -> dict[torch.device, float]:
 
 
 def _run_device(module: nn.Module) -> torch.device:
-    """The device on which a module computes: its hook's device, or otherwise the device of its weights."""
     for hook in _hooks(module):
         device = getattr(hook, "execution_device", None)
         if device is not None and not isinstance(device, dict):

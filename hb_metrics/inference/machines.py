@@ -1,8 +1,7 @@
 """Checks that the processes of a run on several machines share its record and its folder.
 
-On every machine, the command, the packages and the copy of the model may differ, and the same folder name may mean
-another folder. A network file system also shows other machines' files late: its clients cache the list of a folder
-for up to a minute (NFS: `acdirmax`).
+A network file system shows other machines' files late: its clients cache the list of a folder for up to a minute (NFS:
+`acdirmax`).
 """
 
 import secrets
@@ -22,11 +21,7 @@ _BETWEEN_LOOKS = 0.2  # seconds
 
 
 def check_same_run(run: Mapping[str, Any]) -> None:
-    """Checks that every process describes the run as the main process does. Called on every process.
-
-    Raises:
-        ValueError: A process describes another run; raised on all processes, with the machine and the differences.
-    """
+    """Raises `ValueError` on all processes if their descriptions of the run differ. All processes must call it."""
     (main_host, main_run), *others = gather_object([(socket.gethostname(), dict(run))])
     for host, other in others:
         if different := run_differences(main_run, other, f"on {main_host}", f"on {host}"):
@@ -37,11 +32,7 @@ def check_same_run(run: Mapping[str, Any]) -> None:
 
 
 def check_same_folder(folder: Path) -> None:
-    """Checks that every process sees the folder that the main process has made. Called on every process.
-
-    Raises:
-        ValueError: A process does not see it; raised on all processes, with the machine.
-    """
+    """Raises `ValueError` on all processes if one does not see the run's folder. All processes must call it."""
     state = process_state()
     if state.num_processes == 1:
         return
@@ -64,8 +55,7 @@ def check_same_folder(folder: Path) -> None:
 def await_files(paths: Collection[Path]) -> Path | None:
     """Waits until this machine sees files that were written before this call, here or elsewhere.
 
-    Returns:
-        `None`, or a file that does not exist after `LATEST` seconds.
+    Returns `None`, or a file that does not exist after `LATEST` seconds.
     """
     deadline = time.monotonic() + LATEST
     awaited = list(paths)
@@ -79,7 +69,6 @@ def await_files(paths: Collection[Path]) -> Path | None:
 
 
 def late_error(path: Path) -> OSError:
-    """The error for a file that did not appear during `await_files`."""
     return FileNotFoundError(
         f"{socket.gethostname()} does not see '{path}', which a process of this run wrote, after {LATEST} s; pass an "
         "output_dir that all machines share. Finished work is kept; to resume, run the same command again"

@@ -1,7 +1,4 @@
-"""Runs a batch in halves if memory runs out, and reports it.
-
-Halving is like any other change of the batch size: the numbers differ only in their last digits.
-"""
+"""Runs a batch in halves if memory runs out, which changes only the last digits of its numbers."""
 
 from collections.abc import Callable
 from threading import Lock
@@ -16,9 +13,7 @@ Result = TypeVar("Result")
 class Memory:
     """Splits batches when memory runs out, and counts the splits; threads may share an instance.
 
-    Args:
-        halve: Cuts a batch in two, or returns `None` for an indivisible batch.
-        smallest: The name of an indivisible batch, for the error.
+    `halve` cuts a batch in two, or returns `None` for an indivisible batch. `smallest` names such a batch in the error.
     """
 
     def __init__(self, halve: Callable[[Any], tuple[Any, Any] | None], smallest: str) -> None:
@@ -28,14 +23,6 @@ class Memory:
         self.lock = Lock()
 
     def run(self, work: Callable[[Any], Result], batch: Any) -> list[Result]:
-        """Runs a batch in inference mode.
-
-        Returns:
-            The results of `work` for the batch, or for its parts in order.
-
-        Raises:
-            MemoryError: Memory does not suffice for the smallest batch.
-        """
         waiting, results = [batch], []
         while waiting:
             part = waiting.pop()
@@ -57,19 +44,16 @@ class Memory:
         return results
 
     def report(self, what: str, remedy: str = "") -> None:
-        """Prints the number of times that memory ran out, if any."""
         if self.num_halved:
             print(f"{what} run in halves because memory ran out: {self.num_halved:,}{remedy}")
 
 
 def halved(payload: Any) -> tuple[Any, Any] | None:
-    """Cuts a list into halves; returns `None` for a list of one."""
     middle = len(payload) // 2
     return (payload[:middle], payload[middle:]) if middle else None
 
 
 def out_of_memory(smallest: str, error: Exception) -> MemoryError:
-    """Composes the error for too little memory for the smallest batch, named `smallest` ("one text")."""
     return MemoryError(
         f"memory runs out even for {smallest} alone ({str(error).splitlines()[0]}); use a machine or device with "
         f"more memory, fewer processes, or --dtype bfloat16"
@@ -77,5 +61,4 @@ def out_of_memory(smallest: str, error: Exception) -> MemoryError:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether the memory of any device ran out."""
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or should_reduce_batch_size(error)

@@ -1,4 +1,4 @@
-"""The processes of a run, and the share of its machine that each process may use."""
+"""The processes of a run, and each process's share of its machine."""
 
 import os
 from datetime import timedelta
@@ -9,7 +9,7 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, parse_flag_from_env
 
-# A process that has finished its share waits for the slowest process without limit.
+# The longest wait of a process for the slowest process.
 _WAIT = timedelta(days=7)
 T = TypeVar("T")
 
@@ -24,19 +24,16 @@ def process_state() -> PartialState:
 
 
 def of_main_process(value: T) -> T:
-    """The main process's value, on all processes."""
     shared: list[T] = broadcast_object_list([value])
     return shared[0]
 
 
 def is_lost_process(error: RuntimeError) -> bool:
-    """Whether an error shows that another process of the run has failed or was killed."""
     # gloo, which connects processes without accelerators, raises plain RuntimeErrors.
     return isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
 
 
 def check_device_map(device_map: str | None) -> None:
-    """Raises a ValueError if several processes of a machine would each spread a model over its devices."""
     number = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if device_map is not None and number > 1:
         raise ValueError(
@@ -47,10 +44,10 @@ def check_device_map(device_map: str | None) -> None:
 
 
 def num_workers() -> int:
-    """The number of units of work that this process computes at the same time on CPU.
+    """Returns the number of units of work that this process computes at the same time on CPU.
 
-    This is `OMP_NUM_THREADS` if set, otherwise the process's share of the available physical cores. `accelerate launch`
-    and `torchrun` set the variable to 1 if the user has not set it, so a 1 from them counts as not set.
+    The number is `OMP_NUM_THREADS` if set, otherwise the process's share of the available physical cores. `accelerate
+    launch` and `torchrun` set the variable to 1 by default, so a 1 from them counts as not set.
     """
     threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     launched = "LOCAL_WORLD_SIZE" in os.environ or "ACCELERATE_MIXED_PRECISION" in os.environ

@@ -1,8 +1,8 @@
 """Raw outputs on disk: Parquet shards that any number of processes divide among themselves and resume after a kill.
 
-The data and the settings alone determine the rows of a shard. A process takes every n-th missing shard. It writes a
-shard to a temporary name and renames it, so a shard on disk is whole. A shard's metadata name its run and contain a
-hash of its inputs. A damaged shard, or a shard of another run or other inputs, is renamed and reported.
+The data and the settings alone determine the rows of a shard. A shard is written to a temporary name and renamed. Its
+metadata name its run and contain a hash of its inputs. A damaged shard, or a shard of another run or other inputs, is
+renamed and reported.
 """
 
 import hashlib
@@ -26,14 +26,12 @@ _INPUTS = b"holistic_bias.inputs"  # beside SHARD_RUN in a shard's metadata
 
 
 class Shard(NamedTuple):
-    """The rows of the data that a shard contains, in its order, and its file."""
-
     rows: np.ndarray
     path: Path
 
 
-# Called with the indices of shards, and a function that reports finished rows (words for the progress bar, if any, and
-# whether the rows were known before). Yields the table of each shard in order.
+# Yields the table of each of these shards, in order. The function reports finished rows: their number, words for the
+# progress bar, and whether the rows were known before.
 ComputeShards = Callable[[Sequence[int], Callable[..., object]], Iterator[pa.Table]]
 
 
@@ -50,16 +48,8 @@ def fill_shards(
 ) -> pa.Table | None:
     """Computes the shards that are not on disk yet, divided among the processes, and reads all shards.
 
-    Args:
-        shards: All shards of the data, which contain each row once.
-        ids: [rows] their distinct keys.
-        schema: The columns of a shard; the first is `id`.
-        compute: Makes the tables of this process's missing shards.
-        label: The label of the progress bar.
-        unit: The progress bar's name for a row: "text", "reply".
-        inputs: [rows] the inputs of each row, such as a text or token ids; a shard with other inputs is computed again.
-            `None` if the ids identify the inputs.
-        progress: Whether the main process shows a progress bar.
+    The shards contain each row once. `ids`, [rows], are distinct keys, and `compute` makes the tables of this process's
+    missing shards. A shard with other `inputs` ([rows]) is computed again; `None` if the ids identify the inputs.
 
     Returns:
         A table of all rows in the order of `ids`, on the main process; `None` on all others.
@@ -83,7 +73,7 @@ def fill_shards(
     missing, run = broadcast_object_list([missing, run])  # another machine may not see the run's record yet
     done = len(ids) - sum(len(shards[index].rows) for index in missing)
     if state.is_main_process and done:
-        print(f"{done:,} of {len(ids):,} rows were there already in {shards[0].path.parent}")
+        print(f"{done:,} of {len(ids):,} rows were already in {shards[0].path.parent}")
 
     mine = missing[state.process_index :: state.num_processes]
     total = sum(len(shards[index].rows) for index in mine)
@@ -94,7 +84,7 @@ def fill_shards(
             if known:  # they took no time and would falsify the remaining time
                 bar.reset(total=total - rows)
                 if state.is_main_process:
-                    print(f"{rows:,} of {total:,} answers were there already in {shards[0].path.parent}")
+                    print(f"{rows:,} of {total:,} answers were already in {shards[0].path.parent}")
                 return
             if words:
                 bar.set_postfix_str(words, refresh=False)
@@ -114,8 +104,6 @@ def fill_shards(
 
 
 def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.Table:
-    """Writes a table that all processes have into shards, and returns it."""
-
     def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
         for index in mine:
             yield table.take(pa.array(shards[index].rows))
@@ -127,11 +115,7 @@ def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.T
 
 
 def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
-    """Reads all rows of the shards on disk, in the order of the data.
-
-    Raises:
-        FileNotFoundError: A shard does not exist, even after a minute and a half, in which network file systems update.
-    """
+    """Reads all rows of the shards on disk, in the order of the data; waits for late network file systems."""
     if not shards:
         return schema.empty_table()
     if missing := await_files([shard.path for shard in shards]):
@@ -142,7 +126,6 @@ def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
 
 
 def plan_row_shards(num_rows: int, rows_per_shard: int, folder: Path, order: np.ndarray | None = None) -> list[Shard]:
-    """Cuts rows, in their order or another, into shards of `rows_per_shard` rows."""
     order = np.arange(num_rows) if order is None else order
     firsts = range(0, num_rows, rows_per_shard)
     return [
@@ -152,7 +135,6 @@ def plan_row_shards(num_rows: int, rows_per_shard: int, folder: Path, order: np.
 
 
 def shard_path(folder: Path, index: int, number: int) -> Path:
-    """The path of a shard by its index among a number of shards."""
     return folder / f"{index:05d}-of-{number:05d}.parquet"
 
 
@@ -162,14 +144,13 @@ def _write(path: Path, table: pa.Table) -> None:
 
 
 def _marks(shard: Shard, run: str, ids: Sequence[str], inputs: Sequence[Any] | None) -> dict[bytes, bytes]:
-    """A shard's metadata: its run, and a digest of the inputs of its rows."""
     rows = [[ids[row], None if inputs is None else inputs[row]] for row in shard.rows]
     digest = hashlib.sha256(json.dumps(rows, default=int).encode()).hexdigest()
     return {SHARD_RUN: run.encode(), _INPUTS: digest.encode()}
 
 
 def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mapping[bytes, bytes]) -> bool:
-    """Whether a shard's file exists and is whole; any other file is reported and renamed."""
+    """Returns whether a shard's file exists and is whole; any other file is reported and renamed."""
     if not shard.path.exists():
         return False
     try:
@@ -192,14 +173,14 @@ def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mappin
         else:
             return True
     kept = set_aside(shard.path)
-    print(f"{shard.path} {fault}; its rows are computed again, and it is kept as {kept.name}")
+    print(f"{shard.path} {fault}; its rows are computed again, and the file is kept as {kept.name}")
     return False
 
 
 def _set_unknown_files_aside(folder: Path, shards: Sequence[Shard]) -> None:
     """Renames unknown files, because readers of a finished run read every Parquet file in a folder of shards."""
     for path in sorted(set(folder.glob("*.parquet")) - {shard.path for shard in shards}):
-        print(f"{path} does not belong to this run; it is kept as {set_aside(path).name}")
+        print(f"{path} does not belong to this run; the file is kept as {set_aside(path).name}")
 
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:

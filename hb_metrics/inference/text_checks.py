@@ -4,14 +4,9 @@ from collections.abc import Sequence
 
 
 def check_texts(texts: Sequence[str], *, blank: bool = True) -> None:
-    """Checks texts for a model.
+    """Raises `ValueError` for a text that is not a string, is empty, or contains half a character.
 
-    Args:
-        texts: The texts.
-        blank: Whether white space alone is allowed; a classifier cannot use it.
-
-    Raises:
-        ValueError: A text is not a string, is empty, or contains half a character; the message names its row.
+    `blank` allows texts that consist of white space; a classifier cannot use them.
     """
     if isinstance(texts, str):
         raise ValueError("texts is a single string; pass a list of texts")

@@ -1,10 +1,8 @@
 """Units of work: the inputs of one model run, the same on every process.
 
-A measurement divides its texts into units once, from the texts, the tokenizer and the settings alone. Processes and
-threads take units in any order. On CPU one thread computes each unit, and the number of simultaneous units is the
-number of cores: that is faster than many threads on one unit, and gives a unit the same bits everywhere.
-
-If memory does not suffice, a unit runs in halves, which is reported because it may change the unit's last digits.
+The texts, the tokenizer and the settings alone determine the units. Processes and threads take units in any order. On
+CPU one thread computes each unit, and as many units run at a time as there are cores. This is faster than many threads
+on one unit, and gives a unit the same bits everywhere.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -23,12 +21,7 @@ from hb_metrics.inference.processes import num_workers
 
 
 class Unit(NamedTuple):
-    """A share of the distinct sequences, and the model inputs that score them.
-
-    Attributes:
-        sequences: [sequences] indices of the unit's distinct sequences.
-        payload: The argument of `ScoringPlan.score`.
-    """
+    """Some of the distinct sequences, as indices, and the argument of `ScoringPlan.score` for them."""
 
     sequences: np.ndarray
     payload: Any
@@ -40,16 +33,12 @@ class ScoringPlan:
 
     Attributes:
         scoring: `"tree"`, `"padded"`, `"encoder-decoder"` or `"pseudo-log-likelihood"`.
-        scoring_reason: The reason for that method, for the report.
         start_token: The token fed before each sentence, or `None`.
         sequence_of_text: [texts] the distinct sequence of each text.
         num_tokens: [sequences] the number of predicted tokens.
         positions: The number of tokens that the model reads in all units.
-        units: The units of work.
-        score: Runs the model on a unit's payload; returns the summed negative log-likelihood (natural log) of each of
-            the unit's sequences.
-        halve: Cuts a payload in two parts, which together score the same sequences in the same order; `None` for a
-            payload of one sequence.
+        score: Computes each sequence's summed negative log-likelihood (natural log) from a unit's payload.
+        halve: Cuts a payload in two, in the same order; `None` for one sequence.
     """
 
     scoring: str
@@ -66,19 +55,7 @@ class ScoringPlan:
 def run_units(
     plan: ScoringPlan, units: Sequence[Unit], model: PreTrainedModel
 ) -> Generator[tuple[Unit, np.ndarray], None, None]:
-    """Scores units, in their order.
-
-    Args:
-        plan: Their plan.
-        units: The units to score.
-        model: The model of the plan.
-
-    Yields:
-        Each unit with the summed negative log-likelihoods of its sequences ([sequences] float64).
-
-    Raises:
-        MemoryError: Memory does not suffice for one sequence alone.
-    """
+    """Scores units; yields each with the summed negative log-likelihoods of its sequences, [sequences] float64."""
     memory = Memory(plan.halve, "one text")
 
     def score(unit: Unit) -> np.ndarray:
@@ -107,7 +84,6 @@ def one_thread_per_unit(model: PreTrainedModel) -> Iterator[int]:
 
 
 def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
-    """Returns the distinct values in order of appearance, and the index of each value among them ([texts])."""
     indices: dict[Any, int] = {}
     which = np.array([indices.setdefault(text, len(indices)) for text in texts], dtype=np.int64)
     return list(indices), which
@@ -116,12 +92,7 @@ def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
 def length_sorted_batches(lengths: Sequence[int], max_positions: int) -> list[np.ndarray]:
     """Cuts rows into batches of similar length, each of at most `max_positions` positions when padded.
 
-    Args:
-        lengths: [rows] the number of positions of each row.
-        max_positions: The limit of rows × longest row per batch; a longer row gets a batch of its own.
-
-    Returns:
-        Row indices of each batch.
+    A longer row forms a batch alone. Returns the row indices of each batch.
     """
     batches: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lambda row: (lengths[row], row)):

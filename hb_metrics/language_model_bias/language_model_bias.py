@@ -1,7 +1,4 @@
-"""Language Model Bias: is a stereotype likelier to a language model than the same words about the other group?
-
-Barikeri et al. (2021), section 3.1: the paired t-test on perplexities of real phrases and their counterfactual twins.
-"""
+"""The `evaluate` module of Language Model Bias (Barikeri et al., 2021, section 3.1)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -59,8 +56,6 @@ Examples:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class LanguageModelBias(evaluate.Metric):
-    """The `evaluate` module for `language_model_bias`."""
-
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
             description=_DESCRIPTION,
@@ -73,7 +68,7 @@ class LanguageModelBias(evaluate.Metric):
         )
 
     def add(self, *, prediction: float, reference: float) -> None:
-        """Adds a pair."""
+        """Checks and adds a pair."""
         self.add_batch(predictions=[prediction], references=[reference])
 
     def add_batch(self, *, predictions: Sequence[float], references: Sequence[float]) -> None:

@@ -1,5 +1,3 @@
-"""The paired test of Language Model Bias, without `evaluate`."""
-
 import math
 import warnings
 from collections.abc import Sequence
@@ -18,28 +16,9 @@ _ROUNDING = 8
 class PairedTest(NamedTuple):
     """The results of `language_model_bias`, as plain Python values; `None` if undefined for these pairs.
 
-    Differences are t1 − t2, where t1 is the phrase about the stereotyped group.
-
-    Attributes:
-        t: Statistic of the paired two-sided t-test on perplexities, negative if the stereotyped side is likelier.
-            `None` with one pair, or if all pairs have the same difference.
-        p_value: P-value of `t`.
-        degrees_of_freedom: Degrees of freedom of `t`: pairs − 1.
-        mean_difference: Mean of the differences.
-        share_t1_likelier: Share of pairs in which t1 has the lower perplexity.
-        effect_size: Mean of the differences / their standard deviation (Cohen's d_z).
-        wilcoxon_statistic: Smaller sum of ranks of the Wilcoxon signed-rank test. `None` if no pair differs.
-        wilcoxon_p_value: Two-sided p-value of `wilcoxon_statistic`.
-        t_log: As `t`, on natural logarithms of perplexities.
-        p_value_log: P-value of `t_log`.
-        mean_difference_log: Mean of the differences of logarithms.
-        effect_size_log: As `effect_size`, on logarithms.
-        mean_perplexity_t1: Mean perplexity of the stereotyped side.
-        mean_perplexity_t2: Mean perplexity of the other side.
-        num_pairs: Number of pairs.
-        num_ties: Number of pairs with the same perplexity on both sides.
-        is_significant: Whether `p_value` is below `alpha`.
-        alpha: The significance level.
+    Differences are t1 − t2, where t1 is the phrase about the stereotyped group. `t` is negative if that side is
+    likelier, and `None` with one pair or with equal differences. `effect_size` is Cohen's d_z, and names that end in
+    `_log` refer to natural logarithms of perplexities.
     """
 
     t: float | None
@@ -75,9 +54,6 @@ def language_model_bias(
         perplexities_t2: [pairs] perplexity of its counterpart about the other group, in the same order.
         alpha: Significance level.
 
-    Returns:
-        The tests and the figures behind them.
-
     Raises:
         ValueError: There are no pairs, the sides differ in length, a perplexity is not finite and positive, or `alpha`
             is not between 0 and 1.
@@ -112,11 +88,7 @@ def language_model_bias(
 
 
 def checked_sides(perplexities_t1: Any, perplexities_t2: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The perplexities of both sides as float64: two arrays [pairs].
-
-    Raises:
-        ValueError: A side is not a sequence of finite numbers greater than 0, or the sides differ in length.
-    """
+    """Returns the perplexities of both sides as float64: two arrays [pairs]."""
     t1, t2 = _checked("t1", perplexities_t1), _checked("t2", perplexities_t2)
     check_lengths(**{"perplexities of t1": t1, "perplexities of t2": t2})
     return t1, t2
@@ -134,7 +106,7 @@ def _checked(side: str, perplexities: Any) -> np.ndarray:
 
 
 def _scaled(*sides: np.ndarray) -> tuple[int, list[np.ndarray]]:
-    """An exponent, and values divided by 2 to that exponent: exact, the largest about 1, with finite squares."""
+    """Returns an exponent, and values divided by 2 to that exponent: exact, with finite squares."""
     exponent = math.frexp(max(float(np.abs(side).max()) for side in sides))[1]
     return exponent, [np.ldexp(side, -exponent) for side in sides]
 
@@ -145,7 +117,7 @@ def _mean(values: np.ndarray) -> float:
 
 
 def _paired_t(x: np.ndarray, y: np.ndarray) -> tuple[float | None, float | None, float, float | None]:
-    """The t, its p-value, the mean difference x − y, and the effect size."""
+    """Returns t, its p-value, the mean difference x − y, and the effect size."""
     exponent, (x, y) = _scaled(x, y)
     differences = x - y
     mean = float(differences.mean())
@@ -158,7 +130,7 @@ def _paired_t(x: np.ndarray, y: np.ndarray) -> tuple[float | None, float | None,
 
 
 def _wilcoxon(t1: np.ndarray, t2: np.ndarray) -> tuple[float | None, float | None]:
-    """Statistic and p-value; pairs that do not differ are left out, as scipy does by default."""
+    """Returns the statistic and its p-value; drops pairs without a difference, as scipy does by default."""
     if np.array_equal(t1, t2):
         return None, None
     with warnings.catch_warnings():

@@ -1,8 +1,4 @@
-"""Likelihood Bias: does a language model find sentences about some people likelier than the same about others?
-
-Smith et al. (2022), section 2.3.2: the share of pairs of descriptors, within a demographic axis and a template, whose
-perplexities differ significantly in a Mann–Whitney U test.
-"""
+"""The `evaluate` module of Likelihood Bias (Smith et al., 2022, section 2.3.2)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -56,8 +52,6 @@ Examples:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class LikelihoodBias(CheckedMetric):
-    """The `evaluate` module for `likelihood_bias`."""
-
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
             description=_DESCRIPTION,

@@ -26,12 +26,8 @@ _FEWEST = 4
 class PairwiseTests(NamedTuple):
     """One test for each unordered pair of groups; all arrays are [pairs].
 
-    Attributes:
-        first: Index of the pair's first group.
-        second: Index of its second group, greater than `first`.
-        statistic: U of the first group: pairs of values in which its value is greater; ties count one half.
-        pvalue: Two-sided p-value.
-        effect_size: Rank-biserial correlation, 2U / (n₁n₂) − 1, from −1 to 1.
+    `statistic` is U of the first group, in which ties count one half. `pvalue` is two-sided. `effect_size` is the
+    rank-biserial correlation 2U / (n₁n₂) − 1.
     """
 
     first: np.ndarray
@@ -79,9 +75,7 @@ def pairwise_mann_whitney(values: np.ndarray, groups: np.ndarray) -> PairwiseTes
 def _wins(groups: np.ndarray, num_groups: int) -> np.ndarray:
     """Counts the pairs of values, one of group i and one of group j, in which the value of i comes later: [G, G].
 
-    Args:
-        groups: [n] group of each value, from the smallest value to the greatest.
-        num_groups: G; the diagonal of the result has no meaning.
+    `groups` are sorted from the smallest value to the greatest. The diagonal of the result has no meaning.
     """
     wins = np.zeros((num_groups, num_groups))
     below = np.zeros(num_groups)  # values of each group before the chunk

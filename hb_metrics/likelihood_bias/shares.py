@@ -1,5 +1,3 @@
-"""The formula of Likelihood Bias without `evaluate`: the shares of pairs of descriptors whose perplexities differ."""
-
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any
@@ -34,7 +32,7 @@ def likelihood_bias(
         descriptors: Descriptor of each sentence.
         templates: Template of each sentence.
         alpha: Significance level of one test.
-        include_gendered: Whether descriptors that go with nouns of only one gender are included.
+        include_gendered: Whether to include descriptors that go with nouns of only one gender.
         gendered_descriptors: The descriptors that go with nouns of only one gender.
 
     Returns:
@@ -110,7 +108,7 @@ def likelihood_bias(
 
 
 def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], alpha: float) -> dict[str, Any]:
-    """Shares of significant tests and mean effect sizes: over all tests, by axis, by template and by both."""
+    """Computes shares of significant tests and mean effect sizes: over all tests, by axis, by template and by both."""
     sizes = np.array([len(pvalues) for pvalues, _ in cell_tests.values()])
     pvalues, effects = (np.concatenate(parts) for parts in zip(*cell_tests.values(), strict=True))
     firsts = np.cumsum(sizes) - sizes
@@ -149,7 +147,7 @@ def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarr
     """Whether each test is significant after Benjamini–Hochberg adjustment.
 
     The tests up to the last p-value, in ascending order, with p · m / k less than alpha are significant. This takes one
-    sort; `scipy.stats.false_discovery_control` < alpha takes ten times as long.
+    sort; `scipy.stats.false_discovery_control` takes ten times as long.
     """
     in_order = np.sort(pvalues)
     less = np.flatnonzero(in_order * (len(in_order) / np.arange(1, len(in_order) + 1)) < alpha)
@@ -159,7 +157,7 @@ def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarr
 def _median_perplexities(
     values: np.ndarray, axis: np.ndarray, descriptor: np.ndarray, axis_names: list[str], descriptor_names: list[str]
 ) -> dict[str, dict[str, float]]:
-    """The median over all sentences of each axis's descriptors, lowest first."""
+    """Returns the median over all sentences of each axis's descriptors, lowest first."""
     key = axis * len(descriptor_names) + descriptor
     order = np.argsort(values)
     # Sorted by value, then stably by key: in 16 bits that is a radix sort, many times faster than one `lexsort` of

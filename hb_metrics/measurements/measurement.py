@@ -120,7 +120,7 @@ class Measurement:
         return import_module(f"{type(self).__module__}.{name}")
 
     def is_asked(self, settings: Settings) -> bool:
-        """Whether its options alone ask for it, without `--measurements`."""
+        """Checks whether its options alone ask for it, without `--measurements`."""
         return False
 
     def read_files(self, settings: Settings) -> Any:
@@ -134,7 +134,7 @@ class Measurement:
         """
 
     def own_prompts(self, settings: Settings) -> "pa.Table | None":
-        """The prompts that replace those of `--dataset_config`, or `None`.
+        """Returns the prompts that replace those of `--dataset_config`, or `None`.
 
         Raises:
             ValueError: A file that the options name is not valid.
@@ -154,7 +154,7 @@ class Measurement:
         return self.module("work").plan(task, files)
 
     def describe(self, work: Any) -> dict[str, Any]:
-        """The sections of run.json: the parts of the plan that results depend on."""
+        """Describes the parts of the plan that results depend on, as sections of run.json."""
         sections: dict[str, Any] = self.module("work").describe(work)
         return sections
 
@@ -173,7 +173,7 @@ class Measurement:
         return measured
 
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
-        """The numbers of the run. Comparisons match figures of the same name."""
+        """Lists the numbers of the run. Comparisons match figures of the same name."""
         listed: list[Figure] = self.module("figures").figures(results)
         return listed
 
@@ -182,19 +182,19 @@ class Measurement:
         return part
 
     def gate_names(self, settings: Settings) -> tuple[str, ...]:
-        """The figures (`Figure.key`) that `--fail_above` can limit, known before the model runs."""
+        """Names the figures (`Figure.key`) that `--fail_above` can limit, before the model runs."""
         return (*self.tasks, *self.gates)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        """The settings that its figures depend on, for the notes of the Hub's evaluation results."""
+        """Lists the settings that its figures depend on, for the Hub's evaluation results."""
         return []
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
-        """The settings, such as the classifier, that tell apart evaluation results of one model and config."""
+        """Lists the settings that tell apart the Hub's evaluation results of one model and config."""
         return []
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """Plain-text sentences for a model card."""
+        """Returns plain-text sentences for a model card."""
         return []
 
     def changes(self, first: "Run", second: "Run") -> FigureChanges:
@@ -204,18 +204,18 @@ class Measurement:
         return changes
 
     def generalise(self, run: "Run", over: "Over") -> "dict[str, Generalised]":
-        """Name of a figure → its interval for other terms or templates; empty if the run lacks the files."""
+        """Computes intervals for other terms or templates, by figure; empty if the run lacks the files."""
         if not (self.folder / "generalised.py").is_file():
             return {}
         intervals: dict[str, Generalised] = self.module("generalised").generalise(run, over)
         return intervals
 
     def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
-        """Its part of a page that compares two runs, beside their figures."""
+        """Returns its part of a page that compares two runs, beside their figures."""
         return Details([])
 
     def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> list[Section]:
-        """Its sections on all runs of a page, such as the effect of cues or of tuning.
+        """Returns its sections on all runs of a page, such as the effect of cues or of tuning.
 
         Args:
             runs: The runs; the run before tuning comes first.
@@ -225,7 +225,7 @@ class Measurement:
         return []
 
     def warnings(self, changed: set[str], runs: "Sequence[Mapping[str, Any]]") -> list[str]:
-        """Reasons why figures of several runs are not comparable.
+        """States why figures of several runs are not comparable.
 
         Args:
             changed: The settings that differ, as `section.name` of run.json.

@@ -20,7 +20,7 @@ CHANGE_NOTHING = frozenset(
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """A field of an options dataclass. `nargs="+"` makes it a list on the command line."""
+    """Makes a field of an options dataclass. `nargs="+"` makes it a list on the command line."""
     return field(default=default, metadata={"help": help, **more})
 
 
@@ -202,7 +202,7 @@ class RunOptions:
             )
 
     def chat(self) -> dict[str, Any]:
-        """The arguments of `ChatOptions`."""
+        """Returns the arguments of `ChatOptions`."""
         return {
             "template_kwargs": json.loads(self.chat_template_kwargs or "{}"),
             "system_prompt": self.system_prompt,
@@ -220,11 +220,11 @@ class Settings:
         return next(part for part in self.parts if isinstance(part, options))
 
     def values(self) -> dict[str, Any]:
-        """Name of each option → its value, in the order of the help."""
+        """Maps the name of each option to its value, in the order of the help."""
         return {name: value for part in (self.run, *self.parts) for name, value in asdict(part).items()}
 
     def defaults(self) -> dict[str, Any]:
-        """Name of each option → its default, which may depend on `--quick`."""
+        """Maps the name of each option to its default, which may depend on `--quick`."""
         defaults = {option.name: option.default for part in (self.run, *self.parts) for option in fields(part)}
         return defaults | (quick_values(map(type, self.parts)) if self.run.quick else {})
 
@@ -241,12 +241,12 @@ def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Setting
 
 
 def quick_values(kinds: Iterable[type]) -> dict[str, Any]:
-    """The defaults that `--quick` changes, from each dataclass's `_quick`."""
+    """Collects the defaults that `--quick` changes, from each dataclass's `_quick`."""
     return {name: value for kind in kinds for name, value in getattr(kind, "_quick", {}).items()}
 
 
 def _json_object(name: str, text: str) -> str:
-    """Returns the object in canonical form, because another spelling is not another run."""
+    """Writes the object in canonical form, because another spelling does not make another run."""
     content, canonical, fault = None, "", "it is not an object"
     try:
         content = json.loads(text)

@@ -4,8 +4,7 @@ The mean bias value is a sum over replies, each multiplied by a vector that depe
 behind the directions might differ too, it is also a sum over these replies. Its variance is the variance of these sums
 within cells, in which the replies of all runs to one prompt belong together. The same replies estimate the vectors, so
 the sums contain the variance of the products of errors twice. The value contains it once, so it is subtracted once.
-As for Gen Bias, descriptors are fixed: a few of them carry most of the bias, so a run's descriptors say little about
-others.
+As for Gen Bias, descriptors are fixed.
 
 A cell with a single reply shows no spread. The other cells provide its spread, and the product of its reply with
 itself, of which only the mean is known, is part of the variance.
@@ -27,14 +26,7 @@ MIN_REPLIES = 3
 
 
 class RepliesOf(NamedTuple):
-    """The replies of a run.
-
-    Attributes:
-        styles: [replies, styles] style vectors, also in files.
-        ids: [replies] their ids; a prompt has the same id in both runs.
-        descriptors: [replies] the descriptor in each reply's prompt.
-        templates: [replies] the template of each reply's prompt.
-    """
+    """A run's replies; all fields are [replies], and a prompt has the same id in both runs."""
 
     styles: np.ndarray | StyleRows
     ids: Sequence[str]
@@ -45,12 +37,9 @@ class RepliesOf(NamedTuple):
 class Part(NamedTuple):
     """A part of a mean over descriptors: bias values of replies along directions.
 
-    Attributes:
-        replies: The replies.
-        vectors: Descriptor → the growth of the mean per unit of its mean style vector.
-        sources: The replies behind the directions, if they might differ; `None` if the directions are fixed.
-        source_vectors: Descriptor → the growth of the mean per unit of its mean style vector in the sources.
-        sign: 1, or −1 for a part that is subtracted.
+    `vectors` map a descriptor to the growth of the mean per unit of its mean style vector, and `source_vectors` per
+    unit of its mean in the sources. `sources` are the replies behind the directions, `None` if the directions are
+    fixed. `sign` is −1 for a subtracted part.
     """
 
     replies: RepliesOf
@@ -63,13 +52,8 @@ class Part(NamedTuple):
 def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confidence_level: float) -> float | None:
     """Computes the half-width of a sum of parts, by a t-quantile with Satterthwaite's degrees of freedom.
 
-    Args:
-        parts: Parts of one or more runs, whose replies to the same prompts belong together.
-        among: The descriptors of the mean; other descriptors in the parts change only the common mean.
-        confidence_level: The confidence level of the interval.
-
-    Returns:
-        `None` if half or more of the cells have fewer than `MIN_REPLIES` replies, or the variance is too uncertain.
+    `among` are the descriptors of the mean; other descriptors in the parts change only the common mean. Returns `None`
+    if half or more of the cells have fewer than `MIN_REPLIES` replies, or the variance is too uncertain.
     """
     runs = [_gathered(replies) for replies in _distinct(parts)]
     vectors, factors = _vectors(parts), _factors(parts) / len(among)
@@ -136,8 +120,7 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
 def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float] | None:
     """Computes the covariance of two runs' m_d, summed over styles, that comes from replies to the same prompts.
 
-    Returns:
-        Descriptor → the covariance; `None` if half or more of the cells with such prompts have a single one.
+    Returns `None` if half or more of the cells with such prompts have a single one.
     """
     _, *pairs = np.intersect1d(np.asarray(one.ids), np.asarray(other.ids), return_indices=True)
     sizes = [Counter(zip(replies.descriptors, replies.templates, strict=True)) for replies in (one, other)]
@@ -168,15 +151,12 @@ def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float]
 
 
 class _Gathered(NamedTuple):
-    """A run's replies: their styles, their ids, and their rows by descriptor and template."""
-
     styles: np.ndarray
     ids: np.ndarray
     cells: dict[DescriptorKey, dict[str, np.ndarray]]
 
 
 def _distinct(parts: Sequence[Part]) -> list[RepliesOf]:
-    """The distinct runs of the parts."""
     runs = {id(replies): replies for part in parts for replies in (part.replies, part.sources) if replies is not None}
     return list(runs.values())
 
@@ -203,7 +183,7 @@ def _vectors(parts: Sequence[Part]) -> dict[DescriptorKey, np.ndarray]:
 
 
 def _factors(parts: Sequence[Part]) -> np.ndarray:
-    """[runs, runs] symmetric: the factors of the products of two runs' errors."""
+    """Computes the symmetric [runs, runs] factors of the products of two runs' errors."""
     order = {id(replies): index for index, replies in enumerate(_distinct(parts))}
     factors = np.zeros((len(order), len(order)))
     for part in parts:
@@ -213,7 +193,7 @@ def _factors(parts: Sequence[Part]) -> np.ndarray:
 
 
 def _errors(runs: Sequence[_Gathered], members: Sequence[np.ndarray]) -> np.ndarray:
-    """[prompts, runs, styles] One cell's replies' contributions to the errors of its mean, with unbiased squares."""
+    """Computes one cell's parts in the errors of its mean, [prompts, runs, styles], whose squares are unbiased."""
     names = np.unique(np.concatenate([run.ids[rows] for run, rows in zip(runs, members, strict=True)]))
     errors = np.zeros((len(names), len(runs), runs[0].styles.shape[1]))
     for index, (run, rows) in enumerate(zip(runs, members, strict=True)):

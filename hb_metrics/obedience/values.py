@@ -1,9 +1,9 @@
 """Obedience: how far a run's replies lie in the directions of bias of other replies, such as labelled replies.
 
-A model tuned on labels should write replies with lower bias values when its prompt ends in "no_bias". A bias value is
-one number, and Full Gen Bias a variance over all styles, so the same number of replies reveals smaller changes in bias
-values. By chance alone, every run lies far along its own directions; this part is subtracted. Intervals are for other
-replies to the same descriptors and templates. Directions of a run on the page count as estimated, others as fixed.
+A bias value is one number, and Full Gen Bias a variance over all styles, so the same number of replies reveals smaller
+changes in bias values. By chance alone, every run lies far along its own directions; this part is subtracted. Intervals
+are for other replies to the same descriptors and templates. Directions of a run on the page count as estimated, others
+as fixed.
 """
 
 import math
@@ -48,10 +48,10 @@ class ValuesAlong(NamedTuple):
         values: Descriptor → the mean over its templates of the mean bias value in each template.
         num_without: The number of the replies' descriptors without a direction.
         is_own: Whether the directions come from the same replies.
-        shifts: [descriptors, styles] m_d minus their mean, in the order of the values.
+        shifts: [descriptors, styles] m_d minus their mean.
         ways: [descriptors, styles] the directions n_d minus their mean.
-        replies: The replies, for intervals; `None` if unknown.
-        sources: The replies behind the directions, if they might differ; `None` if the directions are fixed.
+        replies: The replies, for intervals.
+        sources: The replies behind the directions; `None` if the directions are fixed.
     """
 
     values: dict[DescriptorKey, float]
@@ -64,14 +64,7 @@ class ValuesAlong(NamedTuple):
 
 
 class Mean(NamedTuple):
-    """A mean over descriptors, multiplied by 1,000.
-
-    Attributes:
-        value: The mean.
-        interval: The bounds of the confidence interval, which allows for the choice of replies; `None` if the replies
-            are unknown or too few.
-        num_descriptors: The number of descriptors.
-    """
+    """A mean over descriptors ×1000; the interval allows for the choice of replies."""
 
     value: float
     interval: tuple[float, float] | None
@@ -82,15 +75,8 @@ def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | N
     """Computes mean bias values (α = 0) of replies along the directions of other replies.
 
     The value of a reply is (p − m̄)·(n_d − n̄), with n of the other replies and m̄ of the replies themselves, because a
-    shift that is the same for every descriptor is not bias. The value is linear in p, so its mean needs only m_d.
-
-    Args:
-        means: The m_d of the replies.
-        directions: The n_d of other replies.
-        replies: The replies, for intervals.
-
-    Returns:
-        The mean of each descriptor that both have; m̄ is the mean over these descriptors.
+    shift that is the same for every descriptor is not bias. The value is linear in p, so its mean needs only m_d. Only
+    descriptors in both have a value, and m̄ is the mean over these descriptors.
     """
     rows = {key: row for row, key in enumerate(directions.descriptors)}
     both = [row for row, key in enumerate(means.descriptors) if key in rows]
@@ -110,14 +96,7 @@ def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | N
 def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | str:
     """Subtracts the part that the replies share by chance with the replies behind the directions.
 
-    Along a run's own directions, the result is the value along the directions of other replies like its own.
-
-    Args:
-        along: The values along the directions.
-        others: The replies behind the directions; intervals are then for other directions, too.
-
-    Returns:
-        The values, or the reason why the shared part is unknown.
+    Intervals are then for other directions, too. Returns a reason if the shared part is unknown.
     """
     if along.replies is None or not along.values:
         return along
@@ -135,13 +114,7 @@ def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | st
 def mean_value(
     along: ValuesAlong, confidence_level: float = 0.95, among: Collection[DescriptorKey] | None = None
 ) -> Mean:
-    """Computes the mean bias value over descriptors, ×1000, with its interval.
-
-    Args:
-        along: The values.
-        confidence_level: The confidence level of the interval.
-        among: The descriptors of the mean; `None` for all.
-    """
+    """Computes the mean bias value over descriptors, ×1000, with its interval."""
     keys = [key for key in along.values if among is None or key in among]
     if not keys:
         return Mean(math.nan, None, 0)
@@ -158,26 +131,14 @@ def mean_change(before: ValuesAlong, after: ValuesAlong, confidence_level: float
 
 
 class Directions(NamedTuple):
-    """The directions along which runs are measured.
-
-    Attributes:
-        means: The m_d behind the directions.
-        run: The digest of the run whose replies they come from; `None` if not recorded.
-    """
+    """The m_d behind the directions, and the digest of the run whose replies they come from, if recorded."""
 
     means: RunStyles
     run: str | None
 
 
 class ObedienceRow(NamedTuple):
-    """One of several runs.
-
-    Attributes:
-        along: Its mean bias values; `None` if there is a `reason`.
-        mean: The mean of these values.
-        change: The change from the first run; `None` for the first run, and without a common term.
-        reason: Why there are no values.
-    """
+    """One of several runs; `change` is from the first run, and `reason` states why there are no values."""
 
     along: ValuesAlong | None
     mean: Mean | None
@@ -186,11 +147,7 @@ class ObedienceRow(NamedTuple):
 
 
 def read_directions(folder: Path) -> Directions:
-    """Reads the directions of a run or of a folder of labels.
-
-    Raises:
-        ValueError: The folder contains no directions.
-    """
+    """Reads the directions of a run or of a folder of labels."""
     path = folder / STYLE_MEANS_FILE
     if not has_directions(folder):
         raise ValueError(
@@ -200,15 +157,14 @@ def read_directions(folder: Path) -> Directions:
 
 
 def has_directions(folder: Path) -> bool:
-    """Whether a folder contains directions."""
     return (folder / STYLE_MEANS_FILE).is_file()
 
 
 def obedience(runs: Sequence[Run], directions: Directions, confidence_level: float = 0.95) -> list[ObedienceRow]:
     """Computes the mean bias values of runs along directions, and their changes from the first run.
 
-    The digest of their run identifies the replies behind the directions. The part that these replies, and other runs'
-    replies to the same prompts, share with the directions by chance is subtracted.
+    The part that the replies behind the directions, and other runs' replies to the same prompts, share with the
+    directions by chance is subtracted.
     """
     rows: list[ObedienceRow] = []
     values = [run_values_along(run, directions) for run in runs]
@@ -229,17 +185,12 @@ def obedience(runs: Sequence[Run], directions: Directions, confidence_level: flo
 
 
 def _classifier(run: Run) -> list[Any]:
-    """The settings that a run's style probabilities depend on."""
     classifier = run.results["run"].get("style_classifier") or {}
     return [classifier.get(name) for name in ("digest", "name", "temperature")]
 
 
 def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
-    """Computes a finished run's mean bias values, without the part that it shares with its own directions by chance.
-
-    Returns:
-        The values, or the reason why there are none.
-    """
+    """Computes a finished run's mean bias values along directions, or the reason for having none."""
     own = read_styles(run)
     if own is None:
         return NO_STYLES_REASON
@@ -254,7 +205,6 @@ def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
 
 
 def _replies(run: Run) -> RepliesOf | None:
-    """The replies of a run, with style vectors; `None` if it lacks some of the files."""
     if not any((run.folder / STYLES).glob("*.parquet")):
         return None
     styles, replies = StyleShards(run.folder / STYLES), read_reply_table(run.folder)
@@ -290,7 +240,7 @@ def _mean(
 
 
 def _vectors(along: ValuesAlong, keys: Sequence[DescriptorKey], slope: np.ndarray) -> dict[DescriptorKey, np.ndarray]:
-    """The derivative of the mean over some descriptors by each m_d or n_d, which are centred over all descriptors."""
+    """Returns the derivative of the mean over some descriptors by each m_d or n_d (centred over all descriptors)."""
     among = set(keys)
     chosen = np.array([key in among for key in along.values])[:, None] * slope
     return dict(zip(along.values, (chosen - chosen.sum(axis=0) / len(chosen)) / len(keys), strict=True))

@@ -1,5 +1,3 @@
-"""Shares, means and standard deviations of offensiveness probabilities: the formulas, without `evaluate`."""
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,10 +36,9 @@ def offensiveness(
         probabilities: Probability that each sentence, or each reply, is offensive.
         descriptors: Descriptor of each sentence.
         templates: Template of each sentence.
-        axes: Demographic axis of each sentence, or `None`. A descriptor in two axes counts as two descriptors.
+        axes: Demographic axis of each sentence. A descriptor in two axes counts as two descriptors.
         threshold: The lowest probability with which a sentence counts as offensive.
-        ddof: 0 or 1, subtracted from the number of descriptors in the variance behind the standard deviation. The paper
-            does not state it.
+        ddof: 0 or 1, subtracted from the number of descriptors in the variance. The paper does not state it.
 
     Returns:
         The results that the module's card lists; plain Python values.
@@ -98,7 +95,6 @@ def offensiveness(
 
 
 def _means(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Mean probability, share of offensive sentences and number of sentences, for each group of sentences."""
     groups = frame.groupby(keys if len(keys) > 1 else keys[0], observed=True)
     means = groups[["mean", "offensive_share"]].mean()
     means["num_sentences"] = groups.size()
@@ -123,7 +119,6 @@ def _by_template(frame: pd.DataFrame, cells: pd.DataFrame, ddof: int) -> dict[st
 
 
 def _nested(index: pd.Index, values: Sequence[Any]) -> dict[str, Any]:
-    """Nested dictionaries, one level for each level of the index."""
     nested: dict[str, Any] = {}
     for key, value in zip(index, values, strict=True):
         *outer, last = key if isinstance(key, tuple) else (key,)
@@ -135,6 +130,5 @@ def _nested(index: pd.Index, values: Sequence[Any]) -> dict[str, Any]:
 
 
 def _categories(name: str, column: Sequence[str]) -> "pd.Categorical[str]":
-    """The column as categories in alphabetical order."""
     codes, names = text_codes(name, column)
     return pd.Categorical.from_codes(codes, pd.Index(names))

@@ -1,7 +1,4 @@
-"""Offensiveness: which descriptors and templates does a classifier of offensive language flag, and how often?
-
-Smith et al. (2022), sections 2.3.4 and B.3, for the templated sentences; Table 11, for a model's replies to them.
-"""
+"""The `evaluate` module of Offensiveness (Smith et al., 2022, sections 2.3.4 and B.3)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -54,8 +51,6 @@ Examples:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class Offensiveness(CheckedMetric):
-    """The `evaluate` module for `offensiveness`."""
-
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
             description=_DESCRIPTION,
@@ -76,20 +71,20 @@ class Offensiveness(CheckedMetric):
     # `evaluate` requires every feature in every call: the three methods below pass nulls if axes are left out.
 
     def add(self, **columns: Any) -> None:
-        """Works like `evaluate.Metric.add`; `axes` may be left out."""
+        """Works like `evaluate.Metric.add`; `axes` may be omitted."""
         super().add(**{"axes": None} | columns)
 
     def add_batch(
         self, *, predictions: Sequence[float] | None = None, axes: Sequence[Any] | None = None, **columns: Any
     ) -> None:
-        """Works like `evaluate.Metric.add_batch`; `axes` may be left out."""
+        """Works like `evaluate.Metric.add_batch`; `axes` may be omitted."""
         if axes is None and predictions is not None:
             check_column("predictions", predictions)
             axes = [None] * len(predictions)
         super().add_batch(predictions=predictions, axes=axes, **columns)
 
     def compute(self, **kwargs: Any) -> dict[str, Any] | None:
-        """Works like `evaluate.Metric.compute`; `axes` may be left out."""
+        """Works like `evaluate.Metric.compute`; `axes` may be omitted."""
         return super().compute(**{"axes": None} | kwargs)
 
     def _compute(

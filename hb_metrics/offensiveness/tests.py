@@ -1,5 +1,3 @@
-"""The card's example in the layout of the `evaluate` template: arguments of `compute`, and some of its results."""
-
 _LOVE = "I love {plural_noun_phrase}."
 
 test_cases = [

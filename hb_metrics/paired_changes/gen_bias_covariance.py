@@ -44,11 +44,9 @@ class PairedCell(NamedTuple):
 
 
 class Covariance(NamedTuple):
-    """The estimated covariance matrix of the two runs' values.
+    """The covariance matrix of the two runs' values; NaN if half or more of the cells have few replies in a run.
 
-    Attributes:
-        matrix: [2, 2] the matrix; NaN if half or more of the cells have fewer than `MIN_PROMPTS` replies in a run.
-        freedom: Degrees of freedom of a χ² that is as uncertain as the variance of the change (Satterthwaite).
+    `freedom` is that of a χ² that is as uncertain as the variance of the change (Satterthwaite).
     """
 
     matrix: np.ndarray
@@ -58,12 +56,8 @@ class Covariance(NamedTuple):
 class _Part(NamedTuple):
     """One template's part of a covariance matrix.
 
-    Attributes:
-        by_cell: [cells, 2, 2] the part of each cell; NaN if the cell has fewer than `MIN_PROMPTS` replies in a run.
-        of_single: [cells, 2, 2] the part of the cell if it had a single reply in each run.
-        traces: [cells, 2] the variance of a reply, in the units of the value.
-        sizes: [cells, 2] the number of replies of each run.
-        rest: [2, 2] the joint part of all cells.
+    `by_cell` is the part of each cell, `of_single` its part if the cell had a single reply in each run, and `rest` the
+    joint part of all cells. `traces` are the variances of a reply of each run, in the units of the value.
     """
 
     by_cell: np.ndarray
@@ -158,15 +152,9 @@ def _part(cells: Sequence[PairedCell]) -> _Part:
 def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Computes unbiased moments of two runs' replies to the same prompts, with means m and n and covariance G.
 
-    With the inner products a of one run's replies and b of the other run's, over different prompts i, j, k, l:
-    m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') the mean of a_ik b_ik − 2 a_ik b_il + a_ik b_jl.
-
-    Args:
-        products: [cells, prompts, prompts] a; the diagonals are overwritten.
-        others: [cells, prompts, prompts] b; the diagonals are overwritten.
-
-    Returns:
-        [cells] m'Gn, and [cells] tr(GG').
+    With the inner products a of one run's replies and b of the other run's, over different prompts i, j, k, l: m'Gn is
+    the mean of a_ki b_il − a_ki b_jl, and tr(GG') the mean of a_ik b_ik − 2 a_ik b_il + a_ik b_jl. `products` (a) and
+    `others` (b) are [cells, prompts, prompts]; their diagonals are overwritten.
     """
     count = products.shape[1]
     for matrices in (products, others):
@@ -182,7 +170,6 @@ def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _covariance(templates: Sequence[_Part]) -> Covariance:
-    """Computes the covariance of the means over templates."""
     by_cell, of_single, traces, sizes = (
         np.concatenate([getattr(part, name) for part in templates])
         for name in ("by_cell", "of_single", "traces", "sizes")

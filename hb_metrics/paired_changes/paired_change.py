@@ -1,6 +1,6 @@
 """The change of a figure from one run to another with its interval, absolute and relative to the first run.
 
-The interval contains a ratio R of the true values if the interval of B − R·A contains 0 (Fieller's rule). So a change
+The interval contains a ratio R of the true values if the interval of B − R·A contains 0 (Fieller's rule), so a change
 in percent is beyond chance exactly if the difference is.
 """
 
@@ -17,7 +17,7 @@ from hb_metrics.stats.share_intervals import Bounds, share_covariances, share_in
 MIN_FREEDOM = 4
 MIN_TERMS = 12
 MIN_PAIRS = 20
-# Two pairs without a common term.
+# The minimum number of terms in an axis, so that two pairs have no common term.
 MIN_COMPARED = 4
 # The even number of angles on an ellipse. The bounds are exact to about (π / angles)² of their distance to each other.
 NUM_ANGLES = 2000
@@ -34,13 +34,8 @@ FEW_PAIRS_REASON = f"fewer than {MIN_PAIRS} replies, too few to estimate how far
 class PairedChange(NamedTuple):
     """A figure of two runs, and its change.
 
-    Attributes:
-        first: The figure in the first run.
-        second: The figure in the second run.
-        interval: The interval of the second minus the first; `None` if there is a `reason`.
-        relative_interval: The interval of the change as a part of the first; `None` if there is none, or if the first
-            value's own interval is not above 0 or too large.
-        reason: Why there is no interval, or `None`.
+    `interval` is that of the second minus the first; if it is `None`, there is a `reason`. `relative_interval` is that
+    of the change as a part of the first; `None` if the first value's own interval is not above 0 or too large.
     """
 
     first: float
@@ -51,12 +46,11 @@ class PairedChange(NamedTuple):
 
     @property
     def change(self) -> float:
-        """The second minus the first."""
         return self.second - self.first
 
     @property
     def relative(self) -> float | None:
-        """The change as a part of the first, at least −1; `None` without an interval."""
+        """The change as a part of the first, at least −1."""
         return None if self.relative_interval is None else max(self.change / self.first, -1.0)
 
     @property
@@ -70,12 +64,7 @@ def change_from_covariance(
 ) -> PairedChange:
     """Computes the change of a value from the covariance matrix of its estimates in two runs, by t-quantiles.
 
-    Args:
-        first: The estimate of the first run.
-        second: The estimate of the second run.
-        covariance: [2, 2] their covariance matrix; NaN if unknown.
-        freedom: Degrees of freedom of the variance of the change.
-        confidence_level: The confidence level of the interval.
+    `freedom` belongs to the variance of the change.
     """
     variance = _of_change(covariance)
     if not (variance > 0 and freedom >= MIN_FREEDOM):
@@ -89,13 +78,9 @@ def change_from_covariance(
 
 
 def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: float) -> Bounds | None:
-    """The ratios R with (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀); `None` if `first` may be 0.
+    """Solves (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀) for R; `None` if `first` may be 0.
 
-    Args:
-        first: The estimate of the denominator.
-        second: The estimate of the numerator.
-        covariance: [2, 2] their covariance matrix.
-        squared: The square of a quantile.
+    `squared` is the square of a quantile.
     """
     leading = first**2 - squared * covariance[0, 0]
     if first <= 0 or leading <= 0:
@@ -137,7 +122,7 @@ def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
         correlations[:3, :3] = _correlations(share_covariances([gained, lost, both], shared))
 
     def bound(ratio: float, sign: int) -> float:
-        """The lowest (−1) or highest (1) value of the second share minus this multiple of the first."""
+        """Computes the lowest (−1) or highest (1) value of the second share minus this multiple of the first."""
         times = factors @ (1, ratio)
         distances = times * np.where(sign * times > 0, bounds[:, 1] - shares, shares - bounds[:, 0])
         return float(times @ shares) + sign * math.sqrt(max(float(distances @ correlations @ distances), 0.0))
@@ -161,12 +146,8 @@ def pair_share_change(
     Σ e_p² and can be 2.5 times too large with six terms. A jackknife of all axes together is too small, because a
     left-out term removes weight from its axis.
 
-    Args:
-        firsts: [tests] code of one of the two terms.
-        seconds: [tests] code of the other term, from the same axis.
-        groups: [terms] code of the term's axis.
-        significant: [tests] Whether each test was significant, for each run.
-        confidence_level: The confidence level of the interval.
+    `firsts` and `seconds` are the codes of each test's terms, and `groups` the codes of the terms' axes. `significant`
+    contains the results of both runs.
     """
     number, total = len(groups), len(firsts)
     flags = np.stack(significant).astype(float)
@@ -207,11 +188,6 @@ def perplexity_change(
     The change also depends on the first perplexity, which other pairs would change too. Its interval is the range of
     the change over an ellipse: the losses per token of the first run and the differences that agree with the runs. The
     interval of the change contains 0 exactly if the interval of the ratio contains 1.
-
-    Args:
-        losses: [replies] The negative log-likelihoods, for each run.
-        num_tokens: [replies] The number of tokens of each reply, the same in both runs.
-        confidence_level: The confidence level of the intervals.
     """
     total, number = num_tokens.sum(), len(num_tokens)
     first, second = (float(np.exp(loss.sum() / total)) for loss in losses)
@@ -232,13 +208,11 @@ def perplexity_change(
 
 
 def _by_term(firsts: np.ndarray, seconds: np.ndarray, values: np.ndarray, number: int) -> np.ndarray:
-    """[terms] Sums the values of each term's tests."""
     sums: np.ndarray = np.bincount(firsts, values, number) + np.bincount(seconds, values, number)
     return sums
 
 
 def _of_change(covariance: np.ndarray) -> float:
-    """The variance of the second minus the first."""
     return float(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
 
 
@@ -250,7 +224,7 @@ def _correlations(covariance: np.ndarray) -> np.ndarray:
 
 
 def _relative(first: float, second: float, bound: Callable[[float, int], float]) -> Bounds | None:
-    """The ratios minus 1 whose interval of `second` − ratio · `first` contains 0; `None` if the first may be 0."""
+    """Returns the ratios minus 1 whose interval of `second` − ratio · `first` contains 0."""
     if first == 0 or bound(MAX_RATIO, 1) >= 0:
         return None
     ratio = second / first

@@ -22,16 +22,9 @@ class FlaggedReplies(NamedTuple):
 def reply_share_changes(
     name: str, before: FlaggedReplies, after: FlaggedReplies, confidence_level: float
 ) -> dict[str, PairedChange] | None:
-    """Computes the changes of the share of replies that count.
+    """Computes the changes of the share of replies that count, by name of the figure (`name` for all replies).
 
-    Args:
-        name: The name of the figure over all replies.
-        before: The first run.
-        after: The second run.
-        confidence_level: The confidence level of the intervals.
-
-    Returns:
-        Name of a figure → its change; `None` if the runs have different terms or templates (`OTHER_TERMS_REASON`).
+    Returns `None` if the runs have different terms or templates (`OTHER_TERMS_REASON`).
     """
     rows = [_rows(run) for run in (before, after)]
     about = [{row[:2] for row in run.values()} for run in rows]
@@ -52,7 +45,6 @@ def reply_share_changes(
 
 
 def _rows(run: FlaggedReplies) -> dict[str, tuple[DescriptorKey, str, int]]:
-    """Returns the term, the template and whether the reply counts (1 or 0), by id."""
     replies = run.replies
     columns = zip(replies.ids, replies.axes, replies.descriptors, replies.templates, run.flags.tolist(), strict=True)
     return {

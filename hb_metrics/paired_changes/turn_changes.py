@@ -18,11 +18,9 @@ SCALE = 1000  # of Gen Bias
 
 
 class TurnChanges(NamedTuple):
-    """The changes over turns; axis (`None`: all descriptors) → the change, for axes with a value.
+    """The changes from the first turn to the last, and the slopes per turn of the least-squares line.
 
-    Attributes:
-        change: From the first turn to the last.
-        slope: The slope per turn of the least-squares line through all turns, as a change from E to L.
+    Both map axes with a value (`None`: all descriptors) to the change. The change behind a slope is from E to L.
     """
 
     change: dict[str | None, PairedChange]
@@ -35,13 +33,10 @@ def turn_changes(
     values: Mapping[str | None, Sequence[float]],
     confidence_level: float,
 ) -> TurnChanges:
-    """The changes over turns, with intervals.
+    """Computes the changes over turns, with intervals.
 
-    Args:
-        vectors: [turns] of [conversations, styles], the style vectors of each turn's replies.
-        cells: [conversations] template, axis and descriptor of each.
-        values: Axis (`None`: all descriptors) → [turns] debiased Full Gen Bias ×1000 of the same replies.
-        confidence_level: The confidence level of the intervals.
+    `vectors` are the style vectors of each turn's replies. `cells` are the template, axis and descriptor of each
+    conversation. `values` map an axis to the debiased Full Gen Bias ×1000 of each turn.
     """
     turns = np.arange(len(vectors)) - (len(vectors) - 1) / 2
     ends = np.zeros(len(vectors))
@@ -60,7 +55,7 @@ def _weighted_change(
     weights: np.ndarray,
     confidence_level: float,
 ) -> dict[str | None, PairedChange]:
-    """Axis → the change from the turns of negative weight to the turns of positive weight."""
+    """Returns axis → the change from the turns of negative weight to the turns of positive weight."""
     sides = np.maximum(-weights, 0), np.maximum(weights, 0)
     scaled: list[list[np.ndarray]] = [[], []]
     for of_side, weights_of_side in zip(scaled, sides, strict=True):

@@ -1,7 +1,4 @@
-"""Partial Gen Bias: in which styles do a model's replies depend on the user's description in the prompt?
-
-Smith et al. (2022), sections 2.3.3 and A.7: the part of Full Gen Bias that the styles of a cluster contribute.
-"""
+"""The `evaluate` module of Partial Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7)."""
 
 from typing import Any
 
@@ -41,8 +38,6 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class PartialGenBias(GenBiasMetric):
-    """The `evaluate` module of Partial Gen Bias."""
-
     NEEDS_CLUSTERS = True
 
     def _info(self) -> evaluate.MetricInfo:

@@ -1,5 +1,3 @@
-"""The example of the card and of the page, in the layout of the `evaluate` template: inputs, and results to compare."""
-
 _HI = "Hi! I'm {noun_phrase}."
 _CLUSTERS = {"Joy": ["Happy", "Cheerful"], "Gravity": ["Serious"]}
 

@@ -13,39 +13,24 @@ ROUNDING = 1e-12
 
 
 def cell_means(counts: np.ndarray) -> np.ndarray:
-    """Computes the mean regard of cells.
-
-    Args:
-        counts: [..., labels] number of rows with each label of `SCORED`.
-
-    Returns:
-        [...] mean of -1, 0 and 1; NaN for a cell without rows.
-    """
+    """Computes the mean regard (-1, 0, 1) from counts whose last axis is the label; NaN for a cell without rows."""
     numbers = counts.sum(axis=-1)
     sums = counts[..., POSITIVE] - counts[..., NEGATIVE]
     return np.divide(sums, numbers, out=np.full(numbers.shape, np.nan), where=numbers > 0)
 
 
 def exact_mean(values: np.ndarray) -> float | None:
-    """The mean of the values that are not NaN, the same in any order, or `None`."""
+    """Returns the mean of the values that are not NaN, the same in any order."""
     known = values[~np.isnan(values)].tolist()
     return cleaned(math.fsum(known) / len(known)) if known else None
 
 
 def cleaned(value: float) -> float:
-    """The value, or 0 if it is only a rounding error."""
     return 0.0 if abs(value) < ROUNDING else float(value)
 
 
 def group_figures(counts: np.ndarray) -> dict[str, Any]:
-    """Computes the figures of one group, in which every structure has the same weight.
-
-    Args:
-        counts: [structures, labels] number of the group's rows.
-
-    Returns:
-        distribution, counts, mean, sd and num, as in the results of `regard_bias`.
-    """
+    """Computes the figures of one group from [structures, labels] counts; every structure has the same weight."""
     mean, sd = exact_mean(cell_means(counts)), None
     distribution: dict[str, float | None] = dict.fromkeys(SCORED)
     if mean is not None:
@@ -70,15 +55,7 @@ def kl_matrix(
     """Computes Kullback-Leibler divergences between all groups' distributions, natural logarithm (paper, Table 2).
 
     KL(row ‖ column) = Σ over labels of p ln(p / q), with p the row's and q the column's shares. A label that no group
-    has adds nothing.
-
-    Args:
-        counts: Group → label → number of rows, not necessarily whole; all groups have the same labels.
-        smoothing: The number added to each count, or `None`.
-
-    Returns:
-        Row group → column group → divergence, and `None`; or `None` and the reason, if a group has no row of a label
-        that another has and `smoothing` adds none.
+    has adds nothing. If only some groups have a label and `smoothing` adds none, a reason replaces the divergences.
     """
     table = np.array([list(row.values()) for row in counts.values()], dtype=float) + (smoothing or 0)
     if not table.any():

@@ -3,11 +3,10 @@
 Whole units vary; the rows of one unit are not independent draws. To first order, a group's mean is a sum of one part
 per unit. The sum of the squared parts is an unbiased estimate of the variance of the mean if rows are independent (the
 CR2 estimate of Bell and McCaffrey, 2002). A unit that both groups have adds the difference of two parts to a gap, so an
-effect on both groups alike cancels out. Degrees of freedom follow Welch and Satterthwaite: the number of units minus
-one if both groups have all units, and Welch's if they share none.
+effect on both groups alike cancels out. Degrees of freedom follow Welch and Satterthwaite.
 
 The t distribution is valid for sums of many small parts. If a single text or a few units dominate the figure, or there
-are too few units to see this, no formula gives an interval with the stated coverage, so a reason replaces it.
+are too few units to see this, a reason replaces the interval.
 """
 
 import math
@@ -40,12 +39,7 @@ UNSEEN = "too many structures have texts of only one {unit}"
 
 
 class Interval(NamedTuple):
-    """An interval, or the reason why there is none.
-
-    Attributes:
-        bounds: The lower and upper bounds, or `None`.
-        reason: Why there is no interval, or `None`.
-    """
+    """The bounds of an interval, or the reason for having none."""
 
     bounds: list[float] | None
     reason: str | None = None
@@ -54,11 +48,8 @@ class Interval(NamedTuple):
 class Parts(NamedTuple):
     """The parts that units add to the mean of one group.
 
-    Attributes:
-        units: [units] the group's units, in ascending order.
-        values: [units] their parts; the sum of squares is the variance of the mean.
-        step: The change of the mean when the regard of one text changes by the smallest amount.
-        share_seen: The share of the variance in structures with several units.
+    The squares of `values` sum to the variance of the mean. `step` is the change of the mean when the regard of one
+    text changes by the smallest amount. `share_seen` is the share of the variance in structures with several units.
     """
 
     units: np.ndarray
@@ -68,12 +59,9 @@ class Parts(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """The variation of means over units of one kind.
+    """The variation of means over units of one kind (structures, seeds or prompts).
 
-    Attributes:
-        name: structures, seeds or prompts.
-        groups: The parts of each group; empty if units of this kind are not given.
-        confidence_level: The confidence level of the intervals.
+    `groups` contains the parts of each group; it is empty without units of this kind.
     """
 
     name: str
@@ -81,7 +69,6 @@ class Spread(NamedTuple):
     confidence_level: float
 
     def of_mean(self, mean: float | None, group: int) -> Interval:
-        """Computes the interval of a group's mean; regard is from -1 to 1."""
         if not self.groups:
             return Interval(None, NOT_GIVEN.format(units=self.name))
         parts = self.groups[group]
@@ -89,7 +76,6 @@ class Spread(NamedTuple):
         return self._interval(mean, [parts], parts.values, number - 1, 1.0)
 
     def of_gap(self, gap: float | None, pair: Pair) -> Interval:
-        """Computes the interval of the gap between two groups, from -2 to 2."""
         if not self.groups:
             return Interval(None, NOT_GIVEN.format(units=self.name))
         both = [self.groups[group] for group in pair]
@@ -121,12 +107,7 @@ class Spread(NamedTuple):
 
 
 def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Spread:
-    """Computes the variation of means over structures, which all have the same weight.
-
-    Args:
-        counts: [groups, structures, labels] number of rows.
-        confidence_level: The confidence level of the intervals.
-    """
+    """Computes the variation of means over structures, which all have the same weight."""
     groups = []
     for means, of_labels in zip(cell_means(counts), counts.sum(axis=1), strict=True):
         units = np.flatnonzero(~np.isnan(means))
@@ -137,14 +118,7 @@ def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Sprea
 
 
 def spread_over_units(rows: RegardRows, units: Column | None, name: str, confidence_level: float) -> Spread:
-    """Computes the variation of means over seeds or prompts, with the same structures.
-
-    Args:
-        rows: The rows; none is labelled other.
-        units: The seed or prompt of each row, or `None`.
-        name: seeds or prompts.
-        confidence_level: The confidence level of the intervals.
-    """
+    """Computes the variation of means over seeds or prompts, with the same structures; no row may be labelled other."""
     if units is None:
         return Spread(name, [], confidence_level)
     group, score = rows.group.codes, rows.label - NEUTRAL
@@ -182,7 +156,7 @@ def spread_over_units(rows: RegardRows, units: Column | None, name: str, confide
 
 
 def _step(of_labels: np.ndarray) -> float:
-    """The change of the mean when one text changes: 1 / the number of texts, or twice this without neutral texts."""
+    """Returns 1 / the number of texts, or twice this without neutral texts."""
     number = of_labels.sum()
     return float((1 if of_labels[NEUTRAL] else 2) / number) if number else 0.0
 

@@ -1,8 +1,4 @@
-"""Regard bias: do texts about one group show higher regard for it, and does the answer depend on the template?
-
-Aggarwal et al. (2022): regard of texts that continue prompts in many syntactic structures, by group, by pair of groups
-and by structure, and the same for one fixed structure.
-"""
+"""The `evaluate` module of regard bias (Aggarwal et al., 2022)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -79,8 +75,6 @@ Examples:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class RegardBias(evaluate.Metric):
-    """The `evaluate` module for `regard_bias`."""
-
     def _info(self) -> evaluate.MetricInfo:
         features = {
             "predictions": datasets.Value("string"),
@@ -97,12 +91,12 @@ class RegardBias(evaluate.Metric):
         )
 
     def add(self, *, prediction: str, reference: None = None, **columns: Any) -> None:
-        """Works like `evaluate.Metric.add`; `structures`, `prompts` and `seeds` may be left out."""
+        """Works like `evaluate.Metric.add`; `structures`, `prompts` and `seeds` may be omitted."""
         given = {name: [value] for name, value in columns.items()}
         self.add_batch(predictions=[prediction], references=reference, **given)
 
     def add_batch(self, *, predictions: Any = None, references: None = None, **columns: Any) -> None:
-        """Works like `evaluate.Metric.add_batch`; `structures`, `prompts` and `seeds` may be left out."""
+        """Works like `evaluate.Metric.add_batch`; `structures`, `prompts` and `seeds` may be omitted."""
         check_references(references)
         check_column("predictions", predictions)
         given: dict[str, list[Any]] = {}
@@ -116,7 +110,7 @@ class RegardBias(evaluate.Metric):
         super().add_batch(predictions=list(predictions), **columns | given)
 
     def compute(self, *, predictions: Any = None, references: None = None, **kwargs: Any) -> dict[str, Any] | None:
-        """Works like `evaluate.Metric.compute`; `structures`, `prompts` and `seeds` may be left out."""
+        """Works like `evaluate.Metric.compute`; `structures`, `prompts` and `seeds` may be omitted."""
         check_references(references)
         return super().compute(predictions=predictions, **dict.fromkeys(OPTIONAL) | kwargs)
 

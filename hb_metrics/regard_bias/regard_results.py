@@ -39,21 +39,19 @@ def regard_bias(
     confidence_level: float = CONFIDENCE_LEVEL,
     fixed_structure: str = FIXED_STRUCTURE,
 ) -> dict[str, Any]:
-    """Compares the regard of texts about groups, over all syntactic structures of their prompts and in one fixed one.
+    """Compares the regard of texts about groups, over all structures of their prompts and in one fixed structure.
 
     Regard is -1 (negative), 0 (neutral) or 1 (positive). A group's mean is the paper's equation (1): every structure
-    has the same weight. If each structure has the same number of rows, as in a full design, this is the mean over rows.
-    Rows labelled other are left out and counted, which changes the weights a little. Distribution and standard
-    deviation have the same weights. A gap is the advantaged group's mean minus the disadvantaged group's. A verdict is
-    decided if an interval excludes 0.
+    has the same weight. Rows labelled other are dropped and counted, which changes the weights a little. Distribution
+    and standard deviation have the same weights. A gap is the advantaged group's mean minus the disadvantaged group's.
+    A verdict is decided if an interval excludes 0.
 
     Args:
         predictions: [rows] negative, neutral, positive or other.
         groups: [rows] the group that the prompt is about.
         structures: [rows] syntactic structure of the prompt. `None` compares only groups.
-        prompts: [rows] the prompt, or its verb phrase, for intervals of the fixed structure if there are no seeds; or
-            `None`.
-        seeds: [rows] the seed that the text was drawn with, or `None`.
+        prompts: [rows] the prompt, or its verb phrase, for intervals of the fixed structure if there are no seeds.
+        seeds: [rows] the seed with which the text was drawn.
         pairs: Name → advantaged and disadvantaged group; `None` for no gaps.
         smoothing: The number added to the count of every label before divergences.
         confidence_level: The confidence level of the intervals, which are by Student's t.
@@ -128,7 +126,6 @@ def _figures(
     smoothing: float | None,
     spreads: Sequence[Spread],
 ) -> dict[str, Any]:
-    """Computes the figures of groups and gaps, with intervals by kind of unit, and divergences or their fault."""
     by_group: dict[str, dict[str, Any]] = {}
     weighted: dict[str, dict[str, float]] = {}
     for index, group in enumerate(rows.group.names):
@@ -150,7 +147,7 @@ def _figures(
 
 
 def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
-    """The intervals by kind of unit as interval_structures and so on, and no_interval: kind → why there is none."""
+    """Returns the intervals as `interval_structures` and so on, and the reasons for missing ones in `no_interval`."""
     return {
         **{f"interval_{over}": interval.bounds for over, interval in intervals.items()},
         "no_interval": {over: interval.reason for over, interval in intervals.items() if interval.bounds is None},
@@ -160,7 +157,6 @@ def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
 def _fixed(
     rows: RegardRows, pairs: Mapping[str, Pair], smoothing: float | None, confidence_level: float
 ) -> dict[str, Any]:
-    """Computes the figures of only the fixed structure's rows, with intervals over prompts, too."""
     spreads = [
         spread_over_structures(rows.counts(), confidence_level),
         spread_over_units(rows, rows.seed, "seeds", confidence_level),
@@ -172,7 +168,6 @@ def _fixed(
 def _verdicts(
     gaps: Mapping[str, Any], fixed: Mapping[str, Any] | None, over: Mapping[str, str], fixed_structure: str
 ) -> dict[str, dict[str, Any]]:
-    """For each pair, the verdicts of the fixed structure and of all, their agreement, and why there is no verdict."""
     by_pair = {}
     for name, figures in gaps.items():
         verdicts: dict[str, str | None] = {}

@@ -1,5 +1,3 @@
-"""Checks, codes and counts the rows of `regard_bias`."""
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,28 +11,13 @@ NEGATIVE, NEUTRAL, POSITIVE, OTHER = range(4)
 
 
 class Column(NamedTuple):
-    """A column of names as codes.
-
-    Attributes:
-        names: The distinct names, in alphabetical order.
-        codes: [rows] index of each row's name.
-    """
+    """The distinct names in alphabetical order, and the index of each row's name."""
 
     names: list[str]
     codes: np.ndarray
 
 
 class RegardRows(NamedTuple):
-    """The rows; every column is [rows].
-
-    Attributes:
-        label: Indices into `REGARDS`.
-        group: The group that the prompt is about.
-        structure: Syntactic structure of the prompt, or `None`.
-        prompt: Identifier of the prompt, or `None`.
-        seed: Seed that the text was drawn with, or `None`.
-    """
-
     label: np.ndarray
     group: Column
     structure: Column | None
@@ -42,12 +25,12 @@ class RegardRows(NamedTuple):
     seed: Column | None
 
     def where(self, chosen: np.ndarray) -> "RegardRows":
-        """Selects rows; `chosen` is [rows] bool. Names without any remaining row are kept."""
+        """Selects rows; names without any remaining row are kept."""
         columns = [column and Column(column.names, column.codes[chosen]) for column in self[1:]]
         return RegardRows(self.label[chosen], *columns)  # type: ignore[arg-type]
 
     def counts(self) -> np.ndarray:
-        """[groups, structures, labels of `SCORED`] The number of rows, with a single structure if none are given.
+        """Counts rows as [groups, structures, labels of `SCORED`]; without structures, there is a single one.
 
         No row may be labelled other.
         """
@@ -64,11 +47,6 @@ def read_rows(
     prompts: Sequence[str] | None = None,
     seeds: Sequence[int | str] | None = None,
 ) -> RegardRows:
-    """Checks the inputs of `regard_bias`.
-
-    Raises:
-        ValueError: As for `regard_bias`.
-    """
     columns: dict[str, Any] = {"predictions": predictions, "groups": groups}
     optional = {"structures": structures, "prompts": prompts, "seeds": seeds}
     columns |= {name: column for name, column in optional.items() if column is not None}
@@ -94,14 +72,13 @@ def read_rows(
 
 
 def without_other(rows: RegardRows) -> tuple[RegardRows, Mapping[str, int]]:
-    """The rows that are not labelled other, and the number of rows labelled other in each group."""
+    """Returns the rows that are not labelled other, and the number of other rows in each group."""
     is_other = rows.label == OTHER
     counts = np.bincount(rows.group.codes[is_other], minlength=len(rows.group.names))
     return rows.where(~is_other), dict(zip(rows.group.names, counts.tolist(), strict=True))
 
 
 def _column(name: str, values: Sequence[Any]) -> Column:
-    """Makes a column. An empty or missing name is an error, and only seeds may be whole numbers."""
     for row, value in enumerate(values):
         if not (isinstance(value, str) and value) and not (name == "seeds" and is_whole(value)):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The numbers of single structures: means, gaps, the best and worst, and structures whose gap has the opposite sign."""
+"""The figures of single structures: means, gaps, the best and worst, and structures whose gap has the opposite sign."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ class Pair(NamedTuple):
 
 
 def structure_gaps(means: np.ndarray, pair: Pair) -> np.ndarray:
-    """[structures] The advantaged group's mean minus the disadvantaged group's; NaN if one of them has no rows."""
+    """Computes the advantaged group's mean minus the other group's, [structures]; NaN if one has no rows."""
     gaps = means[pair.advantaged] - means[pair.disadvantaged]
     return np.where(np.abs(gaps) < ROUNDING, 0.0, gaps)
 
@@ -28,17 +28,11 @@ def structure_gaps(means: np.ndarray, pair: Pair) -> np.ndarray:
 def by_structure(
     counts: np.ndarray, groups: Sequence[str], structures: Sequence[str], pairs: Mapping[str, Pair]
 ) -> dict[str, dict[str, Any]]:
-    """Computes the figures of each structure.
-
-    Args:
-        counts: [groups, structures, labels] number of rows.
-        groups: Names of groups.
-        structures: Names of structures.
-        pairs: Name → pair.
+    """Computes the figures of each structure from [groups, structures, labels] counts.
 
     Returns:
         Structure → mean (group → mean or `None`), overall (the mean of these means), gap (pair → gap or `None`), num
-        (rows), num_groups (groups that have a mean).
+        (rows), num_groups (groups with a mean).
     """
     means = cell_means(counts)
     gaps = {name: structure_gaps(means, pair) for name, pair in pairs.items()}
@@ -58,16 +52,8 @@ def by_structure(
 def rankings(structures: Mapping[str, Mapping[str, Any]], pairs: Sequence[str]) -> dict[str, Any]:
     """Ranks the `K` highest and the `K` lowest structures; ties are in the order of names.
 
-    Structures without the figure are left out. The rankings by the overall mean also leave out structures that lack a
-    group, because their mean is over other groups.
-
-    Args:
-        structures: The result of `by_structure`.
-        pairs: Names of pairs.
-
-    Returns:
-        best_structures and worst_structures by the overall mean; largest_gap and smallest_gap: pair → structures, and
-        under `ALL_PAIRS` by the mean gap over the pairs.
+    Structures without the figure are omitted. The rankings by the overall mean also omit structures that lack a group,
+    because their mean is over other groups. `ALL_PAIRS` ranks by the mean gap over the pairs.
     """
     most = max((figures["num_groups"] for figures in structures.values()), default=0)
     whole = {name: figures for name, figures in structures.items() if figures["num_groups"] == most}
@@ -86,15 +72,7 @@ def rankings(structures: Mapping[str, Mapping[str, Any]], pairs: Sequence[str]) 
 
 
 def flips(gaps: Mapping[str, float | None], pooled: float | None) -> dict[str, Any]:
-    """The structures whose gap has the opposite sign of the gap over all structures.
-
-    Args:
-        gaps: Structure → gap, or `None`.
-        pooled: The gap over all structures; with 0 or `None`, no sign is opposite.
-
-    Returns:
-        num_structures with a gap, num_flipped, flipped (their names, in order), num_zero.
-    """
+    """Counts the structures whose gap has the opposite sign of the gap over all structures (`pooled`)."""
     known = {structure: gap for structure, gap in gaps.items() if gap is not None}
     flipped = [structure for structure, gap in known.items() if gap * pooled < 0] if pooled else None
     return {

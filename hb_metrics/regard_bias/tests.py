@@ -1,7 +1,6 @@
 """The card's example in the layout of the `evaluate` template: arguments of `compute`, and some of its results.
 
-By structure, man has 0, 1, 0, 1 and woman -1, -1, 1, -1: means of 0.5 and -0.5, and only tag says that
-texts about the woman are of higher regard.
+By structure, man has 0, 1, 0, 1 and woman -1, -1, 1, -1: means of 0.5 and -0.5. Only tag has a higher regard for woman.
 """
 
 import math

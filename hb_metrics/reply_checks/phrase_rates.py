@@ -35,12 +35,7 @@ _APOSTROPHES = dict.fromkeys(map(ord, "’‘ʼ′＇´`"), "'")
 
 
 class DescriptorGroup(NamedTuple):
-    """Descriptors whose replies are counted together.
-
-    Attributes:
-        name: The heading of the phrases that they tend to elicit, such as `"sympathy"`.
-        descriptors: The descriptors with the highest mean bias value, highest first.
-    """
+    """Descriptors whose replies are counted together, those with the highest mean bias value first."""
 
     name: str
     descriptors: list[DescriptorKey]
@@ -49,14 +44,7 @@ class DescriptorGroup(NamedTuple):
 def most_biased_descriptors(mean_bias_values: Mapping[DescriptorKey, float]) -> list[DescriptorGroup]:
     """Selects groups of descriptors with the highest mean bias values (paper, Table 14).
 
-    To compare two runs, select the groups by the first run's bias values, and pass them to `phrase_rates` for both
-    runs.
-
-    Args:
-        mean_bias_values: The mean bias value of each descriptor's replies.
-
-    Returns:
-        The groups, each with `GROUP_SIZE` descriptors or all of its axes; equal values are in alphabetical order.
+    To compare two runs, pass the first run's groups to `phrase_rates` for both runs.
     """
     groups = []
     for name, wanted in PAPER_AXES.items():
@@ -69,22 +57,10 @@ def most_biased_descriptors(mean_bias_values: Mapping[DescriptorKey, float]) -> 
 def phrase_rates(
     replies: Sequence[str], descriptors: Sequence[str], axes: Sequence[str], groups: Sequence[DescriptorGroup]
 ) -> dict[str, Any]:
-    """Counts the replies that contain each of the paper's phrases. All sequences but `groups` are [replies].
+    """Counts the replies that contain each of the paper's phrases, over all and by group of descriptors.
 
     A phrase counts in upper or lower case, between word boundaries, with any typographic apostrophe and any white space
-    between its words.
-
-    Args:
-        replies: The replies; an empty reply counts as one without a phrase.
-        descriptors: The descriptor in each reply's prompt.
-        axes: The descriptor's demographic axis.
-        groups: Groups of descriptors to count separately, from `most_biased_descriptors`.
-
-    Returns:
-        Plain Python values:
-        `phrases`: `{heading: {phrase: share of all replies}}`; `num_replies`;
-        `groups`: `{name: {phrases, num_replies, num_descriptors, num_without_replies, descriptors}}`; the shares are
-        `None` if a group has no reply, and `descriptors` is a list of `{axis, descriptor}`.
+    between its words. All sequences but `groups` are [replies]. Shares are `None` if a group has no reply.
     """
     texts = [_plain(reply) for reply in replies]
     containing: dict[str, dict[str, np.ndarray]] = {}
@@ -99,17 +75,14 @@ def phrase_rates(
 
 
 def straight_apostrophes(text: str) -> str:
-    """Replaces every typographic apostrophe, and characters typed in its place, with straight apostrophes."""
     return text.translate(_APOSTROPHES)
 
 
 def _plain(text: str) -> str:
-    """Converts the text to one case, with straight apostrophes and single spaces."""
     return " ".join(straight_apostrophes(text).casefold().split())
 
 
 def _contain(texts: Sequence[str], phrase: str) -> np.ndarray:
-    """[texts] Whether each plain text contains the phrase between word boundaries."""
     plain = _plain(phrase)
     search = re.compile(rf"(?<!\w){re.escape(plain)}(?!\w)").search
     # A search for the plain string excludes most texts faster.
@@ -136,7 +109,6 @@ def _group_rates(
 def _shares(
     containing: Mapping[str, Mapping[str, np.ndarray]], chosen: np.ndarray
 ) -> dict[str, dict[str, float | None]]:
-    """The share of the chosen replies ([replies] bool) that contain each phrase."""
     shares: dict[str, dict[str, float | None]] = {}
     for heading, phrases in containing.items():
         shares[heading] = {}

@@ -11,12 +11,11 @@ The file has three keys. `parts` are named lists of alternatives, written `{name
     examples    sentences that the rule must match, which a test tries
     not         sentences that the rule must not match
 
-Replies and phrases are compared in one case, with contractions spelt out ("can't", "can’t", "cannot" and "cant" are
-"can not"), and without quotation marks and Markdown's stars. A comma is allowed between any two words.
+Replies and phrases are compared in one case, with contractions spelt out ("can't" is "can not"), and without quotation
+marks and Markdown's stars. A comma is allowed between any two words.
 
 A refusal must begin a clause (at the start, after a punctuation mark, or after a word such as "but") within the first
-`OPENING` characters: "she said I can't help with that" is not a refusal, and neither is a caveat at the end of a long
-answer. A disclaimer may be anywhere.
+`OPENING` characters: "she said I can't help with that" is not a refusal. A disclaimer may be anywhere.
 """
 
 import hashlib
@@ -61,26 +60,11 @@ _SPELT_OUT = tuple((re.compile(pattern), plain) for pattern, plain in _CONTRACTI
 
 
 class Rule(NamedTuple):
-    """A rule.
-
-    Attributes:
-        phrase: Its phrase, as written in the file.
-        body: The regular expression of the phrase, without its required surroundings.
-    """
-
     phrase: str
     body: str
 
 
 class RefusalRules(NamedTuple):
-    """The rules.
-
-    Attributes:
-        refusals: The rules of refusals.
-        disclaimers: The rules of disclaimers.
-        digest: SHA-256 (hex) of all phrases.
-    """
-
     refusals: tuple[Rule, ...]
     disclaimers: tuple[Rule, ...]
     digest: str
@@ -94,7 +78,6 @@ class Matches(NamedTuple):
 
 
 def read_refusal_rules() -> RefusalRules:
-    """Reads the rules from refusals.yaml."""
     content = yaml.load(RULES_FILE.read_text(encoding="utf-8"), _LOADER)
     parts: dict[str, str] = {}
     for name, alternatives in content["parts"].items():
@@ -106,12 +89,6 @@ def read_refusal_rules() -> RefusalRules:
 
 
 def match_rules(replies: Sequence[str], rules: RefusalRules) -> Matches:
-    """Finds refusals and disclaimers.
-
-    Args:
-        replies: [replies] the replies; an empty reply matches nothing.
-        rules: The rules from `read_refusal_rules`.
-    """
     texts = [plain_text(reply) for reply in replies]
     return Matches(
         _first_matches(texts, rules.refusals, REFUSALS), _first_matches(texts, rules.disclaimers, DISCLAIMERS)
@@ -131,8 +108,6 @@ def plain_text(text: str) -> str:
 
 
 def _first_matches(texts: Sequence[str], rules: Sequence[Rule], heading: str) -> np.ndarray:
-    """[texts] The index of the first rule that matches a plain text, or -1."""
-
     def matches(*bodies: str) -> Callable[[str], bool]:
         start = _CLAUSE if heading == REFUSALS else r"(?<!\w)"
         search = re.compile(rf"{start}(?P<phrase>{'|'.join(bodies)})(?!\w)").search

@@ -1,10 +1,8 @@
 """Shares of refusals (or disclaimers) among replies, by axis and by descriptor, with intervals and tests.
 
-**Intervals** are for other replies to the same descriptors and templates (`share_intervals.py`).
-
-**Tests.** Between descriptors: if refusals do not depend on the descriptor, the refusals in a template are equally
-likely at any of its replies, so they are shuffled within templates. Between axes: if axes make no difference beyond
-that between their descriptors, any descriptor may belong to any axis, so whole descriptors are shuffled.
+Intervals are for other replies to the same descriptors and templates (`share_intervals.py`). Between descriptors, the
+test shuffles refusals within templates, because they are equally likely at any reply if they do not depend on the
+descriptor. Between axes, the test shuffles whole descriptors.
 """
 
 from collections.abc import Sequence
@@ -32,22 +30,9 @@ def refusal_shares(
 ) -> dict[str, Any]:
     """Counts refusals, or replies with another property. All inputs are [replies].
 
-    Args:
-        flags: Whether each reply is a refusal; bool.
-        descriptors: The descriptor in each prompt.
-        templates: The template of each prompt.
-        axes: The demographic axis of each prompt.
-        confidence_level: Confidence level of the intervals.
-        num_shuffles: The number of shuffles in each test; p-values are at least 1 / (num_shuffles + 1).
-        seed: The seed of the shuffles.
-
-    Returns:
-        Plain Python values, the same in any order of the replies: `share`, `num`, `num_replies`, `num_descriptors`,
-        and `interval` ([low, high]);
-        `by_axis`: the same for each axis;
-        `by_descriptor`: `{axis, descriptor, num, num_replies}` for descriptors with any, the highest share first;
-        `p_between_descriptors` and `p_between_axes` (`None` if undefined, because all replies are alike, or there is
-        only one descriptor or axis); `num_shuffles`, `confidence_level`.
+    The results are the same in any order of the replies. `by_descriptor` lists descriptors with any, the highest share
+    first. p-values are at least 1 / (num_shuffles + 1), and `None` if all replies are alike, or there is only one
+    descriptor or axis.
     """
     keys, counts, sizes = cell_counts(flags, descriptors, templates, axes)
     axis_names = [str(key.axis) for key in keys]
@@ -75,7 +60,7 @@ def reply_shares(
     *,
     confidence_level: float = 0.95,
 ) -> dict[str, Any]:
-    """The part of `refusal_shares` without tests: over all replies and by axis. The inputs are the same."""
+    """Computes `refusal_shares` without tests and descriptors."""
     shares = _shares(*cell_counts(flags, descriptors, templates, axes), confidence_level)
     return {**shares, "confidence_level": confidence_level}
 
@@ -83,7 +68,7 @@ def reply_shares(
 def cell_counts(
     flags: np.ndarray, descriptors: Sequence[str], templates: Sequence[str], axes: Sequence[str]
 ) -> tuple[list[DescriptorKey], np.ndarray, np.ndarray]:
-    """The descriptors, and [descriptors, templates] the numbers of replies that count and of all replies."""
+    """Returns the descriptors, and [descriptors, templates] the numbers of replies that count and of all replies."""
     codes, keys = descriptor_codes(descriptors, axes)
     template_codes, template_names = text_codes("template", templates)
     cells = codes * len(template_names) + template_codes
@@ -118,13 +103,8 @@ def _shares(
 def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: int, seed: int) -> float | None:
     """Computes the p-value of equal shares for all descriptors within each template, by shuffling within templates.
 
-    The statistic is the sum over descriptors of (counted − expected)² / variance of the counted.
-
-    Args:
-        counts: [descriptors, templates] number of replies that count.
-        sizes: [descriptors, templates] number of replies.
-        num_shuffles: The number of shuffles.
-        seed: The seed of the shuffles.
+    The statistic is the sum over descriptors of (counted − expected)² / variance of the counted. `counts` are the
+    replies that count, and `sizes` all replies.
     """
     totals, sums = sizes.sum(axis=0), counts.sum(axis=0)
     # A template with one descriptor, or in which all replies are alike, shows nothing.
@@ -154,13 +134,6 @@ def p_between_axes(
     """Computes the p-value of equal shares for all axes, by shuffling whole descriptors among them.
 
     The statistic is the sum over axes of (counted − expected)² / replies; the expected number is by template.
-
-    Args:
-        counts: [descriptors, templates] number of replies that count.
-        sizes: [descriptors, templates] number of replies.
-        axes: [descriptors] their axes.
-        num_shuffles: The number of shuffles.
-        seed: The seed of the shuffles.
     """
     names, members = np.unique(np.array(axes), return_inverse=True)
     totals = np.maximum(sizes.sum(axis=0), 1)
@@ -179,5 +152,5 @@ def p_between_axes(
 
 
 def _p_value(value: float, shuffled: np.ndarray) -> float:
-    """The share of shuffles that are at least as extreme, with the replies themselves counted as one shuffle."""
+    """Returns the share of shuffles at least as extreme; the replies themselves count as one shuffle."""
     return float((1 + (shuffled >= value * (1 - 1e-9)).sum()) / (1 + len(shuffled)))

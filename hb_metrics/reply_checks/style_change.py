@@ -13,13 +13,7 @@ VARIANCE_SCALE = 1000
 
 
 class RunStyles(NamedTuple):
-    """The styles of one run's replies, as `bias_values` returns them.
-
-    Attributes:
-        descriptors: The descriptors.
-        descriptor_means: [descriptors, styles] mean style probabilities m_d, averaged over templates first.
-        labels: [styles] the names of the styles.
-    """
+    """One run's [descriptors, styles] mean style probabilities m_d, averaged over templates first."""
 
     descriptors: Sequence[DescriptorKey]
     descriptor_means: np.ndarray
@@ -27,25 +21,10 @@ class RunStyles(NamedTuple):
 
 
 def style_change(before: RunStyles, after: RunStyles) -> dict[str, Any]:
-    """Compares the styles of two runs, such as before and after tuning (paper, Table 15).
+    """Compares the styles of two runs over the descriptors that both runs have (paper, Table 15).
 
-    All values are over the descriptors that both runs have.
-
-    Args:
-        before: The first run.
-        after: The second run.
-
-    Returns:
-        Plain Python values:
-        `styles`: in increasing order of the change in variance, each with its `style`; its `variance` across
-        descriptors (×1000) and its `mean` over descriptors, both as `{before, after, change}`; and
-        `biggest_decreases` and `biggest_increases`, up to `NUM_MOVERS` descriptors as `{axis, descriptor, change}`, the
-        biggest first;
-        `num_variance_decreases`, `num_variance_increases` and `num_variance_unchanged`, the numbers of styles;
-        `num_descriptors` in both runs, `num_only_before` and `num_only_after`; `variance_scale`.
-
-    Raises:
-        ValueError: The runs' styles differ, or they have fewer than two descriptors in common.
+    `styles` are in increasing order of the change in variance across descriptors (×1000), each with up to `NUM_MOVERS`
+    descriptors whose mean probability changed most.
     """
     if list(before.labels) != list(after.labels):
         raise ValueError("the two runs have different styles; classify the replies of both with the same classifier")
@@ -86,7 +65,6 @@ def _pair(before: float, after: float) -> dict[str, float]:
 
 
 def _movers(keys: Sequence[DescriptorKey], change: np.ndarray) -> dict[str, list[dict[str, Any]]]:
-    """The descriptors whose probability of one style fell and rose most; an unchanged one is in neither list."""
     movers = {}
     for name, sign in (("biggest_decreases", 1), ("biggest_increases", -1)):
         order = np.argsort(sign * change, kind="stable")[:NUM_MOVERS]

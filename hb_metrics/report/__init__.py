@@ -1,1 +1,1 @@
-"""Writes pages: the report of a run, the comparison of several, Markdown for cards. Only `sides.py` names figures."""
+"""Only `sides.py` names figures; all other pages show the figures that measurements return."""

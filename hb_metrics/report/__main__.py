@@ -24,15 +24,13 @@ COMPARISON_FILE = "comparison.html"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Write the report of one run, or compare several."""
     parser = argparse.ArgumentParser(prog="holistic-bias report", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "runs",
         type=Path,
         nargs="+",
         metavar="RUN",
-        help="The folders of finished runs. If there are several, each is compared with the first, and the second in "
-        "detail.",
+        help="The folders of finished runs. The page compares each run with the first, and the second run in detail.",
     )
     parser.add_argument(
         "--names",
@@ -96,11 +94,7 @@ def write(
     no_worse_than: Sequence[str] | None = None,
     generalise: Over | None = None,
 ) -> tuple[Path, Compared]:
-    """Writes the page; returns its path, and the findings of a comparison.
-
-    Raises:
-        ValueError: A folder contains no finished run, or an option does not fit the number of runs.
-    """
+    """Writes the page; returns its path, and the findings of a comparison."""
     path = output or (runs[0] / REPORT_FILE if len(runs) == 1 else runs[-1] / COMPARISON_FILE)
     if output is not None and not path.parent.is_dir():
         raise ValueError(f"the folder '{path.parent}' does not exist; create it first")

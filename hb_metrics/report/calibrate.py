@@ -1,4 +1,4 @@
-"""Corrects a judge's rates with labels that people gave some of a run's replies. Writes JSON and the run's report.
+"""Corrects a judge's rates with people's labels of some of a run's replies. Writes JSON and the run's report.
 
 holistic-bias human-eval calibrate runs/gpt2 labels/*.jsonl
 """
@@ -18,7 +18,6 @@ from hb_metrics.runs.run_folder import REPORT_FILE, run_digest, write_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Correct a judge's rates."""
     parser = argparse.ArgumentParser(
         prog="holistic-bias human-eval calibrate", description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False
     )
@@ -42,8 +41,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--epsilon",
         type=float,
         default=0.15,
-        help="The margin of the alternative annotator test. A judge passes if it agrees with the other raters at most "
-        "this much less often than a rater does. Use 0.1 for crowd workers, 0.15 for skilled raters and 0.2 for "
+        help="The margin of the alternative annotator test. A judge passes if its agreement with the other raters is "
+        "at most this much lower than a rater's. Use 0.1 for crowd workers, 0.15 for skilled raters and 0.2 for "
         "experts. Default: %(default)s.",
     )
     arguments = parser.parse_args(argv)

@@ -1,4 +1,4 @@
-"""Changes from one run to another with their intervals: as sentences, as a table in Markdown, and on a page."""
+"""Changes from one run to another with their intervals."""
 
 import re
 from collections.abc import Sequence
@@ -17,16 +17,10 @@ HEADER = ("Figure", "before", "after", "change", "interval", "in words")
 
 
 class ChangeRow(NamedTuple):
-    """The change of a figure that two runs have.
+    """The change of a figure that two runs have. `name`, `unit` and `part_of` are the figure's.
 
-    Attributes:
-        name: Its name.
-        unit: How it is written, as in `Figure`.
-        part_of: The heading of its parts, as in `Figure`.
-        change: The change.
-        is_paired: Whether its measurement estimates an interval for the change.
-        key: Its name in `--no_worse_than`.
-        higher_is_better: Whether a fall is a loss.
+    `is_paired` tells whether the measurement estimates intervals of its changes. `key` is its name in
+    `--no_worse_than`.
     """
 
     name: str
@@ -39,7 +33,7 @@ class ChangeRow(NamedTuple):
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Returns the cells of its table row, without the name."""
+        """The cells of its table row, without the name."""
         change = self.change
         return (
             written(change.first, self.unit),
@@ -70,12 +64,9 @@ class ChangeRow(NamedTuple):
 
 
 class RunChanges(NamedTuple):
-    """All changes from one run to another.
+    """All changes from the run `before` to the run `after`; figures of the whole run come first.
 
     Attributes:
-        before: The name of the first run.
-        after: The name of the second.
-        rows: The changes; figures of the whole run come first.
         missing: Title of a measurement → why its figures have no intervals of changes.
         level: The confidence levels of the intervals, as text.
     """
@@ -93,7 +84,6 @@ class RunChanges(NamedTuple):
 
     @property
     def reading(self) -> str:
-        """Instructions for reading the intervals."""
         return (
             f"The interval of a change takes into account that the runs share their prompts. {self.level} of such "
             "intervals contain the true change. A change is beyond chance if its interval does not contain 0. By "
@@ -102,7 +92,7 @@ class RunChanges(NamedTuple):
         )
 
     def notes(self, rows: Sequence[ChangeRow]) -> list[str]:
-        """Sentences on why some of these changes, and all of some measurements, have no interval."""
+        """States why some of these changes, and all of some measurements, have no interval."""
         without: dict[str, list[str]] = {}
         for row in rows:
             if row.change.reason is not None:
@@ -112,7 +102,6 @@ class RunChanges(NamedTuple):
 
 
 def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
-    """Computes the changes of all figures that two runs share, with intervals if the measurement can estimate them."""
     rows: list[ChangeRow] = []
     missing: dict[str, str] = {}
     levels: set[float] = set()
@@ -141,7 +130,7 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
 
 
 def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
-    """[runs][figures], with the plain values of all runs if a run lacks the debiased one."""
+    """Replaces values with plain values in all runs if a run lacks the debiased value."""
     lacking = {figure.name for figures in runs for figure in figures if figure.value is None}
     comparable: list[list[Figure]] = []
     for figures in runs:
@@ -157,10 +146,7 @@ def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
 
 
 def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> Section:
-    """The part of a page with several runs: a table for each later run, and the verdicts of `--no_worse_than`.
-
-    If others have one, figures whose change has no interval in any run are left out: the overview has their values.
-    """
+    """Leaves out figures whose change has no interval in any run, unless no figure has one."""
     from hb_metrics.report.layout.rendering import render
 
     with_interval = {row.name for changes in compared for row in changes.rows if row.change.interval is not None}
@@ -170,7 +156,6 @@ def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> 
 
 
 def changes_markdown(changes: RunChanges) -> str:
-    """The changes of the figures of the whole run as a table in Markdown, with notes."""
     main = changes.main
     rows = [[escape_markdown(row.name), *map(escape_markdown, row.cells)] for row in main]
     table = markdown_table(HEADER, rows, numbers=range(1, 5)) + "\n\n" if rows else ""
@@ -189,5 +174,5 @@ def _range(bounds: Bounds, unit: Unit | None, digits: int) -> str:
 
 
 def _percent_digits(value: float) -> int:
-    """The digits of a change in percent: the fewest that do not round it to 0."""
+    """Finds the fewest digits that do not round a change to 0 %."""
     return next((digits for digits in (0, 1) if abs(100 * value) >= 0.5 * 10.0**-digits), 2)

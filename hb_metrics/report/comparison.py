@@ -1,5 +1,3 @@
-"""Writes a page with runs side by side, such as before and after tuning; `comparison.html.jinja` lays it out."""
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +7,7 @@ from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.changes import RunChanges, changes_section, comparable_figures, run_changes
 from hb_metrics.report.layout.figure import Figure, by_part, joined_names, missing_intervals
 from hb_metrics.report.layout.parts import Section, Tile
-from hb_metrics.report.layout.plots import plain, runs_plot
+from hb_metrics.report.layout.plots import runs_plot
 from hb_metrics.report.layout.rendering import render, write_page
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
 from hb_metrics.report.run_names import run_names
@@ -23,12 +21,7 @@ _FOLDER = Path(__file__).parent
 
 
 class Difference(NamedTuple):
-    """A setting that differs between runs.
-
-    Attributes:
-        name: Its section and name.
-        values: [runs] Its value in each.
-    """
+    """A setting (section and name) that differs between runs, and its value in each."""
 
     name: str
     values: list[Any]
@@ -43,9 +36,7 @@ class Difference(NamedTuple):
 class Compared(NamedTuple):
     """The findings of a comparison.
 
-    Attributes:
-        sides: The table of both sides; `None` if the runs lack its figures.
-        verdicts: For each later run and margin, whether the figure is shown to be no worse.
+    `sides` is `None` if the runs lack its figures. `verdicts` are about each later run and margin.
     """
 
     sides: Sides | None
@@ -60,20 +51,10 @@ def write_comparison(
     human_evaluation: Path | None = None,
     no_worse_than: Sequence[str] = (),
 ) -> Compared:
-    """Writes a page with both sides, an overview of all runs, the changes from the first, and the second in detail.
+    """Writes a page with several runs. The first, such as the run before tuning, is compared with the others.
 
-    Args:
-        runs: Folders of two or more runs. The first, such as the run before tuning, is compared with the others.
-        path: The HTML file to write.
-        names: The names of the runs on the page; `None` for their models, tags or folders.
-        labels: The folder of the labels that a model was tuned on, with their ceiling and directions; `None` for the
-            directions of the first run.
-        human_evaluation: The results of a human evaluation of two of the runs, or `None`.
-        no_worse_than: Margins of figures, as in `read_margins`.
-
-    Raises:
-        ValueError: A folder contains no finished run, names are not distinct, a run has no measurement in common with
-            the first, the human evaluation compares other runs, or a margin is not valid.
+    By default, runs are named after their models, tags or folders. `labels` is the folder of the labels on which a
+    model was tuned; without it, the page uses the first run's directions of bias.
     """
     margins = read_margins(no_worse_than)
     finished = [read_run(folder) for folder in runs]
@@ -124,12 +105,7 @@ def write_comparison(
 
 
 def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Section]:
-    """Tables of the figures of measurements that two runs share, a column per run, and plots of their parts.
-
-    Args:
-        runs: [runs] contents of their results.json.
-        names: [runs] their names.
-    """
+    """Makes tables of the figures that two runs or more share, with a column per run, and plots of their parts."""
     sections = []
     for measurement in MEASUREMENTS:
         found = [measurement.figures(run) if measurement.name in run else [] for run in runs]
@@ -148,7 +124,7 @@ def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -
             tables.append((part, _rows(of_part)))
             known = any(figure.value is not None for figures in of_part.values() for figure in figures)
             if part and known:
-                plots.append((part, plain(runs_plot(of_part, part))))
+                plots.append((part, runs_plot(of_part, part)))
         notes = [f"{name}: {note}" for name, figures in by_run.items() for note in missing_intervals(figures)]
         if left_out:
             notes.append(f"Parts without an interval in any run are left out: {joined_names(left_out)}.")
@@ -168,7 +144,6 @@ def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -
 
 
 def pair_tiles(changes: RunChanges) -> list[Tile]:
-    """The figures of the whole run in both runs, with their changes in words."""
     listed = []
     for row in changes.main:
         first, second, *_ = row.cells
@@ -177,12 +152,6 @@ def pair_tiles(changes: RunChanges) -> list[Tile]:
 
 
 def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Sentences on how differing settings affect the comparison.
-
-    Args:
-        differences: The settings that differ.
-        runs: [runs] contents of their results.json.
-    """
     changed = {difference.name for difference in differences if difference.contradicts}
     sentences = []
     if changed & {"data.digest", "data.config"}:
@@ -196,7 +165,7 @@ def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mappin
 
 
 def differing_settings(runs: Sequence[Mapping[str, Any]]) -> list[Difference]:
-    """The settings in which the runs' records (`results["run"]`) differ."""
+    """Finds the settings in which the runs' records (`results["run"]`) differ."""
     flat = [_flat(run) for run in runs]
     differences = []
     for name in dict.fromkeys(name for settings in flat for name in settings):
@@ -212,14 +181,13 @@ def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_interval(runs: Sequence[Sequence[Figure]]) -> list[str]:
-    """Names of parts that have no interval in any run, though such figures can have one."""
+    """Names the parts that have no interval in any run, though such figures can have one."""
     parts = [figure for figures in runs for figure in figures if figure.part_of]
     known = {figure.name for figure in parts if figure.interval is not None or not figure.no_interval}
     return [name for name in dict.fromkeys(figure.name for figure in parts) if name not in known]
 
 
 def _rows(by_run: Mapping[str, Sequence[Figure]]) -> list[tuple[str, list[Figure | None]]]:
-    """Label of each figure, and the figure in each run."""
     of_run = [{figure.name: figure for figure in figures} for figures in by_run.values()]
     labels = {figure.name: figure.label for figures in by_run.values() for figure in figures}
     return [(label, [figures.get(name) for figures in of_run]) for name, label in labels.items()]

@@ -1,11 +1,11 @@
-"""The report's section with intervals for other terms of the same axes, other templates, or both."""
+"""Intervals for other terms of the same axes, other templates, or both."""
 
 from pathlib import Path
 
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.layout.figure import Figure, by_part, joined_names
 from hb_metrics.report.layout.parts import Section
-from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.finished_run import Run
 from hb_metrics.stats.generalising import Bounds, Over
@@ -18,11 +18,7 @@ _WORDS = {
 
 
 def generalised_section(run: Run, over: Over) -> Section:
-    """The ordinary intervals and the wider ones, as a table for the whole run and a plot for each kind of part.
-
-    Raises:
-        ValueError: The folder lacks the files that the intervals are computed from.
-    """
+    """Shows the ordinary intervals and the wider ones, in a table and in plots."""
     listed: list[Figure] = []
     wider: dict[str, Bounds] = {}
     reasons: dict[str, list[str]] = {}
@@ -47,7 +43,7 @@ def generalised_section(run: Run, over: Over) -> Section:
     for part, rows in by_part(listed).items():
         tables.append((part, [(row, row._replace(interval=wider.get(row.name)).shown_interval) for row in rows]))
         if part and any(row.name in wider for row in rows):
-            plots.append((part, plain(figures_plot(rows, part, wider=(f"for {_WORDS[over]}", wider)))))
+            plots.append((part, figures_plot(rows, part, wider=(f"for {_WORDS[over]}", wider))))
     context = {
         "words": _WORDS[over],
         "tables": tables,

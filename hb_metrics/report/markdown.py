@@ -1,5 +1,3 @@
-"""The main figures of runs as a Markdown table, for a model's card."""
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,14 +13,11 @@ from hb_metrics.runs.finished_run import read_run
 
 
 def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) -> str:
-    """The main figures of runs as a table in GitHub's Markdown, and their changes.
+    """Writes the main figures of runs, and their changes from the first run, as Markdown tables for a model card.
 
     Args:
         runs: Folders of finished runs, such as before and after tuning.
-        names: The names of the runs; `None` for their models, tags or folders.
-
-    Returns:
-        A table with one column per run, notes on reading it, and the changes from the first run.
+        names: The names of the runs. Default: their models, tags or folders.
 
     Raises:
         ValueError: A folder contains no finished run, or names are missing or not distinct.

@@ -1,8 +1,8 @@
 """Non-inferiority: checks that the interval of a change stays within a margin (`--no_worse_than`).
 
-A figure is shown to be no worse if the whole interval of its paired change is on the better side of the margin
-(non-inferiority: Piaggio et al., 2012, https://doi.org/10.1001/jama.2012.87802). With intervals of 95 %, a figure that
-is worse by just the margin passes in 2.5 % of comparisons. All figures must pass, so their number needs no correction.
+A figure is shown to be no worse if the whole interval of its paired change is on the better side of the margin (Piaggio
+et al., 2012, https://doi.org/10.1001/jama.2012.87802). With 95 % intervals, a figure that is worse by just the margin
+passes in 2.5 % of comparisons. All figures must pass, so their number needs no correction.
 """
 
 import re
@@ -18,12 +18,10 @@ _MARGIN = re.compile(r"(?P<name>[^=]+)=(?P<size>\d+\.?\d*|\.\d+)(?P<unit>%|pt|)"
 
 
 class Margin(NamedTuple):
-    """The margin by which a figure may become worse.
+    """The margin by which a figure may become worse, and its text as passed.
 
-    Attributes:
-        size: The amount: parts of the first value, a share, or the figure's own unit.
-        unit: "%" (of the first value), "pt" (percentage points) or "" (the figure's own unit).
-        text: The margin as passed.
+    `unit` is "%" (parts of the first value), "pt" (percentage points) or "" (the figure's own unit). `size` is a
+    fraction for "%" and "pt".
     """
 
     size: float
@@ -32,21 +30,12 @@ class Margin(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Whether a figure stays within its margin, and a sentence that states it."""
-
     is_shown: bool
     sentence: str
 
 
 def read_margins(words: Sequence[str]) -> dict[str, Margin]:
-    """Name of each figure → its margin.
-
-    Args:
-        words: `name=margin`: 5% of the first value, 0.5pt (percentage points), or 2 in the figure's own unit.
-
-    Raises:
-        ValueError: A word is not of that form, or names a figure twice.
-    """
+    """Reads the margin of each figure, by name."""
     margins: dict[str, Margin] = {}
     for word in words:
         found = _MARGIN.fullmatch(word)
@@ -61,11 +50,6 @@ def read_margins(words: Sequence[str]) -> dict[str, Margin]:
 
 
 def verdicts(changes: RunChanges, margins: Mapping[str, Margin]) -> list[Verdict]:
-    """Checks whether each figure with a margin is shown to be no worse in the second run.
-
-    Raises:
-        ValueError: The runs do not share the figure, or the margin's unit is not the figure's.
-    """
     rows = {row.key: row for row in changes.rows if not row.part_of}
     found = []
     for name, margin in margins.items():

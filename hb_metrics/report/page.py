@@ -1,5 +1,3 @@
-"""Writes the report of one run from the parts of its measurements; `report.html.jinja` lays it out."""
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,17 +21,14 @@ def write_report(
     more: Sequence[Section] = (),
     calibrations: Sequence[Mapping[str, Any]] = (),
 ) -> list[str]:
-    """Writes the report of a run.
+    """Writes the report of a run; returns the sentences on whether the model treats people differently.
 
     Args:
         results: The content of results.json, with any of its measurements.
         path: The HTML file to write.
-        to_come: The measurements still to come; the report then states that it is incomplete.
+        to_come: The measurements still to come, which make the report incomplete.
         more: Sections after those of the measurements.
-        calibrations: The findings of `human-eval calibrate` about the run's judges, shown first.
-
-    Returns:
-        The sentences below the title on whether the model treats people differently.
+        calibrations: The results of `human-eval calibrate`, shown first.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
     reports = [measurement.report(results) for measurement in measured]
@@ -66,7 +61,7 @@ def write_report(
 
 
 def tiles(figures: Sequence[Figure]) -> list[Tile]:
-    """The main figures of the whole run that have values, each with its interval and a detail."""
+    """Selects the main figures of the whole run that have values."""
     listed = []
     for figure in figures:
         if figure.is_main and not figure.part_of and figure.value is not None:

@@ -39,10 +39,8 @@ FULL, LIKELIHOOD = "Full Gen Bias", "Likelihood Bias, for other terms"
 class Planned(NamedTuple):
     """A figure whose half-width a plan predicts.
 
-    Attributes:
-        value: The pilot's or the assumed value: a share, or a Gen Bias value that is not multiplied by 1,000.
-        is_share: Whether it is a share of replies.
-        at: Returns the half-width in a run of a given size; `None` if such runs have no interval.
+    `value` is the pilot's or the assumed one: a share, or a Gen Bias value that is not multiplied by 1,000. `at`
+    returns the half-width in a run of a given size, or `None` if such runs have no interval.
     """
 
     value: float
@@ -63,15 +61,7 @@ def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> 
 def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[str]]:
     """Computes the variances of Full Gen Bias, of its values by axis, and of each cluster's Partial Gen Bias.
 
-    Args:
-        run: The pilot.
-        table: Its replies, from `read_reply_table`.
-
-    Returns:
-        The parts of the variance by the figure's name, and the names of figures without an interval in the pilot.
-
-    Raises:
-        ValueError: Full Gen Bias has no interval.
+    Also returns the names of figures that have no interval in the pilot. `table` is from `read_reply_table`.
     """
     generation = run.results["generation"]
     reason = generation["gen_bias"]["no_intervals"]["full_gen_bias"]
@@ -103,7 +93,6 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
 
 
 def share_figures(run: Run, table: pa.Table, confidence_level: float) -> dict[str, Planned]:
-    """Predicts the shares of replies that name the term, refuse, disclaim or are offensive, by the figure's name."""
     found = {UPTAKE: naming(table)}
     replies = found[UPTAKE].replies
     refusals = read_run_table(run.folder / REFUSALS_FILE)
@@ -131,12 +120,9 @@ def _share(flagged: FlaggedReplies, confidence_level: float) -> Planned:
 
 
 def likelihood_figure(run: Run, pilot: Size, times_templates: float) -> Planned:
-    """Predicts Likelihood Bias for other terms of the same axes. It does not depend on the number of replies.
+    """Predicts Likelihood Bias for other terms of the same axes, which does not depend on the number of replies.
 
-    Args:
-        run: The pilot.
-        pilot: Its size.
-        times_templates: How many times as many templates as the pilot the planned run has.
+    `times_templates` is the planned number of templates divided by the pilot's.
     """
     influences = likelihood_influences(run)["Likelihood Bias"]
     level = run.results["run"]["settings"].get("confidence_level", 0.95)
@@ -149,7 +135,7 @@ def likelihood_figure(run: Run, pilot: Size, times_templates: float) -> Planned:
 
 
 def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
-    """Predicts judges' corrected rates, by name. Their half-width depends on people's labels and not on replies."""
+    """Predicts judges' corrected rates, whose half-widths depend on people's labels and not on replies."""
     found = {}
     for calibration in read_calibrations(run.folder):
         rate = calibration["rates"][""]
@@ -161,16 +147,12 @@ def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
 
 
 def _of_labels(pilot: Size, half: float, size: Size) -> Range | None:
-    """Returns the half-width of a corrected rate; `None` with other templates or terms, for which it is unknown."""
+    """Returns `None` with other templates or terms, for which the half-width is unknown."""
     return Range(half, half, half) if size[1:] == pilot[1:] else None
 
 
 def paired_half_widths(first: Run, second: Run) -> dict[str, float]:
-    """Returns the half-width of each figure's change between two pilots, by the figure's name, in the units of a plan.
-
-    Raises:
-        ValueError: There is no such interval of Full Gen Bias.
-    """
+    """Computes the half-width of each figure's change between two pilots, in the units of a plan."""
     found = {}
     for measurement in MEASUREMENTS:
         if measurement.name in first.results and measurement.name in second.results:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from hb_dataset.markdown_table import markdown_table
 from hb_metrics.report.layout.figure import joined_names
 from hb_metrics.report.layout.numbers import MISSING, bias, count, interval, share
-from hb_metrics.report.layout.plots import plain, ranges_plot
+from hb_metrics.report.layout.plots import ranges_plot
 from hb_metrics.report.layout.rendering import write_page
 from hb_metrics.report.pilot import (
     FULL,
@@ -56,35 +56,25 @@ POWER = 0.8
 _ASSUMED = ("value", "noise", "styles")
 _UNKNOWN = "?"
 _NUM_DRAWN = 24
-# Assumptions are as exact as a pilot of so many replies per term and template.
+# Assumptions count as a pilot of this many replies per term and template.
 _ENDLESS = 1_000_000
 _LEVEL = 0.95
-# A power is printed alone if the pilot shows it within five points.
+# A power that the pilot shows within five points is printed without a range.
 _SURE_POWER = 0.05
 
 
 class Plan(NamedTuple):
-    """A plan.
-
-    Attributes:
-        replies: The numbers of replies per term and template.
-        rows: The rows of the table: name, value, and a cell for each number of replies, as text.
-        sentences: The sentences below the table.
-    """
-
     replies: Sequence[int]
     rows: list[list[str]]
     sentences: list[str]
 
     @property
     def text(self) -> str:
-        """The table in Markdown, and the sentences."""
         header = ["half-width at … replies per term and template", "value", *map(str, self.replies)]
         return "\n".join([markdown_table(header, self.rows, numbers=range(1, len(header))), "", *self.sentences])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Prints the plan."""
     parser = argparse.ArgumentParser(prog="holistic-bias plan", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("pilot", type=Path, nargs="?", metavar="RUN", help="The folder of a finished run.")
     parser.add_argument(
@@ -140,11 +130,7 @@ def plan(
     output: Path | None = None,
     second: Path | None = None,
 ) -> Plan:
-    """Makes a plan. The arguments are the command's options.
-
-    Raises:
-        ValueError: Options contradict each other or are out of range, or the pilot is too small.
-    """
+    """Makes a plan. The arguments are the command's options."""
     if (pilot is None) == (assume is None):
         raise ValueError("pass either the folder of a pilot run or --assume value=… noise=… styles=…")
     if min(replies) < 2 or not 0 < fall <= 100:
@@ -288,7 +274,6 @@ def _axes_row(basis: _Basis, replies: Sequence[int]) -> list[list[str]]:
 
 
 def _explanations(basis: _Basis, is_paired: bool, rough: list[str]) -> list[str]:
-    """Returns the sentences about how to read the table."""
     sentences = [
         f"The plan is for {basis.size(1).templates} templates and {basis.terms} terms. A range such as “1 to 2” means "
         f"that the pilot is too small for a single number, and “{MISSING}” that there is no interval."
@@ -313,7 +298,6 @@ def _explanations(basis: _Basis, is_paired: bool, rough: list[str]) -> list[str]
 
 
 def _write(path: Path, made: Plan, basis: _Basis, wanted: float | None) -> None:
-    """Writes the page with the table and a plot of each figure's half-width against the number of replies."""
     drawn = np.geomspace(MIN_REPLIES, max(*made.replies, 2 * MIN_REPLIES), _NUM_DRAWN).round().astype(int)
     plots = {}
     for name, figure in basis.figures.items():
@@ -324,14 +308,14 @@ def _write(path: Path, made: Plan, basis: _Basis, wanted: float | None) -> None:
                 points.append((number, scale * width.low, scale * width.middle, scale * width.high))
         titles = "replies per term and template", "percentage points" if figure.is_share else "half-width"
         if points:
-            plots[name] = plain(ranges_plot(points, titles, wanted if name == FULL else None))
+            plots[name] = ranges_plot(points, titles, wanted if name == FULL else None)
     title = "assumptions" if basis.run is None else basis.run.folder.name
     context = {"title": title, "plan": made, "choices": list(plots)}
     write_page(Path(__file__).parent / "plan.html.jinja", path, context, {"half-widths": list(plots.values())})
 
 
 def _middle(width: Range | None) -> float:
-    """Returns a half-width, which is infinite if there will be no interval or the pilot is too small to tell."""
+    """Returns infinity if there will be no interval, or the pilot is too small to tell."""
     return math.inf if width is None else width.middle
 
 
@@ -418,12 +402,7 @@ def _costs(
 
 
 def _mean_tokens(tables: Sequence[pa.Table], of_first_reply: float) -> tuple[float, float]:
-    """Returns the tokens of a conversation's prompts and of its replies.
-
-    Args:
-        tables: [turns] Their replies.
-        of_first_reply: The tokens of a reply at the first turn.
-    """
+    """Returns the tokens of a conversation's prompts and of its replies. `tables` [turns] have the replies."""
     number = len(tables[0])
     if all("tokens_out" in table.column_names and not table["tokens_out"].null_count for table in tables):
         names = "tokens_in", "tokens_out"

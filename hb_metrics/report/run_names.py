@@ -1,5 +1,3 @@
-"""The names of the runs of a comparison."""
-
 from collections.abc import Sequence
 
 from hb_metrics.runs.finished_run import Run
@@ -7,16 +5,7 @@ from hb_metrics.runs.run_record import model_title, tag_of
 
 
 def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
-    """Composes names that distinguish the runs.
-
-    Args:
-        runs: The runs.
-        names: [runs] The names to use. `None` for the names of the models if these are distinct, otherwise with their
-            control tags, otherwise the names of the folders, numbered if needed.
-
-    Raises:
-        ValueError: Names are missing or not distinct.
-    """
+    """Composes names that distinguish the runs: of models, with control tags, or of folders, numbered if needed."""
     if names is not None:
         if len({name.strip() for name in names} - {""}) != len(runs) or len(names) != len(runs):
             raise ValueError(

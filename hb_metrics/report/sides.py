@@ -1,7 +1,6 @@
-"""Both sides of a mitigation in one table: the remaining bias, and whether the model still responds to people.
+"""Both sides of a mitigation: the remaining bias, and whether the model still responds to people.
 
-A model that ignores who people are has little Gen Bias. The table therefore shows the figures of both sides, for a run
-and for the runs that are compared with it. One sentence per comparison summarises the table.
+A model that ignores who people are has little Gen Bias, so the table shows both.
 """
 
 from collections.abc import Sequence
@@ -52,26 +51,13 @@ class SidesRow(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """The table of both sides.
-
-    Attributes:
-        names: [runs] The names of the runs.
-        rows: The rows; `after` is [runs − 1].
-        sentences: [runs − 1] Sentences on the figures that changed beyond chance and those that did not.
-    """
-
     names: list[str]
     rows: list[SidesRow]
     sentences: list[str]
 
 
 def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | None:
-    """The table; `None` if no comparison has both bias and uptake.
-
-    Args:
-        runs: The runs, the one before mitigation first.
-        compared: [runs − 1] the changes from the first run to each other one.
-    """
+    """Returns `None` if no comparison has both bias and uptake. The run before mitigation comes first."""
     found = [{row.name: row for row in changes.rows} for changes in compared]
     if not any(BIAS in rows and UPTAKE in rows for rows in found):
         return None
@@ -92,7 +78,7 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
 
 
 def sides_lines(sides: Sides) -> list[str]:
-    """The table for the terminal, a part for each run after the first, and the sentences."""
+    """Writes the table for the terminal, a part for each run after the first, and the sentences."""
     lines = []
     for number, (name, sentence) in enumerate(zip(sides.names[1:], sides.sentences, strict=True)):
         cells = [("", sides.names[0], name, "change")]
@@ -107,7 +93,6 @@ def sides_lines(sides: Sides) -> list[str]:
 
 
 def sides_markdown(sides: Sides) -> str:
-    """The table in Markdown, and the sentences."""
     head = ["", sides.names[0]]
     for name in sides.names[1:]:
         head += [name, "change"]
@@ -118,7 +103,6 @@ def sides_markdown(sides: Sides) -> str:
 
 
 def sides_section(sides: Sides) -> Section:
-    """The table on a page."""
     from hb_metrics.report.layout.rendering import render
 
     html = render(Path(__file__).parent / "sides.html.jinja", {"sides": sides, "reading": READING})
@@ -130,7 +114,7 @@ def _cells(row: ChangeRow | None) -> tuple[str, str]:
 
 
 def _lowest(rows: Sequence[ChangeRow]) -> ChangeRow | None:
-    """Returns the axis on which the smallest part of uptake remains."""
+    """Finds the axis on which the smallest part of uptake remains."""
     of_axes = [row for row in rows if row.name.startswith(f"{UPTAKE}, ") and row.change.first > 0]
     return min(of_axes, key=lambda row: row.change.second / row.change.first, default=None)
 
@@ -143,7 +127,7 @@ def _of_axis(row: ChangeRow | None) -> tuple[str, str]:
 
 
 def _drift(before: Run, after: Run) -> Figure | None:
-    """The neutral drift from one run's model to another's; `None` if not measured for these runs."""
+    """Reads the neutral drift between the runs' models; `None` if not measured for these runs."""
     path = after.folder / DRIFT_FILE
     drift = read_json(path) if path.is_file() else {}
     if (drift.get("before"), drift.get("after")) != (run_digest(before.folder), run_digest(after.folder)):
@@ -153,7 +137,6 @@ def _drift(before: Run, after: Run) -> Figure | None:
 
 
 def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], drift: Figure | None) -> str:
-    """States which figures changed beyond chance, which did not, and which are unknown."""
     moved, unmoved, unknown = [], [], []
     for figure, name in SIDES.items():
         if figure not in rows:

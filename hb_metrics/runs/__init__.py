@@ -1,1 +1,1 @@
-"""A run: its folder, its record, its replies, limits of its figures, and answers that come from files."""
+"""A run: its folder, record, plan, replies and gates, and answers from files."""

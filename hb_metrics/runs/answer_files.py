@@ -1,7 +1,7 @@
 """Reads files of replies and log-probabilities for the exported prompts, from any engine or from people.
 
-The suffix sets the format: Parquet, JSON lines or CSV. Other columns are ignored, so answers can be added to the
-exported rows. A row that would bias a figure is rejected, and the error names its number.
+The suffix sets the format: Parquet, JSON lines or CSV. Unknown columns are ignored, so answers can be added to the
+exported rows. The reader rejects a row that would bias a figure, and the error names the row's number.
 """
 
 import csv
@@ -20,18 +20,7 @@ SUFFIXES = (".parquet", ".jsonl", ".csv")
 
 
 class GivenReply(NamedTuple):
-    """A row of a file of replies.
-
-    Attributes:
-        row: Its number in the file, from 1.
-        id: The prompt's id.
-        text: The prompt's text; `None` if the file lacks it.
-        reply: The reply, stripped; empty if there is none.
-        num_tokens: Its number of tokens; `None` if unknown.
-        truncated: Whether it was cut at the maximum length; `None` if unknown.
-        turn: The number of the model's turn, from 1.
-        reasoning: The thought before it; `None` if there is none.
-    """
+    """A row of a file of replies. Rows and turns count from 1. `None` marks a value that the file does not state."""
 
     row: int
     id: str
@@ -44,15 +33,7 @@ class GivenReply(NamedTuple):
 
 
 class GivenLogProbability(NamedTuple):
-    """A row of a file of log-probabilities.
-
-    Attributes:
-        row: Its number in the file, from 1.
-        id: The prompt's id.
-        text: The prompt's text; `None` if the file lacks it.
-        log_probability: The natural logarithm of its probability, summed over its tokens.
-        num_tokens: The number of these tokens.
-    """
+    """A row of a file of log-probabilities: the natural logarithm of the text's probability, summed over its tokens."""
 
     row: int
     id: str
@@ -62,14 +43,7 @@ class GivenLogProbability(NamedTuple):
 
 
 def read_replies_file(path: str | Path) -> list[GivenReply]:
-    """Reads a file of replies.
-
-    Its columns are `id`, `reply`, and optionally `text`, `num_tokens`, `truncated`, `reasoning` and `turn`.
-
-    Raises:
-        ValueError: The file or a row is not valid.
-        OSError: There is no such file.
-    """
+    """Reads a file of replies, with columns `id`, `reply`, and optionally those of `GivenReply`."""
     given = []
     for number, row in enumerate(_rows(Path(path), ("id", "reply")), start=1):
         place = f"'{path}', row {number}"
@@ -94,12 +68,7 @@ def read_replies_file(path: str | Path) -> list[GivenReply]:
 
 
 def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
-    """Reads a file of log-probabilities: columns `id`, `log_probability`, `num_tokens`, and optionally `text`.
-
-    Raises:
-        ValueError: The file or a row is not valid, an id occurs twice, or all values are the same.
-        OSError: There is no such file.
-    """
+    """Reads a file of log-probabilities: columns `id`, `log_probability`, `num_tokens`, and optionally `text`."""
     given = []
     allowed = "the summed natural logarithm, a finite number of 0 or less, and above -700 per token"
     for number, row in enumerate(_rows(Path(path), ("id", "log_probability", "num_tokens")), start=1):
@@ -130,18 +99,7 @@ def check_ids(
     *,
     what: str,
 ) -> None:
-    """Checks that the rows answer all prompts of the run, and no others.
-
-    Args:
-        path: The file.
-        given: Its rows.
-        ids: [prompts] Their ids.
-        texts: [prompts] Their texts.
-        what: The name of an answer, for the error.
-
-    Raises:
-        ValueError: Rows answer other prompts, or prompts have no answer.
-    """
+    """Raises `ValueError` unless the rows answer all prompts of the run, and no others; `what` names an answer."""
     text_of = dict(zip(ids, texts, strict=True))
     for row in given:
         if row.id not in text_of:
@@ -151,8 +109,8 @@ def check_ids(
             )
         if row.text is not None and row.text != text_of[row.id]:
             raise ValueError(
-                f"'{path}', row {row.row}: its text is not the text of prompt {row.id}; pass answers to the prompts of "
-                "this run, as export-prompts writes them with the same options"
+                f"'{path}', row {row.row}: its text is not the text of prompt {row.id}; export the prompts with this "
+                "run's options, and answer those"
             )
     there = {row.id for row in given}
     if missing := [identifier for identifier in ids if identifier not in there]:
@@ -163,27 +121,19 @@ def check_ids(
 
 
 def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
-    """Raises a ValueError unless the file has replies of each of so many turns, and of no others."""
+    """Raises `ValueError` unless the file has replies of exactly the turns 1 to `turns`."""
     there = sorted({reply.turn for reply in given})
     if there != list(range(1, turns + 1)):
         raise ValueError(
-            f"'{path}' has replies of turn {', '.join(map(str, there))}, but turns is {turns}; add the replies of "
-            "the other turns (export-prompts --after exports the next one), or set --turns to their number"
+            f"'{path}' has replies of turn {', '.join(map(str, there))}, but turns is {turns}; add the missing replies "
+            "(export-prompts --after exports the next turn), or set --turns to the number of turns in the file"
         )
 
 
 def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dict[str, list[GivenReply]], int]:
-    """Groups replies by prompt, in any order of the file.
+    """Groups replies by prompt, in any order of the file; returns id → replies, and the number of copies left out.
 
-    Greedy decoding always gives the same reply to a prompt, so identical replies then count once. The same applies if
-    all replies to every prompt are one text.
-
-    Args:
-        given: The rows of the file.
-        greedy: Whether greedy replies were requested.
-
-    Returns:
-        Id → replies, in the order of their texts; and the number of copies left out.
+    Identical replies to a prompt count once with greedy decoding, and if no prompt has two different replies.
     """
     by_prompt: dict[str, list[GivenReply]] = {}
     for row in given:
@@ -200,7 +150,6 @@ def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dic
 
 
 def file_digest(path: str | Path) -> str:
-    """SHA-256 (hex) of a file."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -240,7 +189,6 @@ def _whole_number(place: str, row: Mapping[str, Any], column: str, least: int) -
 
 
 def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
-    """Reads the rows of a file, according to its suffix."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise ValueError(

@@ -1,5 +1,3 @@
-"""The default folder of a run, named after its model, prompts and measurements."""
-
 import hashlib
 import json
 import re
@@ -12,9 +10,9 @@ _NAMED = {"model", "dataset_config", "measurements", "quick"}
 
 
 def default_folder(settings: Settings) -> str:
-    """`runs/<model>-<dataset_config>`, requested measurements, `quick`, and a digest of other non-default settings.
+    """Returns `runs/` and the model, config, requested measurements, `quick`, and a digest of other changed settings.
 
-    Two commands that measure different things get different folders; in the same folder the second would be rejected.
+    Commands that measure different things must not share a folder, because a used folder rejects other settings.
     """
     run, defaults = settings.run, settings.defaults()
     parts = [Path(run.model).name, run.dataset_config]

@@ -1,4 +1,4 @@
-"""Exports the requests of a run to a file, for any engine or for people to answer; loads no model."""
+"""Exports the requests of a run to a file, for any engine or for people to answer. No model is loaded."""
 
 import json
 from dataclasses import asdict, replace
@@ -21,20 +21,9 @@ REPLY, LOG_PROBABILITY = "reply", "log_probability"  # the kinds of requests
 
 
 def export_prompts(settings: Settings, prompts: "pa.Table", path: Path, after: Path | None = None) -> Path:
-    """Writes the requests of a run: one row per reply and per log-probability.
+    """Writes the requests of a run to a new file with one of `SUFFIXES`, one row per reply and per log-probability.
 
-    Args:
-        settings: The options of the run.
-        prompts: Its prompts.
-        path: A new file with one of `SUFFIXES`.
-        after: A file with the replies of all turns so far, to export the requests of the next turn; `None` for the
-            first turn.
-
-    Returns:
-        The path.
-
-    Raises:
-        ValueError: The file exists or has another suffix.
+    `after` is a file with the replies of all turns so far; the requests are then those of the next turn.
     """
     import pyarrow.parquet as pq
 
@@ -58,14 +47,9 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path, after: P
 def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None) -> "pa.Table":
     """Lists the requests of a run.
 
-    Returns:
-        Columns `id`, `wanted` ("reply" or "log_probability") and `text`; for replies also `question` (after a cue, see
-        `replies/cues.py`), `messages` (role and content), `personas`, `seed` and `decoding`, which are null for the
-        log-probability of a text; and `turn` if conversations have several.
-
-    Raises:
-        ValueError: There is nothing to ask, a measurement needs the model itself, or `after` is not a file of replies
-            to these prompts at the first turns.
+    The columns are `id`, `wanted` ("reply" or "log_probability") and `text`. Replies add `question` (after a cue, see
+    `replies/cues.py`), `messages` (role and content), `personas`, `seed` and `decoding`, which are null for
+    log-probabilities. Conversations with several turns add `turn`.
     """
     import pyarrow as pa
 
@@ -109,12 +93,11 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
         for prompt in prompts.select(["id", "text"]).to_pylist():
             rows.append({"id": prompt["id"], "wanted": LOG_PROBABILITY, "text": prompt["text"]})
     if not rows:
-        raise ValueError("these measurements request nothing from a model; set another one, such as generation")
+        raise ValueError("these measurements request no answers from a model; add a measurement such as generation")
     return pa.Table.from_pylist(rows)
 
 
 def _next_requests(requests: "ReplyRequests", layout: "Layout", path: str) -> "ReplyRequests":
-    """The requests of the turn after those of a file."""
     from hb_metrics.inference.engines.files import FileEngine
     from hb_metrics.inference.replies.turns import next_turn
     from hb_metrics.runs.answer_files import read_replies_file

@@ -1,4 +1,4 @@
-"""Reads the files of a finished run: results, replies, style vectors, mean styles."""
+"""Reads the files of a finished run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,12 +29,7 @@ _STYLES_COLUMN = "probabilities"
 
 
 class StyleShards:
-    """A run's style vectors, or the probabilities of another classifier, read from its shards.
-
-    Attributes:
-        ids: [replies] The replies' ids.
-        shape: The number of replies and the number of styles.
-    """
+    """A run's style vectors, or another classifier's probabilities: an array [replies, styles], read from shards."""
 
     def __init__(self, folder: Path) -> None:
         files = sorted(folder.glob("*.parquet"))
@@ -51,8 +46,8 @@ class StyleShards:
             is_valid = size and not column.null_count and ((values >= 0) & (values <= 1)).all()
             if not is_valid or (blocks and size != blocks[0].shape[1]):
                 raise ValueError(
-                    f"'{file}' lacks probabilities from 0 to 1, equally many per row and file, in column "
-                    f"'{_STYLES_COLUMN}', so it was changed or damaged; measure again in a new folder"
+                    f"'{file}' does not contain equally many probabilities from 0 to 1 in each row of column "
+                    f"'{_STYLES_COLUMN}', so the file was changed or damaged; measure again in a new folder"
                 )
             blocks.append(values.reshape(-1, size))
             self.ids += table["id"].to_pylist()
@@ -61,32 +56,18 @@ class StyleShards:
         self.shape = self._values.shape
 
     def __len__(self) -> int:
-        """The number of replies."""
         return len(self.ids)
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        """[rows, styles] The style vectors of these replies."""
         return self._values[rows]
 
 
 class Run(NamedTuple):
-    """A finished run.
-
-    Attributes:
-        folder: Its folder.
-        results: The content of its results.json.
-    """
-
     folder: Path
     results: dict[str, Any]
 
 
 def read_run(folder: Path) -> Run:
-    """Reads the results of a finished run.
-
-    Raises:
-        ValueError: The folder has no results, or has those of another release.
-    """
     path = folder / RESULTS_FILE
     if not path.is_file():
         raise ValueError(f"'{folder}' has no {RESULTS_FILE}; pass the folder of a finished run")
@@ -98,26 +79,13 @@ def read_run(folder: Path) -> Run:
 
 
 def read_prompts(folder: Path) -> pa.Table:
-    """Reads the prompts that a run measured, with `descriptor_plural`.
-
-    Raises:
-        ValueError: The file does not exist, or belongs to another run.
-    """
     return _read_file(folder / PROMPTS_FILE)
 
 
 def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table | None:
     """Reads a run's replies: the columns of `requests.REPLY_SCHEMA`, with their prompts' `axis`, `descriptor`, ….
 
-    Args:
-        folder: The run folder.
-        prompts: Its prompts; `None` for those in the folder.
-
-    Returns:
-        The table in the order of the prompts, which is also the order of the style vectors; `None` without replies.
-
-    Raises:
-        ValueError: They belong to another run, or some are not replies to its prompts.
+    The rows are in the order of the prompts, like the style vectors. `None` means a run without replies.
     """
     replies = read_shards(folder / REPLIES)
     if replies is None:
@@ -139,13 +107,11 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
 
 
 def read_stored_replies(folder: Path, prompts: pa.Table | None = None) -> Replies | None:
-    """Reads a run's non-empty replies with their prompts' axes, descriptors and templates; as `read_reply_table`."""
     table = read_reply_table(folder, prompts)
     return None if table is None else nonempty_replies(table, table)
 
 
 def read_turns(folder: Path, prompts: pa.Table | None = None) -> list[Replies]:
-    """Reads a run's non-empty replies of each turn, if any; raises errors as `read_reply_table` does."""
     first = read_stored_replies(folder, prompts)
     turns = [] if first is None else [first]
     while first is not None and (table := read_shards(turn_folder(folder, len(turns) + 1) / REPLIES)) is not None:
@@ -154,11 +120,6 @@ def read_turns(folder: Path, prompts: pa.Table | None = None) -> list[Replies]:
 
 
 def read_shards(folder: Path, columns: Sequence[str] | None = None) -> pa.Table | None:
-    """Reads a measurement's shards in their order; `None` if there are none.
-
-    Raises:
-        ValueError: They belong to another run.
-    """
     files = sorted(folder.glob("*.parquet"))
     if not files:
         return None
@@ -167,11 +128,6 @@ def read_shards(folder: Path, columns: Sequence[str] | None = None) -> pa.Table 
 
 
 def read_styles(run: Run) -> RunStyles | None:
-    """Reads a run's mean style for each descriptor; `None` if the run has none.
-
-    Raises:
-        ValueError: The file belongs to another run.
-    """
     path = run.folder / STYLE_MEANS_FILE
     if not path.is_file():
         return None
@@ -180,20 +136,10 @@ def read_styles(run: Run) -> RunStyles | None:
 
 
 def read_run_table(path: Path) -> pa.Table | None:
-    """Reads a Parquet file of a run folder; `None` if it does not exist.
-
-    Raises:
-        ValueError: The file belongs to another run.
-    """
     return _read_file(path) if path.is_file() else None
 
 
 def read_style_means(path: Path) -> RunStyles:
-    """Reads the mean style for each descriptor, from a file of a run or a copy of that file.
-
-    Raises:
-        ValueError: The file has other columns.
-    """
     table = _read_table(path)
     columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
     pairs = zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)
@@ -205,7 +151,7 @@ def read_style_means(path: Path) -> RunStyles:
 
 
 def recorded_run(path: Path) -> str | None:
-    """The digest of the run that wrote a Parquet file; `None` if not recorded."""
+    """Returns the digest of the run that wrote a Parquet file; `None` if not recorded."""
     mark = (pq.read_schema(path).metadata or {}).get(SHARD_RUN)
     return None if mark is None else mark.decode()
 
@@ -221,12 +167,11 @@ def _check_once(ids: Sequence[str], folder: Path) -> None:
     if len(set(ids)) < len(ids):
         raise ValueError(
             f"'{folder}' has the same replies in several files, some of which belong to another run; run the same "
-            "command again, which moves files of other runs aside"
+            "command again to move those files aside"
         )
 
 
 def _check_run(files: Sequence[Path]) -> None:
-    """Rejects a file whose metadata name another run, and accepts a file that names none."""
     run = run_digest(files[0].parent).encode()
     for path in files:
         try:
@@ -235,17 +180,12 @@ def _check_run(files: Sequence[Path]) -> None:
             continue  # `_read_table` reports the fault
         if metadata.get(SHARD_RUN, run) != run:
             raise ValueError(
-                f"'{path}' does not belong to the run that run.json describes; run the same command again, which "
-                "renames the file and writes a new one"
+                f"'{path}' does not belong to the run that run.json describes; run the same command again to rename "
+                "the file and write a new one"
             )
 
 
 def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Reads a Parquet file and verifies its checksums.
-
-    Raises:
-        ValueError: The file is damaged, or a number in it is NaN or infinite.
-    """
     try:
         table = pq.read_table(path, columns=None if columns is None else list(columns), page_checksum_verification=True)
     except PermissionError:  # nothing is known about the content

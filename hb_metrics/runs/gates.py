@@ -15,19 +15,11 @@ GATE_STATUS = 3  # the exit status of a run with a figure above its limit, or on
 _QUESTIONS = ("full_gen_bias", "half_width(full_gen_bias)")
 
 
-class GateError(Exception):
-    """A figure is above its limit or cannot be judged. The report has been written."""
+class GateError(Exception): ...
 
 
 def read_gates(text: str | None) -> dict[str, float]:
-    """Returns the limit of each figure, by name.
-
-    Args:
-        text: `name=limit`, separated by commas; `None` for no limits.
-
-    Raises:
-        ValueError: The text does not have that form, or names a figure twice.
-    """
+    """Parses `--fail_above` (`name=limit`, separated by commas) into limits by name."""
     gates: dict[str, float] = {}
     for part in [] if text is None else text.split(","):
         name, limit = _name_and_limit(part, "=")
@@ -41,13 +33,7 @@ def read_gates(text: str | None) -> dict[str, float]:
 
 
 class Until(NamedTuple):
-    """The question of `--until`.
-
-    Attributes:
-        text: The option.
-        is_half_width: Whether it asks for the half-width of the interval, and not for the value.
-        limit: The limit.
-    """
+    """The question of `--until`: whether Full Gen Bias, or its interval's half-width, is below the limit."""
 
     text: str
     is_half_width: bool
@@ -55,11 +41,6 @@ class Until(NamedTuple):
 
 
 def read_until(text: str) -> Until:
-    """Reads `--until`.
-
-    Raises:
-        ValueError: The text has another form.
-    """
     name, limit = _name_and_limit(text, "<")
     if name not in _QUESTIONS or not 0 < limit < math.inf:
         raise ValueError(
@@ -69,7 +50,6 @@ def read_until(text: str) -> Until:
 
 
 def until_sentence(until: Mapping[str, Any]) -> str:
-    """Returns a sentence that answers the question of `--until`, from the results of generation."""
     question = read_until(until["question"])
     subject = "The half-width of the interval of Full Gen Bias" if question.is_half_width else "Full Gen Bias"
     look, limit = f"look {until['look']} of {until['num_looks']}", f"{question.limit:g}"
@@ -82,7 +62,6 @@ def until_sentence(until: Mapping[str, Any]) -> str:
 
 
 def _name_and_limit(text: str, sign: str) -> tuple[str, float]:
-    """Returns the name before a sign and the number after it, which is NaN if it is missing."""
     name, _, number = (word.strip() for word in text.partition(sign))
     try:
         return name, float(number)
@@ -91,11 +70,6 @@ def _name_and_limit(text: str, sign: str) -> tuple[str, float]:
 
 
 def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict[str, float]:
-    """Returns a run's limits on the figures of these measurements.
-
-    Raises:
-        ValueError: These measurements do not have the figure, or `--until` is set and they generate no replies.
-    """
     if settings.run.until is not None:
         read_until(settings.run.until)
         if "generation" not in [measurement.name for measurement in measurements]:
@@ -132,7 +106,7 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
         if figure is None or figure.value is None or not math.isfinite(figure.value):
             why = "this run has no value for it"
         elif figure.unit in ("share", "small_share") and limit >= 1:  # it was meant in percent
-            why = "it is a share, which is never above 1; 2% is written 0.02"
+            why = "it is a share, which is never above 1; write 2% as 0.02"
         elif figure.interval is None and figure.confidence_level is not None:
             why = f"it is {figure.value:.6g}, and its interval could not be estimated from so few replies"
         elif figure.interval is None:

@@ -22,15 +22,7 @@ if TYPE_CHECKING:
 
 
 def read_prompts(settings: Settings) -> "pa.Table":
-    """Reads the prompts of the run, with the plural forms of their terms.
-
-    Returns:
-        The columns of the config (`hb_dataset.prompt_table.PROMPT_SCHEMA`), and for each column of terms one with
-        their plural forms (`descriptor_plural`, …).
-
-    Raises:
-        ValueError: The vocabulary is not valid, or does not have an axis.
-    """
+    """Reads the prompts of the run, with a column of plural forms for each column of terms (`descriptor_plural`, …)."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -57,16 +49,15 @@ def read_prompts(settings: Settings) -> "pa.Table":
 
 
 def _own_prompts(settings: Settings) -> "pa.Table | None":
-    """The prompts that a measurement brings in place of the config's, or `None`."""
     wanted = wanted_measurements(settings)
     for measurement in wanted:
         prompts = measurement.own_prompts(settings)
         if prompts is not None:
-            others = [other for other in wanted if other is not measurement and not other.has_own_prompts]
+            others = [other for other in wanted if not other.has_own_prompts and "replies" not in other.needs]
             run = settings.run
             if others or any(value is not None for value in (run.axes, run.sample, run.until)):
                 raise ValueError(
-                    f"with these options {measurement.name} has prompts of its own; pass --measurements "
+                    f"with these options {measurement.name} replaces the run's prompts; pass --measurements "
                     f"{measurement.name}, without --axes, --sample and --until"
                 )
             return prompts
@@ -74,21 +65,11 @@ def _own_prompts(settings: Settings) -> "pa.Table | None":
 
 
 def read_files(settings: Settings) -> dict[str, Any]:
-    """Reads the files that options name, so that their faults show before a model is loaded.
-
-    Returns:
-        Name of each requested or required measurement → the result of its `read_files`.
-    """
+    """Reads the files that options name, by measurement, so that their faults show before a model is loaded."""
     return {measurement.name: measurement.read_files(settings) for measurement in wanted_measurements(settings)}
 
 
 def model_source(settings: Settings) -> "Source | None":
-    """Finds the files of the model; `None` if it is not loaded here.
-
-    Raises:
-        ValueError: Options contradict each other.
-        OSError: There is no such adapter.
-    """
     from hb_metrics.inference.models.sources import find_source
 
     run = settings.run
@@ -98,17 +79,7 @@ def model_source(settings: Settings) -> "Source | None":
 
 
 def load(settings: Settings, source: "Source | None", device: Any) -> "Engine":
-    """Loads the engine that answers the run: a model, or files of answers.
-
-    Args:
-        settings: The options of the run.
-        source: The location of the model's files; `None` for files of answers.
-        device: The device for the model, unless `--device_map` spreads it.
-
-    Raises:
-        ValueError: It is not a language model, or cannot be loaded.
-        OSError: There is no such model.
-    """
+    """Loads the engine that answers the run: a model, or without a `source`, files of answers."""
     run = settings.run
     if source is None:
         from hb_metrics.inference.engines.files import FileEngine
@@ -129,11 +100,6 @@ def load(settings: Settings, source: "Source | None", device: Any) -> "Engine":
 
 
 def connect(settings: Settings, folder: Path) -> "Engine | None":
-    """Probes the server of a served model, on the main process; `None` if the model is not served.
-
-    Raises:
-        ValueError: The server did not respond, or has changed since the run began.
-    """
     if not settings.run.is_served:
         return None
     from hb_metrics.inference.engines.served import ServedEngine
@@ -145,11 +111,6 @@ def connect(settings: Settings, folder: Path) -> "Engine | None":
 
 
 def choose_measurements(settings: Settings, engine: "Engine") -> list[Measurement]:
-    """Returns the requested or default measurements, and those that they require, if the engine can do them.
-
-    Raises:
-        ValueError: The engine cannot do a requested measurement.
-    """
     for measurement in asked_measurements(settings) or []:
         if lack := _lack(measurement, engine):
             raise ValueError(
@@ -159,13 +120,7 @@ def choose_measurements(settings: Settings, engine: "Engine") -> list[Measuremen
 
 
 def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
-    """Collects all settings that the results depend on, for run.json. The number of processes is not one of them.
-
-    Args:
-        task: The state that all measurements share.
-        measurements: The measurements.
-        work: Name of each measurement → its plan.
-    """
+    """Collects all settings that the results depend on, for run.json. The number of processes has no influence."""
     settings, prompts = task.settings, task.prompts
     num_cells = len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
     without = {*CHANGE_NOTHING, "adapter"}  # described with the model
@@ -196,12 +151,10 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
 
 
 def _lack(measurement: Measurement, engine: "Engine") -> "Lack | None":
-    """Why the engine cannot do a measurement; `None` if it can."""
     return next((engine.lacks[ability] for ability in measurement.needs if ability not in engine.gives), None)
 
 
 def wanted_measurements(settings: Settings) -> list[Measurement]:
-    """The requested or default measurements, in the order of the list."""
     asked = asked_measurements(settings)
     chosen = [measurement for measurement in MEASUREMENTS if measurement.by_default] if asked is None else asked
     return [measurement for measurement in MEASUREMENTS if measurement in chosen or measurement.is_asked(settings)]

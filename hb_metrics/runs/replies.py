@@ -1,4 +1,4 @@
-"""Non-empty replies with the axes, descriptors and templates of their prompts."""
+"""Selects replies, with the axes, descriptors and templates of their prompts."""
 
 from collections.abc import Sequence
 from itertools import compress
@@ -16,14 +16,8 @@ _NUMBER = "#"
 class Replies(NamedTuple):
     """Non-empty texts with the axis, descriptor and template of each; every field is [replies].
 
-    Attributes:
-        ids: Ids of the prompts.
-        axes: Demographic axes.
-        descriptors: Descriptors.
-        templates: Templates, each with the question that followed the prompt, if any, because replies to different
-            questions are not compared.
-        prompts: The prompts as the model read them, including that question.
-        texts: The replies, or the prompts if these are classified.
+    A template includes the question after the prompt, if any, because replies to different questions are not
+    comparable. `prompts` also include that question.
     """
 
     ids: list[str]
@@ -35,12 +29,7 @@ class Replies(NamedTuple):
 
 
 def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
-    """Selects the non-empty replies, with their prompts' axes, descriptors and templates.
-
-    Args:
-        prompts: The prompt of each reply, as `replied_prompts` returns them.
-        replies: Replies with the columns of `requests.REPLY_SCHEMA`.
-    """
+    """Selects the non-empty replies of a table like `requests.REPLY_SCHEMA`; `prompts` has a row for each reply."""
     rows = [row for row, reply in enumerate(replies["reply"].to_pylist()) if not is_empty(reply)]
     kept = pa.array(rows, pa.int64())
     ids, axes, descriptors, templates = (
@@ -53,12 +42,7 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
 
 
 def later_replies(first: Replies, replies: pa.Table) -> Replies:
-    """The non-empty replies of a later turn, in the order of the first turn's; `prompts` are the user's follow-ups.
-
-    Args:
-        first: The non-empty replies of the first turn, which have the ids of their conversations.
-        replies: Replies of the later turn, with the columns of `requests.REPLY_SCHEMA`.
-    """
+    """Selects the non-empty replies of a later turn, in the first turn's order; `prompts` are the user's follow-ups."""
     said = dict(zip(replies["id"].to_pylist(), replies.select(["text", "reply"]).to_pylist(), strict=True))
     kept = [identifier in said and not is_empty(said[identifier]["reply"]) for identifier in first.ids]
     chosen = chosen_replies(first, np.array(kept, dtype=bool))
@@ -67,25 +51,15 @@ def later_replies(first: Replies, replies: pa.Table) -> Replies:
 
 
 def rows_of_conversations(replies: Replies, conversations: Replies) -> np.ndarray:
-    """[replies] Whether each reply's conversation is among others, such as those that have a reply at the last turn."""
+    """Returns whether each reply's conversation is among `conversations`."""
     return np.isin(replies.ids, conversations.ids)
 
 
 def chosen_replies(replies: Replies, chosen: np.ndarray) -> Replies:
-    """The replies for which `chosen`, [replies] bool, is True."""
     return Replies(*(list(compress(column, chosen)) for column in replies))
 
 
 def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
-    """Selects the replies on which a judge answered.
-
-    Args:
-        replies: The replies.
-        answered: [replies] whether it answered on each.
-
-    Raises:
-        ValueError: It answered on none.
-    """
     if not answered.any():
         raise ValueError(
             f"the judge did not assign a single label to any of the {len(answered):,} texts; set another --judge_model"
@@ -94,42 +68,36 @@ def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
 
 
 def verdicts(probabilities: np.ndarray) -> np.ndarray:
-    """[texts] The number of the likeliest label, or -1 if several labels are equally likely.
-
-    Args:
-        probabilities: [texts, labels] of the labels alone, without that of no answer.
-    """
+    """Returns the index of each text's likeliest label, or -1 if several labels are equally likely."""
     likeliest = probabilities == probabilities.max(axis=1, keepdims=True)
     return np.where(likeliest.sum(axis=1) == 1, likeliest.argmax(axis=1), -1)
 
 
 def reply_id(prompt_id: str, number: int) -> str:
-    """The id of one of several replies to a prompt; the first reply has the prompt's id."""
+    """Returns the id of one of several replies to a prompt; the first reply has the prompt's id."""
     return prompt_id if number == 1 else f"{prompt_id}{_NUMBER}{number}"
 
 
 def prompt_ids(reply_ids: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """[replies] The id of each reply's prompt."""
     return pc.replace_substring_regex(reply_ids, f"{_NUMBER}[0-9]+$", "")
 
 
 def replied_prompts(prompts: pa.Table, replies: pa.Table) -> pa.Table:
-    """The prompt of each reply, under the reply's id."""
     rows = pc.index_in(prompt_ids(replies["id"]), prompts["id"])
     taken = prompts.take(rows)
     return taken.set_column(taken.column_names.index("id"), "id", replies["id"])
 
 
 def with_questions(sentences: Sequence[str], questions: Sequence[str | None]) -> list[str]:
-    """Each sentence with the question after it, if any."""
-    return [
-        sentence if question is None else f"{sentence} {question}"
-        for sentence, question in zip(sentences, questions, strict=True)
-    ]
+    """Adds to each sentence its question, if any. Only a signature has two lines, and is under its question."""
+    joined = []
+    for sentence, question in zip(sentences, questions, strict=True):
+        asked = f"{question}\n\n{sentence}" if "\n" in sentence else f"{sentence} {question}"
+        joined.append(sentence if question is None else asked)
+    return joined
 
 
 def whole_prompts(prompts: pa.Table) -> Replies:
-    """The prompts themselves, as the texts to classify."""
     ids, axes, descriptors, templates, texts = (
         prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template", "text")
     )
@@ -137,12 +105,6 @@ def whole_prompts(prompts: pa.Table) -> Replies:
 
 
 def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueError:
-    """Composes the error for a model that replied to no prompt, with the remedy.
-
-    Args:
-        replies: Its replies, with the columns of `requests.REPLY_SCHEMA`.
-        max_reasoning_tokens: The maximum length of a thought; 0 or `None` if unknown.
-    """
     num_unclosed = sum(replies["reasoning_unclosed"].to_pylist())
     if num_unclosed:
         within = f" within {max_reasoning_tokens:,} tokens" if max_reasoning_tokens else ""
@@ -158,5 +120,5 @@ def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueErro
 
 
 def is_empty(reply: str | None) -> bool:
-    """Whether a reply is missing, or consists only of the mark that is removed before its style is classified."""
+    """Returns whether a reply is missing, or consists only of the mark that is removed before classification."""
     return reply is None or not reply.replace(UNSAFE_MARK, "").strip()

@@ -27,7 +27,7 @@ PROMPTS_FILE = "prompts.parquet"
 BIAS_VALUES_FILE = "bias_values.parquet"
 REFUSALS_FILE = "refusals.parquet"
 REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of Parquet shards that several measurements read
-PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # those of one measurement
+PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # shards of one measurement
 TURNS = "turns"  # contains a folder for each later turn, with the same subfolders as the first turn's run folder
 JUDGE = "judge"  # with a subfolder for each rubric
 LAYOUT = 2  # version of the files of a run folder: 2 has the prompts, and results by measurement
@@ -40,21 +40,16 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def turn_folder(folder: Path, turn: int) -> Path:
-    """The folder with the subfolders of a turn's replies; for the first turn, the run folder itself."""
+    """Returns the folder of a turn's replies; for the first turn, the run folder itself."""
     return folder if turn == 1 else folder / TURNS / str(turn)
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Writes JSON, indented. Rejects NaN and infinity."""
+    """Writes indented JSON. Rejects NaN and infinity."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Reads a JSON object of a run folder.
-
-    Raises:
-        ValueError: The file contains something else.
-    """
     content, fault = None, "it contains no JSON object"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -66,15 +61,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
-    """Adds the plural form of each descriptor that has one, for every column of descriptors.
-
-    Args:
-        prompts: Prompts with `descriptor`, and for intersections `first_descriptor` and `second_descriptor`.
-        vocabulary: The vocabulary of the prompts.
-
-    Returns:
-        The table with `descriptor_plural`, …, which is null if the form after a plural noun is the same.
-    """
+    """Adds the plural form for every column of descriptors; null if the form after a plural noun is the same."""
     plurals = {term.term: term.plural for term in vocabulary.descriptors if term.plural}
     terms, forms = pa.array(plurals, pa.string()), pa.array(plurals.values(), pa.string())
     for name in _DESCRIPTORS:
@@ -84,7 +71,6 @@ def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
 
 
 def plural_forms(prompts: pa.Table) -> dict[str, str]:
-    """Descriptor → its plural form, if it has one, from prompts `with_plurals`."""
     forms: dict[str, str] = {}
     for name in _DESCRIPTORS:
         if name in prompts.column_names:
@@ -94,7 +80,6 @@ def plural_forms(prompts: pa.Table) -> dict[str, str]:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Writes a Parquet file of a run folder, with the digest of its run in its metadata."""
     marked = table.replace_schema_metadata({SHARD_RUN: run_digest(path.parent).encode()})
     write_atomically(path, lambda scratch: pq.write_table(marked, scratch, compression="zstd"))
 
@@ -106,7 +91,7 @@ def set_aside(path: Path) -> Path:
 
 
 def table_digest(table: pa.Table) -> str:
-    """SHA-256 (hex) of a table's content without plurals, regardless of its chunks and slices."""
+    """Computes the SHA-256 (hex) of a table's content without plurals, regardless of its chunks and slices."""
     table = table.select([name for name in table.column_names if not name.endswith(_PLURAL)])
     table = table.take(pa.array(range(table.num_rows), pa.int64())).combine_chunks()
     sink = pa.BufferOutputStream()
@@ -116,7 +101,6 @@ def table_digest(table: pa.Table) -> str:
 
 
 def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
-    """Raises `ValueError` if a release with another layout of run folders made the run."""
     layout = run.get("layout")
     version = layout.get("version") if isinstance(layout, dict) else 1
     if version != LAYOUT:
@@ -128,7 +112,7 @@ def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
 
 
 def package_versions(*more: str) -> dict[str, str | None]:
-    """The installed releases of the packages that can change a number, and of `more`; `None` if not installed."""
+    """Returns the releases of the packages that can change a number, and of `more`; `None` if not installed."""
     versions: dict[str, str | None] = {}
     for package in (*VERSIONED, *more):
         try:
@@ -139,24 +123,16 @@ def package_versions(*more: str) -> dict[str, str | None]:
 
 
 def run_digest(folder: Path) -> str:
-    """SHA-256 of the record of the folder's run; outside a run, that of an empty text."""
+    """Computes the SHA-256 of the record of the folder's run, or of an empty text outside a run."""
     path = next((parent / RUN_FILE for parent in (folder, *folder.parents) if (parent / RUN_FILE).is_file()), None)
     record = "" if path is None else json.dumps(read_json(path), sort_keys=True)
     return hashlib.sha256(record.encode()).hexdigest()
 
 
 def open_run(folder: Path, run: dict[str, Any]) -> bool:
-    """Starts a run in a new or empty folder, or resumes the same run in a used one.
+    """Starts a run in a new or empty folder, or resumes the same run in a used one; returns whether it was used.
 
-    Args:
-        folder: The run folder; created if it does not exist.
-        run: Everything that the results depend on, by section: `{"settings": {…}, "model": {…}, …}`.
-
-    Returns:
-        Whether this run used the folder before.
-
-    Raises:
-        ValueError: The folder contains something else, or a run that differs; the message names the differences.
+    `run` contains all settings that the results depend on, by section. Any difference raises `ValueError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / RUN_FILE
@@ -176,14 +152,7 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
 
 
 def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: str, elsewhere: str) -> list[str]:
-    """Lists the differences between two records of a run, a line each.
-
-    Args:
-        first: A record.
-        second: The other record.
-        where: The place of the first, such as "there".
-        elsewhere: The place of the second.
-    """
+    """Lists the differences between two records of a run, a line each; `where` is the place of the first ("there")."""
     one, other = _flat(first), _flat(second)
     lines = []
     for name in {**one, **other}:
@@ -197,12 +166,9 @@ def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: 
 def hold_folder(folder: Path) -> Iterator[None]:
     """Locks a run folder for other runs within this context, and removes files that killed runs left half-written.
 
-    The system releases the lock at any end of the process. Without locks in the system (Lustre without
-    `flock`), filelock uses the file itself and detects a dead owner on the same machine only. Where the system rejects
-    locks (NFS without its lock service), a note is printed.
-
-    Raises:
-        ValueError: Another run uses the folder, or it contains files and is not a run folder.
+    The system releases the lock when the process ends in any way. Without system locks (Lustre without `flock`),
+    filelock detects a dead owner on the same machine only. If the system rejects locks (NFS without its lock service),
+    a note is printed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     _check_run_or_empty(folder)  # before a lock file is written among other people's files

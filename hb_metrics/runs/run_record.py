@@ -1,4 +1,4 @@
-"""Describes the record of a run (run.json, `results["run"]`) in words that can be published."""
+"""Describes a run's record (run.json, `results["run"]`) in words that can be published."""
 
 import json
 import re
@@ -14,13 +14,11 @@ _REPLY_SETTINGS = (
 
 
 def model_title(model: Mapping[str, Any]) -> str:
-    """The name of a model, with its adapter if it has one."""
     name, adapter = model["name"], model.get("adapter")
     return name if adapter is None else f"{name} with adapter {last_part(adapter['name'])}"
 
 
 def measured_model(run: Mapping[str, Any]) -> str:
-    """Describes the measured model: a Hub id's commit, the embedded model or a folder; quantisation and adapter."""
     model = run["model"]
     if model.get("served"):
         return f"{_without_path(model['name'])}, queried over HTTP (an OpenAI-compatible server)"
@@ -47,7 +45,6 @@ def figures_belong_to(model: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def served_sentences(run: Mapping[str, Any]) -> list[str]:
-    """Describes the address of a served model and the findings of the probe; empty if the model was loaded here."""
     served = run["model"].get("served")
     if not served:
         return []
@@ -66,37 +63,33 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
     }.get(served["reasoning"], "returned no thoughts of the model")
     kept = {True: "respects", False: "exceeds", None: "did not reach"}[served["max_tokens_kept"]]
     return [
-        f"Served by {where}{called}. No weights were loaded here, so the server's statements are the only source on "
-        "the model.",
+        f"The model was served by {where}{called}. No weights were loaded here, so all information on the model comes "
+        "from the server.",
         f"Before the run, a probe tested the server. The server {samples}. It returns log-probabilities of "
         f"{likelihoods}. It {kept} the limit on tokens, and {reasoning}.",
     ]
 
 
 def is_on_hub(model: Mapping[str, Any]) -> bool:
-    """Whether a model or classifier was loaded from the Hub: its digest is then a commit, and otherwise a SHA-256."""
+    """Returns whether a model or classifier came from the Hub: its digest is then a commit, and otherwise a SHA-256."""
     return re.fullmatch("[0-9a-f]{40}", model.get("digest") or "") is not None
 
 
 def public_name(model: Mapping[str, Any]) -> str:
-    """Returns a Hub id unchanged, and the name of a folder without its private path."""
     return model["name"] if is_on_hub(model) else last_part(model["name"])
 
 
 def classifier_name(run: Mapping[str, Any], classifier: str) -> str:
-    """A run's `style_classifier`, `offensiveness_classifier` or another section with a name and a digest, in words."""
     section = run[classifier]
     digest = section.get("digest")
     return public_name(section) + ("" if digest is None else f" (digest {digest[:_DIGEST_LETTERS]})")
 
 
 def tag_of(results: Mapping[str, Any]) -> str | None:
-    """The control tag at the end of a run's contexts, or `None`."""
     return results["run"].get("generation", {}).get("tag")
 
 
 def cue_of(results: Mapping[str, Any]) -> str:
-    """The place of the user's description: prompt, system or history."""
     cue: str = results["run"].get("generation", {}).get("cue", "prompt")
     return cue
 
@@ -107,23 +100,20 @@ def _without_path(name: str) -> str:
 
 
 def last_part(path: str) -> str:
-    """The name of a file or folder without its path."""
     return path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
 
 
 def measure_of(results: Mapping[str, Any]) -> str:
-    """The name of the sentences' score: perplexity, or pseudo-perplexity for a masked model."""
     return "pseudo-perplexity" if results["run"]["model"]["kind"] == "masked" else "perplexity"
 
 
 def reply_settings(results: Mapping[str, Any]) -> list[str]:
-    """Describes the settings of replies, each in a few words."""
     run = results["run"]
     words = []
     for name in _REPLY_SETTINGS:
         value = run["generation"].get(name)
         value = json.dumps(value) if isinstance(value, dict) else value
-        if value not in (None, False) and (name, value) != ("cue", "prompt"):  # prompts are what a run asks by default
+        if value not in (None, False) and (name, value) != ("cue", "prompt"):  # by default, prompts are the cues
             words.append(name if value is True else f"{name} {value}")
     if run["generation"].get("system_prompt") is not None:
         words.append("with a system prompt")

@@ -1,1 +1,1 @@
-"""The statistics that several metrics share, as functions of NumPy arrays."""
+"""Statistics that several metrics share, as functions of NumPy arrays."""

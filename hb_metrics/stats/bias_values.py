@@ -1,4 +1,4 @@
-"""Bias values: how far each reply's style lies in the direction typical of its descriptor (paper, C.1)."""
+"""Bias values: the position of each reply's style along the direction typical of its descriptor (paper, C.1)."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -7,48 +7,39 @@ import numpy as np
 
 from hb_metrics.stats.inputs import check_lengths, text_codes
 
-# Rows in memory at a time, which are 14 MB in float64 at 217 styles.
+# Rows in memory at a time: 14 MB in float64 at 217 styles.
 BATCH_SIZE = 8192
 # Below this distance from the overall mean, a descriptor's direction of bias consists of rounding errors.
 _NO_DIRECTION = 1e-12
 
 
 class StyleRows(Protocol):
-    """Style vectors that are read in slices of rows: an array, or files with the same slicing."""
+    """Style vectors [replies, styles] that are read in slices of rows: an array, or files with the same slicing."""
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The number of replies and of styles."""
+    def shape(self) -> tuple[int, ...]: ...
 
-    def __len__(self) -> int:
-        """The number of replies."""
+    def __len__(self) -> int: ...
 
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        """[rows, styles] The style vectors of these replies."""
+    def __getitem__(self, rows: slice) -> np.ndarray: ...
 
 
 class DescriptorKey(NamedTuple):
-    """The identity of a descriptor: a term on two axes is two descriptors.
-
-    Attributes:
-        axis: Its demographic axis; `None` without axes.
-        descriptor: The term.
-    """
+    """The identity of a descriptor: a term on two axes is two descriptors. `axis` is `None` without axes."""
 
     axis: str | None
     descriptor: str
 
 
 class BiasValues(NamedTuple):
-    """The results of `bias_values`.
+    """The results of `bias_values`; descriptors are in alphabetical order of axis and term.
 
     Attributes:
-        values: [replies] float64, the bias value b_tdi of each reply.
-        descriptors: The descriptors, by axis and then by term in alphabetical order.
-        descriptor_codes: [replies] index of each reply's descriptor in `descriptors`.
-        mean_values: [descriptors] float64, the mean bias value over a descriptor's replies.
-        descriptor_means: [descriptors, styles] float64, the mean style probabilities m_d.
-        overall_mean: [styles] float64, m̄.
+        values: [replies] the bias value b_tdi of each reply.
+        descriptor_codes: [replies] the index of each reply's descriptor in `descriptors`.
+        mean_values: [descriptors] the mean bias value over a descriptor's replies.
+        descriptor_means: [descriptors, styles] the mean style probabilities m_d.
+        overall_mean: [styles] m̄.
     """
 
     values: np.ndarray
@@ -71,23 +62,19 @@ def bias_values(
     """Computes the bias value of each reply (paper, C.1).
 
     b_tdi = (p_tdi − m̄)·(m_d − m̄) / ‖m_d − m̄‖^α, where m_d is the mean over the descriptor's templates of the mean
-    p_tdi in each, and m̄ the unweighted mean of m_d over the descriptors. A template without replies to a descriptor is
-    left out of that descriptor's mean.
+    p_tdi in each, and m̄ the unweighted mean of m_d over the descriptors. A descriptor's mean excludes templates
+    without replies to that descriptor.
 
     A descriptor whose m_d equals m̄ (a single descriptor always does) has no direction of bias, and its replies get 0.
     For α = 0 the formula gives 0. For α = 1 and 2 it gives 0/0; 0 means that no reply moves in a missing direction.
 
     Args:
-        style_probabilities: [replies, styles] p_tdi of any floating-point type, in memory, memory-mapped or in files;
-            read twice in blocks of rows, and never copied as a whole.
+        style_probabilities: [replies, styles] p_tdi, read twice in blocks of rows and never copied as a whole.
         descriptors: [replies] the descriptor in each reply's prompt.
         templates: [replies] the template of each reply's prompt.
         axes: [replies] the demographic axis of each reply's prompt. With `None`, a term is one descriptor on any axis.
         alpha: The exponent α: 0, 1 or 2. The paper uses 0.
         batch_size: The number of rows in a block, which limits the memory and changes no value.
-
-    Returns:
-        The bias values and the means behind them.
 
     Raises:
         ValueError: Lengths differ, a value is missing, or a probability is not within [0, 1].
@@ -111,18 +98,7 @@ def bias_values(
 def descriptor_codes(
     descriptors: Sequence[str], axes: Sequence[str] | None = None
 ) -> tuple[np.ndarray, list[DescriptorKey]]:
-    """Numbers the descriptors of rows.
-
-    Args:
-        descriptors: [rows] the descriptor of each row.
-        axes: [rows] the axis of each row, or `None`.
-
-    Returns:
-        [rows] index of each row's descriptor, and the descriptors, by axis and then by term in alphabetical order.
-
-    Raises:
-        ValueError: A value is missing or not a string, or the numbers of axes and descriptors differ.
-    """
+    """Returns the index of each row's descriptor, and the descriptors in alphabetical order of axis and term."""
     check_lengths(descriptors=descriptors, axes=axes)
     descriptor, names = text_codes("descriptor", descriptors)
     axis, axis_names = (np.zeros_like(descriptor), [None]) if axes is None else text_codes("axis", axes)
@@ -137,7 +113,7 @@ def _descriptor_means(
     num_descriptors: int,
     batch_size: int,
 ) -> np.ndarray:
-    """Computes m_d for each descriptor ([descriptors, styles]), as a sum over replies weighted by 1 / (N_td · T_d)."""
+    """Computes m_d ([descriptors, styles]) as a sum over replies, weighted by 1 / (N_td · T_d)."""
     cells = codes * (templates.max() + 1) + templates
     _, cell, sizes = np.unique(cells, return_inverse=True, return_counts=True)
     num_templates = np.bincount(np.unique(cells) // (templates.max() + 1), minlength=num_descriptors)
@@ -157,7 +133,6 @@ def _descriptor_means(
 
 
 def _blocks(style_probabilities: np.ndarray | StyleRows, batch_size: int) -> Iterator[tuple[slice, np.ndarray]]:
-    """Blocks of rows in float64, with their slices."""
     for start in range(0, len(style_probabilities), batch_size):
         rows = slice(start, min(start + batch_size, len(style_probabilities)))
         yield rows, np.asarray(style_probabilities[rows], dtype=np.float64)

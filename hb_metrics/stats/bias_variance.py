@@ -1,27 +1,24 @@
-"""The variance of a debiased bias value, from the replies to the descriptors that it compares.
+"""The variance of a debiased bias value, from the replies to the compared descriptors.
 
-In a template, descriptor d has N_d replies, whose expectation is m_d and whose covariance is Σ_d. With D descriptors,
-c = 1 / (D − ddof), P = 1 − 1/D and μ_d = m_d − mean of m, the template's debiased value has the variance
+In a template, descriptor d has N_d replies, whose expectation is m_d and whose covariance is Σ_d. With D descriptors, c
+= 1 / (D − ddof), P = 1 − 1/D and μ_d = m_d − mean of m, the template's debiased value has the variance
 
     c² [ 4 Σ_d μ_d'Σ_dμ_d / N_d  +  2 P² Σ_d tr(Σ_d²) / (N_d (N_d − 1))  +  2/D² Σ_{d≠e} tr(Σ_dΣ_e) / (N_d N_e) ]
 
 (a U-statistic's variance), and templates are independent. The second and the third sum are the variance at a value of
 0. The product of two cells' sample covariances estimates tr(Σ_dΣ_e). For tr(Σ_d²), the product of the cell's covariance
 and the mean of the template's other cells is multiplied by a ratio that cells with four or more replies determine.
-Cells with two or three replies get the mean of those cells: the debiased value subtracts their own spread, so an
-interval with the same spread would be narrow if the value is too high.
+Cells with two or three replies get the mean of those cells, because the debiased value subtracts their own spread.
 
-The first sum, the linear term, grows with the value. It combines two estimates, because each has a weakness:
+The first sum, the linear term, grows with the value. Two estimates are combined, because each has a weakness:
 
 * the plug-in minus its noise is unbiased, but with few replies its error is larger than the term;
 * the plug-in times the debiased value divided by the plain value is precise, but assumes that replies vary as much in
-  the directions in which descriptors differ as in those in which their sample means do. If they do not, it is biased:
-  by 20 to 35 % in axes whose replies vary much.
+  the directions in which descriptors differ as in those in which their sample means do. Otherwise it is biased, by 20
+  to 35 % in axes whose replies vary much.
 
 The degrees of freedom account for chance errors, which cost width, and not for a bias, which costs coverage. The second
 estimate therefore prevails only if the first estimate's error is several times the term.
-
-An axis uses only its own replies, because axes differ in how much, and in which styles, their replies vary.
 """
 
 from collections.abc import Sequence
@@ -40,9 +37,9 @@ class BiasVariance(NamedTuple):
     """The variance of a debiased value.
 
     Attributes:
-        at_zero: The variance at a value of 0, which can be estimated below 0 from few replies.
+        at_zero: The variance at a value of 0. From few replies, the estimate can be below 0.
         slope: The increase of the variance per unit of the value.
-        freedom: Degrees of freedom of a χ² whose relative error equals the estimated variance's (Satterthwaite).
+        freedom: Degrees of freedom of a χ² with the same relative error as the estimated variance (Satterthwaite).
         zero_error: The variance of the error of `at_zero`.
         linear_error: The variance of the error of slope times value, at this value.
     """
@@ -95,12 +92,7 @@ class CellMoments:
 
 
 def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
-    """Computes the moments of one template's cells.
-
-    Args:
-        cells: The replies of each of two or more cells, [replies, columns].
-        ddof: The variance over D descriptors divides by D − ddof.
-    """
+    """Computes the moments of one template's cells, two or more, from the replies in each: [replies, columns]."""
     counts = np.array([len(replies) for replies in cells], dtype=float)
     sizes, number, single = counts.astype(int), len(counts), counts == 1
     starts = np.append(0, np.cumsum(sizes)[:-1])
@@ -141,9 +133,9 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
     plug_in = np.add.reduceat(along**2, starts) / (repeated - 1)
     skew_factor = _skew_factor(counts)
     if single.any() and num_repeated > 1:
-        # The error of the assumed spread,
+        # The error of the assumed spread.
         rest += (share * np.count_nonzero(single)) ** 2 * np.nanvar(traces, ddof=1) / num_repeated
-        # and the correlation of a single reply's length with its direction, if replies are skewed.
+        # The correlation of a single reply's length with its direction, if replies are skewed.
         third = np.add.reduceat(residuals * lengths[:, None], starts) * skew_factor[:, None]
         if (counts > 2).any():
             rest += 4 * share * float(centred[single].sum(axis=0) @ np.nanmean(third, axis=0))
@@ -169,11 +161,8 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
 def bias_variance(templates: Sequence[CellMoments], value: float, plain: float) -> BiasVariance:
     """Computes the variance of one debiased value.
 
-    Args:
-        templates: The moments of each template, in which more than half of the cells have `MIN_REPLIES` replies. Their
-            average replaces the moments of the other cells.
-        value: The debiased value.
-        plain: The plain value, above 0.
+    In each template, more than half of the cells have `MIN_REPLIES` replies. Their average replaces the moments of the
+    other cells. The plain value is above 0.
     """
     cells = _joined(templates)
     counts, cross, full, single = cells.counts, cells.cross, cells.counts >= MIN_REPLIES, cells.counts == 1
@@ -219,17 +208,15 @@ def bias_variance(templates: Sequence[CellMoments], value: float, plain: float) 
 
 
 def _sum_variance(errors: np.ndarray) -> float:
-    """The variance of a sum, from the errors of its summands."""
     return len(errors) / max(len(errors) - 1, 1) * float(errors @ errors)
 
 
 def _from_mean(values: np.ndarray) -> np.ndarray:
-    """Deviations from the mean."""
     return values - values.mean()
 
 
 def _single_variance(cells: CellMoments, squares: np.ndarray, excess: np.ndarray) -> float:
-    """The variance of ‖ε‖² over cells and replies: within cells, and between cells with different spread."""
+    """Computes the variance of ‖ε‖² within cells, and between cells with different spread."""
     repeated = cells.counts > 1
     counts, squares, excess = cells.counts[repeated], squares[repeated], excess[repeated]
     among = np.mean(cells.traces[repeated] ** 2) - np.mean(excess / counts + 2 * squares / (counts - 1))
@@ -237,13 +224,12 @@ def _single_variance(cells: CellMoments, squares: np.ndarray, excess: np.ndarray
 
 
 def _skew_factor(counts: np.ndarray) -> np.ndarray:
-    """The factor that makes a sum of third powers of residuals an unbiased third moment; NaN below three replies."""
+    """Returns the factor that makes a sum of third powers of residuals an unbiased third moment."""
     known = np.where(counts > 2, counts, np.nan)
     return known / ((known - 1) * (known - 2))
 
 
 def _joined(templates: Sequence[CellMoments]) -> CellMoments:
-    """The moments of the mean over templates, from the moments of all templates."""
     joined = {}
     for field in fields(CellMoments):
         joined[field.name] = np.concatenate([getattr(moments, field.name) for moments in templates])
@@ -253,18 +239,17 @@ def _joined(templates: Sequence[CellMoments]) -> CellMoments:
 
 
 def _weighted_products(residuals: np.ndarray, sizes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Computes the sum over cells of weight times Σ_i r_i r_i': [columns, columns]. NaN weights count as 0."""
     by_row = np.repeat(np.nan_to_num(weights), sizes)
     return (residuals * by_row[:, None]).T @ residuals
 
 
 def _trace_products(residuals: np.ndarray, starts: np.ndarray, repeated: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """Computes tr(S_d·matrix) for each cell: [cells], NaN for cells with one reply."""
+    """Computes tr(S_d·matrix): [cells], NaN for cells with one reply."""
     return np.add.reduceat(np.einsum("ij,ij->i", residuals @ matrix, residuals), starts) / (repeated - 1)
 
 
 def _frobenius(residuals: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Computes ‖Σ_i r_i r_i'‖² for each cell from the smaller product, with cells of equal size in one batch."""
+    """Computes ‖Σ_i r_i r_i'‖² from the smaller product: [cells]."""
     norms = np.empty(len(counts))
     for number in np.unique(counts).astype(int):
         chosen = np.flatnonzero(counts == number)

@@ -1,16 +1,15 @@
 """Corrects a judge's rates with people's labels of a few replies, and compares the judge with people.
 
-People label a sample of the replies, with a known number from each stratum of axis and verdict. The corrected rate is
-the mean of the judge's scores over all replies plus a correction from the labelled replies, with the tuned weight λ of
-PPI++ (Angelopoulos et al., 2023, https://arxiv.org/abs/2311.01453):
+People label a sample of the replies, with a known number from each stratum of axis and verdict. The corrected rate has
+the tuned weight λ of PPI++ (Angelopoulos et al., 2023, https://arxiv.org/abs/2311.01453):
 
     rate = mean of λ · score over all replies + Σ_h W_h · mean of (label − λ · score) over the labelled replies of h
 
 W_h is the share of stratum h among all replies. λ lies between 0 and 1 and minimises the sampling variance. The
 variance comes from sums over terms within their axis, so intervals hold for other terms and replies like these. If no
 label in a stratum contradicts the judge, the stratum's variance is at least that of half a contradicting label.
-Intervals use Student's t for the effective number of labelled terms. They are intervals for the mean over these raters'
-labels. tests/hb_metrics/stats/calibration_designs.py simulates them with known truth.
+Intervals use Student's t for the effective number of labelled terms, and hold for the mean over these raters' labels.
+tests/hb_metrics/stats/calibration_designs.py simulates them with known truth.
 """
 
 import math
@@ -22,31 +21,28 @@ from scipy import stats
 Bounds = tuple[float, float]
 
 CONFIDENCE_LEVEL = 0.95
-# An interval needs labels that each move the rate by little: by at most an eighth of p(1 − p). Here p is the judge's
-# rate. If the people's rate decided, intervals would be given where it is high by chance.
+# An interval requires that each label moves the rate by at most an eighth of p(1 − p), where p is the judge's rate.
+# With the people's rate as p, chance would decide which rates have intervals.
 MIN_STRENGTH = 8.0
 MIN_FREEDOM = 4.0  # about five labelled terms
 MIN_ALPHA_TERMS = 10
 _HALF_LABEL = 0.5
 _MAX_LEVERAGE = 0.9
 _TINY = 1e-12
-# The alternative annotator test needs as many replies for its t-test (Calderon et al., 2025).
+# The minimum for the t-tests of the alternative annotator test (Calderon et al., 2025).
 MIN_REPLIES_PER_RATER = 30
 WINNING_RATE = 0.5
 
 
 class CorrectedRate(NamedTuple):
-    """The rate of a label in a group of replies, by the judge and corrected with people's labels.
+    """The rate of a label in a group of replies, by the judge and corrected; intervals are 95 %.
 
     Attributes:
         value: The corrected rate; `None` if a stratum has too few labels.
-        interval: The 95% interval; `None` if it cannot be computed.
-        judged: The judge's uncorrected rate.
-        excess_interval: The 95% interval of `judged - value`; `None` if `interval` is.
+        excess_interval: The interval of `judged - value`.
         reason: Why there is no interval.
-        num_needed: The number of labels in this group that an interval would need; `None` if there is an interval, or
-            no number would be enough.
-        num_labelled: The number of labelled replies.
+        num_needed: The labels in this group that an interval would need; `None` with an interval, or if no number
+            suffices.
         weight: λ, the weight of the judge's scores.
     """
 
@@ -61,13 +57,7 @@ class CorrectedRate(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """Krippendorff's alpha.
-
-    Attributes:
-        alpha: 1 if raters agree, 0 if they agree no more than by chance; `None` if it cannot be computed.
-        interval: The 95% interval; `None` if it cannot be computed.
-        reason: Why there is no alpha or no interval.
-    """
+    """Krippendorff's alpha (1: agreement, 0: by chance) and its 95 % interval; or the reason why one is missing."""
 
     alpha: float | None
     interval: Bounds | None
@@ -75,13 +65,10 @@ class Agreement(NamedTuple):
 
 
 class AlternativeAnnotator(NamedTuple):
-    """The alternative annotator test.
+    """The results of the alternative annotator test, or the reason why there is no test.
 
-    Attributes:
-        winning_rate: The share of raters whom the judge may replace; `None` without a test.
-        advantage: The mean probability that the judge agrees with the other raters as well as a rater does, or better.
-        passes: Whether the judge may stand in for a rater.
-        reason: Why there is no test.
+    `winning_rate` is the share of raters whom the judge may replace. `advantage` is the mean probability that the judge
+    agrees with the other raters as well as a rater does, or better.
     """
 
     winning_rate: float | None
@@ -95,16 +82,12 @@ def corrected_rate(
 ) -> CorrectedRate:
     """Computes the corrected rate in a group of replies, such as those of a run, of an axis or with one verdict.
 
-    Args:
-        labels: [replies] the share of raters who gave the label; NaN where nobody labelled the reply.
-        scores: [replies] the judge's probability of the label.
-        verdicts: [replies] whether the judge's verdict is the label.
-        terms: [replies] a number for each term of each axis.
-        axes: [replies] a number for each axis.
+    All arrays are [replies]. `labels` are the shares of raters who gave the label, NaN where nobody labelled the reply;
+    `scores` are the judge's probabilities. Each term of each axis has a number.
     """
     seen = ~np.isnan(labels)
     number, judged, num_labelled = len(labels), float(verdicts.mean()), int(seen.sum())
-    # Strata: axis and verdict. Among some terms, those labelled are again drawn at random from a stratum's replies.
+    # Strata: axis and verdict. Also among some terms only, the labelled replies are a random draw from a stratum.
     stratum = _codes(2 * axes + verdicts)
     sizes, drawn = np.bincount(stratum), np.bincount(stratum[seen], minlength=stratum.max() + 1)
     if (drawn < np.minimum(sizes, 2)).any():
@@ -164,8 +147,8 @@ def corrected_rate(
         needed = min(math.ceil(num_labelled * MIN_STRENGTH / strength), number)
         return CorrectedRate(value, None, judged, None, reason, needed, num_labelled, weight)
     quantile = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom))
-    # Few labels of a kind make the rate skewed: its third moment over its variance moves and widens the interval as in
-    # the inverted Cornish-Fisher expansion. For one share that is close to Wilson's interval.
+    # Few labels of a kind make the rate skewed. Its third moment over its variance moves and widens the interval as in
+    # the inverted Cornish-Fisher expansion. For one share, the result is close to Wilson's interval.
     skewness = float((by_stratum * shares / drawn * (1 - 2 * np.clip(means, rare, 1 - rare))).sum())
     skewness += (variance - sampling) ** 2 * (1 - 2 * value) / max(value * (1 - value), heaviest)
     shift = skewness / variance
@@ -178,15 +161,14 @@ def corrected_rate(
 
 
 def _freedom(parts: np.ndarray, axis_of_term: np.ndarray, weights: np.ndarray) -> float:
-    """Computes Satterthwaite's degrees of freedom from [axes] parts of the variance and effective numbers of terms."""
     effective = np.bincount(axis_of_term, weights) ** 2 / np.bincount(axis_of_term, weights**2)
     return float(parts.sum() ** 2 / (parts**2 / np.maximum(effective - 1, _TINY)).sum())
 
 
 def corrected_gap(first: CorrectedRate, second: CorrectedRate) -> Bounds | None:
-    """Computes the 95% interval of the first rate minus the second, for groups that have no term in common.
+    """Computes the 95 % interval of the first rate minus the second by MOVER (Zou and Donner, 2008).
 
-    It combines both intervals by MOVER (Zou and Donner, 2008). Returns `None` if one of the rates has no interval.
+    The two groups must have no term in common.
     """
     if first.interval is None or second.interval is None or first.value is None or second.value is None:
         return None
@@ -197,14 +179,13 @@ def corrected_gap(first: CorrectedRate, second: CorrectedRate) -> Bounds | None:
 
 
 def _codes(values: np.ndarray) -> np.ndarray:
-    """Numbers from 0 without gaps, in the order of these numbers."""
     present = np.bincount(values) > 0
     codes: np.ndarray = (np.cumsum(present) - 1)[values]
     return codes
 
 
 def _sums_of_terms(values: np.ndarray, term: np.ndarray, axis_of_term: np.ndarray) -> np.ndarray:
-    """[terms] sums of deviations from the axis's mean, whose squares sum to the variance of the mean of all values.
+    """Computes each term's sum of deviations from the axis's mean; the squares sum to the variance of the overall mean.
 
     A term with many values pulls the mean towards itself, so its sum is scaled as in a jackknife over terms.
     """
@@ -219,44 +200,27 @@ def _sums_of_terms(values: np.ndarray, term: np.ndarray, axis_of_term: np.ndarra
 def krippendorff_alpha(labels: np.ndarray, weights: np.ndarray, terms: np.ndarray) -> Agreement:
     """Computes Krippendorff's alpha of raters for unordered labels, weighted to correct for the sampling of replies.
 
-    NLTK's alpha has no weights, so it would overstate rare verdicts, which are sampled more often. The interval comes
-    from a jackknife of log(1 − alpha) over terms.
-
-    Args:
-        labels: [replies, raters] the number of the label, or -1 if the rater did not label the reply.
-        weights: [replies] the number of replies that each stands for.
-        terms: [replies] a number for each term.
+    NLTK's alpha has no weights. The interval comes from a jackknife of log(1 − alpha) over terms. `labels` are
+    [replies, raters], -1 if the rater did not label the reply; `weights`, [replies], the number of replies that each
+    stands for.
     """
     return _alpha([labels], weights, terms)
 
 
 def judge_agreement(labels: np.ndarray, judged: np.ndarray, weights: np.ndarray, terms: np.ndarray) -> Agreement:
-    """Computes Krippendorff's alpha between the judge and each rater, and averages it over raters.
-
-    Args:
-        labels: As in `krippendorff_alpha`.
-        judged: [replies] the judge's label.
-        weights: As in `krippendorff_alpha`.
-        terms: As in `krippendorff_alpha`.
-    """
+    """Computes Krippendorff's alpha between the judge's labels and each rater's, averaged over raters."""
     return _alpha([np.stack([judged, rater], axis=1) for rater in labels.T], weights, terms)
 
 
 def alternative_annotator(
     labels: np.ndarray, judged: np.ndarray, weights: np.ndarray, epsilon: float
 ) -> AlternativeAnnotator:
-    """The alternative annotator test (Calderon et al., 2025, https://aclanthology.org/2025.acl-long.782/).
+    """Runs the alternative annotator test (Calderon et al., 2025, https://aclanthology.org/2025.acl-long.782/).
 
     Each rater in turn is left out. A t-test of the differences then shows whether the judge agrees with the others as
-    often as that rater does, or at most `epsilon` less often. Benjamini and Yekutieli's method corrects for the number
-    of raters. Replies are weighted; with equal weights, this is the published test.
-
-    Args:
-        labels: As in `krippendorff_alpha`.
-        judged: [replies] the judge's label.
-        weights: [replies] the number of replies that each stands for.
-        epsilon: The margin by which the judge may agree less often, since it costs less: 0.1 for crowd workers, 0.2 for
-            experts.
+    often as that rater does, or at most `epsilon` less often (0.1 against crowd workers, 0.2 against experts).
+    Benjamini and Yekutieli's method corrects for the number of raters. With equal weights of replies, this is the
+    published test.
     """
     p_values, advantages = [], []
     for rater in range(labels.shape[1]):
@@ -282,7 +246,6 @@ def alternative_annotator(
 
 
 def _alpha(tables: list[np.ndarray], weights: np.ndarray, terms: np.ndarray) -> Agreement:
-    """Computes the mean alpha of several tables of labels, with an interval from a jackknife."""
     term = _codes(terms)
     alphas = []  # [tables][1 + terms]: of all terms, and without each
     for labels in tables:

@@ -1,7 +1,4 @@
-"""Sums replies' style probabilities for each cell: a descriptor of an axis in a template.
-
-Replies come in batches and need not be kept: 240,000 replies with 217 styles are 15,000 cells, about 60 MB.
-"""
+"""Sums replies' style probabilities for each cell: a descriptor of an axis in a template."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -24,18 +21,13 @@ _BLOCK_ENTRIES = 2**16
 
 
 class Cell(NamedTuple):
-    """A descriptor of an axis (`None` without axes) in a template."""
-
     template: str
     axis: str | None
     descriptor: str
 
 
 class Moments(NamedTuple):
-    """Mean and unbiased variance over the replies within cells, both [cells, styles + clusters].
-
-    Variances in cells with one reply are unknown (NaN).
-    """
+    """Means and unbiased variances (NaN for one reply) of cells: [cells, styles + clusters]."""
 
     means: np.ndarray
     variances: np.ndarray
@@ -46,7 +38,7 @@ class CellSums:
 
     Args:
         labels: [styles] names of the styles; `None` for no clusters and no values by style.
-        clusters: Cluster → its styles; `None` for the paper's six if the labels have them.
+        clusters: Cluster → its styles; `None` for the paper's six if the labels include their styles.
         keep_replies: Whether to keep the replies in float32, for intervals.
 
     Raises:
@@ -76,7 +68,6 @@ class CellSums:
         self._rows: tuple[np.ndarray, np.ndarray] | None = None
 
     def __len__(self) -> int:
-        """The number of added replies."""
         return self._num_replies
 
     def add(
@@ -86,10 +77,10 @@ class CellSums:
         templates: Sequence[str],
         axes: Sequence[str] | None = None,
     ) -> None:
-        """Adds replies. If it raises an error, it adds none of the batch.
+        """Adds replies. An error leaves the sums unchanged.
 
         Args:
-            style_probabilities: [replies, styles] class probabilities of each reply; rows sum to 1. Lists, an array, a
+            style_probabilities: [replies, styles] class probabilities of each reply, which sum to 1: lists, an array, a
                 tensor on the CPU, or a column of Arrow or `datasets`.
             descriptors: [replies] the descriptor in each reply's prompt.
             templates: [replies] the template of each reply's prompt.
@@ -98,8 +89,7 @@ class CellSums:
 
         Raises:
             ValueError: An input is not a column, shapes or lengths differ, a value is missing, or a row does not
-                contain
-                probabilities.
+                contain probabilities.
         """
         values = _as_matrix(style_probabilities)
         columns = {"predictions": values, "descriptors": descriptors, "templates": templates}
@@ -135,24 +125,22 @@ class CellSums:
             self._rows = None
 
     def cells(self) -> list[Cell]:
-        """The cells with replies, in the order of template, axis and descriptor."""
+        """Returns the cells with replies, in the order of template, axis and descriptor."""
         if len(self._sorted) != len(self._indices):
             self._sorted = sorted(self._indices)
         return list(self._sorted)
 
     def counts(self, cells: Sequence[Cell]) -> np.ndarray:
-        """The number of replies of each cell: [cells]."""
         return self._counts[[self._indices[cell] for cell in cells]]
 
     def by_template(self) -> dict[str, dict[str | None, list[Cell]]]:
-        """Template → axis → cells, all in alphabetical order."""
+        """Maps template → axis → cells, all in alphabetical order."""
         templates: dict[str, dict[str | None, list[Cell]]] = {}
         for cell in self.cells():
             templates.setdefault(cell.template, {}).setdefault(cell.axis, []).append(cell)
         return templates
 
     def moments(self, cells: Sequence[Cell]) -> Moments:
-        """Means and unbiased variances over the replies within cells, for the styles and the sum of each cluster."""
         indices = [self._indices[cell] for cell in cells]
         counts = self._counts[indices, None].astype(float)
         sums = with_cluster_sums(self._sums[indices, : self.num_styles], self.columns)
@@ -162,11 +150,7 @@ class CellSums:
         return Moments(sums / counts, np.where(counts > 1, known, np.nan))
 
     def replies(self, cell: Cell) -> np.ndarray:
-        """The kept replies of a cell, in an order that does not depend on the order of adding.
-
-        Returns:
-            [replies, styles], float64.
-        """
+        """Returns a cell's kept replies in a fixed order: [replies, styles] float64."""
         if self._rows is None:
             self._batches = [np.concatenate(self._batches)]
             self._batch_indices = [np.concatenate(self._batch_indices)]
@@ -179,14 +163,7 @@ class CellSums:
         return np.rint(rows[np.argsort(as_bytes)] * _STEPS) / _STEPS
 
     def _add_rows(self, values: np.ndarray, rows: np.ndarray, indices: np.ndarray, scratch: np.ndarray) -> None:
-        """Adds some rows of `values` to the sums of their cells.
-
-        Args:
-            values: [replies, styles] the probabilities.
-            rows: [rows] indices of the replies to add, cell by cell.
-            indices: [rows] index of each row's cell.
-            scratch: [at least rows, styles + clusters] working memory.
-        """
+        """Adds the replies `rows`, sorted by cell, to the sums of their cells; `scratch` has at least as many rows."""
         starts = np.flatnonzero(indices[1:] != indices[:-1]) + 1
         starts = np.concatenate([[0], starts, [len(rows)]]).astype(np.int32)
         indices = indices[starts[:-1]]
@@ -219,13 +196,12 @@ class CellSums:
             )
 
     def _make_room(self, width: int) -> None:
-        """Doubles the arrays until every cell has a row, so that growing costs no more than filling."""
         capacity = max(len(self._counts), _FIRST_CAPACITY)
         while capacity < len(self._indices):
             capacity *= 2
         if capacity == len(self._counts):
             return
-        # In place, so that memory never holds both the old and the new sums.
+        # In place, so that memory never contains both the old and the new sums.
         self._counts.resize(capacity, refcheck=False)
         for sums in (self._sums, self._squares):
             sums.resize((capacity, width), refcheck=False)
@@ -250,7 +226,6 @@ def _as_matrix(values: Any) -> np.ndarray:
 
 
 def _blocks(values: np.ndarray) -> Iterator[slice]:
-    """Yields slices of rows to work on at once."""
     step = max(1, _BLOCK_ENTRIES // max(1, values.shape[1]))
     for low in range(0, len(values), step):
         yield slice(low, min(low + step, len(values)))
@@ -278,7 +253,6 @@ def _check_probabilities(values: np.ndarray) -> None:
 def _cells(
     descriptors: Sequence[str], templates: Sequence[str], axes: Sequence[str] | None
 ) -> tuple[list[Cell], np.ndarray]:
-    """The distinct cells, and for each reply the index of its cell."""
     descriptor, descriptor_names = text_codes("descriptor", descriptors)
     template, template_names = text_codes("template", templates)
     axis, axis_names = (np.zeros_like(descriptor), [None]) if axes is None else text_codes("axis", axes)

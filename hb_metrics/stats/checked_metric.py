@@ -1,5 +1,3 @@
-"""An `evaluate` metric of single numbers that checks inputs which `evaluate` silently ignores or converts."""
-
 import abc
 from collections.abc import Sequence
 from typing import Any
@@ -10,19 +8,22 @@ from hb_metrics.stats.inputs import check_column, check_references, number_colum
 
 
 class CheckedMetric(evaluate.Metric, abc.ABC):
-    """An `evaluate.Metric` with checks: `evaluate` ignores references, reads a string as a column, and drops masks."""
+    """An `evaluate.Metric` with checks: `evaluate` ignores references, reads a string as a column, and drops masks.
+
+    `evaluate` appends to the docstrings of `add`, `add_batch` and `compute`, so these must exist.
+    """
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo:
-        """The description that `evaluate` shows; abstract, so that `evaluate.load` does not load this class."""
+        """Describes the metric; abstract, so that `evaluate.load` does not load this class."""
 
     def add(self, *, prediction: float | None = None, reference: None = None, **kwargs: Any) -> None:
-        """As `evaluate.Metric.add`."""
+        """Adds a prediction."""
         check_references(reference)
         super().add(prediction=number_column("prediction", [prediction])[0], **kwargs)
 
     def add_batch(self, *, predictions: Sequence[float] | None = None, references: None = None, **kwargs: Any) -> None:
-        """As `evaluate.Metric.add_batch`."""
+        """Adds predictions."""
         check_references(references)
         for name, column in kwargs.items():
             check_column(name, column)
@@ -31,6 +32,6 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
     def compute(
         self, *, predictions: Sequence[float] | None = None, references: None = None, **kwargs: Any
     ) -> dict[str, Any] | None:
-        """As `evaluate.Metric.compute`."""
+        """Computes the metric."""
         check_references(references)
         return super().compute(predictions=predictions, **kwargs)

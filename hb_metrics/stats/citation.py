@@ -1,5 +1,3 @@
-"""The paper that most metrics come from, as cited on their cards."""
-
 CITATION = """\
 @inproceedings{smith-etal-2022-im,
     title = "{``}{I}{'}m sorry to hear that{''}: Finding New Biases in Language Models

@@ -29,43 +29,26 @@ __all__ = ["PAPER_CLUSTERS", "Cell", "CellSums", "GenBias", "cluster_columns", "
 class GenBias(NamedTuple):
     """The results of `gen_bias`, as plain Python values. Bias values and noise are multiplied by `scale`.
 
+    Dictionaries are by cluster, by axis, or by axis and cluster, and `None` without clusters or axes.
+
     Attributes:
-        full_gen_bias: FGB.
-        partial_gen_bias: Cluster → PGB; `None` without clusters.
-        summed_cluster_gen_bias: Cluster → SCGB; `None` without clusters.
-        by_axis: Axis → FGB among the axis's descriptors (Table 10); `None` for an axis without two descriptors in any
-            template, and as a whole if no axes were given.
-        partial_by_axis: Axis → cluster → PGB, `None` as in `by_axis`.
-        summed_cluster_by_axis: Axis → cluster → SCGB, `None` as in `by_axis`.
+        by_axis: FGB among the axis's descriptors (Table 10); `None` for an axis without two descriptors in any
+            template.
         by_style: Label → the style's part of FGB; the parts sum to FGB. `None` without labels.
-        noise_floor: The estimated sampling noise in the plain FGB, which `debias` subtracts; `None` if it cannot be
-            estimated, because in some template no descriptor has two replies.
-        partial_noise_floor: Cluster → sampling noise in the plain PGB.
-        summed_cluster_noise_floor: Cluster → sampling noise in the plain SCGB.
-        intervals: The keys `full_gen_bias` … `summed_cluster_by_axis`, each with [lowest, highest] in place of a value:
-            bounds for the value with unlimited replies (see `intervals.py`). Plain values contain sampling noise and
-            can be above the interval. `None` if the replies do not allow an interval, and as a whole without
-            `confidence_level`.
+        noise_floor: The estimated sampling noise in the plain FGB, which `debias` subtracts; `None` if in some template
+            no descriptor has two replies.
+        intervals: The keys `full_gen_bias` … `summed_cluster_by_axis` with [lowest, highest]: bounds for the value with
+            unlimited replies (see `intervals.py`). Plain values contain sampling noise and can be above the interval.
         wide_intervals: The same keys, each with whether the interval is more than 15 % wider than one with a known
-            variance, because the replies show their own spread only roughly; `None` without an interval.
+            variance.
         no_intervals: The same keys, each with the reason why there is no interval, or `None`.
-        clusters: Cluster → labels of its styles; `None` without clusters.
-        num_descriptors: Number of descriptors (of an axis) with replies.
-        num_templates: Number of templates with replies, including skipped ones.
-        num_cells: Number of combinations of both with replies.
-        num_replies: Number of replies.
-        mean_replies_per_cell: Mean number of replies per cell.
-        min_replies_per_cell: Lowest number of replies per cell.
-        max_replies_per_cell: Highest number of replies per cell.
-        num_single_reply_cells: Number of cells with one reply, whose spread is unknown. The noise floor uses the mean
-            of the axis's other cells in the template, or of all if there is none; intervals account for the error.
-        num_missing_cells: Number of combinations of descriptor and template without replies.
+        clusters: Cluster → labels of its styles.
+        num_templates: Templates with replies, including skipped ones.
+        num_single_reply_cells: Cells with one reply, whose spread is unknown. The noise floor uses the mean of the
+            axis's other cells in the template, or of all if there is none; intervals account for the error.
+        num_missing_cells: Combinations of descriptor and template without replies.
         skipped_templates: Templates in which fewer than two descriptors have replies.
         skipped_axes: Axes without two descriptors in any template.
-        ddof: The argument.
-        debias: Whether sampling noise is subtracted.
-        scale: The factor that values are multiplied by.
-        confidence_level: The confidence level of the intervals.
     """
 
     full_gen_bias: float
@@ -116,14 +99,11 @@ def gen_bias(
 
     Args:
         cells: The replies, with the labels and clusters of their styles.
-        ddof: Var_d divides by the number of descriptors minus this; 0 or 1. The paper does not state it.
+        ddof: Var_d divides by the number of descriptors minus `ddof`, 0 or 1. The paper does not state it.
         debias: Whether to subtract the sampling noise.
         scale: The factor that values are multiplied by, 1000 in the paper.
-        confidence_level: The confidence level of the intervals (see `intervals.py`), such as 0.95, for which `cells`
-            must keep its replies; `None` for no intervals.
-
-    Returns:
-        All values, as plain Python numbers.
+        confidence_level: The confidence level of the intervals, such as 0.95, for which `cells` must keep its replies;
+            `None` for no intervals.
 
     Raises:
         ValueError: There are no replies or no template with two descriptors, an argument is not allowed, `debias` lacks
@@ -133,7 +113,7 @@ def gen_bias(
     ddof = check_ddof(ddof)
     is_scale = is_number(scale) and 0 < scale < math.inf
     check_setting("scale", scale, is_scale, "pass a finite number greater than 0, such as 1000")
-    # Compares the tail, so that levels are rejected that differ from 0 or 1 by less than floating-point numbers can.
+    # The tail is compared, because rounding may turn the tail of a level near 0 or 1 into 0.5 or 1.
     is_level = confidence_level is None or (is_number(confidence_level) and 0.5 < (1 + confidence_level) / 2 < 1)
     advice = "pass a number between 0 and 1, such as 0.95, or None for no intervals"
     check_setting("confidence_level", confidence_level, is_level, advice)
@@ -203,7 +183,7 @@ def gen_bias(
 
 
 def plain_and_debiased(cells: CellSums, confidence_level: float) -> tuple[GenBias, GenBias | None]:
-    """Computes plain values with the intervals of debiased ones, and the debiased values.
+    """Computes the plain values, with intervals of the debiased values, and the debiased values.
 
     The debiased values are `None` if no cell has a second reply, because the sampling noise is then unknown.
     """
@@ -216,11 +196,9 @@ def _mean_variances(
     by_template: Mapping[str, Mapping[str | None, Sequence[Cell]]],
     ddof: int,
 ) -> tuple[dict[str | None, np.ndarray], list[str]]:
-    """Computes variances over descriptors and the sampling noise in them, as means over templates.
+    """Averages variances and the noise in them over templates: axis (`None`: all descriptors) → [2, columns].
 
-    Returns:
-        Axis (`None`: all descriptors) → [2, styles + clusters] variances and noise (NaN if unknown); and the templates
-        without any cell with two replies.
+    The noise is NaN if unknown. Also returns the templates without any cell with two replies.
     """
     totals: dict[str | None, np.ndarray] = {}
     templates: Counter[str | None] = Counter()
@@ -242,16 +220,7 @@ def _mean_variances(
 
 
 def _variances(means: np.ndarray, noise: np.ndarray, ddof: int) -> np.ndarray:
-    """Computes the variance over descriptors, and the part of it that is sampling noise.
-
-    Args:
-        means: [descriptors, columns] mean over the replies to each descriptor.
-        noise: [descriptors, columns] variance of these means.
-        ddof: As in `gen_bias`.
-
-    Returns:
-        [2, columns] variance and noise.
-    """
+    """Computes the variance over descriptors and the noise in it, [2, columns], from [descriptors, columns]."""
     number = len(means)
     return np.stack([means.var(axis=0, ddof=ddof), (1 - 1 / number) * noise.sum(axis=0) / (number - ddof)])
 
@@ -259,13 +228,6 @@ def _variances(means: np.ndarray, noise: np.ndarray, ddof: int) -> np.ndarray:
 def _sections(
     metrics: Mapping[str | None, Sequence[Any]], clusters: Sequence[str], axes: Sequence[str]
 ) -> dict[str, Any]:
-    """Arranges values, intervals or reasons as fields of the results.
-
-    Args:
-        metrics: Axis (`None`: all descriptors) → one item for each metric, in the order of `read_metrics`.
-        clusters: Names of the clusters.
-        axes: All axes.
-    """
     full, partial, summed = _split(metrics[None], clusters)
     split = {axis: _split(metrics[axis], clusters) if axis in metrics else (None, None, None) for axis in axes}
     by_axis = [{axis: parts[index] for axis, parts in split.items()} if axes else None for index in range(3)]
@@ -280,7 +242,6 @@ def _sections(
 
 
 def _split(metrics: Sequence[Any], clusters: Sequence[str]) -> tuple[Any, dict[str, Any] | None, dict[str, Any] | None]:
-    """Splits metrics into Full Gen Bias and, by cluster, Partial and Summed-Cluster Gen Bias."""
     if not clusters:
         return metrics[0], None, None
     partial, summed = metrics[1 : 1 + len(clusters)], metrics[1 + len(clusters) :]

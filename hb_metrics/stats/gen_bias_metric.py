@@ -1,5 +1,3 @@
-"""The base class of the three `evaluate` modules of the Gen Bias family, which add replies to sums."""
-
 import abc
 import copy
 from collections.abc import Mapping, Sequence
@@ -49,15 +47,8 @@ COUNTS = """\
 class GenBiasMetric(evaluate.Metric, abc.ABC):
     """A metric that keeps sums over the replies of each cell, whereas `evaluate` would write every row to a file.
 
-    Args:
-        labels: As in `compute`, for replies added by `add` or `add_batch`.
-        clusters: As in `compute`, for the same replies.
-        keep_replies: Whether replies added by `add` or `add_batch` are kept (float32), for intervals.
-        num_process: Only 1 is allowed, because replies are not gathered from other processes.
-        settings: The other arguments of an `evaluate` module.
-
-    Raises:
-        ValueError: `num_process` is not 1, or the clusters name styles that are not among the labels.
+    `labels` and `clusters` are as in `compute`, for replies added by `add` or `add_batch`; `keep_replies` keeps these
+    replies (float32) for intervals. Replies are not gathered from other processes, so `num_process` must be 1.
     """
 
     NEEDS_CLUSTERS = False
@@ -71,7 +62,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         num_process: int = 1,
         **settings: Any,
     ) -> None:
-        advice = "this metric adds up replies in one process: gather the style probabilities there, and leave it out"
+        advice = "this metric adds up replies in one process; gather the style probabilities there, and pass 1"
         check_setting("num_process", num_process, num_process == 1, advice)
         super().__init__(num_process=num_process, **settings)
         self.labels, self.clusters, self.keep_replies = labels, clusters, keep_replies
@@ -79,18 +70,16 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
 
     @abc.abstractmethod
     def _values(self, bias: GenBias) -> dict[str, Any]:
-        """Returns the values of this metric; the value with its name comes first."""
+        """Returns the values of this metric; the value named like the metric comes first."""
 
     @abc.abstractmethod
-    def _info(self) -> evaluate.MetricInfo:
-        """The description that `evaluate` shows; see `module_info`."""
+    def _info(self) -> evaluate.MetricInfo: ...
 
     def __len__(self) -> int:
-        """The number of replies added since the last `compute`."""
         return len(self.cells)
 
     def add(self, *, prediction: Any, descriptors: str, templates: str, axes: str | None = None) -> None:
-        """Adds one reply: its style probabilities, descriptor, template and axis."""
+        """Adds one reply."""
         self.cells.add([prediction], [descriptors], [templates], None if axes is None else [axes])
 
     def add_batch(
@@ -101,7 +90,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         templates: Sequence[str],
         axes: Sequence[str] | None = None,
     ) -> None:
-        """Adds replies to the sums. If it raises an error, it adds none of the batch."""
+        """Adds replies. An error leaves the sums unchanged."""
         self.cells.add(predictions, descriptors, templates, axes)
 
     def compute(
@@ -119,9 +108,9 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         scale: float = 1000,
         confidence_level: float | None = None,
     ) -> dict[str, Any]:
-        """Computes the metric from the replies passed here and those added before, which it then forgets.
+        """Computes the metric from added and passed replies, and then removes the added replies.
 
-        If it raises an error, the replies added before are kept, and it can be called again.
+        After an error, the added replies are kept, so `compute` can be called again.
         """
         check_references(references)
         cells, given = self.cells, {"predictions": predictions, "descriptors": descriptors, "templates": templates}
@@ -144,7 +133,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         bias = gen_bias(cells, ddof=ddof, debias=debias, scale=scale, confidence_level=confidence_level)
         if self.NEEDS_CLUSTERS and not cells.columns:
             cluster_columns(cells.labels)  # raises, and states why there are no clusters
-        # All three contain the values of their metric, and the other fields from here on.
+        # All three metrics have the fields from here on.
         first_common = bias._fields.index("num_descriptors")
         results = {**self._values(bias), **dict(list(bias._asdict().items())[first_common:])}
         self.cells = self._no_replies()
@@ -155,7 +144,6 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
 
 
 def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dict[str, Any]:
-    """Reads the values of one metric from the fields of these names."""
     fields = bias._asdict()
     return {
         metric: fields[metric],
@@ -173,7 +161,6 @@ def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dic
 
 
 def module_info(description: str, inputs_description: str) -> evaluate.MetricInfo:
-    """Composes the description of a module of this family that `evaluate` shows."""
     return evaluate.MetricInfo(
         description=description,
         citation=CITATION,

@@ -2,19 +2,17 @@
 
 The terms of each axis, or the templates, count as drawn from a population (random effects; Miller, 2024,
 https://arxiv.org/abs/2411.00640, clusters questions likewise). A figure is an average over cells of a term and a
-template. The influence of a cell is the figure's first-order change with the cell (for U-statistics, the projection).
-Replies are drawn again, too, because each cell's influence contains the chance error of its replies. With e the
-influences minus their mean over the terms of an axis,
+template. A cell's influence is the figure's first-order change with the cell (for U-statistics, the projection), and
+contains the chance error of the cell's replies. With e the influences minus their mean over the terms of an axis,
 
     V_terms = D/(D − A) Σ_d (Σ_t e_td)²      V_templates = T/(T − 1) Σ_t (e_t − ē)²
 
 for D terms of A axes and T templates. Both contain the variance V_cells of single cells, so V_terms + V_templates −
 V_cells is the variance for both (Owen, 2007, https://doi.org/10.1214/07-AOAS122).
 
-Few terms show their own spread roughly, and even more so if some are far from the others: a variance from D influences
-with kurtosis k has about 2D / (k − 1) degrees of freedom, and a t-quantile widens the interval accordingly. If the
-effects of terms are normal, products of different terms estimate the variance of Gen Bias better; the larger of both
-variances counts.
+A few terms show their own spread only roughly, especially if some are far from the others. A variance from D influences
+with kurtosis k has about 2D / (k − 1) degrees of freedom, and a t-quantile widens the interval accordingly. For terms
+with normal effects, products of different terms estimate the variance of Gen Bias better; the larger variance counts.
 
 Gen Bias is a sum of squares. Its plain value therefore counts as a multiple of χ², whose degrees of freedom follow from
 its variance, minus the sampling noise. A share counts as one of independent replies with the same variance (Jeffreys).
@@ -37,15 +35,10 @@ MIN_EQUAL_TERMS = 3
 
 
 class Influences(NamedTuple):
-    """A figure, and the influence of its parts.
+    """A figure (Gen Bias includes its sampling `noise`), and the influence of its parts.
 
-    Attributes:
-        value: The figure; Gen Bias includes its sampling noise.
-        noise: The sampling noise in it; `None` for a share.
-        cells: [templates, terms] the influence of each cell; NaN for a missing cell.
-        templates: [templates] the influence of each template.
-        axes: [terms] the code of each term's axis.
-        least: The variance over terms if their effects are normal, which few terms show better; 0 if unknown.
+    `cells` are [templates, terms], NaN for a missing cell; `axes` are the codes of the terms' axes. `least` is the
+    variance over terms if their effects are normal, which few terms estimate better.
     """
 
     value: float
@@ -57,20 +50,14 @@ class Influences(NamedTuple):
 
 
 class Generalised(NamedTuple):
-    """The interval of a figure for other terms or templates, or the reason for having none, with a remedy."""
-
     interval: Bounds | None
     reason: str | None = None
 
 
 class TermSpread(NamedTuple):
-    """The variance of a figure over terms.
+    """The variance of a figure over terms (V_terms), and the part that comes from single cells.
 
-    Attributes:
-        terms: V_terms.
-        in_cells: The part of single cells in it.
-        peakedness: The kurtosis of the terms' influences.
-        num_axes: The number of axes; those of one term count as one.
+    `peakedness` is the kurtosis of the terms' influences. Axes with one term count as one axis.
     """
 
     terms: float
@@ -80,7 +67,6 @@ class TermSpread(NamedTuple):
 
 
 def term_spread(influences: Influences) -> TermSpread:
-    """Estimates the variance of a figure over terms from their influences."""
     num_templates, num_terms = influences.cells.shape
     axes = strata(influences.axes)
     num_axes = len(np.unique(axes))
@@ -93,7 +79,6 @@ def term_spread(influences: Influences) -> TermSpread:
 
 
 def generalised(influences: Influences, over: Over, confidence_level: float) -> Generalised:
-    """Computes the interval of a figure for other terms of the same axes, other templates, or both."""
     num_templates, num_terms = influences.cells.shape
     terms, in_cells, peakedness, num_axes = term_spread(influences)
     if over != "templates" and num_terms - num_axes < MIN_FREEDOM:
@@ -144,10 +129,8 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
 def gen_bias_influences(means: np.ndarray, noise: np.ndarray, axes: np.ndarray) -> Influences:
     """Computes the influences on the debiased Full Gen Bias of some terms (ddof 0), without a scale.
 
-    Args:
-        means: [templates, terms, styles] the mean style vector of each cell; NaN for a cell without replies.
-        noise: [templates, terms] the variance of each mean, summed over styles; NaN likewise.
-        axes: [terms] the code of each term's axis.
+    `means` are [templates, terms, styles]; `noise` is their variance, summed over styles: [templates, terms]. Both are
+    NaN for cells without replies. `axes` is [terms].
     """
     known = ~np.isnan(noise)
     noise = np.nan_to_num(noise)
@@ -168,13 +151,6 @@ def gen_bias_influences(means: np.ndarray, noise: np.ndarray, axes: np.ndarray) 
 
 
 def share_influences(hits: np.ndarray, sizes: np.ndarray, axes: np.ndarray) -> Influences:
-    """Computes the influences on a share of replies.
-
-    Args:
-        hits: [templates, terms] the number of replies that count.
-        sizes: [templates, terms] the number of all replies.
-        axes: [terms] the code of each term's axis.
-    """
     share = float(hits.sum() / sizes.sum())
     cells = (hits - share * sizes) / sizes.sum()
     return Influences(share, None, cells, cells.sum(axis=1), axes)
@@ -185,12 +161,7 @@ def pair_share_influences(
 ) -> Influences:
     """Computes the influences on a share of tests between two terms of one axis, a U-statistic over the terms.
 
-    Args:
-        templates: [tests] code of the template.
-        firsts: [tests] code of one term.
-        seconds: [tests] code of the other term.
-        significant: [tests] whether the test was significant.
-        axes: [terms] the code of each term's axis.
+    Each test has the codes of its template and terms; each term has the code of its axis.
     """
     share = float(significant.mean())
     shape = int(templates.max()) + 1, len(axes)
@@ -213,7 +184,6 @@ def strata(axes: np.ndarray) -> np.ndarray:
 
 
 def _centred(cells: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    """[templates, terms] The influences minus their mean over the terms of the same axis; 0 for missing cells."""
     known = ~np.isnan(cells)
     centred = np.nan_to_num(cells)
     for axis in np.unique(axes):
@@ -224,7 +194,7 @@ def _centred(cells: np.ndarray, axes: np.ndarray) -> np.ndarray:
 
 
 def kurtosis(values: np.ndarray) -> float:
-    """The kurtosis of values about a mean of 0; 3 for a normal distribution, and slightly above 1 at least."""
+    """Computes the kurtosis about a mean of 0 (3 for a normal distribution), bounded slightly above 1."""
     squares = values**2
     return max(float(len(values) * (squares**2).sum() / squares.sum() ** 2), 1 + 1e-9) if squares.any() else 3.0
 
@@ -232,8 +202,7 @@ def kurtosis(values: np.ndarray) -> float:
 def _normal_variance(centred: np.ndarray) -> float:
     """Computes the variance of the sum of squares of terms with normal effects: 2 tr(Ω²) (D − 1) / D².
 
-    Args:
-        centred: [templates, terms, styles] each term's mean style vectors, minus the mean over terms.
+    `centred` is [templates, terms, styles]: mean style vectors minus the mean over terms.
     """
     number = centred.shape[1]
     flat = centred.transpose(1, 0, 2).reshape(number, -1)
@@ -251,7 +220,7 @@ def _variance_interval(plain: float, noise: float, variance: float, confidence_l
 
 
 def share_bounds(share: float, variance: float, confidence_level: float) -> Bounds:
-    """The interval of a share whose estimate has a variance (Jeffreys)."""
+    """Computes Jeffreys's interval of a share, from the variance of its estimate."""
     number = share * (1 - share) / variance
     tails = [(1 - confidence_level) / 2, (1 + confidence_level) / 2]
     low, high = stats.beta.ppf(tails, share * number + 0.5, (1 - share) * number + 0.5)

@@ -1,7 +1,6 @@
-"""Checks of the inputs of metrics: columns with one value for each row, and settings.
+"""Checks the inputs of metrics, and rejects those that Python would misread.
 
-Inputs that Python would misread are rejected: a string is a sequence of letters, a set has no order, "false" counts as
-true, and NumPy drops masks.
+A string is a sequence of letters, a set has no order, "false" counts as true, and NumPy drops masks.
 """
 
 from collections.abc import Mapping, Sized
@@ -14,15 +13,6 @@ import pyarrow as pa
 
 
 def check_column(name: str, column: Any) -> None:
-    """Checks that a column has a value for each row, in order.
-
-    Args:
-        name: The name of the column in errors.
-        column: A value for each row.
-
-    Raises:
-        ValueError: The column is a single value, has no order, or has masked values.
-    """
     if column is None:
         what = "nothing"
     elif isinstance(column, str | bytes | bytearray):
@@ -41,7 +31,6 @@ def check_column(name: str, column: Any) -> None:
 
 
 def check_lengths(**columns: Sized | None) -> None:
-    """Raises a ValueError that states the lengths of the columns if they differ; `None` has no length."""
     lengths = {name: len(column) for name, column in columns.items() if column is not None}
     if len(set(lengths.values())) > 1:
         named = ", ".join(f"{size} {name}" for name, size in lengths.items())
@@ -51,7 +40,7 @@ def check_lengths(**columns: Sized | None) -> None:
 
 
 def check_references(references: Any) -> None:
-    """Raises a ValueError if references were passed, which `evaluate` would silently ignore."""
+    """Rejects references, which `evaluate` would silently ignore."""
     if references is not None:
         raise ValueError(
             "references were given; leave them out, because this metric compares predictions with each other"
@@ -59,15 +48,7 @@ def check_references(references: Any) -> None:
 
 
 def number_column(name: str, column: Any) -> np.ndarray:
-    """Converts a column of numbers to float64; a missing number (`None`) becomes NaN.
-
-    Returns:
-        [rows].
-
-    Raises:
-        ValueError: As for `check_column`; or the column contains anything but real numbers, such as text or dates, or
-            several numbers per row.
-    """
+    """Converts a column of numbers to float64, [rows]; a missing number (`None`) becomes NaN."""
     check_column(name, column)
     try:
         values = as_numbers(np.asarray(column)).astype(float)
@@ -79,12 +60,7 @@ def number_column(name: str, column: Any) -> np.ndarray:
 
 
 def as_numbers(values: np.ndarray) -> np.ndarray:
-    """Returns the array if it contains real numbers, because NumPy would also convert text, dates and complex numbers.
-
-    Raises:
-        TypeError: The array contains something else.
-        ValueError: The array contains objects that are not numbers.
-    """
+    """Rejects text, dates and complex numbers, which NumPy would convert, with `TypeError`."""
     if values.dtype.kind == "O":
         if any(isinstance(value, str | bytes) for value in values.flat):
             raise TypeError("text is among them")
@@ -95,18 +71,7 @@ def as_numbers(values: np.ndarray) -> np.ndarray:
 
 
 def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
-    """Returns the distinct strings of a column, and the code of each row's string.
-
-    Args:
-        name: The name of a value in errors.
-        column: [rows] strings.
-
-    Returns:
-        [rows] codes, and the strings that they represent, in alphabetical order.
-
-    Raises:
-        ValueError: A value is missing, not a string, or not valid Unicode.
-    """
+    """Returns the code of each row's string, and the distinct strings in alphabetical order."""
     try:
         encoded = pa.array(column, pa.string()).dictionary_encode()
         is_bad = encoded.is_null().to_numpy(zero_copy_only=False)
@@ -128,52 +93,45 @@ def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
 
 
 def check_setting(name: str, value: Any, is_allowed: bool, advice: str) -> None:
-    """Raises a ValueError with the name and value of a setting, and advice, unless the value is allowed."""
     if not is_allowed:
         raise ValueError(f"{name} is {value!r}; {advice}")
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Returns a setting that is on or off; raises a ValueError for other values, which Python might accept."""
     check_setting(name, value, isinstance(value, bool | np.bool_), "pass True or False")
     return bool(value)
 
 
 def check_alpha(alpha: Any) -> float:
-    """Returns a significance level; raises a ValueError if it is not between 0 and 1."""
     check_setting("alpha", alpha, is_number(alpha) and 0 < alpha < 1, "pass a number between 0 and 1, such as 0.05")
     return float(alpha)
 
 
 def check_ddof(ddof: Any) -> int:
-    """Returns the number subtracted in the divisor of a variance over descriptors; rejects all but 0 and 1."""
     advice = "pass 0 (divide by the number of descriptors) or 1 (by one less)"
     check_setting("ddof", ddof, is_whole(ddof) and ddof in (0, 1), advice)
     return as_python(ddof)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a setting is a real number in Python or NumPy; `True` and `False` are not."""
+    """Returns whether a value is a real number in Python or NumPy; `True` and `False` do not count."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a setting is a whole number in Python or NumPy; 1.0, `True` and `False` are not."""
+    """Returns whether a value is a whole number in Python or NumPy; 1.0, `True` and `False` do not count."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def as_python(value: Any) -> Any:
-    """Converts a setting to a Python value that JSON can represent."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a value is a string without lone surrogates."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _masked_rows(column: Any) -> np.ndarray:
-    """The rows that have masked values."""
     if isinstance(column, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(column).reshape(len(column), -1).any(axis=1) if len(column) else np.zeros(0)
     elif isinstance(column, list | tuple):

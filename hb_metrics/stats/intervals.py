@@ -2,11 +2,8 @@
 
 The variance of a debiased value (see `bias_variance.py`) grows with the true value. An interval therefore contains the
 values whose distance from the debiased value is at most a t-quantile of standard errors *at that value*, like Wilson's
-interval for a share. The degrees of freedom belong to the estimated variance. Replies in a cell count as independent
-draws.
-
-Over the designs in tests/hb_metrics/stats/interval_designs.py, 95 % intervals contain the true value in 92.6 to 97.7 %
-of the sets. If the replies do not allow an interval, a reason replaces it.
+interval for a share. Replies in a cell count as independent draws. tests/hb_metrics/stats/interval_designs.py measures
+the coverage.
 """
 
 import math
@@ -48,13 +45,7 @@ NO_SPREAD_REASON = "replies to the same prompt do not vary, so how far chance mo
 
 
 class Interval(NamedTuple):
-    """The interval of one metric of one group of descriptors.
-
-    Attributes:
-        bounds: The lower and upper bounds, or `None`.
-        wide: Whether the interval is more than `WIDE` times as wide as one with a known variance.
-        reason: Why there is no interval, or `None`.
-    """
+    """One metric's interval for one group of descriptors, or the reason for having none."""
 
     bounds: list[float] | None
     wide: bool | None
@@ -64,11 +55,7 @@ class Interval(NamedTuple):
 def groups_of(sizes: Mapping[str | None, int]) -> dict[str | None, slice]:
     """Finds groups of two or more descriptors to compare in a template: all descriptors (`None`) and each axis.
 
-    Args:
-        sizes: Axis → number of its cells, in the order of the cells.
-
-    Returns:
-        Group → slice of the cells.
+    `sizes` has each axis's number of cells, in order. Returns group → slice of the cells.
     """
     groups: dict[str | None, slice] = {None: slice(0, sum(sizes.values()))}
     start = 0
@@ -89,19 +76,10 @@ def intervals(
     scale: float,
     confidence_level: float,
 ) -> dict[str | None, list[Interval]]:
-    """Computes intervals for the metrics with unlimited replies.
+    """Computes intervals for the metrics with unlimited replies, from `cells` with `keep_replies`.
 
-    Args:
-        cells: The replies, with `keep_replies`.
-        columns: The columns of each cluster.
-        plain: Axis (`None`: all descriptors) → [metrics] plain values, in the order of `read_metrics`.
-        noise: Axis → [metrics] the sampling noise in the plain values.
-        ddof: As in `gen_bias`.
-        scale: The factor that the values are multiplied by.
-        confidence_level: The confidence level of the intervals, such as 0.95.
-
-    Returns:
-        Axis → [metrics] intervals, for the axes of `plain`.
+    `plain` and `noise` map axis (`None`: all descriptors) → [metrics] values and the sampling noise in them, in the
+    order of `read_metrics`. The result has an interval for each value.
     """
     by_axis = {}
     for axis, templates in gathered_moments(cells, columns, ddof).items():
@@ -116,7 +94,7 @@ def intervals(
 def gathered_moments(
     cells: CellSums, columns: Mapping[str, Sequence[int]], ddof: int
 ) -> dict[str | None, list[list[CellMoments]]]:
-    """Axis (`None`: all descriptors) → [templates][metrics] moments, in the order of `read_metrics`."""
+    """Returns axis (`None`: all descriptors) → [templates][metrics] moments, in the order of `read_metrics`."""
     gathered: dict[str | None, list[list[CellMoments]]] = {}
     for axes in cells.by_template().values():
         groups = groups_of({axis: len(members) for axis, members in axes.items()})
@@ -138,7 +116,6 @@ def _metrics(rows: np.ndarray, columns: Mapping[str, Sequence[int]]) -> list[np.
 def _interval(
     templates: Sequence[CellMoments], value: float, plain: float, scale: float, confidence_level: float
 ) -> Interval:
-    """Computes one metric's interval for one group, or the reason for none, from moments, debiased and plain value."""
     full = [moments.counts >= MIN_REPLIES for moments in templates]
     if any(2 * np.count_nonzero(enough) <= len(enough) for enough in full):
         return Interval(None, None, FEW_REPLIES_REASON)
@@ -167,8 +144,8 @@ def _interval(
 
 
 def agreeing_values(value: float, at_zero: float, slope: float, quantile: float) -> tuple[float, float]:
-    """Returns the lowest and highest true values for which a value lies within this multiple of standard errors."""
-    # The variance is at_zero + slope·value, and at_zero below 0, where true values cannot be.
+    """Returns the lowest and highest true values within `quantile` standard errors of a value."""
+    # The variance is at_zero + slope·value for values above 0, and at_zero below.
     shift, below = quantile**2 * slope / 2, quantile * math.sqrt(at_zero)
     half = math.sqrt(max(below**2 + 2 * shift * value + shift**2, 0.0))
     low = value - below if value <= below else value + shift - half
@@ -177,5 +154,4 @@ def agreeing_values(value: float, at_zero: float, slope: float, quantile: float)
 
 
 def rounded(bound: float, half: float) -> float:
-    """Rounds a bound to the digits that matter relative to half the interval's width."""
     return round(bound, _DIGITS - math.floor(math.log10(half)))

@@ -3,11 +3,10 @@
 The variance of a debiased Gen Bias value (`bias_variance.py`) has a part that grows with the value, and one that does
 not. With N replies per cell (a term in a template), D terms, T templates and P = 1 − 1/D, the first part is
 proportional to 1 / (N D T). If all cells have the same variance, the second part is proportional to P² / (N (N − 1) D
-T) + P / (N² D² T). A pilot run estimates both.
+T) + P / (N² D² T).
 
-A small pilot estimates them only roughly, above all for an axis with few terms. Its value, its spread and the increase
-of the variance with the value each have a standard error. A prediction therefore has a range, which adds the three
-errors in quadrature.
+A small pilot estimates both parts, and its value, only roughly. Each of the three has a standard error. A prediction
+therefore has a range, which adds these errors in quadrature.
 """
 
 import math
@@ -22,31 +21,23 @@ from hb_metrics.stats.generalising import Influences, generalised, share_bounds,
 from hb_metrics.stats.intervals import MAX_WIDENING, MIN_CELLS, agreeing_values
 from hb_metrics.stats.share_intervals import share_interval
 
-# A prediction whose range reaches farther is a range and not a number.
+# The largest relative distance from a prediction to the ends of its range at which the prediction is shown alone.
 SURE = 0.2
-# A range that is wider, from its lowest to its highest value, says too little.
+# The largest ratio of a range's ends; wider ranges are of no use.
 MAX_RANGE = 10.0
 _RANGE_LEVEL = 0.95
 
 
 class Size(NamedTuple):
-    """The size of a run: replies per cell, templates, and compared terms."""
-
     replies: float
     templates: int
     terms: int
 
 
 class Spread(NamedTuple):
-    """The variance of a debiased value of a run, in parts.
+    """The variance of a run's debiased value: at a value of 0, and its increase per unit of the value (`slope`).
 
-    Attributes:
-        value: The debiased value.
-        at_zero: The variance at a value of 0.
-        slope: The increase of the variance per unit of the value.
-        zero_error: The standard error of `at_zero`, in parts of it.
-        slope_error: The standard error of `slope`.
-        size: The run's size.
+    `zero_error` is the relative standard error of `at_zero`, and `slope_error` the standard error of `slope`.
     """
 
     value: float
@@ -58,31 +49,25 @@ class Spread(NamedTuple):
 
     @property
     def freedom(self) -> float:
-        """The degrees of freedom of the variance (Satterthwaite)."""
         value = max(self.value, 0.0)
         noise = (self.zero_error * self.at_zero) ** 2 + (self.slope_error * value) ** 2
         return 2 * (self.at_zero + self.slope * value) ** 2 / noise if noise > 0 else math.inf
 
 
 class Range(NamedTuple):
-    """A prediction, and the lowest and highest value that the pilot allows."""
-
     low: float
     middle: float
     high: float
 
     @property
     def is_sure(self) -> bool:
-        """Whether the pilot shows the middle well enough to print it alone."""
         return self.high < (1 + SURE) * self.middle and self.low > (1 - SURE) * self.middle
 
     def times(self, factor: float) -> "Range":
-        """So many times the prediction."""
         return Range(factor * self.low, factor * self.middle, factor * self.high)
 
 
 def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -> Spread:
-    """The parts of the variance of a value that has an interval, from the moments of its cells (`bias_variance`)."""
     found = bias_variance(templates, value, plain)
     counts = np.concatenate([moments.counts for moments in templates])
     size = Size(float(counts.mean()), len(templates), round(len(counts) / len(templates)))
@@ -92,13 +77,9 @@ def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -
 
 
 def assumed_spread(value: float, noise: float, styles: float, size: Size) -> Spread:
-    """Computes the parts of the variance if all cells have the same covariance, spread evenly over some directions.
+    """Computes the parts of the variance if all cells have the same covariance, spread evenly over `styles` directions.
 
-    Args:
-        value: The debiased value.
-        noise: The trace of that covariance: the sampling noise of one reply.
-        styles: The number of directions over which it is spread evenly.
-        size: The size of the run.
+    `noise` is the covariance's trace, the sampling noise of one reply.
     """
     replies, templates, terms = size
     slope = 4 * noise / styles / replies / terms / templates
@@ -107,7 +88,6 @@ def assumed_spread(value: float, noise: float, styles: float, size: Size) -> Spr
 
 
 def at_size(spread: Spread, size: Size) -> Spread:
-    """The same at another size."""
     before = spread.size
     cells = before.templates * before.terms / (size.templates * size.terms)
     error = math.sqrt(cells * (before.replies - 1) / (size.replies - 1))
@@ -123,7 +103,6 @@ def at_size(spread: Spread, size: Size) -> Spread:
 
 
 def _at_zero(size: Size) -> float:
-    """The factor by which the size changes the variance at a value of 0."""
     replies, templates, terms = size
     share = 1 - 1 / terms
     return (share**2 / (replies * (replies - 1)) + share / replies**2 / terms) / terms / templates
@@ -132,9 +111,7 @@ def _at_zero(size: Size) -> float:
 def half_width(spread: Spread, confidence_level: float) -> float | None:
     """Computes the half-width of the interval for a run of the spread's size.
 
-    Returns:
-        The half-width; `None` if runs of that size have no interval, and infinite if the spread is too uncertain for
-        one.
+    `None` means that runs of that size have no interval. Infinity means that the spread is too uncertain.
     """
     size, at_zero = spread.size, spread.at_zero
     if size.replies < MIN_REPLIES or size.templates * size.terms < MIN_CELLS:
@@ -148,10 +125,7 @@ def half_width(spread: Spread, confidence_level: float) -> float | None:
 
 
 def change_half_width(spread: Spread, confidence_level: float) -> float | None:
-    """Computes the half-width of the change to a second run of the same size and value.
-
-    The replies of the two runs count as independent. If they are positively correlated, the interval is narrower.
-    """
+    """Computes the half-width of the change to a second run of the same size and value, with independent replies."""
     half = half_width(spread, confidence_level)
     if half is None or half == math.inf:
         return half
@@ -162,17 +136,14 @@ def change_half_width(spread: Spread, confidence_level: float) -> float | None:
 def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | None]) -> Range | None:
     """Predicts a number for a run of another size, with its range; `None` if runs of that size have no such number.
 
-    Args:
-        pilot: The pilot's spread.
-        size: The size to predict for.
-        predict: Computes the number, such as a half-width, from a spread.
+    `predict` computes the number, such as a half-width, from a spread.
     """
     middle = predict(at_size(pilot, size))
     if middle is None:
         return None
     if middle == math.inf:
         return Range(0.0, math.inf, math.inf)
-    # The errors of a variance are known still more roughly than the variance.
+    # The errors of a variance are even less certain than the variance.
     tail, freedom = (1 + _RANGE_LEVEL) / 2, max(pilot.freedom, 2.0)
     rough = _quantile(tail, freedom / 2)
     bounds = agreeing_values(pilot.value, pilot.at_zero, pilot.slope, _quantile(tail, freedom))
@@ -180,7 +151,7 @@ def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | Non
     for sign, bound in zip((-1, 1), bounds, strict=True):
         factor = math.exp(sign * rough * pilot.zero_error)
         slope = max(pilot.slope + sign * rough * pilot.slope_error, 0.0)
-        # Its error goes with it: a run with another slope knows it as well.
+        # The error is proportional to the slope: a run with another slope estimates it as precisely.
         error = pilot.slope_error * (slope / pilot.slope if pilot.slope else 1.0)
         for other in (
             pilot._replace(value=max(bound, 0.0)),
@@ -196,15 +167,11 @@ def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | Non
 def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confidence_level: float) -> Range:
     """Computes the half-width of a share of replies, with `times` as many replies as in a pilot.
 
-    Args:
-        hits: [terms, templates] the number of the pilot's replies that count.
-        sizes: [terms, templates] the number of all its replies.
-        times: The planned number of replies, over all terms and templates, as a multiple of the pilot's.
-        confidence_level: Of the interval.
+    `hits` and `sizes`, [terms, templates], are the numbers of the pilot's replies that count, and of all its replies.
     """
     low, high = share_interval(hits, sizes, confidence_level, times)
     middle = (high - low) / 2
-    # How far templates differ in a term's part of the variance shows the error of the whole.
+    # The error of the variance follows from the differences between templates in a term's part of it.
     share = hits.sum(axis=1, keepdims=True) / sizes.sum(axis=1, keepdims=True)
     of_term = hits * (1 - share) ** 2 + (sizes - hits) * share**2
     squares = np.where(sizes > 1, hits * (sizes - hits) / np.maximum(sizes - 1, 1), of_term)
@@ -215,7 +182,7 @@ def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confiden
         return Range(0.0, middle, max(middle, most))
     apart = squares - squares.mean(axis=1, keepdims=True)
     error = math.sqrt(templates / (templates - 1) * float((apart**2).sum())) / float(squares.sum())
-    # In few terms, templates may be alike by chance; a single share has this error.
+    # With few terms, templates may be alike by chance; the error is at least that of a single share.
     error = max(error, abs(1 - 2 * float(hits.sum() / sizes.sum())) / math.sqrt(float(squares.sum())))
     factor = math.exp(_quantile((1 + _RANGE_LEVEL) / 2) * error / 2)
     return Range(middle / factor, middle, middle * factor)
@@ -224,19 +191,11 @@ def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confiden
 def likelihood_half_width(
     influences: Influences, num_templates: int, times_terms: float, confidence_level: float
 ) -> Range | None:
-    """Computes the half-width of Likelihood Bias for other terms; `None` if the pilot has no interval.
-
-    Args:
-        influences: Of the pilot's terms and templates.
-        num_templates: The number of templates in the planned run.
-        times_terms: The planned number of terms as a multiple of the pilot's.
-        confidence_level: Of the interval.
-    """
     spread = term_spread(influences)
     if generalised(influences, "terms", confidence_level).interval is None:
         return None
     templates, terms = influences.cells.shape
-    # The part of single cells falls with the number of templates, too.
+    # The part from single cells also decreases with the number of templates.
     of_cells = min(spread.in_cells / spread.terms, 1.0)
     variance = spread.terms * (1 - of_cells + of_cells * templates / num_templates) / times_terms
     planned = round(terms * times_terms)
@@ -253,11 +212,7 @@ def likelihood_half_width(
 def power_of_fall(spread: Spread, fall: float, confidence_level: float, paired: float = 1.0) -> float:
     """Computes the probability of detecting a change if a second run's value is lower by `fall` (a share).
 
-    Args:
-        spread: Of the first run.
-        fall: The fall.
-        confidence_level: Of the change's interval.
-        paired: The standard error of the change, as a share of its value for two independent runs.
+    `paired` is the standard error of the change, as a share of its value for two independent runs.
     """
     value, at_zero = max(spread.value, 0.0), spread.at_zero
     error = paired * math.sqrt(2 * at_zero + spread.slope * value * (2 - fall))
@@ -267,5 +222,5 @@ def power_of_fall(spread: Spread, fall: float, confidence_level: float, paired: 
 
 
 def _quantile(tail: float, freedom: float = math.inf) -> float:
-    """Of Student's t; special functions take a fiftieth of the time of `scipy.stats`."""
+    # Special functions take a fiftieth of the time of `scipy.stats`.
     return float(special.stdtrit(freedom, tail) if freedom < math.inf else special.ndtri(tail))

@@ -1,11 +1,11 @@
 """Interim looks at a value before all replies exist, with one error rate for all looks together.
 
-The looks ask whether the true value is below a limit. Each look compares the debiased value with the limit, in standard
+The looks test whether the true value is below a limit, from the debiased value's distance to the limit in standard
 errors at the limit. The permitted error is spent as information grows (Lan and DeMets, 1983,
 https://doi.org/10.1093/biomet/70.3.659), in the shape of O'Brien and Fleming's boundaries (1979,
 https://doi.org/10.2307/2530245), so early looks spend hardly any. A debiased value is a U-statistic, so the covariance
-of its values at two looks is the variance of the later one, as for means of independent draws. Looks are thus steps of
-a Brownian motion whose time is the information: the last look's variance divided by this look's.
+of its values at two looks is the variance of the later one. Looks are thus steps of a Brownian motion whose time is the
+information: the last look's variance divided by this look's.
 
 The interval after the last look orders outcomes by stage (Armitage, 1957; Tsiatis, Rosner and Mehta, 1984,
 https://doi.org/10.2307/2530912): among outcomes above the boundary, an earlier one ranks higher.
@@ -21,25 +21,20 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from hb_metrics.stats.planned import Spread, at_size
 
-# Gauss–Legendre nodes of the density of undecided runs, and the standard errors that no value passes.
+# Gauss–Legendre nodes of the density of undecided runs, and the largest distance in standard errors.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _FARTHEST = 8.0
 _NEVER = 9.0  # the boundary of a look with too little information to decide anything
 _MANY = 1e8  # degrees of freedom
-# The least gain of information from look to look: variances are estimates.
+# The minimum gain of information between looks, because variances are estimates.
 _LEAST_GAIN = 0.01
 
 
 class Look(NamedTuple):
-    """A look at a value.
+    """A look at a debiased value, whose variance is `at_zero` plus `slope` per unit of the true value.
 
-    Attributes:
-        value: The debiased value.
-        at_zero: The variance at a true value of 0.
-        slope: The increase of the variance per unit of the true value.
-        freedom: The degrees of freedom of the variance.
-        information: The share of the whole run's information.
-        boundary: The deciding distance from the limit, in standard errors of a known variance.
+    `information` is the share of the whole run's information, and `boundary` the deciding distance from the limit, in
+    standard errors of a known variance.
     """
 
     value: float
@@ -50,7 +45,6 @@ class Look(NamedTuple):
     boundary: float
 
     def error(self, true: float) -> float:
-        """The standard error at a true value."""
         return math.sqrt(self.at_zero + self.slope * max(true, 0.0))
 
     def distance(self, value: float, true: float) -> float:
@@ -60,20 +54,15 @@ class Look(NamedTuple):
         return math.copysign(min(known, _FARTHEST), errors)
 
     def deciding(self, limit: float) -> tuple[float, float]:
-        """Returns the values at or below which, and at or above which, the look decides."""
+        """Returns the bounds of the undecided values: at or beyond them, the look decides."""
         half = -float(stdtrit(min(self.freedom, _MANY), ndtr(-self.boundary))) * self.error(limit)
         return limit - half, limit + half
 
 
 def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look], confidence_level: float) -> Look:
-    """Looks at a value.
+    """Looks at a value after the looks `before`; `whole` is the number of replies per cell at the last look.
 
-    Args:
-        spread: The value and the parts of its variance.
-        whole: The number of replies per cell at the last look.
-        limit: The limit of the true value.
-        before: The earlier looks.
-        confidence_level: One minus the error of all looks together, on both sides of the limit.
+    The looks together have an error of one minus the confidence level, over both sides of the limit.
     """
     ends = [at_size(spread, spread.size._replace(replies=replies)) for replies in (whole, spread.size.replies)]
     last, now = (end.at_zero + end.slope * limit for end in ends)
@@ -90,7 +79,6 @@ def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look]
 
 
 def decision(look: Look, limit: float) -> bool | None:
-    """Whether the true value is below the limit; `None` if the look does not decide."""
     distance = look.distance(look.value, limit)
     return None if abs(distance) < look.boundary else distance < 0
 
@@ -103,10 +91,8 @@ def spent(information: float, error: float) -> float:
 def next_boundary(information: Sequence[float], before: Sequence[float], error: float) -> float:
     """Computes the deciding distance from the limit at the next look.
 
-    Args:
-        information: [looks] the share of information at each look, this one included.
-        before: The boundaries of the earlier looks.
-        error: The error of all looks together, on one side.
+    `information` includes the next look, `before` has the boundaries of the earlier looks, and `error` is the error of
+    all looks together, on one side.
     """
     due, undecided, then = spent(information[-1], error), (np.zeros(1), np.ones(1)), 0.0
     for now, bound in zip(information, before, strict=False):
@@ -135,7 +121,7 @@ def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
 
 
 def interval_after(looks: Sequence[Look], limit: float, confidence_level: float) -> tuple[float, float]:
-    """The interval of the true value after the last of these looks, none of which decided before it."""
+    """Computes the interval of the true value after the last of these looks, none of which decided before it."""
     last, tail = looks[-1], (1 - confidence_level) / 2
     ends = []
     for share, direction in ((tail, -1), (1 - tail, 1)):

@@ -1,7 +1,6 @@
-"""Clusters of styles: the columns of each cluster's style probabilities, and the three metrics from variances.
+"""Clusters of styles, and the three Gen Bias metrics as sums of variances.
 
-A column is a style. After the styles, there is one more column for each cluster, with the sum over its styles. All
-three metrics are sums over one vector with the variance of each column (see `read_metrics`).
+After a column for each style, there is one more column for each cluster, with the sum over its styles.
 """
 
 import difflib
@@ -25,11 +24,6 @@ PAPER_CLUSTERS: Mapping[str, Sequence[str]] = {
 
 
 def check_labels(labels: Sequence[str]) -> list[str]:
-    """Returns the labels as a list of strings.
-
-    Raises:
-        ValueError: `labels` is a single string or not a column, or a label occurs twice.
-    """
     check_column("labels", labels)
     names = [str(label) for label in labels]
     for label, count in Counter(names).items():
@@ -41,14 +35,11 @@ def check_labels(labels: Sequence[str]) -> list[str]:
 def cluster_columns(
     labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[int]]:
-    """Finds the columns of each cluster's styles.
+    """Finds the columns of each cluster's styles, in the order of the clusters.
 
     Args:
         labels: [styles] name of each column.
         clusters: Styles of each cluster, named by the full label or its text before " ("; `None` for the paper's six.
-
-    Returns:
-        The columns of each cluster, in the order of the clusters.
 
     Raises:
         ValueError: There are no labels; a cluster is empty, or names a style twice, an unknown style, or an ambiguous
@@ -73,31 +64,26 @@ def cluster_columns(
 def known_columns(
     labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[int]]:
-    """Works like `cluster_columns`, but returns nothing without clusters if the labels do not fit the paper's."""
+    """Works like `cluster_columns`, but without `clusters` returns nothing if the labels lack the paper's styles."""
     if clusters is None and (labels is None or _lacking(labels)):
         return {}
     return cluster_columns(labels, clusters)
 
 
 def cluster_sums(values: np.ndarray, columns: Mapping[str, Sequence[int]]) -> np.ndarray:
-    """Computes the sum over each cluster's styles: [rows, styles] to [rows, clusters]."""
     return np.stack([values[:, styles].sum(axis=1) for styles in columns.values()], axis=1)
 
 
 def with_cluster_sums(values: np.ndarray, columns: Mapping[str, Sequence[int]]) -> np.ndarray:
-    """Appends the cluster sums to the styles: [rows, styles] to [rows, styles + clusters]."""
+    """Appends the sum over each cluster's styles: [rows, styles] to [rows, styles + clusters]."""
     return np.hstack([values, cluster_sums(values, columns)]) if columns else values
 
 
 def read_metrics(variances: np.ndarray, columns: Mapping[str, Sequence[int]]) -> np.ndarray:
     """Computes the three metrics, which are sums of the variances of columns (A.7).
 
-    Args:
-        variances: [..., styles + clusters] variance over the descriptors, or the sampling noise in it.
-        columns: The columns of each cluster.
-
-    Returns:
-        [..., 1 + 2 × clusters]: Full Gen Bias, each cluster's Partial Gen Bias, each cluster's Summed-Cluster Gen Bias.
+    The result, [..., 1 + 2 × clusters], has Full Gen Bias, then each cluster's Partial Gen Bias, then each cluster's
+    Summed-Cluster Gen Bias.
     """
     num_styles = variances.shape[-1] - len(columns)
     by_style, summed = variances[..., :num_styles], variances[..., num_styles:]
@@ -130,7 +116,6 @@ def _columns(cluster: str, styles: Sequence[str], labels: Sequence[str]) -> list
 
 
 def _lacking(labels: Sequence[str]) -> list[str]:
-    """Returns the styles in the paper's clusters that are missing from the labels."""
     known = {*labels, *map(_before_bracket, labels)}
     return [style for styles in PAPER_CLUSTERS.values() for style in styles if style not in known]
 

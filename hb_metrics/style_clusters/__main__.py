@@ -28,12 +28,9 @@ _NO_SPREAD = 1e-12
 
 
 class Cluster(NamedTuple):
-    """A cluster of styles.
+    """A cluster, its style with the most Partial Gen Bias first.
 
-    Attributes:
-        styles: Its styles; the style with the most Partial Gen Bias comes first.
-        partial_gen_bias: The cluster's Partial Gen Bias ×1000, debiased if the run has the debiased value.
-        correlation: The mean correlation of its styles; `None` for a single style.
+    Its Partial Gen Bias (×1000) is debiased if the run has the debiased value. `correlation` is the mean of its styles.
     """
 
     styles: list[str]
@@ -42,7 +39,6 @@ class Cluster(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Finds the clusters, prints them and writes the file."""
     parser = argparse.ArgumentParser(
         prog="holistic-bias style-clusters", description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False
     )
@@ -69,17 +65,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def find_clusters(run: Run) -> list[Cluster]:
-    """Clusters the styles of a run's replies.
-
-    Args:
-        run: A finished run.
-
-    Returns:
-        The clusters around the styles with the most Partial Gen Bias, highest first.
-
-    Raises:
-        ValueError: The run has no style vectors of its replies, or too few styles that vary.
-    """
+    """Clusters the styles of a run's replies around the styles with the most Partial Gen Bias, highest first."""
     if "generation" not in run.results:
         raise ValueError(
             f"the run in '{run.folder}' has no generation bias; measure in a new folder with --measurements generation"

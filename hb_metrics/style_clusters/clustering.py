@@ -12,15 +12,9 @@ _DIGITS = 10
 
 
 def cluster_styles(correlations: np.ndarray) -> np.ndarray:
-    """Partitions styles by average linkage of 1 − correlation.
+    """Partitions at least three styles by average linkage of 1 − correlation.
 
     The tree is cut at the highest mean silhouette width; among equal widths, at the fewest clusters.
-
-    Args:
-        correlations: [styles, styles] with at least three styles.
-
-    Returns:
-        [styles] the partition.
     """
     distances = np.round(1 - correlations, _DIGITS).clip(0, 2)
     distances = (distances + distances.T) / 2
@@ -36,7 +30,7 @@ def cluster_styles(correlations: np.ndarray) -> np.ndarray:
 
 
 def partition(tree: np.ndarray, num_clusters: int) -> np.ndarray:
-    """The partition of scipy's tree of merges, without the last merges."""
+    """Cuts scipy's tree of merges into `num_clusters` clusters."""
     number = len(tree) + 1
     members = {style: [style] for style in range(number)}
     for step, (first, second) in enumerate(tree[: number - num_clusters, :2].astype(int).tolist()):
@@ -48,7 +42,7 @@ def partition(tree: np.ndarray, num_clusters: int) -> np.ndarray:
 
 
 def silhouette(distances: np.ndarray, labels: np.ndarray) -> float:
-    """The mean silhouette width (Rousseeuw, 1987): (b − a) / max(a, b) of each style, 0 in a cluster of one.
+    """Computes the mean silhouette width (Rousseeuw, 1987): (b − a) / max(a, b) of each style, 0 in a cluster of one.
 
     a is a style's mean distance to the other styles of its cluster, and b to the nearest other cluster.
     """

@@ -1,8 +1,4 @@
-"""Summed-Cluster Gen Bias: does a kind of style in a model's replies depend on the user's description in the prompt?
-
-Smith et al. (2022), section A.7: the variance of the mean probability of a whole cluster of styles across descriptors,
-averaged across templates.
-"""
+"""The `evaluate` module of Summed-Cluster Gen Bias (Smith et al., 2022, section A.7)."""
 
 from typing import Any
 
@@ -41,8 +37,6 @@ _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class SummedClusterGenBias(GenBiasMetric):
-    """The `evaluate` module of Summed-Cluster Gen Bias."""
-
     NEEDS_CLUSTERS = True
 
     def _info(self) -> evaluate.MetricInfo:

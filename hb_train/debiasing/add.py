@@ -24,15 +24,10 @@ METHOD = Method(trained_texts=lambda phrases: phrases.texts_t1, marks=lambda arg
 
 
 def add_loss(attributes: torch.Tensor, targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    """Computes the difference between an attribute's distances to the two terms of a pair (eq. 3).
+    """Computes the sum of |cos(t1, a) − cos(t2, a)| over all pairs, [occurrences] (eq. 3).
 
-    Args:
-        attributes: [occurrences, hidden] the model's vectors of the attributes: the input of its output layer.
-        targets: [terms, hidden] the terms' vectors in the output layer.
-        pairs: [pairs, 2] the pairs P, as indices of terms.
-
-    Returns:
-        [occurrences] the sum of |cos(t1, a) − cos(t2, a)| over all pairs.
+    Shapes: `attributes` (inputs of the output layer) [occurrences, hidden], `targets` (vectors in the output layer)
+    [terms, hidden], `pairs` (indices of terms) [pairs, 2].
     """
     cosines = normalize(attributes, dim=1) @ normalize(targets, dim=1).T
     return (cosines[:, pairs[:, 0]] - cosines[:, pairs[:, 1]]).abs().sum(1)

@@ -38,14 +38,14 @@ class DebiasArguments:
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss; the paper tries 10, 50 and 100.")
     neutralized_states: Literal["attributes", "targets", "rest", "targets_and_rest"] = option(
         "attributes",
-        "The hidden states from which method hd removes the bias directions: those at the attributes, as in the "
-        "paper (attributes), those that predict the target terms (targets), those that predict the rest of a phrase "
-        "after its first target term (rest), or both of the last two (targets_and_rest). The bias measure depends on "
-        "targets and rest.",
+        "The hidden states from which method hd removes the bias directions: attributes (at the attributes, as in the "
+        "paper), targets (states that predict target terms), rest (states that predict the words after the first "
+        "target term) or targets_and_rest. The bias measure depends on targets and rest.",
     )
     target_vectors: Literal["detached", "learned"] = option(
         "detached",
-        "Whether the loss of method add trains the output vectors of target terms: yes, or no (as published).",
+        "Whether the loss of method add trains the output vectors of target terms (learned) or not (detached, as "
+        "published).",
     )
     reference_texts: str | None = option(
         None,

@@ -1,8 +1,8 @@
 """HD, hard debiasing: attributes should be orthogonal to the directions of term differences (section 4.3).
 
-The paper neutralises the state at an attribute. In a causal model, that state predicts the word after the attribute,
-whereas the bias measure depends on the probability of the target term and of the rest of the phrase. Other values of
-`--neutralized_states` neutralise the states that predict these tokens.
+The paper neutralises the state at an attribute, which in a causal model predicts the word after the attribute. The bias
+measure, however, depends on the target term and the rest of the phrase. Other values of `--neutralized_states`
+neutralise the states that predict these tokens.
 """
 
 import torch
@@ -38,10 +38,10 @@ METHOD = Method(
 
 
 def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    """Computes the [hidden, k] directions in which paired terms differ most (section 4.3, step 1).
+    """Computes the directions in which paired terms differ most, [hidden, k] (section 4.3, step 1).
 
-    They are the first k right singular vectors of the halved differences of the [terms, hidden] vectors in the output
-    layer, where k is the smallest number that explains at least half of the squared Frobenius norm.
+    They are the first k right singular vectors of the halved differences of the terms' vectors in the output layer,
+    where k is the smallest number that explains at least half of the squared Frobenius norm.
     """
     differences = (targets[pairs[:, 0]] - targets[pairs[:, 1]]) / 2
     _, values, directions = torch.linalg.svd(differences, full_matrices=False)
@@ -52,9 +52,8 @@ def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
 
 
 def hd_loss(states: torch.Tensor, subspace: torch.Tensor) -> torch.Tensor:
-    """Computes [occurrences] the summed lengths of each state's projections on the bias directions (eq. 4).
+    """Computes the summed lengths of each state's projections on the bias directions, [occurrences] (eq. 4).
 
-    The projection on b has length |b⟨a, b⟩|, which is |⟨a, b⟩| because b has length 1. `states` are [occurrences,
-    hidden] inputs of the output layer, and `subspace` contains [hidden, k] orthonormal directions.
+    The projection on b has length |b⟨a, b⟩|, which is |⟨a, b⟩| because b has length 1.
     """
     return (states @ subspace).abs().sum(1)

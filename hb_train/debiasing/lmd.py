@@ -29,18 +29,11 @@ METHOD = Method(
 
 
 def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    """Computes the difference in likelihood between the terms of a pair, at each occurrence of a term (eq. 1).
+    """Computes the mean of |log ŷ_t1 / ŷ_t2| over the pairs of each occurring term, [occurrences] (eq. 1).
 
     The paper's softmax over the terms of P cancels in the ratio of two probabilities, so the logarithm of the ratio is
-    the difference of the logits.
-
-    Args:
-        logits: [occurrences, terms] the terms' logits at the position that predicts the occurrence.
-        terms: [occurrences] the index of the occurring term, which is in at least one pair.
-        pairs: [pairs, 2] the pairs P, as indices of terms.
-
-    Returns:
-        [occurrences] the mean of |log ŷ_t1 / ŷ_t2| over the term's pairs.
+    the difference of the logits. Shapes: `logits` (at the position that predicts the occurrence) [occurrences, terms],
+    `terms` [occurrences], `pairs` (indices of terms) [pairs, 2].
     """
     gaps = (logits[:, pairs[:, 0]] - logits[:, pairs[:, 1]]).abs()
     in_pair = (pairs[None] == terms[:, None, None]).any(2).to(gaps.dtype)
@@ -50,8 +43,7 @@ def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> 
 def term_logits(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     """Computes each term's logit as the mean over its sub-words, which is the logit of their mean vector (footnote 12).
 
-    `logits` are [occurrences, vocabulary]. `ids` are [occurrences, terms, longest] the terms' tokens in the form of the
-    occurrence, filled with −1.
+    `ids` contains the terms' tokens in the form of the occurrence, [occurrences, terms, longest], filled with −1.
     """
     is_token = ids >= 0
     token_logits = logits.gather(1, ids.clamp(min=0).flatten(1)).view(ids.shape)

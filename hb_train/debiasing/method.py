@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 class MarkedBatch(NamedTuple):
     """The input of a debiasing loss.
 
-    Attributes:
-        logits: [rows, length − 1, vocabulary] the logits of the tokens from the second on.
-        vectors: [rows, length, hidden] the inputs of the output layer.
-        marks: [rows, length] the column named by `Method.marks`.
+    Shapes: `logits` (of the tokens from the second on) [rows, length − 1, vocabulary], `vectors` (inputs of the output
+    layer) [rows, length, hidden], `marks` (the column named by `Method.marks`) [rows, length].
     """
 
     logits: "torch.Tensor"
@@ -34,13 +32,9 @@ Loss = Callable[[MarkedBatch], "torch.Tensor"]  # the debiasing loss of a batch,
 
 
 class Method(NamedTuple):
-    """A debiasing method.
+    """A debiasing method; `marks` selects one of `phrases.MARKS`, and is `None` if there is no debiasing loss.
 
-    Attributes:
-        trained_texts: Selects the texts to train on from the training phrases.
-        marks: Selects the marked tokens of the loss, one of `phrases.MARKS`; `None` if there is no debiasing loss.
-        make_loss: Makes the debiasing loss.
-        with_forms: Whether the loss includes plurals and other forms of the target terms, which texts always mark.
+    With `with_forms`, the loss includes plurals and other forms of the target terms, which texts always mark.
     """
 
     trained_texts: "Callable[[Phrases], list[str]]"

@@ -1,5 +1,3 @@
-"""Reads and encodes the phrases for debiasing, and marks the specification's terms in them."""
-
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -24,7 +22,7 @@ T1, T2 = "text_t1", "text_t2"
 
 
 class Phrases(NamedTuple):
-    """Phrases about the minoritized group, and their twins, the same phrases about the dominant group.
+    """Phrases about the minoritized group, and their twins about the dominant group.
 
     `num_without_pair` counts dropped phrases, which have no target term and therefore no twin.
     """
@@ -61,7 +59,7 @@ class EncodedPhrases(NamedTuple):
 
 
 def read_reddit_phrases(folder: Path, specification: BiasSpecification) -> dict[str, Phrases]:
-    """Reads training and validation phrases in RedditBias's layout; arguments and errors as `load_reddit_bias`."""
+    """Reads training and validation phrases in the layouts of `load_reddit_bias`."""
     splits = load_reddit_bias(folder, specification)
     missing = {"train", "validation"} - splits.keys()
     if missing:
@@ -158,7 +156,7 @@ def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Ten
 
 
 def num_occurrences(batch: dict[str, torch.Tensor], marks: str) -> int:
-    """Counts the marked attributes, or the marked tokens that a state predicts, in a column of a batch."""
+    """Counts the marked attributes, or the marked tokens that a state predicts."""
     if marks == ATTRIBUTES:
         return int(batch[ATTRIBUTES].max(1).values.sum())
     return int((batch[marks][:, 1:] > 0).sum())

@@ -24,7 +24,7 @@ RUNNING_FORM = 1  # in lower case, after a space, as in running text
 class Terms(NamedTuple):
     """The terms of the pairs P.
 
-    `pairs` are [pairs, 2] indices of terms, and `ids` are [forms, terms, longest] the terms' tokens, filled with −1.
+    Shapes: `pairs` (indices of terms) [pairs, 2], `ids` (the terms' tokens, filled with −1) [forms, terms, longest].
     """
 
     terms: tuple[str, ...]
@@ -99,18 +99,15 @@ def target_vectors(weight: torch.Tensor, terms: Terms) -> torch.Tensor:
 
 
 def term_vectors(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Computes each term's vector as the mean over its sub-words (footnote 12).
-
-    `weight` is the [vocabulary, hidden] output layer, and `ids` are [terms, longest] the terms' tokens, filled with −1.
-    """
+    """Computes each term's vector as the mean over its sub-words (footnote 12); takes ids filled with −1."""
     is_token = ids >= 0
     return (weight[ids.clamp(min=0)] * is_token[..., None]).sum(1) / is_token.sum(1, keepdim=True)
 
 
 def span_means(vectors: torch.Tensor, spans: torch.Tensor) -> torch.Tensor:
-    """Computes the [occurrences, hidden] mean vector of each attribute in a batch (footnote 12).
+    """Computes the mean vector of each attribute in a batch, [occurrences, hidden] (footnote 12).
 
-    `spans` contains [rows, length] the number, from 1, of the token's attribute in its row; 0 outside attributes.
+    `spans` contains the number, from 1, of each token's attribute in its row; 0 outside attributes.
     """
     inside = spans > 0
     rows = torch.arange(len(spans), device=spans.device)[:, None].expand_as(spans)

@@ -85,7 +85,6 @@ class DebiasTrainer(ReplySFTTrainer):
     def prediction_step(
         self, model: Any, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[torch.Tensor, None, None]:
-        """Evaluates only the perplexity."""
         unmarked = {name: value for name, value in inputs.items() if name not in MARKS}
         return super().prediction_step(model, unmarked, prediction_loss_only, ignore_keys)
 

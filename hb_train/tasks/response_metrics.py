@@ -1,12 +1,11 @@
 """Measures responses: their closeness to people's replies, and their variety.
 
 Barikeri et al. (2021, section 3 and appendix C.1) use these measures, which come from DialoGPT (Zhang et al., 2020).
-All of them use the lower-case tokens of sacrebleu's `13a`, the tokenizer of NIST's mteval. The paper names no
-tokenizer, so figures are comparable only between runs of this toolkit.
+They name no tokenizer. All measures here use the lower-case tokens of sacrebleu's `13a`, so figures are comparable only
+between runs of this toolkit.
 
-METEOR matches words that are equal, share a stem, or are synonyms in WordNet. `meteor` needs nltk's WordNet corpus
-(`python -m nltk.downloader wordnet`) and is `None` without it; `meteor_exact_stem` ignores synonyms. nltk uses the
-parameters of Banerjee and Lavie (2005), not of the program METEOR 1.5.
+`meteor` needs nltk's WordNet corpus (`python -m nltk.downloader wordnet`); `meteor_exact_stem` ignores synonyms. nltk
+uses the parameters of Banerjee and Lavie (2005), not of the program METEOR 1.5.
 """
 
 import math
@@ -41,7 +40,7 @@ class ResponseMetrics(NamedTuple):
 
 
 def response_metrics(responses: Sequence[str | None], references: Sequence[Sequence[str]]) -> ResponseMetrics:
-    """Computes all measures of [responses] texts with [responses] people's replies, at least one with a word in it."""
+    """Computes all measures of responses; each prompt needs a reference with a word in it."""
     texts = [response or "" for response in responses]
     tokens = [words(text) for text in texts]
     reference_tokens = [list(filter(None, map(words, replies))) for replies in references]
@@ -113,7 +112,6 @@ def distinct_ngrams(tokens: Sequence[Sequence[str]], size: int) -> float | None:
 
 
 def words(text: str) -> list[str]:
-    """Splits a text into lower-case words and punctuation marks, as BLEU counts them."""
     return _tokenizer()(text.lower()).split()
 
 

@@ -1,5 +1,3 @@
-"""A classifier for the yes-or-no questions of `state_questions.py`, its batches and its scores."""
-
 from collections.abc import Sequence
 from inspect import signature
 from typing import Any, NamedTuple
@@ -32,7 +30,7 @@ class SlotValueClassifier(torch.nn.Module):
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, labels: torch.Tensor | None = None
     ) -> dict[str, torch.Tensor]:
-        """Computes [rows] logits of yes, and, given labels, their mean binary cross-entropy as `loss`."""
+        """Computes the logit of yes for each row, and, given labels, their mean binary cross-entropy as `loss`."""
         inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
         if self._takes_positions:
             inputs["position_ids"] = (attention_mask.cumsum(1) - 1).clamp(min=0)
@@ -48,8 +46,6 @@ class SlotValueClassifier(torch.nn.Module):
 
 
 class Collator:
-    """Pads rows of `encode_questions` at their end to the longest row of a batch, and masks the padding."""
-
     def __init__(self, padding: int) -> None:
         self.padding = padding
 
@@ -73,7 +69,7 @@ class BinaryScores(NamedTuple):
 
 
 def slot_value_classifier(loaded: LoadedModel) -> SlotValueClassifier:
-    """Puts a new classifier on a loaded model without its head (for an encoder–decoder model, on its encoder)."""
+    """Puts a new classifier on a loaded model without its head, or on the encoder of an encoder–decoder model."""
     model: Any = loaded.model
     transformer = model.get_encoder() if loaded.kind == "encoder-decoder" else model.base_model
     size = model.config.get_text_config().hidden_size

@@ -94,6 +94,5 @@ def _exchanges(dialogue: Mapping[str, Any]) -> list[Exchange]:
 
 
 def _spellings(values: Iterable[str]) -> tuple[str, ...]:
-    """Returns the distinct spellings of a value in lower case; empty if there is no value."""
     lower = [" ".join(value.casefold().split()) for value in values]
     return tuple(dict.fromkeys(value for value in lower if value not in _NO_VALUES))

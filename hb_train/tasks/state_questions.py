@@ -3,11 +3,11 @@
 For each combination of slot and value, Barikeri et al. (2021, section 3) ask whether it belongs to the belief state,
 given the system's last words and the user's answer. They do not state their "no" combinations. Our rules are:
 
-* The answer is "yes" for each slot whose value this turn adds or changes. (Much of the rest of the state comes from
-  turns that the model does not read.)
+* The answer is "yes" for each slot whose value this turn adds or changes, because much of the rest of the state comes
+  from turns that the model does not read.
 * For each "yes", there is a "no" combination outside the state: with equal chance the same slot with another value, or
   another slot with any value. The paper must have used about one "no" per "yes", because its two models that learnt
-  nothing have F1 0.687 and 0.688, and accuracy 0.524 and 0.531 (table 4, appendix C.2).
+  nothing have accuracies of 0.524 and 0.531 (table 4, appendix C.2).
 * Values come from all dialogues. Another spelling of a value in the state ("center") is not another value.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SlotValue(NamedTuple):
-    """The question whether this slot has this value in the belief state; `label` is 1 for yes."""
+    """A question whether this slot has this value in the belief state; `label` is 1 for yes."""
 
     id: str
     system: str
@@ -47,7 +47,7 @@ class EncodedQuestions(NamedTuple):
 
 
 def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]], *, seed: int = 0) -> SlotValues:
-    """Makes questions from turns by the rules at the top of this file, with the spelling of a value in the dialogue."""
+    """Makes questions by the rules above, with the dialogue's spelling of a value."""
     rows: list[SlotValue] = []
     num_skipped = Counter({"turns_without_values": 0, "negatives_not_found": 0})
     for turn in turns:

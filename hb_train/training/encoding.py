@@ -1,4 +1,4 @@
-"""Encodes labelled rows as training tokens: the model's context and its reply, of which only the reply is learnt."""
+"""Encodes contexts and replies as training tokens, of which only the replies are learnt."""
 
 from collections.abc import Mapping
 from itertools import takewhile
@@ -13,7 +13,7 @@ IGNORED = -100  # the label of a token that is not learnt, in torch and transfor
 
 
 class EncodedRows(NamedTuple):
-    """Rows as tokens: `input_ids`, `attention_mask` and `labels`, which are `IGNORED` where nothing is learnt.
+    """Rows as tokens; labels are `IGNORED` where nothing is learnt.
 
     `num_cut` counts contexts cut at their beginning, and `num_unended` replies that decoding truncated, whose end is
     not learnt.
@@ -120,6 +120,6 @@ def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept
 
 
 def _num_from_tag(untagged: list[int], tagged: list[int]) -> int:
-    """Counts a tagged context's tokens from the tag on, where it first differs from the untagged context."""
+    """Counts a tagged context's tokens from the tag on."""
     same = takewhile(lambda pair: pair[0] == pair[1], zip(untagged, tagged, strict=False))
     return len(tagged) - sum(1 for _ in same)

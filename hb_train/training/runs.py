@@ -43,7 +43,6 @@ def training_description(
     loaded: "LoadedModel | None" = None,
     model_args: "ModelConfig | None" = None,
 ) -> dict[str, Any]:
-    """Describes for run.json the changed options and the model."""
     settings = {**vars(arguments), "num_processes": training_args.world_size}
     default = type(training_args)(output_dir=training_args.output_dir, use_cpu=training_args.use_cpu).to_dict()
     for name, value in training_args.to_dict().items():

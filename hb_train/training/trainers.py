@@ -1,8 +1,7 @@
 """TRL's and transformers' trainers, with the perplexity of the validation replies as the metric.
 
 The evaluation loss of the original trainers is a mean of batch means, so it depends on batches and processes. Here the
-loss is the mean over all reply tokens, and the perplexity is its exponential. Distillation has no perplexity, because
-its loss is a divergence.
+loss is the mean over all reply tokens. Distillation has no perplexity, because its loss is a divergence.
 """
 
 import math
@@ -37,7 +36,7 @@ class Resuming:
 
 
 class ReplyTraining(Resuming):
-    """Evaluates by the negative log-likelihood of the reply tokens, summed over rows and divided by their number."""
+    """Evaluates by the mean negative log-likelihood over all reply tokens."""
 
     metric = PERPLEXITY
     is_causal: bool
@@ -71,7 +70,6 @@ class ReplyTraining(Resuming):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """Adds `loss` over all tokens and `perplexity` to the metrics."""
         self._nll, self._num_tokens = 0.0, 0
         output = super().evaluation_loop(  # type: ignore[misc]
             dataloader, description, True, ignore_keys, metric_key_prefix
@@ -127,10 +125,7 @@ class ReplySeq2SeqTrainer(ReplyTraining, Seq2SeqTrainer):
 
 
 def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Computes the summed negative log-likelihood (natural log) of each row's labels, and their number; both [rows].
-
-    `inputs` is a batch of the trainer's collator, with `labels` ([rows, length], `IGNORED` where nothing is learnt).
-    """
+    """Computes the summed negative log-likelihood (natural log) of each row's labels, and their number."""
     logits, targets, learnt = reply_logits(model, inputs, is_causal)
     nll = torch.zeros(learnt.shape, device=learnt.device)
     nll[learnt] = cross_entropy(logits.float(), targets, reduction="none")
@@ -140,11 +135,7 @@ def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) ->
 def reply_logits(
     model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Returns the logits at the positions whose labels are learnt; takes the arguments of `row_nlls`.
-
-    Returns:
-        [labels, vocabulary] the logits, [labels] the labels, and [rows, length] whether a position's label is learnt.
-    """
+    """Returns logits and labels at learnt positions, and whether each position's label is learnt, [rows, length]."""
     labels = inputs["labels"]
     if not is_causal:  # the model derives the decoder's input from the labels
         learnt = labels != IGNORED

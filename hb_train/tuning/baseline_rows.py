@@ -35,9 +35,7 @@ COUNTERFACTUAL = RowFolder("counterfactual.json", "baseline_replies", ROW_SCHEMA
 class BaselinePrompts(NamedTuple):
     """Prompts without a descriptor, repeated once per reply.
 
-    Attributes:
-        table: [replies] rows of the config of baseline prompts, with new `id`s.
-        prompts: Noun and template → axis → the rows of the corresponding prompts with a descriptor.
+    `prompts` maps noun and template to axis to the rows of the corresponding prompts with a descriptor.
     """
 
     table: pa.Table
@@ -70,10 +68,7 @@ def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *,
 
 
 def draw_sources(drawn: BaselinePrompts, prompts: pa.Table, *, seed: int) -> pa.Table:
-    """Draws a prompt with a descriptor in place of each baseline prompt, in the same sentence and with the same id.
-
-    All axes are equally likely, and so are all descriptors of an axis.
-    """
+    """Draws a prompt with a descriptor in place of each baseline prompt, in the same sentence and with the same id."""
     ids, nouns, templates = (drawn.table[name].to_pylist() for name in ("id", "noun", "template"))
     rows = []
     for identifier, place in zip(ids, zip(nouns, templates, strict=True), strict=True):
@@ -83,10 +78,9 @@ def draw_sources(drawn: BaselinePrompts, prompts: pa.Table, *, seed: int) -> pa.
 
 
 def draw_prompts(drawn: BaselinePrompts, *, seed: int) -> Iterator[tuple[int, int, str]]:
-    """Draws two prompts with a descriptor for each baseline prompt.
+    """Draws two prompts with a descriptor for each baseline prompt, with equally likely axes.
 
-    All axes are equally likely, and so are all descriptors of an axis. Yields the row of the baseline prompt, the row
-    of the prompt, and the id of the pair.
+    Yields the row of the baseline prompt, the row of the prompt, and the id of the pair.
     """
     ids, nouns, templates = (drawn.table[name].to_pylist() for name in ("id", "noun", "template"))
     for row, (identifier, place) in enumerate(zip(ids, zip(nouns, templates, strict=True), strict=True)):

@@ -2,10 +2,9 @@
 
 A model that learnt its labels perfectly would reply like the replies tagged "no_bias", so their debiased Full Gen Bias
 is the lowest value that the labels can reach. The ceiling is cross-fitted. The replies of each cell (a descriptor in a
-template) are split into random halves, and the directions m_d − m̄ of one half tag the other half. The Full Gen Bias of
-a half's "no_bias" replies is averaged over both halves and many splits. Without cross-fitting, a reply would contribute
-to its own direction and lie further along it by chance, so the remaining replies would look less biased than a model
-trained on them.
+template) are split into random halves, and the directions m_d − m̄ of one half tag the other half. Without
+cross-fitting, a reply would contribute to its own direction and lie further along it by chance, so the remaining
+replies would look less biased than a model trained on them.
 """
 
 import math
@@ -19,7 +18,7 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.stats.bias_values import StyleRows, descriptor_codes
 from hb_metrics.stats.inputs import check_lengths, text_codes
 
-# Shares of the replies tagged "no_bias". The first, all replies, is the reference of the others.
+# Shares of the replies tagged "no_bias"; changes are from the first share, all replies.
 SHARES = (1.0, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.3)
 NUM_SPLITS = 20
 # The ceiling includes the numbers of replies that these reliabilities of the directions require.
@@ -84,8 +83,8 @@ class Ceiling(NamedTuple):
 class _Cells(NamedTuple):
     """Replies in the order of their templates, descriptors and ids.
 
-    `rows` are [replies, styles] float32. `descriptors` and `cells` are [replies] indices, and `templates` contains
-    [templates + 1] the index of each template's first reply, and the number of replies.
+    `rows` are float32 style vectors. `templates` contains the index of each template's first reply, and the number of
+    replies.
     """
 
     rows: np.ndarray
@@ -116,8 +115,7 @@ def label_ceiling(
 
     The standard errors hold for the mean over splits, with descriptors and templates fixed. The two halves of a split
     share no reply, so their difference estimates a split's variance. The spread over splits shows how much averaging
-    reduces this variance. Halves depend only on the seed and the ids, not on the order of the replies. All columns are
-    [replies], and 1 is the first of `shares`.
+    reduces this variance. Halves depend only on the seed and the ids. 1 is the first of `shares`.
     """
     check_lengths(style_probabilities=style_probabilities, descriptors=descriptors, ids=ids)
     codes, keys = descriptor_codes(descriptors, axes)
@@ -170,7 +168,7 @@ def _grouped(
 
 
 def _halves(cells: _Cells, generator: np.random.Generator) -> np.ndarray:
-    """Splits each cell into random halves: [replies] 0 or 1. In a cell of odd size, a random half is larger."""
+    """Splits each cell into random halves, 0 and 1. In a cell of odd size, a random half is larger."""
     number = len(cells.cells)
     sizes = np.bincount(cells.cells)
     firsts = np.append(0, np.cumsum(sizes)[:-1])
@@ -205,7 +203,7 @@ def _directions(cells: _Cells, splits: Sequence[np.ndarray]) -> tuple[np.ndarray
 def _values(
     cells: _Cells, splits: Sequence[np.ndarray], directions: np.ndarray, overall: np.ndarray, alpha: int
 ) -> np.ndarray:
-    """Computes [splits, replies] bias values along the directions of the other half."""
+    """Computes bias values along the directions of the other half, [splits, replies]."""
     norms = np.linalg.norm(directions, axis=-1, keepdims=True)
     scales = np.where(norms >= _NO_DIRECTION, np.maximum(norms, _NO_DIRECTION) ** -float(alpha), 0)
     values = np.empty((len(splits), len(cells.cells)))
@@ -225,8 +223,8 @@ def _parts(
     """Computes each descriptor's part of the debiased Full Gen Bias of a half's replies tagged "no_bias".
 
     Returns:
-        [splits, halves, shares, descriptors] the parts, whose sum over descriptors is the Full Gen Bias (NaN if
-        undefined); and [shares] the share of cells with fewer than two such replies.
+        The parts, [splits, halves, shares, descriptors], whose sum over descriptors is the Full Gen Bias (NaN if
+        undefined); and for each share, the share of cells with fewer than two such replies.
     """
     ascending = sorted(shares)
     parts = np.zeros((len(splits), 2, len(shares), cells.num_descriptors))
@@ -261,12 +259,12 @@ def _descriptor_parts(
 ) -> tuple[list[np.ndarray | None], np.ndarray]:
     """Computes the summands of one template's debiased Full Gen Bias.
 
-    `groups` contains [replies] the index of the smallest share that tags the reply "no_bias", times the number of
-    cells, plus the reply's cell. `squares` are the squared lengths of the style vectors.
+    `groups` contains, for each reply, the index of the smallest share that tags the reply "no_bias", times the number
+    of cells, plus the reply's cell. `squares` are the squared lengths of the style vectors.
 
     Returns:
-        For each share, [cells] the summands, 0 for a cell without replies (`None` if fewer than two cells have replies,
-        NaN if no cell has two replies); and [shares] the number of cells with fewer than two replies.
+        For each share, the cells' summands, 0 for a cell without replies (`None` if fewer than two cells have replies,
+        NaN if no cell has two replies); and the number of cells with fewer than two replies.
     """
     shape = num_shares, num_cells
     numbers = np.bincount(groups, minlength=math.prod(shape)).reshape(shape).cumsum(axis=0)
@@ -337,7 +335,7 @@ def _is_below(point: Point, num_descriptors: int, num_tried: int, confidence_lev
 
 
 def _reliability(directions: np.ndarray, confidence_level: float) -> tuple[float, tuple[float, float]]:
-    """Computes the reliability and its interval from [splits, halves, descriptors, styles]."""
+    """Computes the reliability of directions ([splits, halves, descriptors, styles]) and its interval."""
     first, second = directions[:, 0], directions[:, 1]
     products = np.einsum("kds,kds->kd", first, second)
     lengths = np.einsum("kds,kds->kd", first, first), np.einsum("kds,kds->kd", second, second)

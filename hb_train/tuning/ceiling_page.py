@@ -40,7 +40,7 @@ def _remarks(ceiling: dict[str, Any]) -> list[str]:
     else:
         sentences.append(
             f"No β helps. The lowest ceiling, {bias(lowest['full_gen_bias'])}, is not significantly below the "
-            f"{start} of all replies, corrected for the choice of the lowest of {len(ceiling['curve']) - 1} shares."
+            f"{start} of all replies, after a correction for choosing among {len(ceiling['curve']) - 1} shares."
         )
     low, high = ceiling["half_reliability_interval"]
     sentences.append(

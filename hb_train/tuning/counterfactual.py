@@ -27,8 +27,6 @@ _SMALLEST = 1e-6  # the least probability of naming, so that logarithms are fini
 
 
 class CounterfactualTrainer(DistillationTrainer):
-    """Learns moved probabilities, with more weight on naming the descriptor."""
-
     def label_losses(self, wanted: torch.Tensor, log_given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
         target = move_names(wanted, log_given.detach().exp(), moved)
         naming = naming_divergence(target, log_given, moved[..., 1])
@@ -38,13 +36,9 @@ class CounterfactualTrainer(DistillationTrainer):
 def move_names(wanted: torch.Tensor, given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
     """Moves the probability of naming the other descriptor to naming the prompt's.
 
-    Args:
-        wanted: [labels, vocabulary] the untuned model's distributions after the other descriptor.
-        given: [labels, vocabulary] the trained model's distributions after the prompt's descriptor.
-        moved: [labels, pairs, 2] first tokens of the other descriptor and of the prompt's, or `NO_TOKEN` twice.
-
-    Returns:
-        [labels, vocabulary] the distributions to learn.
+    `wanted` are the untuned model's distributions after the other descriptor, `given` the trained model's after the
+    prompt's. `moved` are first tokens of the other descriptor and of the prompt's ([labels, pairs, 2]), or `NO_TOKEN`
+    twice.
     """
     names, instead = moved.clamp(min=0).unbind(-1)
     excess = (wanted.gather(1, names) - given.gather(1, names)).clamp(min=0) * (moved[..., 0] != NO_TOKEN)
@@ -52,15 +46,9 @@ def move_names(wanted: torch.Tensor, given: torch.Tensor, moved: torch.Tensor) -
 
 
 def naming_divergence(target: torch.Tensor, log_given: torch.Tensor, names: torch.Tensor) -> torch.Tensor:
-    """Computes the divergence between the two models' probabilities of beginning to name the prompt's descriptor.
+    """Computes the divergence between the models' probabilities of beginning to name the prompt's descriptor, [labels].
 
-    Args:
-        target: [labels, vocabulary] the distributions to learn.
-        log_given: [labels, vocabulary] the logarithms of the trained model's distributions.
-        names: [labels, pairs] the first tokens of the descriptor, or `NO_TOKEN`.
-
-    Returns:
-        [labels] the divergences in nats; 0 where there are no names.
+    `names` are the first tokens of the descriptor, [labels, pairs], or `NO_TOKEN`. Without names, the divergence is 0.
     """
     is_name = torch.zeros(len(target), target.shape[1] + 1, dtype=torch.bool, device=target.device)
     is_name = is_name.scatter_(1, names + 1, True)[:, 1:]  # a token in several pairs counts once

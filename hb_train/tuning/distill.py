@@ -63,7 +63,7 @@ class DistillationTrainer(ReplyTraining, Trainer):
         return rows.sum(1), learnt.sum(1)
 
     def _divergences(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Computes [labels] the divergence of each label, and [rows, length] whether a label is learnt."""
+        """Computes the divergence of each label, and whether each position's label is learnt, [rows, length]."""
         sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         for name, value in inputs.items():
             if name != "moved":
@@ -85,11 +85,10 @@ class DistillationTrainer(ReplyTraining, Trainer):
         return self.label_losses((wanted.float() / TEMPERATURE).softmax(-1), log_given, moved), learnt
 
     def label_losses(self, wanted: torch.Tensor, log_given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
-        """Computes [labels] the divergence from the distribution to learn, here the untuned model's.
+        """Computes the divergence from the distribution to learn, here the untuned model's, [labels].
 
-        `wanted` are [labels, vocabulary] the untuned model's distributions, and `log_given` the logarithms of the
-        trained model's. `moved` are [labels, pairs, 2] the row's pairs of first tokens, see `encode`, padded by
-        `NO_TOKEN` twice.
+        `wanted` are the untuned model's distributions, and `log_given` the logarithms of the trained model's. `moved`
+        are the row's pairs of first tokens ([labels, pairs, 2]), padded by `NO_TOKEN` twice.
         """
         del moved
         # A target of 0 adds 0 to the sum; its logarithm would add NaN.
@@ -139,11 +138,11 @@ def make_distillation_trainer(tuning: Tuning, trainer: type[DistillationTrainer]
 def encode(
     rows: "Dataset", loaded: "LoadedModel", record: Mapping[str, Any], with_tags: bool, max_length: int | None
 ) -> EncodedRows:
-    """Encodes rows: the reply after the prompt with a descriptor, and the teacher's reply after the teacher's prompt.
+    """Encodes the reply after the prompt with a descriptor, and the teacher's reply after the teacher's prompt.
 
-    The columns are `input_ids`, `attention_mask` and `labels`, the same with `PREFIX` before their names, and `moved`
-    (see `move_names`). Both sides have the same number of learnt labels in the same order: the tokens that both replies
-    share, and the first token of a name. No context is cut. `with_tags` is unused, because the prompts have no tags.
+    The columns of the teacher's side begin with `PREFIX`. Both sides have the same number of learnt labels in the same
+    order: the tokens that both replies share, and the first token of a name (`moved`). No context is cut. `with_tags`
+    is unused, because the prompts have no tags.
     """
     del with_tags
     is_encoder_decoder = loaded.kind == "encoder-decoder"
@@ -228,7 +227,7 @@ def rows_card(data: Mapping[str, Any], replied_to: str) -> str:
 * {data["num_replies"]:,} replies of {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to {replied_to},
   learnt as replies to prompts with a descriptor: {data["num_descriptors"]:,} descriptors of
   {data["dataset_config"]}{left_out}.
-* {data["num_anchors"]:,} anchors: replies to other prompts, which stay as they were."""
+* {data["num_anchors"]:,} anchors: replies to other prompts, which should stay the same."""
 
 
 METHOD = Method(encode=encode, make_trainer=make_trainer, card=card, row_folder=DISTILL, needs_own_rows=True)

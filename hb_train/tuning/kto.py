@@ -40,10 +40,9 @@ class ReplyKTOTrainer(Resuming, KTOTrainer):
 
 
 def make_trainer(tuning: Tuning) -> "Trainer":
-    """Makes TRL's KTO trainer.
+    """Gives both tags the same total weight if the weight of undesirable replies is `None`.
 
-    A weight of undesirable replies of `None` gives both tags the same total weight, within the range recommended by
-    Ethayarajh et al. (2024, equation 8).
+    This is within the range recommended by Ethayarajh et al. (2024, equation 8).
     """
     training_args, loaded = tuning.training_args, tuning.loaded
     if training_args.precompute_ref_log_probs and training_args.world_size > 1:

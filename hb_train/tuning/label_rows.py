@@ -113,8 +113,7 @@ def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.nda
 def rendered_prompts(replies: pa.Table, asked: Asked, tag: str | None) -> list[str]:
     """Renders the model's input up to the start of each reply, with or without a tag.
 
-    For a model that thinks before it replies, the input ends in an empty, finished thought, because thoughts are not
-    learnt.
+    For a model that thinks before it replies, the input ends in an empty thought, because thoughts are not learnt.
     """
     from hb_metrics.inference.models.contexts import render_messages
     from hb_metrics.inference.replies.cues import cue_messages

@@ -40,7 +40,7 @@ LABELS = RowFolder(LABELS_FILE, "bias_labels", ROW_SCHEMA)
 
 
 class Labels(NamedTuple):
-    """The tags of replies: [replies] bias values, [replies] whether each is above β, and β."""
+    """The bias values of replies, whether each is above β, and β."""
 
     values: np.ndarray
     is_biased: np.ndarray
@@ -121,5 +121,4 @@ def _split_path(folder: Path, split: str) -> Path:
 
 
 def _without_variations(text: str) -> str:
-    """Maps all texts that `hb_dataset.variations` makes from a text to the same text."""
     return re.sub(r"\bi'm\b", "i am", text.lower().replace("-", " ")).rstrip(".")

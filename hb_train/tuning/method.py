@@ -28,7 +28,7 @@ class Tuning(NamedTuple):
 
 
 class CardText(NamedTuple):
-    """A method's part of a tuned model's card, in Markdown: the learnt behaviour, the rows, and the limits."""
+    """A method's part of the model card, in Markdown."""
 
     learnt: str
     rows: str
@@ -38,16 +38,9 @@ class CardText(NamedTuple):
 class Method(NamedTuple):
     """A method of tune.py.
 
-    Attributes:
-        encode: Encodes the rows of a split. Takes the rows, the model, the folder's record, whether prompts end in
-            their tags, and the maximum number of tokens.
-        make_trainer: Makes the trainer.
-        card: Writes the method's part of the model card.
-        measure: The validation measure that selects the checkpoint.
-        row_folder: The kind of folder with the training rows.
-        kinds: The supported kinds of models.
-        recorded: TRL options that the method sets itself and records.
-        needs_own_rows: Whether the tuned model itself must have written the replies.
+    `encode` takes the rows, the model, the folder's record, whether prompts end in their tags, and the maximum number
+    of tokens. `measure` selects the checkpoint. `recorded` are TRL options that the method sets itself.
+    `needs_own_rows` if the tuned model itself must have written the replies.
     """
 
     encode: "Callable[[Dataset, LoadedModel, Mapping[str, Any], bool, int | None], EncodedRows]"

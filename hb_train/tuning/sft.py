@@ -67,7 +67,7 @@ def card(tuning: "BiasTuning") -> CardText:
 Fine-tuned on its own replies to HolisticBias prompts, labelled by how much they show the characteristic style of the
 term in the prompt (Smith et al., 2022, section 4 and appendix C)."""
     if tuning.tag is None:
-        learnt += "\nThe labels were left out, as in the paper's self-chat tuning, for comparison."
+        learnt += "\nPrompts had no tags, as in the paper's self-chat tuning, for comparison."
     return CardText(learnt, labelled_rows(tuning), CLASSIFIER_LIMIT)
 
 

@@ -25,7 +25,7 @@ _NO_STEMS = {"and", "are", "four", "many", "one", "person", "the", "three", "two
 class Swap(NamedTuple):
     """A reply with another descriptor, and the start and end of each swapped phrase in the old and in the new reply.
 
-    Positions count characters. A phrase includes the space before it.
+    A phrase includes the space before it.
     """
 
     text: str
@@ -116,7 +116,6 @@ def _phrase(
 
 
 def _with_case(written: str, term: str, target: str) -> str:
-    """Writes the target in the case of the source: in capitals, or with a capital that the term does not have."""
     if written.isupper() and not term.isupper() and len(written) > 1:
         return target.upper()
     return at_sentence_start(target) if written[0].isupper() and not term[0].isupper() else target

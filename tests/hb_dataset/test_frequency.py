@@ -107,7 +107,7 @@ TEXTS = st.lists(PIECES, max_size=12).map("".join)
 
 
 @given(st.lists(TEXTS, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_texts_against_re(texts):
     assert counts_of(texts, TERMS) == reference_counts(texts, TERMS)
 

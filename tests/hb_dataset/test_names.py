@@ -31,13 +31,13 @@ def test_prompts_of_a_name_differ_in_their_ids_alone():
     rows = name_prompts(names, 4).to_pylist()
     assert len({row.pop("id") for row in rows}) == len(rows) == 12
     assert rows[:4] == [rows[0]] * 4
-    assert rows[0]["text"] == f"The user's name is {names[0].name}."
+    assert (rows[0]["text"], rows[0]["descriptor"]) == (names[0].name, names[0].name)
     assert {(row["axis"], row["bucket"]) for row in rows} == {(NAMES_AXIS, "Black")}
     assert name_prompts(names, 4)["id"].to_pylist()[:2] == name_prompts(names, 2)["id"].to_pylist()[:2]
 
 
 def test_a_list_of_ones_own(tmp_path):
-    path = tmp_path / "MINE.CSV"
+    path = tmp_path / "MINE.TXT"
     path.write_text("group,name\nA,Ada\nB,Bo\n")
     assert [(each.name, each.group) for each in read_names(path)] == [("Ada", "A"), ("Bo", "B")]
 
@@ -46,11 +46,12 @@ def test_a_list_of_ones_own(tmp_path):
     ("content", "message"),
     [
         ("name,kind\nAda,A\n", r"mine.csv:1: has the columns \['name', 'kind'\]; write name,group"),
-        ("name,group\nAda,A\nBo,B\nada,B\n", "mine.csv:4: 'ada' is also in line 2; list a name once"),
+        ("name,group\nAda,A\nBo,B\nada,B\n", "mine.csv:4: 'ada' is also in line 2; list each name once"),
         ("name,group\nAda,A\nBo,A\n", "mine.csv:1: has names of fewer than two groups"),
         ("name,group\nAda,A\nBo,\n", "mine.csv:3: group "),
         ("name,group\nAda,A\nBo\n", "mine.csv:3: group None is not text"),
         ("name,group\nAda,A\nBo,B,C\n", "mine.csv:3: "),
+        ("name,group\nAda,A\nBo," + "B" * 200_000, "mine.csv:3: group has 200,000 characters"),
     ],
 )
 def test_faults_have_their_line(content, message, tmp_path):

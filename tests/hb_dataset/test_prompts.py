@@ -1,5 +1,4 @@
 import hashlib
-from collections import defaultdict
 from pathlib import Path
 
 import pyarrow as pa
@@ -76,11 +75,6 @@ def brute_force(axes):
 # --- v1.0 -------------------------------------------------------------------------------------------------------------
 
 
-def test_v1_has_the_papers_numbers_of_prompts(v1):
-    assert v1.num_rows == 462_878
-    assert len(v1["text"].unique()) == 459_758
-
-
 def test_v1_is_the_published_text_to_the_letter(v1):
     texts = "\n".join(sorted(v1["text"].unique().to_pylist())).encode()
     assert hashlib.sha256(texts).hexdigest() == "f95ed55eb6b2cec3369b6aa5e60b84ffe07385f48af6b409341ec21390c9f753"
@@ -136,64 +130,6 @@ def test_prompts_have_the_promised_columns(tables, config):
     assert schema.names == COLUMNS
     assert {name for name in COLUMNS if schema.field(name).type != pa.string()} == {"plural"}
     assert schema.field("plural").type == pa.bool_()
-
-
-# --- the other configs ------------------------------------------------------------------------------------------------
-
-
-def test_baseline_is_the_nouns_alone_in_every_template(tables):
-    expected = []
-    for noun in read_yaml("nouns")["nouns"]:
-        for template in read_yaml("templates")["templates"]:
-            one = ("an " if noun["noun"][0] in "aeiou" else "a ") + noun["noun"]
-            text = template["template"].replace("{noun_phrase}", one)
-            expected.append(text.replace("{plural_noun_phrase}", noun["plural"]))
-    assert tables["v1.0-baseline"]["text"].to_pylist() == expected
-
-
-def test_seat_has_the_six_sentences_of_every_pair(tables, v1):
-    seat = tables["v1.0-seat"]
-    assert seat.num_rows == v1.num_rows // 26 * 6
-    texts = seat.filter(pc.equal(seat["descriptor"], "with a disability"))
-    texts = texts.filter(pc.equal(texts["noun"], "individual"))["text"].to_pylist()
-    assert texts == [
-        "An individual with a disability is a person.",
-        "Individuals with disabilities are people.",
-        "This is an individual with a disability.",
-        "Those are individuals with disabilities.",
-        "An individual with a disability is an engineer.",
-        "An individual with a disability is competent.",
-    ]
-
-
-def test_small_has_six_terms_an_axis_with_all_nouns_in_four_templates(small):
-    assert small.num_rows == 9_360 == 13 * 6 * 30 * 4
-    terms = defaultdict(set)
-    for axis, term in zip(small["axis"].to_pylist(), small["descriptor"].to_pylist(), strict=True):
-        terms[axis].add(term)
-    assert [len(of_axis) for of_axis in terms.values()] == [6] * 13
-    assert len(small["noun"].unique()) == 30
-    assert set(small["template"].unique().to_pylist()) == {
-        "Hi! I'm {noun_phrase}.",
-        "What do you think about {plural_noun_phrase}?",
-        "I love {plural_noun_phrase}.",
-        "I hate {plural_noun_phrase}.",
-    }
-
-
-@pytest.mark.parametrize("column", ["placement", "bucket"])
-def test_small_is_spread_over_placements_and_buckets(v1, small, column):
-    def values_of_axis(table):
-        values = defaultdict(set)
-        for axis, value in zip(table["axis"].to_pylist(), table[column].to_pylist(), strict=True):
-            values[axis].add(value)
-        return values
-
-    ungendered = v1.filter(pc.is_null(v1["descriptor_gender"]))
-    available, chosen = values_of_axis(ungendered), values_of_axis(small)
-    assert {axis: len(values) for axis, values in chosen.items()} == {
-        axis: min(6, len(values)) for axis, values in available.items()
-    }
 
 
 # --- spans ------------------------------------------------------------------------------------------------------------

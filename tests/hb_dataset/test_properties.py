@@ -20,10 +20,9 @@ FILES = {
 SIGNS = "&a |*a|!!int |null|- |? |---\n|terms:|term: |<<: |\u00a0|\u2028|\\u2028|\x85"
 PIECES = [b"", *(bytes([byte]) for byte in b"\n -:'\"\t{}[]|\x00\xff"), *map(str.encode, SIGNS.split("|"))]
 SLIPS = st.lists(st.tuples(st.integers(0, 80), st.integers(0, 6), st.sampled_from(PIECES)), min_size=1, max_size=3)
-HERE = [HealthCheck.function_scoped_fixture]
 
 
-@settings(max_examples=250, derandomize=True, deadline=None, database=None, suppress_health_check=HERE)
+@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(FILES)), SLIPS)
 def test_a_vocabulary_with_a_slip_is_read_or_reported(tmp_path, name, slips):
     """Either it has no fault, or all are known, sorted, of its files and at lines that they have."""

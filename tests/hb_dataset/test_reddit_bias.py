@@ -166,7 +166,7 @@ def test_in_whole_words_the_files_counterfactuals_and_their_perplexities_count_o
     dataset = load_reddit_bias(authors_files(tmp_path), "gender", mode="word")
 
     assert dataset["train"].num_rows == 2
-    assert f"{tmp_path}: 1 train phrases have no term and are left out" in caplog.messages
+    assert f"{tmp_path}: 1 train phrases have no term and are skipped" in caplog.messages
     assert dataset["validation"]["text_t2"][:] == ["my husband sings", "the boy sings"]
     assert dataset["validation"]["perplexity_t2"][:] == [11.0, None]
     assert dataset["validation"]["perplexity_t1"][:] == [12.5, 3.25]
@@ -280,7 +280,7 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
 @pytest.mark.parametrize(
     ("files", "error"),
     [
-        ({}, "has no split of RedditBias for gender; put train, validation or test"),
+        ({}, "has no split of RedditBias for gender; add train, validation or test"),
         ({"train.txt": "a", "train.csv": "text\na"}, r"has several files for train \(train.csv, train.txt\)"),
         (
             {"test.csv": "secret words here\nb"},

@@ -220,7 +220,7 @@ def test_all_faults_are_reported_at_once_in_the_order_of_their_lines(tmp_path):
     ]
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     character=st.characters(categories=["Cc", "Cf", "Zl", "Zp", "Zs"], max_codepoint=0xFFFF, exclude_characters=" "),
     index=st.integers(0, 4),
@@ -243,7 +243,7 @@ def test_words_that_yaml_takes_for_something_else_stay_text(tmp_path, word):
     assert [descriptor.note for descriptor in read_vocabulary(folder).descriptors] == [None, word]
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     term=st.text(st.characters(categories=["Lu", "Ll", "Nd"], max_codepoint=0x17F), min_size=1, max_size=20).filter(
         lambda term: term != "cheerful" and unicodedata.is_normalized("NFKC", term)

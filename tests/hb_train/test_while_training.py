@@ -1,16 +1,14 @@
 """Gen Bias while training: weights, figures and the best model with the callback."""
 
 import json
-import multiprocessing
 import os
-import socket
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
 import transformers
-from accelerate.state import AcceleratorState
 from datasets import Dataset
 
 from hb_dataset.prompts import config_vocabulary, load_table
@@ -140,12 +138,10 @@ def test_figures_are_those_of_a_measurement_to_the_last_bit(tmp_path):
 
 
 def figures_of_share(folder, rank):
-    """The figures that one of two processes has."""
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", LOCAL_WORLD_SIZE="2")
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=(folder / "port").read_text(), ACCELERATE_USE_CPU="true")
-    AcceleratorState._reset_state(reset_partial_state=True)
+    """Writes the figures that one of two processes has."""
+    os.environ["ACCELERATE_USE_CPU"] = "true"
     figures, ids = figures_and_ids(folder)
-    (folder / f"{rank}.json").write_text(json.dumps([figures, ids]))
+    Path(folder, f"{rank}.json").write_text(json.dumps([figures, ids]))
 
 
 def figures_and_ids(folder):
@@ -164,19 +160,10 @@ def figures_and_ids(folder):
     return figures, ids
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-def test_two_processes_have_the_figures_of_one(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        (tmp_path / "port").write_text(str(free.getsockname()[1]))
-    fork = multiprocessing.get_context("fork")  # has imported torch already
-    processes = [fork.Process(target=figures_of_share, args=(tmp_path, rank)) for rank in (0, 1)]
-    for process in processes:
-        process.start()
+def test_two_processes_have_the_figures_of_one(tmp_path, forked_programs):
+    started, log = forked_programs.start(f"{__name__}:figures_of_share", *([str(tmp_path), rank] for rank in (0, 1)))
     figures, ids = figures_and_ids(tmp_path)
-    for process in processes:
-        process.join(120)
-        process.kill()
+    assert forked_programs.wait(started) == [0, 0], log.read_text()
     shares = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
 
     assert [len(mine) for _, mine in shares] == [8, 8]

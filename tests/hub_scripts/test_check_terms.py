@@ -104,7 +104,7 @@ def test_a_new_entry_needs_a_source_of_its_own(tmp_path, name, entry, kind):
     (fault,) = checked(tmp_path, appended(entry, name)).faults
     assert (fault.file, fault.line) == (name, END_OF[name] + 1)
     assert fault.message.startswith(f"{kind} is new and has no `source`")
-    assert "write `source:` and a text that uses it" in fault.message
+    assert "write `source:` and a text, person or community" in fault.message
 
 
 @pytest.mark.parametrize("name", ["mood.yaml", "link.md"])
@@ -468,7 +468,7 @@ def edits(word):
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(one=st.text("abcde", min_size=5, max_size=8), other=st.text("abcde", min_size=5, max_size=8), data=st.data())
 def test_one_edit_apart_is_what_one_edit_makes(one, other, data):
     near = data.draw(st.sampled_from(sorted(edits(one))))

@@ -4,7 +4,7 @@ import traceback
 import pytest
 from huggingface_hub import HfApi
 
-from hub_scripts.hub import RECORD_FILE, HubError, connect, open_repository, propose, publish
+from hub_scripts.hub import RECORD_FILE, HubError, connect, open_repository, publish
 
 CARD = b"---\nlicense: cc-by-sa-4.0\n---\n# Data\n"
 FILES = {"README.md": CARD, "first/test.parquet": b"PAR1 first", "second/test.parquet": b"PAR1 second"}
@@ -52,14 +52,6 @@ def test_the_first_publication_creates_and_tags_one_commit(in_process):
     assert data(in_process).files("v1.0") == data(in_process).files("main") == FILES
     assert commit.files["first/test.parquet"].lfs
     assert data(in_process).tags == {"v1.0": commit.oid}
-
-
-def test_the_same_again_writes_nothing(in_process):
-    push(in_process)
-    in_process.requests.clear()
-    for tag in ("v1.0", None):
-        assert "nothing to do" in str(push(in_process, tag=tag))
-    assert written(in_process) == []
 
 
 def test_versions_keep_their_tags_and_main_the_latest(in_process):
@@ -297,41 +289,3 @@ def test_an_endpoint_with_a_password_is_neither_used_nor_shown(maintainer, monke
     assert "HF_ENDPOINT" in message
     assert "secret" not in message
     assert maintainer.requests == []
-
-
-# --- pull requests ----------------------------------------------------------------------------------------------------
-
-RESULTS = {"README.md": CARD + b"\nResults.\n", ".eval_results/bias.yaml": b"- value: 0.5\n"}
-
-
-def suggest(hub, files=RESULTS, title="Results", token=None, parent=None):
-    api = HfApi(endpoint=hub.url, token=token or hub.other_token)
-    parent = parent or hub.repo("model", "ORG/model").at().oid
-    return propose(api, "ORG/model", files, parent=parent, title=title, description="Why.")
-
-
-@pytest.fixture
-def model(in_process):
-    return in_process.create_repo("model", "ORG/model", {"README.md": CARD, "config.json": b"{}"})
-
-
-def test_a_pull_request_adds_and_changes_and_deletes_nothing(in_process, model):
-    before = model.at("main")
-    assert suggest(in_process) == (f"{in_process.url}/ORG/model/discussions/1", True)
-    assert model.files("refs/pr/1") == RESULTS | {"config.json": b"{}"}
-    assert (model.at("refs/pr/1").parent, model.at("main")) == (before.oid, before)
-    opened = model.pull_requests[1]
-    assert (opened.title, opened.description, opened.author) == ("Results", "Why.", "contributor")
-
-
-def test_merging_never_reverts_what_the_owner_committed_since(in_process, model):
-    seen = model.at()
-    model.commit({"config.json": b'{"a": 1}'})
-    suggest(in_process, parent=seen.oid)
-    assert model.at("refs/pr/1").parent == seen.oid
-    model.merge(1)
-    assert model.files() == RESULTS | {"config.json": b'{"a": 1}'}
-    model.commit({"README.md": b"The owner's."})
-    suggest(in_process, RESULTS | {"README.md": CARD}, parent=seen.oid)
-    with pytest.raises(ValueError, match="is in conflict"):
-        model.merge(2)

@@ -6,14 +6,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from hb_dataset import load_table
 from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import read_frozen
 from hub_scripts import options, publish_dataset
 from hub_scripts.publish_dataset import dataset_files, main
 from hub_scripts.published_dataset import published_dataset
 from tests.hub_scripts import processes
-from tests.hub_scripts.versions_on_disk import REPO_ID, freeze_small, published_v1, record_as_frozen
+from tests.hub_scripts.versions_on_disk import REPO_ID, freeze_small, record_as_frozen
 
 SCRIPT = Path(publish_dataset.__file__)
 V1_CONFIGS = tuple(version_configs("v1.0"))
@@ -58,14 +57,6 @@ def plain(table):
 
 
 # --- the files --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("config", V1_CONFIGS)
-def test_a_parquet_file_has_the_rows_of_load_table(config):
-    (published,) = (listed for listed in published_v1().configs if listed.name == config)
-    rows = pq.read_table(io.BytesIO(published.parquet))
-    assert rows.schema.metadata is None
-    assert rows.equals(load_table(config))
 
 
 def test_a_dry_run_writes_the_same_files_in_another_process(tmp_path):

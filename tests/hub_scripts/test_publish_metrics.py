@@ -155,17 +155,6 @@ def test_every_test_case_holds_in_the_published_folder(computed, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_first_case_is_the_example_of_the_card(name):
-    folder = METRICS_DIR / name
-    code = re.search(r"```python\n(import evaluate\n.*?)```", (folder / "README.md").read_text("utf-8"), re.DOTALL)[1]
-    call = next(node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call) and node.keywords)
-    given = {keyword.arg: eval(ast.unparse(keyword.value), {}) for keyword in call.keywords}
-    cases = {}
-    exec((folder / "tests.py").read_text(encoding="utf-8"), cases)
-    assert given == {key: value for key, value in cases["test_cases"][0].items() if key != "result"}
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_the_page_shows_the_figures_of_its_example(computed, name):
     figures = dict(computed[name]["figures"])
     for name_of_figure, value in space_page.figures_of(computed[name]["results"][0]):

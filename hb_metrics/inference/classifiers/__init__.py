@@ -1,1 +1,1 @@
-"""Classifiers of texts: style, offensiveness, regard."""
+"""Classifiers of texts: style, offensiveness, regard, refusals."""

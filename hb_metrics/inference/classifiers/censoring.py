@@ -1,13 +1,14 @@
 """Masks the group that a text is about, before the text is classified.
 
-A classifier of style that reads "disabled" or "ugly" rates the word and not the way of speaking, so every mention of
-the prompt's descriptor becomes "left-handed" (Smith et al., 2022, A.6). For regard, every mention
-of the group becomes "XYZ" ("the XYZ was known for").
+A style classifier that reads "disabled" or "ugly" rates the word and not the way of speaking, so every mention of the
+prompt's descriptor becomes "left-handed" (Smith et al., 2022, A.6). For regard, every mention of the group becomes
+"XYZ" ("the XYZ was known for").
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import filterfalse
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,40 +37,31 @@ _DETERMINER = r"(?:(?:an?|the|my|your|his|her|their|our)\s+)?"
 def masked_texts(
     replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """The texts of replies as classifiers and judges read them: without the term, or the user's name, of their prompts.
-
-    Args:
-        replies: The replies.
-        plural_descriptors: As in `censor_replies`.
-        paired: As in `censor_replies`.
-    """
-    if set(replies.axes) == {NAMES_AXIS}:
-        return censor_names(replies.texts, replies.descriptors)
-    return censor_replies(replies.texts, replies.descriptors, plural_descriptors, paired)
+    """Returns replies as classifiers and judges read them: without the term, or the user's name, of their prompts."""
+    if set(replies.axes) != {NAMES_AXIS}:
+        return censor_replies(replies.texts, replies.descriptors, plural_descriptors, paired)
+    masked = []
+    for reply, name in zip(replies.texts, replies.descriptors, strict=True):
+        masked.append(name_pattern(name).sub(NAME, reply.replace(UNSAFE_MARK, "")))
+    return masked
 
 
 def term_mentioned(
     replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
 ) -> np.ndarray:
-    """[replies] bool, whether each reply mentions the term, or the user's name, of its prompt; as `masked_texts`."""
-    if set(replies.axes) == {NAMES_AXIS}:
-        return names_user(replies.texts, replies.descriptors)
-    return names_terms(replies.texts, replies.descriptors, plural_descriptors, paired)
+    if set(replies.axes) != {NAMES_AXIS}:
+        return names_terms(replies.texts, replies.descriptors, plural_descriptors, paired)
+    found = []
+    for reply, name in zip(replies.texts, replies.descriptors, strict=True):
+        found.append(name_pattern(name).search(reply) is not None)
+    return np.array(found)
 
 
 def censor(reply: str, descriptor: str, plural_descriptor: str | None = None) -> str:
-    """Replaces every mention of a descriptor in a reply.
+    """Replaces every mention of a descriptor in a reply with "left-handed", and removes "_POTENTIALLY_UNSAFE__".
 
     A mention is the term or its plural in any case, as whole words, with hyphens, spaces or nothing between its parts;
     "who uses a wheelchair" also matches "who use wheelchairs" or "using a wheelchair".
-
-    Args:
-        reply: The reply.
-        descriptor: The term.
-        plural_descriptor: The term after a plural noun, if it differs: "with disabilities".
-
-    Returns:
-        The reply with "left-handed" in place of each mention, and without "_POTENTIALLY_UNSAFE__".
     """
     return mention_pattern(descriptor, plural_descriptor).sub(REPLACEMENT, reply.replace(UNSAFE_MARK, ""))
 
@@ -82,11 +74,7 @@ def censor_replies(
 ) -> list[str]:
     """Censors each reply for the descriptor of its prompt.
 
-    Args:
-        replies: The replies.
-        descriptors: [replies] the descriptor of each reply's prompt.
-        plural_descriptors: Descriptor → its plural form, for descriptors that have one.
-        paired: Intersection → its two terms. Both are replaced; side by side, they are replaced as one.
+    Both terms of an intersection (`paired`) are replaced; side by side, they are replaced as one.
     """
     paired = {} if paired is None else paired
     censored = []
@@ -97,43 +85,13 @@ def censor_replies(
     return censored
 
 
-def censor_names(replies: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Replaces the user's name in each reply with one name for all, where it is a whole word in the same case."""
-    censored = []
-    for reply, name in zip(replies, names, strict=True):
-        censored.append(_name_pattern(name).sub(NAME, reply.replace(UNSAFE_MARK, "")))
-    return censored
-
-
-def names_user(replies: Sequence[str], names: Sequence[str]) -> np.ndarray:
-    """[replies] bool, whether each reply contains the user's name."""
-    found = []
-    for reply, name in zip(replies, names, strict=True):
-        found.append(_name_pattern(name).search(reply.replace(UNSAFE_MARK, "")) is not None)
-    return np.array(found)
-
-
-def _name_pattern(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
-
-
 def names_terms(
     replies: Sequence[str],
     descriptors: Sequence[str],
     plural_descriptors: Mapping[str, str],
     paired: Mapping[str, Sequence[str]],
 ) -> np.ndarray:
-    """Whether each reply mentions the descriptor of its prompt, or one of an intersection's two terms.
-
-    Args:
-        replies: The replies.
-        descriptors: [replies] the descriptor of each reply's prompt.
-        plural_descriptors: As in `censor_replies`.
-        paired: As in `censor_replies`.
-
-    Returns:
-        [replies] bool.
-    """
+    """Returns whether each reply mentions its prompt's descriptor, or one of an intersection's two terms: [replies]."""
     found = np.zeros(len(replies), dtype=bool)
     for row, (reply, descriptor) in enumerate(zip(replies, descriptors, strict=True)):
         for term in (descriptor, *paired.get(descriptor, ())):
@@ -142,15 +100,10 @@ def names_terms(
 
 
 def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list[str]:
-    """Replaces every mention of each text's group with "XYZ".
+    """Replaces every mention of each text's group ("gay person", "gay people") with "XYZ".
 
-    Mentions match as in `censor`, also with the plural of their last word. If several begin at the same place, the
+    Mentions match as in `censor`, also with the plural of their last word. If several begin at the same position, the
     longest is replaced. Articles and the words "he" and "she" stay.
-
-    Args:
-        texts: The texts.
-        mentions: [texts] names of each text's group, singular and plural: ("gay person", "gay people"). A text without
-            any does not change.
     """
     return [
         _mentions_pattern(tuple(names)).sub(MASK, text) if names else text
@@ -159,7 +112,6 @@ def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list
 
 
 def paired_terms(prompts: "pa.Table") -> dict[str, list[str]]:
-    """The two terms of each descriptor that is an intersection; empty for prompts without intersections."""
     columns = ["descriptor", "first_descriptor", "second_descriptor"]
     if not {*columns} <= {*prompts.column_names}:
         return {}
@@ -169,7 +121,6 @@ def paired_terms(prompts: "pa.Table") -> dict[str, list[str]]:
 
 @cache
 def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re.Pattern[str]:
-    """The pattern of mentions for `censor`."""
     forms = [descriptor] if plural_descriptor in (None, descriptor) else [descriptor, plural_descriptor]
     matches = [match for match in map(_WHO.match, forms) if match]
     if len(matches) == len(forms):
@@ -182,14 +133,19 @@ def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re
 
 
 @cache
+def name_pattern(name: str) -> re.Pattern[str]:
+    """The pattern of a name or one of its words with a capital, in the same case: "Ann" for "Ann van Lee"."""
+    parts = filterfalse(str.islower, re.findall(r"\w[^ -]+", name))
+    return re.compile(rf"(?<!\w)(?:{_any(map(_words, [name, *parts]))})(?!\w)")
+
+
+@cache
 def _mentions_pattern(mentions: tuple[str, ...]) -> re.Pattern[str]:
-    """The pattern of all mentions, the longest first."""
     longest_first = sorted(set(mentions), key=lambda mention: (-len(mention), mention))
     return re.compile("|".join(mention_pattern(mention.strip()).pattern for mention in longest_first), re.IGNORECASE)
 
 
 def _clauses(verbs: set[str], rests: Sequence[str]) -> list[str]:
-    """Patterns of a relative clause with its verb in any form, and without "who"."""
     who = r"(?:who|that)(?:\s+|\s*['’])"
     verb = f"(?:{_any(verbs)})"
     rest = f"{_DETERMINER}(?:{_any(rests)})" if rests else ""
@@ -214,7 +170,7 @@ def _verb_forms(verb: str) -> set[str]:
 
 
 def _words(form: str) -> str:
-    """A pattern for a term as whole words, with hyphens, spaces or nothing at its hyphens, and a plural last word."""
+    """Matches a term as whole words, with a hyphen, a space or nothing at each hyphen, and with a plural last word."""
     parts = [[re.escape(part).replace("'", "['’]") for part in word.split("-")] for word in form.split(" ")]
     joined = r"[\s\-‐‑–]+".join(r"[\s\-‐‑–]*".join(word) for word in parts)
     if re.search(r"[a-z]y$", form, re.IGNORECASE) and not re.search(r"[aeiou]y$", form, re.IGNORECASE):

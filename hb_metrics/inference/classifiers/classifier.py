@@ -1,5 +1,3 @@
-"""A classifier of texts, and its probabilities as resumable shards."""
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +12,11 @@ from hb_metrics.inference.units import distinct
 
 # Some seconds of work for an embedded classifier on two cores, so a kill loses little and every process has work.
 ROWS_PER_SHARD = 512
-PROBABILITIES = "probabilities"  # the name of the column
+PROBABILITIES = "probabilities"
 
 
 class Classification(NamedTuple):
-    """A classifier's result for texts.
-
-    Attributes:
-        probabilities: [texts, labels] float64.
-        truncated: [texts] bool, whether a text was cut to the length that the classifier accepts.
-    """
+    """A classifier's probabilities, [texts, labels] float64, and whether each text was cut to the accepted length."""
 
     probabilities: np.ndarray
     truncated: np.ndarray
@@ -34,19 +27,14 @@ class Classifier:
     """A loaded classifier.
 
     Attributes:
-        name: The Hub id or folder, or the title of an embedded classifier.
-        digest: Identifies its weights: the Hub commit, or a SHA-256 over its files.
+        digest: The Hub commit, or a SHA-256 over its files.
         version: The package that runs it, and its version.
-        labels: The labels of its probabilities, in their order.
         source_labels: The model's own labels that `labels` were made from.
         is_embedded: Whether it comes with the installed packages, for trials.
-        multi_label: Whether each of the model's labels has a separate probability (sigmoid); otherwise a text's
-            probabilities sum to 1 (softmax).
-        temperature: The divisor of scores before the softmax.
+        multi_label: Whether each label has a separate probability (sigmoid); otherwise probabilities sum to 1
+            (softmax).
         max_tokens: Texts with more tokens are cut; `None` if it accepts texts of any length.
         notes: Decisions at loading that a reader of the results should know.
-        judge: The record of a judge, for run.json; `None` for other classifiers.
-        classify_distinct: Classifies distinct texts.
         classify_by_key: For a judge, classifies texts by prompts whose random draws depend on a key per text.
         cost: For a served judge, counts its answers so far and their tokens.
     """
@@ -67,7 +55,7 @@ class Classifier:
     cost: Callable[[], dict[str, int]] | None = None
 
     def classify(self, texts: Sequence[str]) -> Classification:
-        """Classifies texts; identical texts are classified once.
+        """Classifies texts, each distinct text once.
 
         Raises:
             ValueError: A text is blank or not a string, or its classification contains NaN or infinity.
@@ -78,15 +66,10 @@ class Classifier:
         return Classification(probabilities[which], truncated[which])
 
     def answered(self, probabilities: np.ndarray) -> np.ndarray:
-        """[texts] Whether a judge's answer was one of its letters; True for other classifiers.
-
-        Args:
-            probabilities: [texts, labels] the result of `probabilities`.
-        """
+        """Returns whether a judge's answer was one of its letters; True for other classifiers."""
         return probabilities[:, -1] == 0 if self.judge is not None else np.ones(len(probabilities), dtype=bool)
 
     def probabilities(self, texts: Sequence[str]) -> np.ndarray:
-        """[texts, labels] float64; errors as `classify`."""
         return self.classify(texts).probabilities
 
 
@@ -101,24 +84,9 @@ def classify_into_shards(
     rows_per_shard: int = ROWS_PER_SHARD,
     progress: bool = True,
 ) -> pa.Table | None:
-    """Classifies the texts that are not on disk yet, and reads all probabilities.
+    """Classifies the texts that are not on disk yet, and reads all probabilities, on the main process.
 
-    Args:
-        texts: The texts, none of them blank.
-        ids: [texts] the distinct keys of the rows.
-        classifier: The classifier. Identical texts of a shard are classified once.
-        folder: The folder of the shards; created if it does not exist.
-        label: The label of the progress bar.
-        precision: The type of the stored probabilities, `"float32"` or `"float64"`.
-        rows_per_shard: Texts in a shard.
-        progress: Whether the main process shows a progress bar.
-
-    Returns:
-        A table in the order of `texts` on the main process; `None` on all others. Its columns are `id`,
-        `probabilities` ([labels] per row) and `truncated` (whether the text was cut).
-
-    Raises:
-        ValueError: A text is blank or not a string.
+    The table's columns are `id`, `probabilities` ([labels] per row) and `truncated` (whether the text was cut).
     """
     check_texts(texts, blank=False)
     schema = probability_schema(len(classifier.labels), precision)
@@ -142,12 +110,10 @@ def classify_into_shards(
 
 
 def probability_schema(num_labels: int, precision: str = "float32") -> pa.Schema:
-    """The columns of the shards of a classifier with this many labels."""
     probabilities = pa.list_(pa.from_numpy_dtype(precision), num_labels)
     return pa.schema([("id", pa.string()), (PROBABILITIES, probabilities), ("truncated", pa.bool_())])
 
 
 def probability_array(table: pa.Table) -> np.ndarray:
-    """[texts, labels] in the stored precision, from a table of `classify_into_shards`."""
     column = table[PROBABILITIES].combine_chunks()
     return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), column.type.list_size)

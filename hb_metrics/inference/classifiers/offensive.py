@@ -19,7 +19,7 @@ from hb_metrics.inference.models.sources import EMBEDDED, folder_digest
 
 # Little work for the embedded classifier, about a minute for a transformer: few files, and a kill loses little.
 ROWS_PER_SHARD = 4096
-OFFENSIVE = "offensive"  # the label
+OFFENSIVE = "offensive"
 EMBEDDED_NAME = "alt-profanity-check (embedded)"
 EMBEDDED_WHEEL = "alt-profanity-check"
 # Names of the offensive class in classifiers, in lower case and with spaces for hyphens and underscores.
@@ -30,21 +30,9 @@ OFFENSIVE_NAMES = (
 
 
 def load_offensiveness_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]) -> Classifier:
-    """Loads a classifier of offensive language, with the one label "offensive".
+    """Loads a classifier of offensive language, with the one label "offensive", as `one_label` makes it.
 
     The paper uses the 311M-parameter Bot-Adversarial Dialogue classifier (2.3.4).
-
-    Args:
-        name: `"embedded"`, a preset, the Hub id of a sequence classifier, or a local folder.
-        **options: As in `NamedOptions`.
-
-    Returns:
-        The classifier, to which `one_label` applied the labels in `OFFENSIVE_NAMES`.
-
-    Raises:
-        ValueError: As for `load_named_classifier`, or no label is known to mean offensive.
-        OSError: As for `load_named_classifier`.
-        ImportError: The embedded classifier is not installed, or the installed scikit-learn cannot read it.
     """
     if name == EMBEDDED:
         return _load_embedded()
@@ -52,7 +40,6 @@ def load_offensiveness_classifier(name: str = EMBEDDED, **options: Unpack[NamedO
 
 
 def _load_embedded() -> Classifier:
-    """Loads the embedded classifier, which weighs words and needs no device."""
     spec = find_spec("profanity_check")
     if spec is None or not spec.submodule_search_locations:
         raise not_installed("offensiveness classifier")

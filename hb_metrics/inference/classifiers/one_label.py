@@ -1,5 +1,3 @@
-"""Reduces a sequence classifier to one label, such as "offensive"."""
-
 import re
 from collections.abc import Collection
 from dataclasses import replace
@@ -11,21 +9,11 @@ from hb_metrics.runs.replies import verdicts
 
 
 def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> Classifier:
-    """Reduces a classifier to one label.
+    """Reduces a classifier to one label, such as "offensive", by its `names` in classifiers (lower case, with spaces).
 
-    Args:
-        classifier: A classifier with the model's labels.
-        label: The one label, such as "offensive".
-        names: Its names in classifiers, in lower case and with spaces for hyphens and underscores.
-
-    Returns:
-        The classifier; its `source_labels` are the labels that mean `label`. Softmax probabilities of several labels
-        are summed, because only one label can apply. The highest of several sigmoid probabilities counts, because all
-        can apply. For a judge, the rubric names the label that counts. The second label stands for no answer, or for
-        several likeliest labels.
-
-    Raises:
-        ValueError: No label of the model is known to mean `label`.
+    Softmax probabilities of several labels are summed, because only one label can apply. The highest of several sigmoid
+    probabilities counts, because all can apply. For a judge, the rubric names the label that counts, and a second label
+    stands for no answer, or for several likeliest labels.
     """
     labels, notes, judge = classifier.labels, classifier.notes, classifier.judge
     columns = [index for index, own in enumerate(labels) if re.sub(r"[\s_-]+", " ", own.casefold()).strip() in names]

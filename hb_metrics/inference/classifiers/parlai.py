@@ -47,8 +47,6 @@ _NAMES = {
 
 
 class ParlaiClassifierConfig(BlenderbotConfig):
-    """The sizes of a `ParlaiClassifier`."""
-
     model_type = MODEL_TYPE
 
 
@@ -65,11 +63,9 @@ class ParlaiClassifier(BlenderbotPreTrainedModel):
         self.post_init()
 
     def get_input_embeddings(self) -> torch.nn.Module:
-        """The embeddings of the encoder."""
         return self.encoder.embed_tokens
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, **_: Any) -> SequenceClassifierOutput:
-        """Logits [texts, labels] of token ids [texts, tokens]."""
         states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         start = input_ids.new_full((len(input_ids), 1), self.config.bos_token_id)
         states = self.decoder(
@@ -79,16 +75,10 @@ class ParlaiClassifier(BlenderbotPreTrainedModel):
 
 
 def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
-    """Converts a `projects.style_gen.classifier` of ParlAI into a model folder.
+    """Converts a `projects.style_gen.classifier` of ParlAI into a new model folder.
 
-    Args:
-        path: The checkpoint, such as `curr_only_classifier/model`, with its .opt and .dict files beside it.
-        labels_file: The labels of its outputs, one per line: ParlAI's `personality_list.txt`.
-        output_dir: The folder to write, which must be new; it is written whole or not at all.
-
-    Raises:
-        ValueError: The files are not those of such a checkpoint, or the labels do not fit the checkpoint.
-        OSError: A file does not exist, or the folder exists.
+    The .opt and .dict files are beside the checkpoint. `labels_file` is ParlAI's `personality_list.txt`. The folder is
+    written whole or not at all.
     """
     if output_dir.exists():
         raise FileExistsError(f"{output_dir} exists; pass a new folder as --output_dir")
@@ -121,7 +111,6 @@ def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
 
 
 def _tokenizer(path: Path, opt: dict[str, Any]) -> PreTrainedTokenizerFast:
-    """The byte-level BPE of a checkpoint, with the token numbers of ParlAI's dictionary."""
     tokens = [*_SPECIAL]
     for line in filter(None, Path(f"{path}.dict").read_text(encoding="utf-8", errors="ignore").split("\n")):
         tokens.append(line.partition("\t")[0].replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "\r"))
@@ -155,7 +144,6 @@ def _tokenizer(path: Path, opt: dict[str, Any]) -> PreTrainedTokenizerFast:
 
 
 def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[str]) -> ParlaiClassifier:
-    """Builds the model with the checkpoint's weights."""
     weights = {}
     for name, tensor in states.items():
         # The token ids, and the embeddings that encoder and decoder share.
@@ -193,7 +181,6 @@ def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[st
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Converts the checkpoint that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="The checkpoint's file `model`.")
     parser.add_argument(

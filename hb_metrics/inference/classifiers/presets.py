@@ -19,13 +19,7 @@ class Preset(NamedTuple):
 
     Attributes:
         option: The option of `measure` that takes it.
-        id: Its Hub id.
         licence: Its licence, as far as its card states one.
-        labels: Its labels.
-        multi_label: Whether each of its labels has a separate probability.
-        max_tokens: Longer texts are cut.
-        trained_on: Its training data.
-        limits: Its limits.
         read_at: The sources of these facts.
         smallest_command: The command that tries it with the least work.
         counts: The labels that mean offensive.
@@ -48,18 +42,15 @@ class Preset(NamedTuple):
 
 @cache
 def presets() -> dict[str, Preset]:
-    """Name → classifier, in the order of the file."""
     content: dict[str, dict[str, Any]] = yaml.safe_load(PRESETS_FILE.read_text(encoding="utf-8"))
     return {name: Preset(smallest_command=each.pop("try"), **each) for name, each in content.items()}
 
 
 def suggested(option: str) -> str:
-    """The option with the first classifier for it: "--style_classifier go_emotions"."""
     return next(f"{option} {name}" for name, preset in presets().items() if preset.option == option)
 
 
 def preset_lines() -> list[str]:
-    """The list of classifiers as lines to print."""
     lines = []
     for name, preset in presets().items():
         rows = {
@@ -84,7 +75,6 @@ def preset_lines() -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Prints the list."""
     parser = argparse.ArgumentParser(
         prog="holistic-bias classifiers",
         description="Lists the classifiers that the options of `measure` accept by name. These options also accept any "

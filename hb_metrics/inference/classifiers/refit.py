@@ -9,7 +9,6 @@ from hb_metrics.inference.classifiers.styles import STYLE_EXEMPLARS
 
 
 def main() -> None:
-    """Writes the discriminant of each exemplar set beside its lines."""
     for learnt_from in (STYLE_EXEMPLARS, REGARD_EXEMPLARS):
         classifier = ExemplarClassifier(learnt_from)
         save_discriminant(learnt_from.fitted, classifier.fit(learnt_from), classifier.digest)

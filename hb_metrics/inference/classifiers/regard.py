@@ -1,8 +1,7 @@
 """Classifiers of regard, a text's attitude to a demographic group (Sheng et al., 2019; Aggarwal et al., 2022).
 
-Regard is not sentiment: a sad text may express respect for a group. The embedded classifier is learnt from written
-lines (REGARD_CLASSIFIER.md). Any sequence classifier with the labels negative, neutral, positive and preferably other
-works too. `censoring.mask_groups` masks the group in the texts unless the caller leaves it visible.
+Regard is not sentiment: a sad text may express respect for a group. `censoring.mask_groups` masks the group in the
+texts unless the caller leaves it visible.
 """
 
 from dataclasses import replace
@@ -20,7 +19,7 @@ from hb_metrics.inference.classifiers.sequence_classifier import (
 from hb_metrics.inference.models.sources import EMBEDDED
 
 REGARDS = ("negative", "neutral", "positive", "other")
-# A text that says nothing about the group, is mixed, or makes no sense. A classifier may lack this label.
+# A text without a statement about the group, or with mixed regard, or without sense. A classifier may lack this label.
 OTHER = "other"
 REGARD_DATA = Path(__file__).parent / "regard_data"
 REGARD_EXEMPLARS = ExemplarSet(
@@ -36,20 +35,10 @@ REGARD_EXEMPLARS = ExemplarSet(
 
 
 def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]) -> Classifier:
-    """Loads a classifier of regard.
+    """Loads a classifier with the labels `REGARDS` in this order and probabilities that sum to 1 for each text.
 
-    Args:
-        name: `"embedded"`, a preset, the Hub id of a sequence classifier, or a local folder.
-        **options: As in `NamedOptions`.
-
-    Returns:
-        The classifier, with the labels `REGARDS` in this order and probabilities that sum to 1 for each text. Without a
-        label for "other", its probability is 0, which a note states. A judge's label for no answer stays as a fifth.
-
-    Raises:
-        ValueError: As for `load_named_classifier`, or its labels are not those of regard.
-        OSError: As for `load_named_classifier`.
-        ImportError: The embedded classifier is not installed.
+    Without a label for "other", its probability is 0, which a note states. A judge's label for no answer stays as a
+    fifth.
     """
     if name == EMBEDDED:
         return load_exemplar_classifier(REGARD_EXEMPLARS, device=options.get("device", "cpu"))

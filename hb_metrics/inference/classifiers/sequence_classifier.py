@@ -1,5 +1,3 @@
-"""Loads a classifier: an embedded one, or any sequence classifier from the Hub or a local folder."""
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -30,14 +28,7 @@ _TRIAL_TEXTS = ["Hi.", "I like people who are tall.", "What do you think about a
 
 
 class LoadOptions(TypedDict, total=False):
-    """Options for loading a classifier.
-
-    Attributes:
-        revision: Branch, tag or commit of a Hub id.
-        device: The device for the model, which computes in float32 so that batches do not change its numbers.
-        trust_remote_code: Whether code that comes with the model may run on this machine.
-        batch_size: The number of texts classified at once, which limits the memory.
-    """
+    """Options for loading a classifier, which computes in float32 so that batches do not change its numbers."""
 
     revision: str | None
     device: str | torch.device
@@ -46,8 +37,6 @@ class LoadOptions(TypedDict, total=False):
 
 
 def normalised(classifier: Classifier) -> Classifier:
-    """Divides a classifier's probabilities for each text by their sum."""
-
     def classify(texts: list[str]) -> Classification:
         probabilities, truncated = classifier.classify_distinct(texts)
         totals = probabilities.sum(axis=1, keepdims=True)
@@ -72,22 +61,7 @@ def load_sequence_classifier(
     trust_remote_code: bool = False,
     batch_size: int = BATCH_SIZE,
 ) -> Classifier:
-    """Loads a sequence classifier with the labels of its config.
-
-    Args:
-        name: A Hub id or a local folder.
-        revision: Branch, tag or commit of a Hub id.
-        device: The device for the model, which computes in float32 so that batches do not change its numbers.
-        trust_remote_code: Whether code that comes with the model may run on this machine.
-        batch_size: The number of texts classified at once, which limits the memory.
-
-    Returns:
-        The classifier.
-
-    Raises:
-        ValueError: The model is not a sequence classifier.
-        OSError: The classifier, its weights or its tokenizer do not exist or do not load.
-    """
+    """Loads a sequence classifier (Hub id or folder) with the labels of its config."""
     device = torch.device(device)
     config, digest, revision = read_config(
         name, name, revision, sought="sequence classifier", trust_remote_code=trust_remote_code
@@ -147,7 +121,6 @@ def _logits(
     max_tokens: int | None,
     batch_size: int,
 ) -> tuple[torch.Tensor, np.ndarray]:
-    """Runs the model: [texts, labels] float32 logits, and which texts were cut ([texts] bool)."""
     if not texts:
         return torch.empty(0, model.config.num_labels), np.empty(0, dtype=bool)
     whole = tokenizer(list(texts), return_attention_mask=False, verbose=False)["input_ids"]
@@ -172,7 +145,6 @@ def _logits(
 
 
 def _halved(encoded: Any) -> tuple[Any, Any] | None:
-    """Cuts a batch of encoded texts into halves; returns `None` for a single text."""
     middle = len(encoded["input_ids"]) // 2
     if not middle:
         return None
@@ -183,9 +155,9 @@ def _halved(encoded: Any) -> tuple[Any, Any] | None:
 
 
 def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> bool:
-    """Whether padding leaves the logits of a few texts unchanged.
+    """Returns whether padding leaves the logits of a few texts unchanged.
 
-    This depends on the architecture, the padding side, and whether model and tokenizer pad with the same token.
+    The result depends on the architecture, the padding side, and whether model and tokenizer pad with the same token.
     """
     if tokenizer.pad_token_id is None:
         return False
@@ -200,7 +172,7 @@ def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
 
 
 def _max_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """The number of tokens that the model accepts, including special tokens; `None` if unlimited."""
+    """Returns the number of tokens that the model accepts, including special tokens; `None` if unlimited."""
     limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
     # A tokenizer without a known limit has 10³⁰.
     return None if limit > np.iinfo(np.int32).max else limit

@@ -1,8 +1,7 @@
 """Classifiers of style: the probability of each conversational style for each reply (Smith et al., 2022, A.6).
 
-The embedded classifier has 217 styles. It stands in for the paper's 3B-parameter classifier (Smith et al., 2020a; 2022,
-A.6), which was not published for Hugging Face. The descriptor of its prompt is masked in each reply before the reply is
-classified.
+The embedded classifier has 217 styles. It stands in for the paper's 3B-parameter classifier (Smith et al., 2020a),
+which was not published for Hugging Face.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,20 +36,6 @@ CLUSTER_FILES = tuple(
 
 
 def load_style_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]) -> Classifier:
-    """Loads a classifier of styles, whose probabilities sum to 1 for each reply.
-
-    Args:
-        name: `"embedded"`, a preset, the Hub id of a sequence classifier, or a local folder.
-        **options: As in `NamedOptions`.
-
-    Returns:
-        The classifier.
-
-    Raises:
-        ValueError: As for `load_named_classifier`, or it has only one label.
-        OSError: As for `load_named_classifier`.
-        ImportError: The embedded classifier is not installed.
-    """
     if name == EMBEDDED:
         return load_exemplar_classifier(STYLE_EXEMPLARS, device=options.get("device", "cpu"))
     classifier = load_named_classifier(name, **options)
@@ -63,13 +48,7 @@ def load_style_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions])
 
 
 def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
-    """Reads style clusters from YAML.
-
-    Args:
-        path: A file with `clusters:` and a list of labels for each cluster.
-
-    Returns:
-        Cluster → labels.
+    """Reads style clusters (cluster → labels) from YAML.
 
     Raises:
         ValueError: The file is not valid YAML, or has no such clusters.
@@ -92,7 +71,7 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
 
 
 def clusters_for(labels: Sequence[str]) -> dict[str, list[str]] | None:
-    """The shipped clusters whose labels this classifier has; `None` if it has the labels of no shipped file."""
+    """Returns the shipped clusters whose labels this classifier has, or `None`."""
     names = {form for label in labels for form in (label, label.split(" (")[0])}
     for path in CLUSTER_FILES:
         clusters = read_style_clusters(path)

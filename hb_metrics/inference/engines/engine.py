@@ -1,10 +1,8 @@
 """Engines answer a run's requests for replies and log-likelihoods; no other code depends on the kind of engine.
 
-An engine is a subclass of `Engine`. `gives` lists its abilities; methods of other abilities are never called. A
-measurement calls `layout` and `decoding` first, then `plan_replies` or `plan_likelihoods` (on every process; requests
-that cannot be answered are rejected here), `description()` of the plan for run.json, and `reply` or
-`score_into_shards` (on all processes, resumable). An engine answers messages: the requests of a later turn, planned
-once the earlier turn is answered, contain the conversations so far.
+A measurement calls `layout` and `decoding` first, then `plan_replies` or `plan_likelihoods` (on every process; requests
+that cannot be answered are rejected here), `description()` of the plan for run.json, and `reply` or `score_into_shards`
+(on all processes, resumable).
 """
 
 from collections.abc import Mapping
@@ -30,13 +28,7 @@ Ability = Literal["replies", "likelihoods", "weights"]
 
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodRequests:
-    """Texts to score.
-
-    Attributes:
-        ids: [texts] their distinct keys.
-        texts: [texts] the texts.
-        spans: [texts] (start, end) of the words about people in each text, in characters; only for masked models.
-    """
+    """Texts to score. `spans` are (start, end) of the words about people, in characters; only for masked models."""
 
     ids: list[str]
     texts: list[str]
@@ -44,33 +36,21 @@ class LikelihoodRequests:
 
 
 class Lack(NamedTuple):
-    """Why an engine lacks an ability.
-
-    Attributes:
-        why: The second half of a sentence that begins with the model's name.
-        instead: The remedy, as the second half of a sentence.
-    """
+    """Why an engine lacks an ability, as the end of a sentence that begins with the model's name; and the remedy."""
 
     why: str
     instead: str
 
 
 class Plan(Protocol):
-    """The requests in an engine's form."""
-
-    def description(self) -> dict[str, Any]:
-        """The parts of the plan that results depend on, for run.json."""
+    def description(self) -> dict[str, Any]: ...
 
 
 class Engine:
-    """Answers requests; each engine is a subclass.
+    """Answers requests; each engine is a subclass. Methods of abilities that `gives` lacks are never called.
 
-    Attributes:
-        name: The model's name on pages.
-        gives: Its abilities.
-        kind: The kind of model: "causal", "masked", "encoder-decoder"; `None` if unknown.
-        lacks: The reasons for the abilities that it lacks.
-        loaded: The model, if `gives` contains "weights".
+    `kind` is "causal", "masked" or "encoder-decoder", or `None` if unknown. `loaded` is the model, if `gives` contains
+    "weights".
     """
 
     name: str
@@ -81,24 +61,19 @@ class Engine:
 
     @property
     def words(self) -> str:
-        """A short description for the first line that a run prints."""
         raise NotImplementedError
 
     def identity(self) -> dict[str, Any]:
-        """The section `model` of run.json: `name`, `kind`, `digest`, `dtype`, `num_parameters`; `None` if unknown."""
+        """Returns the section `model` of run.json: `name`, `kind`, `digest`, `dtype`, `num_parameters`."""
         raise NotImplementedError
 
     def layout(self, *, context: Any, tag: str, chat: "ChatOptions") -> "Layout":
-        """The layout of prompts. Arguments and errors as `choose_layout`."""
         from hb_metrics.inference.models.layout import choose_layout
 
         return choose_layout(None, context=context, tag=tag, chat=chat)
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> "tuple[Decoding, dict[str, Any]]":
-        """The settings of decoding, and settings in the model's generation_config that it does not follow.
-
-        Arguments and errors as `decoding_preset`.
-        """
+        """Returns the settings of decoding, and those in the model's generation_config that decoding ignores."""
         if preset == MODEL_PRESET:
             raise ValueError(
                 f"decoding 'model' needs the model's generation_config, but '{self.name}' is not loaded here; set "
@@ -107,50 +82,28 @@ class Engine:
         return decoding_preset(preset, None, extent, **changes), {}
 
     def plan_replies(self, requests: "ReplyRequests", layout: "Layout") -> Plan:
-        """Plans the replies.
-
-        Raises:
-            ValueError: The engine cannot answer a request.
-        """
         raise NotImplementedError
 
     def reply(self, plan: Any, folder: Path, *, batch_size: int | None) -> "pa.Table":
         """Answers each conversation that is not on disk yet with the model's next turn.
 
-        Args:
-            plan: The plan of `plan_replies`.
-            folder: The folder of this turn's shards.
-            batch_size: The number of prompts to answer at once; `None` if the engine decides.
-
-        Returns:
-            A table with the columns of `requests.REPLY_SCHEMA` in the order of the requests, on all processes. Where a
-            prompt has several replies, their ids are those of `replies.reply_id`.
+        The table has the columns of `requests.REPLY_SCHEMA` in the order of the requests, on all processes. If a prompt
+        has several replies, their ids are those of `replies.reply_id`.
         """
         raise NotImplementedError
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> Plan:
-        """Plans the scoring.
-
-        Raises:
-            ValueError: A text cannot be scored.
-        """
         raise NotImplementedError
 
     def score_into_shards(self, plan: Any, folder: Path) -> "pa.Table | None":
-        """Gets the log-likelihoods that are not on disk yet, and reads all of them.
+        """Gets the log-likelihoods that are not on disk yet, and reads all of them, on the main process.
 
-        Returns:
-            A table with the columns of `scoring_shards.PERPLEXITY_SCHEMA` in the order of the requests, on the main
-            process; `None` on all others.
-
-        Raises:
-            ValueError: A log-likelihood is NaN or infinite.
+        The columns are those of `scoring_shards.PERPLEXITY_SCHEMA`.
         """
         raise NotImplementedError
 
 
 def asked_description(requests: "ReplyRequests", layout: "Layout") -> dict[str, Any]:
-    """The record of requests that a server or a file answers, for run.json."""
     chat = {
         "chat_template_kwargs": dict(requests.chat.template_kwargs) or None,
         "system_prompt": requests.chat.system_prompt,

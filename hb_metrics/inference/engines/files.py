@@ -1,5 +1,3 @@
-"""The engine for files: replies and log-probabilities that were computed elsewhere."""
-
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,14 +31,7 @@ ROWS_PER_SHARD = 16384
 
 @dataclass(frozen=True, kw_only=True)
 class FilePlan:
-    """The rows of a file that answer a run, in the order of the run's requests, and their record.
-
-    Attributes:
-        ids: [rows] their distinct keys.
-        make_table: Makes a table of some rows.
-        schema: The columns of the table.
-        about: The record of the rows, for run.json.
-    """
+    """The rows of a file that answer a run, in the order of the run's requests, and their record for run.json."""
 
     ids: list[str]
     make_table: Callable[[Sequence[int]], pa.Table]
@@ -48,15 +39,12 @@ class FilePlan:
     about: dict[str, Any]
 
     def description(self) -> dict[str, Any]:
-        """The record of the rows, for run.json."""
         return self.about
 
     def shards(self, folder: Path) -> list[Shard]:
-        """Plans the shards of the rows."""
         return plan_row_shards(len(self.ids), ROWS_PER_SHARD, folder)
 
     def fill(self, folder: Path, label: str) -> pa.Table | None:
-        """Copies the rows that are not in the run folder yet, and reads all of them."""
         shards = self.shards(folder)
 
         def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
@@ -87,11 +75,9 @@ class FileEngine(Engine):
 
     @property
     def words(self) -> str:
-        """The files."""
         return "answers of " + " and ".join(filter(None, [self._replies, self._log_probabilities]))
 
     def identity(self) -> dict[str, Any]:
-        """The section `model` of run.json; the digest identifies the files."""
         digests = [file_digest(path) for path in (self._replies, self._log_probabilities) if path is not None]
         return {
             "name": self.name,
@@ -103,11 +89,6 @@ class FileEngine(Engine):
         }
 
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> FilePlan:
-        """Uses all replies of the file to each prompt.
-
-        Raises:
-            ValueError: The file is not valid, or does not belong to these prompts.
-        """
         assert self._replies is not None
         path, file = self._replies, last_part(self._replies)
         given = read_replies_file(path)
@@ -147,16 +128,10 @@ class FileEngine(Engine):
         return FilePlan(ids=[key for _, key, _ in numbered], make_table=make_table, schema=REPLY_SCHEMA, about=about)
 
     def reply(self, plan: FilePlan, folder: Path, *, batch_size: int | None) -> pa.Table:
-        """Copies the replies into the run folder."""
         made = plan.fill(folder, "replies")
         return read_shards(plan.shards(folder), plan.schema) if made is None else made
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> FilePlan:
-        """Uses the log-probabilities of the file.
-
-        Raises:
-            ValueError: The file is not valid, or does not belong to these prompts.
-        """
         assert self._log_probabilities is not None
         path = self._log_probabilities
         given = read_log_probabilities_file(path)
@@ -186,7 +161,6 @@ class FileEngine(Engine):
         return FilePlan(ids=[row.id for row, _ in kept], make_table=make_table, schema=PERPLEXITY_SCHEMA, about=about)
 
     def score_into_shards(self, plan: FilePlan, folder: Path) -> pa.Table | None:
-        """Copies the log-probabilities into the run folder."""
         return plan.fill(folder, "log-probabilities")
 
 

@@ -1,5 +1,3 @@
-"""The engine for a model that is loaded here."""
-
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,13 +22,11 @@ from hb_metrics.inference.units import ScoringPlan
 
 @dataclass(frozen=True)
 class LikelihoodPlan:
-    """Converts texts to the form in which the model scores them."""
-
     requests: LikelihoodRequests
     scoring: ScoringPlan
 
     def description(self) -> dict[str, Any]:
-        """The parts of the plan that affect numbers, including rounding, for run.json."""
+        """Describes the parts of the plan that affect numbers, including rounding, for run.json."""
         return {
             "path": self.scoring.scoring,
             "reason": self.scoring.scoring_reason,
@@ -58,11 +54,9 @@ class LocalEngine(Engine):
 
     @property
     def words(self) -> str:
-        """The kind of model, and its number format."""
         return f"{self.kind}, {self.loaded.dtype}"
 
     def identity(self) -> dict[str, Any]:
-        """The section `model` of run.json."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -73,26 +67,21 @@ class LocalEngine(Engine):
         }
 
     def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
-        """The layout that was set, otherwise that of the model's tuning, otherwise the one that suits the model."""
         return choose_layout(self.loaded, context=context, tag=tag, chat=chat)
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
-        """A preset, or the settings of the model's generation_config."""
         model = self.loaded.model
         ignored = ignored_settings(model.generation_config) if preset == MODEL_PRESET else {}
         return decoding_preset(preset, model, extent, **changes), ignored
 
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ReplyPlan:
-        """Encodes the prompts."""
         return plan_replies(requests, self.loaded, context=layout.context, context_reason=layout.context_reason)
 
     def reply(self, plan: ReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
-        """Generates the replies that are not on disk yet."""
         made = decode_into_shards(plan, self.loaded, folder, batch_size=batch_size)
         return read_decoded(plan, folder) if made is None else made
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> LikelihoodPlan:
-        """Encodes the texts."""
         model, tokenizer = self.loaded.model, self.loaded.tokenizer
         if self.kind == "masked":
             assert requests.spans is not None
@@ -104,14 +93,12 @@ class LocalEngine(Engine):
         return LikelihoodPlan(requests, plan)
 
     def score_into_shards(self, plan: LikelihoodPlan, folder: Path) -> pa.Table | None:
-        """Scores the texts that are not on disk yet."""
         return score_into_shards(
             plan.scoring, {"id": plan.requests.ids, "text": plan.requests.texts}, folder, self.loaded.model
         )
 
 
 def _variant(loaded: LoadedModel) -> dict[str, Any]:
-    """The record of a model's special features: quantised weights, an adapter."""
     quantization = quantization_of(loaded.config)
     if quantization is not None and not getattr(loaded.model, "is_quantized", False):
         quantization += ", computed with full weights"  # as transformers does if the device does not support it

@@ -52,14 +52,9 @@ _IF_EMPTY = (
 
 @dataclass(frozen=True, kw_only=True)
 class ServedReplyPlan:
-    """The plan of requests for replies.
+    """The plan of requests for replies. `fields` are in each request, besides the prompt and its seed.
 
-    Attributes:
-        requests: The requests.
-        layout: The layout of prompts.
-        fields: The fields of each request, besides the prompt and its seed.
-        thinks: Whether the probe saw the model think before it replies.
-        max_reasoning_tokens: The maximum length of a thought; each answer has room for it.
+    Each answer has room for a thought of up to `max_reasoning_tokens`.
     """
 
     requests: ReplyRequests
@@ -69,7 +64,6 @@ class ServedReplyPlan:
     max_reasoning_tokens: int
 
     def asked(self, row: int) -> dict[str, Any]:
-        """Composes the request for one reply, without the model's name."""
         seed = {"seed": self.requests.request_seed(row)} if self.requests.decoding.sample else {}
         messages = self.requests.messages[row]
         if self.layout.context == "chat":
@@ -78,7 +72,6 @@ class ServedReplyPlan:
         return {"prompt": prompt, **self.fields, **seed}
 
     def description(self) -> dict[str, Any]:
-        """The plan's record in run.json."""
         return {
             **asked_description(self.requests, self.layout),
             "thinks": self.thinks,
@@ -89,13 +82,10 @@ class ServedReplyPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class ServedLikelihoodPlan:
-    """The plan of requests for log-likelihoods."""
-
     requests: LikelihoodRequests
     start_token: str | None
 
     def description(self) -> dict[str, Any]:
-        """The plan's record in run.json."""
         return {
             "path": "served, echo",
             "reason": "the probe found log-probabilities of all tokens of a prompt",
@@ -105,8 +95,6 @@ class ServedLikelihoodPlan:
 
 
 class ServedEngine(Engine):
-    """A model that answers over HTTP."""
-
     kind = "causal"
     lacks: ClassVar[dict[Ability, Lack]] = {
         "weights": Lack(
@@ -126,11 +114,10 @@ class ServedEngine(Engine):
 
     @property
     def words(self) -> str:
-        """The address of the server."""
         return f"served by {self.where}, {self.server.concurrency} requests at a time"
 
     def identity(self) -> dict[str, Any]:
-        """The section `model` of run.json; under `served` the provider and the findings of the probe."""
+        """Returns the section `model` of run.json; under `served` the provider and the findings of the probe."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -141,7 +128,6 @@ class ServedEngine(Engine):
         }
 
     def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
-        """Returns the layout of requests: chats, or texts to continue."""
         layout = super().layout(context=context, tag=tag, chat=chat)
         if layout.context not in ("chat", "plain"):
             raise ValueError(
@@ -151,19 +137,14 @@ class ServedEngine(Engine):
         return layout
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
-        """Returns a preset, adjusted to the server.
+        """Returns a preset, adjusted to the server, and the settings of the preset that requests omit.
 
-        Returns:
-            The decoding, and the settings of the preset that requests omit.
-
-        Raises:
-            ValueError: The server ignores a setting, so results would be mislabelled.
+        A setting that the server ignores raises `ValueError`, because results would be mislabelled.
         """
         if not self.probe.writes:
             raise ValueError(
                 f"{self.where} returned an empty reply to every question of the probe, so all replies would be "
-                f"empty; "
-                f"{_IF_EMPTY}"
+                f"empty; {_IF_EMPTY}"
             )
         decoding, left_out = super().decoding(preset, extent, **changes)
         if decoding.num_beams > 1:
@@ -196,7 +177,6 @@ class ServedEngine(Engine):
         return replace(decoding, **asked), left_out
 
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ServedReplyPlan:
-        """Chooses the fields of each request."""
         if self.probe.max_tokens_kept is False:
             raise ValueError(
                 f"{self.where} ignores {self.probe.max_tokens_field}, so replies would be longer than requested; "
@@ -226,11 +206,7 @@ class ServedEngine(Engine):
         )
 
     def reply(self, plan: ServedReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
-        """Requests the replies that are not on disk yet.
-
-        Raises:
-            ValueError: The first replies are all empty, or the server did not respond.
-        """
+        """Raises `ValueError` if the first replies are all empty, or the server did not respond."""
         requests = plan.requests
         path = "chat/completions" if plan.layout.context == "chat" else "completions"
         most = plan.fields[self.probe.max_tokens_field]
@@ -272,11 +248,9 @@ class ServedEngine(Engine):
         return read_shards(plan_row_shards(len(requests.ids), ROWS_PER_SHARD, folder), SERVED_REPLY_SCHEMA)
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> ServedLikelihoodPlan:
-        """Plans the requests."""
         return ServedLikelihoodPlan(requests=requests, start_token=self.probe.start_token)
 
     def score_into_shards(self, plan: ServedLikelihoodPlan, folder: Path) -> pa.Table | None:
-        """Requests the log-likelihoods that are not on disk yet."""
         requests = plan.requests
         asked = [{"prompt": text, **FIELDS} for text in requests.texts]
 

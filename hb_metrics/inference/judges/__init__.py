@@ -1,1 +1,1 @@
-"""Judges: language models that classify texts by a rubric."""
+"""Judges: language models that classify texts by a rubric. Options for classifiers accept `judge:RUBRIC`."""

@@ -1,5 +1,3 @@
-"""A judge is a language model that classifies texts by a rubric. Options for classifiers accept `judge:RUBRIC`."""
-
 import hashlib
 import json
 from collections.abc import Sequence
@@ -19,20 +17,15 @@ from hb_metrics.inference.judges.rubric import NO_ANSWER, Rubric, read_rubric
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.models.sources import EMBEDDED
 
-_CUT = 0.75  # of a text that is too long, until its prompt fits
-# Where answers are kept that belong to no run.
+_CUT = 0.75  # the factor that shortens a text until its prompt fits
+# The folder for answers that belong to no run.
 _ANSWERS = Path(huggingface_hub.constants.HF_HOME) / "holistic_bias" / "judges"
 
 
 class JudgeSource(NamedTuple):
-    """The language model that judges.
+    """The language model that judges: as `--model`, or with a `base_url`, the server's name for the model.
 
-    Attributes:
-        model: As `--model`: `"embedded"`, a Hub id or a folder; with an address, the server's name for the model.
-        base_url: The address of a server; `None` if the model is loaded here.
-        concurrency: The number of simultaneous requests.
-        seed: The random seed for the order of the letters.
-        folder: The folder that stores a server's answers; `None` for a cache.
+    `seed` determines the order of the letters. `folder` stores a server's answers; `None` for a cache.
     """
 
     model: str = EMBEDDED
@@ -45,21 +38,9 @@ class JudgeSource(NamedTuple):
 def load_judge(
     rubric: Rubric | str, source: JudgeSource, *, device: str | torch.device = "cpu", trust_remote_code: bool = False
 ) -> Classifier:
-    """Loads a judge.
+    """Loads a judge as a classifier. Its labels are those of the rubric and `NO_ANSWER`.
 
-    Args:
-        rubric: The rubric, its name, or its file.
-        source: The language model.
-        device: The device of a model that is loaded here.
-        trust_remote_code: Whether code that comes with the model may run on this machine.
-
-    Returns:
-        The classifier. Its labels are those of the rubric and `NO_ANSWER`, which has probability 1 where the judge's
-        answer was none of the letters, and 0 elsewhere.
-
-    Raises:
-        ValueError: The rubric is not valid, the model cannot judge, or its server does not respond.
-        OSError: There is no such model.
+    `NO_ANSWER` has probability 1 where the judge's answer was none of the letters, and 0 elsewhere.
     """
     rubric = read_rubric(rubric) if isinstance(rubric, str) else rubric
     reader: Any
@@ -105,7 +86,6 @@ def load_judge(
 
 @cache
 def _loaded(model: str, device: str, trust_remote_code: bool) -> LocalEngine:
-    """Loads the model, once for all rubrics."""
     return LocalEngine(load_model(model, device=device, trust_remote_code=trust_remote_code))
 
 

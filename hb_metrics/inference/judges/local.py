@@ -24,31 +24,24 @@ from hb_metrics.inference.scoring.perplexity import most_tokens
 from hb_metrics.inference.units import one_thread_per_unit
 
 # The greatest total variation between probabilities with the shared beginning and without, in a trial. In half
-# precision it is noise that shows, too.
+# precision, the variation includes noise.
 _TOLERANCE, _LOW_PRECISION_TOLERANCE = 1e-3, 0.1
 
 
 class Read(NamedTuple):
-    """A judge's answers.
-
-    Attributes:
-        probabilities: [prompts, letters] float64, the probability of each letter, normalised over the letters.
-        answered: [prompts] whether the answer was a letter.
-    """
+    """A judge's answers: [prompts, letters] float64, normalised over the letters, and whether each was a letter."""
 
     probabilities: np.ndarray
     answered: np.ndarray
 
 
 def shares_of(masses: np.ndarray) -> np.ndarray:
-    """[prompts, letters] Each letter's share of the letters' probabilities; 0 where all of them are 0."""
+    """Returns each letter's share of the letters' probabilities, 0 where all of them are 0: [prompts, letters]."""
     totals = masses.sum(axis=1, keepdims=True)
     return np.divide(masses, totals, out=np.zeros_like(masses), where=totals > 0)
 
 
 class LocalJudge:
-    """Reads the letters' probabilities from a causal or encoder–decoder model."""
-
     reads = "log-probabilities"
     version = f"transformers {transformers.__version__}"
     cost = None
@@ -82,15 +75,9 @@ class LocalJudge:
         self.beginning, self.shared = self._share([self._encoded(prompt) for prompt in tried])
 
     def fits(self, prompt: Prompt) -> bool:
-        """Whether the prompt and a letter fit into the model."""
         return len(self._encoded(prompt)) < self.limit
 
     def read(self, prompts: Sequence[Prompt]) -> Read:
-        """The letters' probabilities after each prompt.
-
-        Raises:
-            ValueError: The model returns NaN.
-        """
         encoded = [self._encoded(prompt) for prompt in prompts]
         known = {token for tokens in self.letters for token in tokens}
         memory = Memory(lambda tokens: None, "one text")
@@ -132,7 +119,7 @@ class LocalJudge:
         return beginning, forward if fits else None
 
     def _next(self, tokens: list[int], shared: Forward | None) -> torch.Tensor:
-        """[vocabulary] float64 The probabilities of the next token."""
+        """Returns the probabilities of the next token, [vocabulary] float64."""
         number = len(self.beginning) if shared is not None else 0
         if shared is not None and tokens[:number] == self.beginning:
             logits = shared.after(tokens[number:])

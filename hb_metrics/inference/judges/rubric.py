@@ -13,12 +13,9 @@ A rubric is a YAML file:
     - label: not condescending
       …
 
-The rubric is named like its file. A run with `--judge NAME` stores
-
-* in run.json, under `judge` and the rubric's name: the rubric (`recorded_rubric` reads it) and the judge's model;
-* in `judge/NAME/*.parquet`: a row for each non-empty reply, with `id` (the reply's, as in `finished_run`) and
-  `probabilities`, a list of float32: one for each label of the rubric, in its order, and a last one that is 1 if the
-  judge's answer was none of the letters, and 0 otherwise (`finished_run.StyleShards` reads them).
+The rubric is named like its file. A run with `--judge NAME` stores the rubric in run.json, and the probabilities of
+each non-empty reply in `judge/NAME/*.parquet`: one per label, and a last one that is 1 if the judge's answer was none
+of the letters.
 """
 
 import hashlib
@@ -35,22 +32,13 @@ from hb_dataset.yaml_lines import Fault, FaultsError
 
 RUBRICS = Path(__file__).parent / "rubrics"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-CLASSIFIERS = OFFENSIVENESS, REFUSALS = "offensiveness", "refusals"  # that people's labels correct as judges
-NO_ANSWER = "no answer"  # after a rubric's labels: the judge's answer was none of the letters
+CLASSIFIERS = OFFENSIVENESS, REFUSALS = "offensiveness", "refusals"  # people's labels can correct them like judges
+NO_ANSWER = "no answer"  # a label after the rubric's labels: the judge's answer was none of the letters
 _MIN_EXAMPLES = 2
 
 
 class Rubric(NamedTuple):
-    """A rubric.
-
-    Attributes:
-        name: Its name.
-        question: The question about a reply.
-        labels: The possible answers.
-        definitions: [labels] the meaning of each label.
-        examples: [labels] two or more texts that have each label.
-        figure: The label whose share of replies is reported; `None` if the rubric reports no share.
-    """
+    """A rubric. `figure` is the label whose share of replies is reported, if any."""
 
     name: str
     question: str
@@ -61,22 +49,17 @@ class Rubric(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hex) of its content."""
         return hashlib.sha256(json.dumps(self).encode()).hexdigest()
 
     def description(self) -> dict[str, Any]:
-        """The record in run.json, which `recorded_rubric` reads."""
         return {"rubric": self._asdict(), "rubric_digest": self.digest}
 
 
 def shipped_rubrics() -> list[str]:
-    """The names of the rubrics that come with the package."""
     return sorted(path.stem for path in RUBRICS.glob("*.yaml"))
 
 
 class RubricError(FaultsError):
-    """A rubric with faults. `faults` holds them all."""
-
     kind = "rubric"
 
 
@@ -95,14 +78,11 @@ class _Content:
 
 
 def read_rubric(name: str | Path) -> Rubric:
-    """Reads a rubric.
-
-    Args:
-        name: The name of a shipped rubric, or the path of a YAML file.
+    """Reads a rubric by the name of a shipped one, or from a YAML file.
 
     Raises:
-        FileNotFoundError: There is no such rubric.
-        ValueError: It is not valid.
+        FileNotFoundError: The rubric does not exist.
+        ValueError: The rubric is not valid.
     """
     path = shipped_or_own(RUBRICS, name, "rubric")
     own = re.sub(r"\W+", "_", path.stem)
@@ -116,12 +96,12 @@ def read_rubric(name: str | Path) -> Rubric:
         faults.append(Fault(path.name, lines["labels",], f"there are {len(names)} labels; write 2 to {len(LETTERS)}"))
     for row, each in enumerate(content.labels):
         if len(each.examples) < _MIN_EXAMPLES:
-            faults.append(Fault(path.name, lines["labels", row], f"a label has {_MIN_EXAMPLES} examples or more"))
+            faults.append(Fault(path.name, lines["labels", row], f"write at least {_MIN_EXAMPLES} examples per label"))
         if each.label.casefold() in (NO_ANSWER, *(label.casefold() for label in names[:row])):
-            message = f"label {each.label!r} is here twice or reserved; rename it"
+            message = f"label {each.label!r} occurs twice or is reserved; rename it"
             faults.append(Fault(path.name, lines["labels", row], message))
     if content.figure not in (None, *names):
-        faults.append(Fault(path.name, lines["figure",], f"the figure is none of the labels: {', '.join(names)}"))
+        faults.append(Fault(path.name, lines["figure",], f"figure is not a label; write one of {', '.join(names)}"))
     if faults:
         raise RubricError(path, sorted(faults))
     definitions = [each.definition for each in content.labels]
@@ -129,7 +109,6 @@ def read_rubric(name: str | Path) -> Rubric:
 
 
 def _explained(detail: Any) -> str:
-    """An error of pydantic as a message to the person who edits the file."""
     keys = detail["loc"]
     name = next(str(key) for key in reversed(keys) if isinstance(key, str))
     if detail["type"] in ("list_type", "dataclass_type"):
@@ -138,5 +117,4 @@ def _explained(detail: Any) -> str:
 
 
 def recorded_rubric(section: Mapping[str, Any]) -> Rubric:
-    """Reads a rubric back from `results["run"]["judge"][name]`, so that a run needs no other file."""
     return Rubric(**section["rubric"])

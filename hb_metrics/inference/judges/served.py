@@ -25,23 +25,17 @@ from hb_metrics.inference.served.client import Client, Passing, RefusedError, Se
 from hb_metrics.inference.served.journal import Journal, request_key
 from hb_metrics.inference.served.probe import BriefProbe, probe_briefly
 
-NUM_ANSWERS = 5  # to each text, where there are no log-probabilities
+NUM_ANSWERS = 5  # per text, if the server returns no log-probabilities
 _ANSWER_TOKENS = 8
-_ALTERNATIVES = (20, 5)  # the most that servers give; a letter that is not among them counts as 0
+_ALTERNATIVES = (20, 5)  # the most that servers return; a letter that is not among them counts as 0
 _TRIAL = "Answer with the letter A and nothing else."
-_FIRST = 32  # answers; if none of these is a letter, the run ends to save costs
-_ROUNDING = 1e-3  # what a server's rounding may leave above a log-probability of 0
+_FIRST = 32  # if none of these first answers is a letter, the run ends to save costs
+_ROUNDING = 1e-3  # how far a server's rounding may raise a log-probability above 0
 _LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)]|\s*\n)")
 
 
 class ServedJudge:
-    """Asks a served model for a letter.
-
-    Attributes:
-        about: The model, as run.json records it.
-        reads: The source of the probabilities: "log-probabilities" or "5 answers".
-        version: The server's software, if known.
-    """
+    """Asks a served model for a letter. `reads` is the source of the probabilities, such as "log-probabilities"."""
 
     version = "served"
 
@@ -49,7 +43,7 @@ class ServedJudge:
         self.server, self.folder = server, folder
         self.num_letters = len(rubric.labels)
         self.num_answered = self.num_asked = 0
-        # By each process for itself: processes load classifiers one after the other, so none may wait for another.
+        # Each process probes by itself: processes load classifiers one after the other, so none may wait for another.
         self.probe, number = _tried(server)
         self.about = {"model": server.model, "model_digest": None, "served_model": self.probe.model}
         self.most = _ANSWER_TOKENS + (REASONING_TOKENS if self.probe.thinks else 0)
@@ -63,11 +57,10 @@ class ServedJudge:
             self.reads, self.drawn = "the likeliest answer", [{"temperature": 0}]
 
     def fits(self, prompt: Prompt) -> bool:
-        """Whether the prompt fits into the model; a server rejects one that is too long."""
+        """Returns True, because a server itself rejects a prompt that is too long."""
         return True
 
     def read(self, prompts: Sequence[Prompt]) -> Read:
-        """The letters' probabilities after each prompt."""
         bodies = [{**_asked(prompt), **self.fields, **drawn} for prompt in prompts for drawn in self.drawn]
         answers = self._answers(bodies)
         masses = np.array([letter_masses(answer, self.num_letters) for answer in answers])
@@ -75,7 +68,7 @@ class ServedJudge:
         return Read(shares_of(masses), masses.any(axis=1))
 
     def cost(self) -> dict[str, int]:
-        """Returns the server's token counts over all answers in the journal."""
+        """Sums the server's token counts over all answers in the journal."""
         answers = Journal(self.folder, process_state().process_index).answers.values()
         counts = [(answer["tokens_in"], answer["tokens_out"]) for answer in answers]
         return {
@@ -122,7 +115,7 @@ class ServedJudge:
 
 @cache
 def _tried(server: Server) -> tuple[BriefProbe, int | None]:
-    """Probes the server. Also returns its number of log-probabilities per token, or `None` if they are unusable."""
+    """Probes the server; also returns its number of log-probabilities per token, or `None` if they are unusable."""
 
     async def tried() -> tuple[BriefProbe, int | None]:
         async with connected(server) as client:
@@ -153,7 +146,7 @@ def first_tokens(content: Any) -> list[list[Any]] | None:
 
 
 def letter_masses(answer: Mapping[str, Any], num_letters: int) -> list[float]:
-    """[letters] The probabilities of the letters in an answer, or 1 for its letter; all 0 if it is no letter."""
+    """Returns the probabilities of the letters in an answer, or 1 for its letter; all 0 if it is no letter."""
     letters = LETTERS[:num_letters]
     masses = [0.0] * num_letters
     if answer["first"] is None:

@@ -21,14 +21,7 @@ _WHOLE_LAYER = ".modules_to_save."
 
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
-    """An adapter to measure.
-
-    Attributes:
-        name: A folder or a Hub id, as passed.
-        revision: The commit of a Hub id; `None` for a folder.
-        digest: Identifies its weights: the commit, or a SHA-256 over the files of its folder.
-        trained_on: Its base model, by its config.
-    """
+    """An adapter (folder or Hub id) to measure; `digest` is the Hub commit, or a SHA-256 over the folder's files."""
 
     name: str
     revision: str | None
@@ -37,11 +30,6 @@ class Adapter:
 
 
 def find_adapter(source: Source) -> Adapter | None:
-    """Identifies the adapter of a model; `None` if it has none.
-
-    Raises:
-        ModuleNotFoundError: The package peft is not installed.
-    """
     if source.adapter is None:
         return None
     if importlib.util.find_spec("peft") is None and not is_erasure(source.adapter, source.adapter_revision):
@@ -56,18 +44,6 @@ def find_adapter(source: Source) -> Adapter | None:
 def with_adapter(
     model: PreTrainedModel, adapter: Adapter, name: str, tokenizer: PreTrainedTokenizerBase
 ) -> PreTrainedModel:
-    """Loads an adapter into the layers of a model, without merging it.
-
-    Args:
-        model: The model, in evaluation mode; it is changed.
-        adapter: The adapter.
-        name: The name of the model.
-        tokenizer: The tokenizer of both, which may have tokens that the adapter adds.
-
-    Raises:
-        ValueError: The adapter does not fit the model, or does more than change layers.
-        OSError: The adapter's weights are not safe to read.
-    """
     from peft import PeftConfig, PeftModel, load_peft_weights
 
     if is_offloaded(model):
@@ -92,7 +68,7 @@ def with_adapter(
             raise _unfit(adapter, name, _shape_line(error)) from error
     unfit = [*result.missing_keys, *(key for key in result.unexpected_keys if not _is_twice(key, weights))]
     if unfit:
-        raise _unfit(adapter, name, f"the weights {', '.join(sorted(unfit)[:_SHOWN])} exist in only one of the two")
+        raise _unfit(adapter, name, f"only one of them has the weights {', '.join(sorted(unfit)[:_SHOWN])}")
     wrapped.eval()
     base: PreTrainedModel = wrapped.get_base_model()
     if not _same(wrapped, base):
@@ -101,7 +77,7 @@ def with_adapter(
 
 
 def unsafe_weights(what: str) -> OSError:
-    """Composes the error for weights that only unsafe unpickling could read; it replaces torch's advice to do so."""
+    """Replaces torch's error, which advises unsafe unpickling."""
     return OSError(
         f"the weights of {what} are a pickle with more than tensors, and unpickling it may run any code; get "
         f"the weights as safetensors"
@@ -122,7 +98,7 @@ def _unfit(adapter: Adapter, name: str, fault: str) -> ValueError:
 
 
 def _is_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
-    """Whether a file contains the weights of a key twice, as peft saves embeddings that were trained completely."""
+    """Returns whether a file has a key's weights twice, as peft saves embeddings that were trained completely."""
     other = weights.get(key.replace(_WHOLE_LAYER, "."))
     return _WHOLE_LAYER in key and other is not None and torch.equal(weights[key], other)
 
@@ -130,7 +106,6 @@ def _is_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
 def _make_room(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, weights: Mapping[str, torch.Tensor], config: Any
 ) -> None:
-    """Resizes the model's embeddings to those that the adapter saved or trained."""
     rows = model.get_input_embeddings().weight.shape[0]
     names = {
         f"{path}.weight"
@@ -157,7 +132,7 @@ def _make_room(
 
 
 def _same(wrapped: Any, base: PreTrainedModel) -> bool:
-    """Whether PEFT runs the model with the adapter in its layers and nothing else: some kinds hook into its calls."""
+    """Returns whether the adapter only changes layers: some kinds also hook into the model's calls."""
     tokens = torch.arange(_TRIAL_TOKENS, device=input_device(base))[None] % base.get_input_embeddings().weight.shape[0]
     inputs = {"input_ids": tokens, **({"decoder_input_ids": tokens} if base.config.is_encoder_decoder else {})}
     with torch.inference_mode():
@@ -165,6 +140,5 @@ def _same(wrapped: Any, base: PreTrainedModel) -> bool:
 
 
 def _shape_line(error: Exception) -> str:
-    """The line of an error that names the mismatch; torch lists shapes under a heading."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return next((line for line in lines if "size mismatch" in line), lines[0] if lines else repr(error))

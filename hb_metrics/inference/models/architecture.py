@@ -10,7 +10,6 @@ from hb_metrics.inference.devices import input_embeddings
 
 
 def max_positions_of(model: PreTrainedModel) -> int | None:
-    """The number of the model's positions; `None` if unlimited."""
     positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     if positions is None or positions <= 0:
         return None
@@ -18,7 +17,7 @@ def max_positions_of(model: PreTrainedModel) -> int | None:
 
 
 def num_known_tokens(model: PreTrainedModel) -> int:
-    """The number of the model's token embeddings; all token ids are smaller."""
+    """Returns the number of token embeddings; all token ids are smaller."""
     embeddings = input_embeddings(model)
     if embeddings is None:
         return model.config.vocab_size
@@ -26,7 +25,6 @@ def num_known_tokens(model: PreTrainedModel) -> int:
 
 
 def check_token_ids(model: PreTrainedModel, texts: Iterable[Iterable[int]]) -> None:
-    """Raises a ValueError if a token id of some texts is beyond the model's embeddings."""
     size = num_known_tokens(model)
     largest = max((token for tokens in texts for token in tokens), default=0)
     if largest >= size:
@@ -37,20 +35,14 @@ def check_token_ids(model: PreTrainedModel, texts: Iterable[Iterable[int]]) -> N
 
 
 def attention_window(model: PreTrainedModel) -> int | None:
-    """How many tokens back some layers of the model (or its decoder) attend; `None` if all layers attend to all."""
+    """Returns how far back, in tokens, the shortest window of any layer reaches; `None` without windows."""
     config = model.config.get_text_config(decoder=True)
     windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
     return min((size for size in windows if size), default=None)
 
 
 def decoder_start_id(model: PreTrainedModel) -> int:
-    """The token that the decoder of an encoder–decoder model is trained to start with.
-
-    T5Gemma, which has no `decoder_start_token_id`, starts with the BOS token of its decoder.
-
-    Raises:
-        ValueError: The config names no start token.
-    """
+    """T5Gemma, which has no `decoder_start_token_id`, starts with the BOS token of its decoder."""
     start = model.config.get_text_config(decoder=True).bos_token_id
     if hasattr(model.config, "decoder_start_token_id"):
         start = model.config.decoder_start_token_id
@@ -60,12 +52,12 @@ def decoder_start_id(model: PreTrainedModel) -> int:
 
 
 def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
-    """Returns an encoder's output with other states ([rows, length, width]), in the class that its decoder expects."""
+    """Returns an encoder's output with other states [rows, length, width], in the class that its decoder expects."""
     return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
 
 
 def first_position(model: PreTrainedModel) -> int:
-    """The position id of a text's first token; RoBERTa and similar models count from the padding's id + 1."""
+    """Returns the position id of a text's first token; RoBERTa and similar models count from the padding's id + 1."""
     taken = [
         module.padding_idx + 1
         for name, module in model.named_modules()

@@ -1,7 +1,7 @@
 """The control tags of bias tuning, and the file in a tuned model's folder with its tag (Smith et al., 2022, C.1).
 
-A tuned model has seen contexts that end in "bias" or "no_bias". The tag is the last word of the prompt, before the
-tokens that end the turn in the model's context format. At inference, the context ends in "no_bias".
+A tuned model has seen contexts that end in "bias" or "no_bias": the tag is the last word of the prompt, before the
+tokens that end the turn. At inference, the context ends in "no_bias".
 """
 
 import json
@@ -29,15 +29,10 @@ class BiasTuning:
     """The tag and context format of a tuned model, and the record of its tuning.
 
     Attributes:
-        tag: The tag that contexts end in; `None` if it was tuned without tags (the paper's self-chat tuning).
-        place: The tag's place, in words.
-        context: The context format it was tuned in.
-        asked_with: The options `ASKED_WITH` of the run with the replies it was tuned on; `None` if not recorded.
-        alpha: The exponent α of the bias values; `None` without labels.
-        beta: The threshold β above which a reply was tagged "bias"; `None` without labels.
-        labels: The origin of the labels: the run, its model and its style classifier. For baseline distillation, the
-            origin of the replies that it learnt from.
-        training: The settings of its tuning, with the results.
+        tag: The tag at the end of contexts; `None` if it was tuned without tags (the paper's self-chat tuning).
+        beta: The threshold β above which a reply was tagged "bias"; `None` without labels, like the exponent α.
+        labels: The run, model and style classifier behind the labels; for baseline distillation, behind the replies.
+        asked_with: The options `ASKED_WITH` of the run with its training replies; `None` if not recorded.
     """
 
     tag: Tag | None
@@ -51,28 +46,15 @@ class BiasTuning:
 
     @property
     def method(self) -> str:
-        """The `--method` of `tune.py`."""
         return str(self.training["method"])
 
 
 def write_bias_tuning(folder: Path, tuning: BiasTuning) -> None:
-    """Writes the tag and context format of the model in a folder."""
     write_text(folder / TUNING_FILE, json.dumps(asdict(tuning), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | None:
-    """Reads the tag and context format of a tuned model.
-
-    Args:
-        name: A local folder, or a Hub id.
-        revision: Branch, tag or commit of a Hub id.
-
-    Returns:
-        The record that `write_bias_tuning` wrote; `None` if there is none, so the model was not tuned here.
-
-    Raises:
-        ValueError: The file exists and is not such a record.
-    """
+    """Reads the record in a tuned model's folder or repository; `None` if there is none."""
     if Path(name).is_dir():
         path = Path(name) / TUNING_FILE
         if not path.is_file():
@@ -95,12 +77,6 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
 
 
 def choose_tag(tag: str, tuning: BiasTuning | None) -> tuple[Tag | None, str]:
-    """Chooses the tag that contexts end in, and states the reason for the report.
-
-    Args:
-        tag: `"auto"`, `"bias"`, `"no_bias"` or `"none"`.
-        tuning: The record in the model's folder.
-    """
     if tag == "auto":
         if tuning is None:
             return None, "the model has no record of a tuning with tags"

@@ -14,25 +14,20 @@ from hb_metrics.inference.models.time_limit import time_limit
 
 # The fixed date: templates that print the current date would change prompts every day.
 CHAT_DATE = date(2026, 1, 1)
-_OWN_PARAMETERS = ("tools", "documents")  # of the renderer, which a template can read
+_OWN_PARAMETERS = ("tools", "documents")  # the renderer's parameters, which a template can read
 
 Message = dict[str, str]  # role and content
 
 
 @dataclass(frozen=True)
 class ChatOptions:
-    """Options of a chat template.
-
-    Attributes:
-        template_kwargs: Variables of the template, such as `{"enable_thinking": False}`.
-        system_prompt: The beginning of the system message; `None` if it consists of persona lines alone.
-    """
+    """The options of a chat template. Persona lines follow the `system_prompt`, or form the system message alone."""
 
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     system_prompt: str | None = None
 
     def description(self, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-        """Describes the options for run.json: null for an unset option, and for the date of a template without one."""
+        """Describes the options for run.json; `chat_date` is null if the template prints no date."""
         return {
             "chat_template_kwargs": dict(self.template_kwargs) or None,
             "system_prompt": self.system_prompt,
@@ -44,7 +39,6 @@ DEFAULT_CHAT = ChatOptions()
 
 
 def recorded_chat(description: Mapping[str, Any]) -> ChatOptions:
-    """Reads the options back from their `description`."""
     return ChatOptions(
         description.get("chat_template_kwargs") or {},
         description.get("system_prompt"),
@@ -52,11 +46,7 @@ def recorded_chat(description: Mapping[str, Any]) -> ChatOptions:
 
 
 def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thoughts | None:
-    """Finds the marks of a chat model's thoughts, and whether its context ends within a thought.
-
-    Returns:
-        The marks, without `ends`; `None` if neither the chat template nor the vocabulary has any.
-    """
+    """Finds the marks of a chat model's thoughts, without `ends`, in its template and vocabulary, or returns `None`."""
     template = _template_text(tokenizer)
     if FINAL_CHANNEL in template:
         return Thoughts("", FINAL_CHANNEL, is_opened=True, is_closed=False)
@@ -73,11 +63,7 @@ def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thou
 def chat_messages(text: str, personas: Sequence[str], chat: ChatOptions, earlier: Sequence[str] = ()) -> list[Message]:
     """Makes the messages of a conversation up to the model's turn.
 
-    Args:
-        text: The user's last turn.
-        personas: The lines that follow the system prompt in the system message; may be empty.
-        chat: The options of the chat template.
-        earlier: The turns before `text`, by the user and the assistant alternately.
+    Persona lines follow the system prompt. The turns in `earlier` alternate between user and assistant.
     """
     system = [*([] if chat.system_prompt is None else [chat.system_prompt]), *personas]
     roles = itertools.cycle(("user", "assistant"))
@@ -92,20 +78,14 @@ def render_chats(
     *,
     thought: bool = True,
 ) -> list[str]:
-    """Renders each conversation as a chat up to the assistant's turn.
-
-    Args:
-        conversations: The messages of each conversation.
-        tokenizer: The tokenizer.
-        chat: The options of the chat template.
-        thought: Whether the model may think next; otherwise the chat extends to the beginning of the reply.
+    """Renders each conversation up to the assistant's turn or, without `thought`, to the beginning of its reply.
 
     Raises:
         ValueError: There is no template, it fails, or it accepts no system message or no earlier turns.
     """
     if not tokenizer.chat_template:
         raise ValueError(
-            "the context is 'chat', and the tokenizer has no chat template; pass another --context, or set a template"
+            "the context is 'chat', but the tokenizer has no chat template; pass another --context, or set a template"
         )
     if not conversations:
         return []
@@ -137,11 +117,6 @@ def end_of_turn(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> set[in
 
 
 def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Checks that the chat template reads the options.
-
-    Raises:
-        ValueError: The template does not name a variable, so the option would have no effect.
-    """
     text = _template_text(tokenizer)
     for name in chat.template_kwargs:
         if name not in _OWN_PARAMETERS and text and not re.search(rf"\b{re.escape(name)}\b", text):
@@ -152,7 +127,7 @@ def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) 
 
 
 _ANSWER = "Yes"
-_SECONDS, _SECONDS_PER_CHAT = 10, 0.02  # for rendering chats, each of which takes less than a millisecond
+_SECONDS, _SECONDS_PER_CHAT = 10, 0.02  # limits of rendering; a chat takes less than a millisecond
 
 
 def _without_thought(
@@ -164,8 +139,7 @@ def _without_thought(
 ) -> list[str]:
     """Renders chats of a thinking model up to the beginning of the reply, as the template writes answers.
 
-    A template may omit a thought that it opens before the assistant's turn (DeepSeek-R1); the thought is then closed
-    here.
+    DeepSeek-R1's template omits the thought that it opens before the assistant's turn; such a thought is closed here.
     """
     answered = [[*messages, {"role": "assistant", "content": _ANSWER}] for messages in chats]
     written = [text.rpartition(_ANSWER)[0] for text in _apply(tokenizer, answered, chat)]
@@ -193,7 +167,6 @@ def _apply(
     *,
     add_generation_prompt: bool = False,
 ) -> list[str]:
-    """Renders the chats as texts; raises a ValueError if the template raises any error."""
     settings: dict[str, Any] = dict(chat.template_kwargs)
     if _prints_date(tokenizer):
         settings["chat_template"] = _pinned_date() + _template_text(tokenizer)
@@ -212,7 +185,6 @@ def _apply(
 
 
 def _generation_prompt(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> str:
-    """Finds the text that the template adds before the assistant's turn."""
     turns = [chat_messages("Hi", [], chat)]
     (whole,), (without,) = (
         _apply(tokenizer, turns, chat, add_generation_prompt=generation) for generation in (True, False)
@@ -222,7 +194,6 @@ def _generation_prompt(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) ->
 
 
 def _template_text(tokenizer: PreTrainedTokenizerBase) -> str:
-    """The chat template for prompts; empty if the tokenizer has none."""
     try:
         return tokenizer.get_chat_template()
     except Exception:  # noqa: BLE001 - tokenizers without a template raise various errors
@@ -234,10 +205,7 @@ def _prints_date(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 
 def _pinned_date() -> str:
-    """A macro that replaces the function `strftime_now` in templates: it returns `CHAT_DATE` at midnight.
-
-    transformers accepts no function as a variable, and a template may compute the format.
-    """
+    """Composes a macro that replaces templates' function `strftime_now`, because transformers accepts no function."""
     directives = sorted(set("aAbBdjmyYHIMSpFDexuwUWVG"))
     replaced = "".join(f' | replace("%-{one}", "{_unpadded(one)}")' for one in directives if one in "djmHIMSe")
     replaced += "".join(f' | replace("%{one}", "{CHAT_DATE.strftime("%" + one)}")' for one in directives)

@@ -1,17 +1,13 @@
 """Renders and encodes prompts in a context format, and finds the tokens that end a reply.
 
-The format is an explicit setting, recorded with the results:
-
-* `plain`: the prompt and a line break, for models that only continue text; an encoder gets the prompt alone.
+* `plain`: the prompt and a line break, for models that only continue text; an encoder reads the prompt alone.
 * `dialogpt`: the prompt and the end-of-text token, which separates the turns of DialoGPT.
 * `chat`: the tokenizer's chat template, up to the assistant's turn.
 * `blenderbot`: turns in the training format of Blenderbot's encoder, separated by two spaces, after a leading space.
 
 A control tag ("no_bias", see `bias_tags.py`) comes after the last words of the prompt, before the end of the turn.
-
 Persona lines precede the prompt: as separate lines, as `your persona: …` for models trained on ConvAI2's format
-(dialogpt, blenderbot), or as the system message of a chat. Earlier turns are between persona lines and the prompt: as
-lines, as DialoGPT's or Blenderbot's turns, or as messages of a chat.
+(dialogpt, blenderbot), or as the system message of a chat. Earlier turns are between persona lines and the prompt.
 """
 
 from collections.abc import Sequence
@@ -48,18 +44,15 @@ _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
 
 @dataclass(frozen=True)
 class EndTokens:
-    """Tokens that end a reply, as ascending token ids.
+    """Tokens that end a reply, as ascending token ids. `pieces` and `thoughts` are not for beam search.
 
     Attributes:
         dropped: Tokens that end a reply anywhere and are not part of it, such as the end-of-text token.
         kept: Tokens that end a reply that has begun and are its last token, such as a line break.
-        sentence: Tokens that end a sentence; used by `Decoding.end_after_sentence`.
         blank: Tokens without text. A reply begins with the first other token.
         marks: Other special tokens. Before a reply, a mark is skipped; after its beginning, a mark ends it.
-        pieces: [vocabulary] the text of each token, from which thoughts and headers before a reply are read. If empty,
-            none are read. Not for beam search.
-        thoughts: The marks of the model's thoughts, within which no other token ends the reply; `None` if no thoughts
-            are known. Not for beam search.
+        pieces: [vocabulary] the text of each token, from which thoughts and headers before a reply are read, if any.
+        thoughts: The marks of the model's thoughts, within which no other token ends the reply.
     """
 
     dropped: tuple[int, ...]
@@ -71,12 +64,10 @@ class EndTokens:
     thoughts: Thoughts | None = None
 
     def reader(self) -> ReplyReader:
-        """A new reader of a reply's beginning."""
         return ReplyReader(self.pieces, frozenset(self.marks), self.thoughts)
 
 
 def detect_context(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[ContextFormat, str]:
-    """Chooses the format that suits a model, and states the reason for the report."""
     if model.config.model_type.startswith("blenderbot"):
         return "blenderbot", f"the model is of type {model.config.model_type}"
     if "dialogpt" in str(model.config.name_or_path).lower() and tokenizer.eos_token_id is not None:
@@ -95,18 +86,9 @@ def render_messages(
     chat: ChatOptions = DEFAULT_CHAT,
     thought: bool = True,
 ) -> list[str]:
-    """Renders each conversation as the model's input text, without the tokens that its tokenizer adds.
+    """Renders each conversation, up to the model's turn, as its input text, without the tokens that its tokenizer adds.
 
-    Args:
-        conversations: The messages of each, up to the model's turn (`chats.chat_messages`).
-        tokenizer: The model's tokenizer; not needed for `plain`.
-        context: The format.
-        is_encoder_decoder: Whether the model has an encoder; its weights are not needed.
-        chat: The options of the chat template.
-        thought: Whether the model may think next; otherwise a chat ends at the beginning of the reply.
-
-    Raises:
-        ValueError: The tokenizer lacks what the format needs.
+    Only `plain` needs no tokenizer. Without `thought`, a chat extends to the beginning of the reply.
     """
     if context == "chat":
         assert tokenizer is not None
@@ -114,7 +96,7 @@ def render_messages(
     end = None if tokenizer is None else tokenizer.eos_token
     if context == "dialogpt" and end is None:
         raise ValueError(
-            "the context is 'dialogpt', and the tokenizer has no end-of-text token to end turns; pass another --context"
+            "the context is 'dialogpt', but the tokenizer has no end-of-text token to end turns; pass another --context"
         )
     rendered = []
     for messages in conversations:
@@ -141,18 +123,7 @@ def render_contexts(
     chat: ChatOptions = DEFAULT_CHAT,
     thought: bool = True,
 ) -> list[str]:
-    """Renders prompts, each as a whole conversation, as `render_messages` does.
-
-    Args:
-        texts: The prompts.
-        personas: The persona lines of each prompt; may be empty.
-        tokenizer: The model's tokenizer.
-        context: The format.
-        is_encoder_decoder: Whether the model has an encoder.
-        tag: The control tag at the end of each prompt (see `bias_tags.py`), or `None`.
-        chat: The options of the chat template.
-        thought: Whether the model may think next, as in `render_messages`.
-    """
+    """Renders prompts, each with its persona lines and the control tag, as `render_messages` renders conversations."""
     conversations = [
         chat_messages(with_tag(text, tag), lines, chat) for text, lines in zip(texts, personas, strict=True)
     ]
@@ -162,14 +133,12 @@ def render_contexts(
 
 
 def with_tag(text: str, tag: str | None) -> str:
-    """Appends a control tag to a prompt, after its last word."""
     return text if tag is None else f"{text} {tag}"
 
 
 def encode_rendered(
     rendered: Sequence[str], tokenizer: PreTrainedTokenizerBase, context: ContextFormat, *, is_encoder_decoder: bool
 ) -> list[list[int]]:
-    """Encodes the texts that `render_contexts` returns."""
     encoded = _tokens(tokenizer, list(rendered), special=context in _SPECIAL_TOKENS_ADDED)
     return encoded if context != "plain" or is_encoder_decoder else _left_open(encoded, tokenizer)
 
@@ -182,18 +151,7 @@ def encode_replies(
     *,
     is_encoder_decoder: bool,
 ) -> list[list[int]]:
-    """Encodes each reply as the model would write it after its context, without an end token.
-
-    Args:
-        rendered: The texts that `render_contexts` returns.
-        replies: The replies.
-        tokenizer: The model's tokenizer.
-        context: The format.
-        is_encoder_decoder: Whether a separate decoder writes the replies.
-
-    Returns:
-        Token ids of each reply. The context's tokens and these form the whole sequence.
-    """
+    """Encodes each reply as the model would write it after its context (of `render_contexts`), without an end token."""
     alone = _tokens(tokenizer, list(replies), special=False)
     if is_encoder_decoder:
         return alone
@@ -216,7 +174,6 @@ def check_lengths(
     max_new_tokens: int,
     max_reasoning_tokens: int = 0,
 ) -> None:
-    """Raises a ValueError that names the first prompt whose context, thought and reply exceed the model's limit."""
     check_token_ids(model, contexts)
     limit = max_positions_of(model)
     for identifier, context in zip(ids, contexts, strict=True):
@@ -278,7 +235,6 @@ def end_tokens(
 
 
 def reply_end(tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> int | None:
-    """The token that ends a model's reply: the chat template's end of turn, or the end-of-text token."""
     if context == "chat":
         for token in end_of_turn(tokenizer, DEFAULT_CHAT):
             return token
@@ -286,30 +242,15 @@ def reply_end(tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> int
 
 
 def reply_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase, *, whole: bool = False) -> str:
-    """Decodes a reply, without white space around it: its first line, or the whole reply."""
     text = tokenizer.decode(tokens, skip_special_tokens=True).strip()
     return text if whole else text.split("\n", 1)[0].strip()
 
 
 def read_personas(path: str | Path = PERSONAS_FILE) -> list[str]:
-    """Reads persona sentences from YAML; errors as `read_sentences`."""
     return read_sentences(path, "personas")
 
 
 def read_sentences(path: str | Path, key: str) -> list[str]:
-    """Reads the list of sentences under a key of a YAML file.
-
-    Args:
-        path: The file.
-        key: The plural name of the sentences, such as "personas".
-
-    Returns:
-        The sentences, in their order.
-
-    Raises:
-        ValueError: The file is not such a list, or a sentence is empty or listed twice.
-        OSError: The file cannot be read.
-    """
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         problem = f"has no list of {key}"
@@ -329,24 +270,11 @@ def read_sentences(path: str | Path, key: str) -> list[str]:
 
 
 def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, seed: int) -> list[list[str]]:
-    """Draws persona lines for each prompt from its id and the seed alone, in any order of the prompts.
-
-    Args:
-        ids: The prompts' ids.
-        personas: The sentences to draw from.
-        number: The number of lines for each prompt, no line twice.
-        seed: The seed of the draws.
-
-    Returns:
-        The lines of each prompt.
-
-    Raises:
-        ValueError: There are fewer sentences than lines for a prompt.
-    """
+    """Draws persona lines for each prompt from its id and the seed alone, in any order of the prompts."""
     if number > len(personas):
         raise ValueError(
             f"personas is {number}, but the file has only {len(personas)} persona lines; add lines to the file, or "
-            "set fewer"
+            "set a smaller number"
         )
     if not number:
         return [[] for _ in ids]

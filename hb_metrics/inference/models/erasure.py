@@ -1,4 +1,4 @@
-"""Linear erasure: affine changes of a model's activations that hide a concept, kept in a small file beside its base.
+"""Linear erasure: affine changes of a model's activations that hide a concept, stored in a small file beside its base.
 
 An erasure follows a decoder layer and changes each position's activation by itself. Replies and likelihoods are
 therefore the same with any cache, prefix tree or batch.
@@ -23,13 +23,7 @@ PEFT_TYPE = "LINEAR_ERASURE"  # not a type of peft, which therefore rejects the 
 
 
 class Erasure(NamedTuple):
-    """The map x ↦ x − `writes` `reads` (x − `mean`) of an activation.
-
-    Attributes:
-        writes: [width, rank] the directions that the map changes.
-        reads: [rank, width] the directions that the map reads.
-        mean: [width] the activation that the map leaves unchanged.
-    """
+    """The map x ↦ x − `writes` `reads` (x − `mean`) of an activation: [width, rank], [rank, width] and [width]."""
 
     writes: torch.Tensor
     reads: torch.Tensor
@@ -43,11 +37,6 @@ class Erasure(NamedTuple):
 
 
 def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
-    """The layers of a model, in order.
-
-    Raises:
-        ValueError: The layers are not one list of modules.
-    """
     number = getattr(model.config.get_text_config(decoder=True), "num_hidden_layers", None)
     lists = [
         module
@@ -56,14 +45,13 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
     ]
     if len(lists) != 1:
         raise ValueError(
-            f"a {type(model).__name__} has no single list of decoder layers to erase after; pass a causal model of "
-            "text, such as a Llama or GPT-2"
+            f"a {type(model).__name__} has no single list of decoder layers for an erasure; pass a causal text model, "
+            "such as a Llama or GPT-2"
         )
     return lists[0]
 
 
 def add_erasures(model: PreTrainedModel, erasures: Mapping[int, Erasure]) -> None:
-    """Adds erasures (index of a layer → erasure) to a model, which apply from now on."""
     layers = decoder_layers(model)
     for index, erasure in erasures.items():
         device = next(layers[index].parameters()).device
@@ -73,8 +61,6 @@ def add_erasures(model: PreTrainedModel, erasures: Mapping[int, Erasure]) -> Non
 
 
 def after_layer(change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Makes a hook that changes a layer's output."""
-
     def hook(layer: nn.Module, inputs: Any, output: Any) -> Any:
         return (change(output[0]), *output[1:]) if isinstance(output, tuple | list) else change(output)
 
@@ -82,14 +68,7 @@ def after_layer(change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
 
 
 def save_erasures(folder: Path, erasures: Mapping[int, Erasure], base: Mapping[str, Any], record: Any) -> None:
-    """Writes erasures beside a config that names their base, as the folder of a PEFT adapter does.
-
-    Args:
-        folder: An existing folder.
-        erasures: Index of a layer → the erasure after it.
-        base: The base model's name, `revision` and `digest`.
-        record: The origin of the erasures, for the config.
-    """
+    """Writes erasures (index of a layer → erasure) beside a config that names their base, as for a PEFT adapter."""
     tensors = {
         f"{index}.{name}": part.contiguous()
         for index, erasure in erasures.items()
@@ -107,18 +86,11 @@ def save_erasures(folder: Path, erasures: Mapping[int, Erasure], base: Mapping[s
 
 
 def is_erasure(adapter: str, revision: str | None) -> bool:
-    """Whether an adapter (folder or Hub id) is a linear erasure."""
     config = file_of(adapter, ADAPTER_CONFIG, revision)  # every adapter has it, so no missing file is requested
     return config is not None and json.loads(config.read_text(encoding="utf-8")).get("peft_type") == PEFT_TYPE
 
 
 def load_erasures(model: PreTrainedModel, adapter: str, revision: str | None, digest: str) -> None:
-    """Adds the erasures of a folder or Hub id to their base model.
-
-    Raises:
-        ValueError: They were fitted on another model.
-        OSError: The files do not load.
-    """
     config, weights = (file_of(adapter, name, revision) for name in (ADAPTER_CONFIG, ERASURE_FILE))
     parts: dict[int, dict[str, torch.Tensor]] = {}
     try:

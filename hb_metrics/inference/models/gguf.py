@@ -21,14 +21,10 @@ EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
     """Converts the embedded model, SmolLM2-135M-Instruct (Apache-2.0), once, into a folder for `from_pretrained`.
 
-    The wheel contains a GGUF file, which takes many seconds to read. The folder is a plain Llama with float32
-    safetensors.
+    The wheel's GGUF file takes many seconds to read. The folder is a plain Llama with float32 safetensors.
 
     Args:
         cache_dir: The folder's parent; `None` for `$HF_HOME/holistic_bias`.
-
-    Returns:
-        The folder.
 
     Raises:
         ModuleNotFoundError: The wheel is not installed.
@@ -68,8 +64,7 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
 def _parsed_once() -> Iterator[None]:
     """Makes transformers parse a GGUF file once, and build one table of the names of its tensors.
 
-    transformers parses the file for the config, for the weights and for the tokenizer, and builds the table for every
-    module of the model, which takes two thirds of a conversion.
+    Otherwise it builds the table for every module of the model, which takes two thirds of a conversion.
     """
     import gguf
 

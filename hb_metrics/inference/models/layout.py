@@ -1,5 +1,3 @@
-"""The layout of prompts for a model: the context format, the control tag, and the options of a chat template."""
-
 from typing import Any, Literal, NamedTuple
 
 from hb_metrics.inference.models.bias_tags import Tag, choose_tag, read_bias_tuning
@@ -9,18 +7,9 @@ from hb_metrics.inference.models.loading import LoadedModel
 
 
 class Layout(NamedTuple):
-    """The layout of prompts for a model.
+    """The layout of prompts for a model, with the reasons for its context format and tag.
 
-    Attributes:
-        context: The context format.
-        context_reason: The reason for that format.
-        tag: The control tag at the end of each context, or `None`.
-        tag_reason: The reason for that tag.
-        chat: The options of the chat template.
-        tuned_with: The options (`bias_tags.ASKED_WITH`) of the run with the replies that the model was tuned on; `None`
-            if it was not tuned, or if they are unknown.
-        label_ceiling: The ceiling of the labels that the model was tuned on; `None` without labels, or if it is
-            unknown.
+    `tuned_with` are the options (`bias_tags.ASKED_WITH`) of the run with the model's training replies.
     """
 
     context: ContextFormat
@@ -41,14 +30,7 @@ def choose_layout(
 ) -> Layout:
     """Chooses the layout that was set, otherwise that of the model's tuning, otherwise the one that suits the model.
 
-    Args:
-        loaded: The model. `None` if it is not loaded here; prompts are then chats unless another context is set.
-        context: A context format, or "auto".
-        tag: A control tag, "none" or "auto".
-        chat: The options of the chat template.
-
-    Raises:
-        ValueError: An option for chat templates is set, and the layout is not a chat or the template does not read it.
+    If the model is not loaded here (`None`), prompts are chats unless another context is set.
     """
     tuning = None if loaded is None else read_bias_tuning(loaded.source, loaded.revision)
     chosen_tag, tag_reason = choose_tag(tag, tuning)
@@ -71,7 +53,6 @@ def choose_layout(
 
 
 def _check_no_chat(chat: ChatOptions, context: ContextFormat, reason: str) -> None:
-    """Raises a ValueError if an option for chats is set."""
     for option, value in (
         ("chat_template_kwargs", chat.template_kwargs or None),
         ("system_prompt", chat.system_prompt),

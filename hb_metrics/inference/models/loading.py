@@ -49,15 +49,8 @@ ModelKind = Literal["causal", "masked", "encoder-decoder"]
 class LoadedTokenizer:
     """A model's tokenizer and config, without its weights.
 
-    Attributes:
-        tokenizer: The tokenizer.
-        config: The model's config.
-        kind: How the model computes likelihoods.
-        name: The name that was passed; `EMBEDDED_NAME` for the embedded model.
-        source: The folder or Hub id that it is loaded from.
-        revision: The commit of a Hub id; `None` for a folder.
-        digest: Identifies the weights: the Hub commit, or a SHA-256 over the files of a local folder.
-        adapter: The adapter that is measured with the model, or `None`.
+    `name` is the passed name, or `EMBEDDED_NAME`. `source` is a folder, or a Hub id whose commit is `revision`.
+    `digest` is the Hub commit, or a SHA-256 over the files of a folder.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -72,12 +65,7 @@ class LoadedTokenizer:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedModel(LoadedTokenizer):
-    """A loaded model.
-
-    Attributes:
-        model: The model in evaluation mode, on its device or devices, with the adapter in its layers.
-        dtype: The floating-point type of its parameters, e.g. `"float32"`.
-    """
+    """A model in evaluation mode, on its device or devices, with the adapter in its layers."""
 
     model: PreTrainedModel
     dtype: str
@@ -89,21 +77,7 @@ def load_tokenizer(
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> LoadedTokenizer:
-    """Loads a model's tokenizer and config.
-
-    Args:
-        name: `"embedded"`, a Hub id or a local folder; or the result of `find_source`.
-        revision: Branch, tag or commit of a Hub id.
-        trust_remote_code: Whether code that comes with the model may run on this machine.
-
-    Returns:
-        The tokenizer (the adapter's if it has one), the config, and the digest of the weights.
-
-    Raises:
-        ValueError: The model is not a causal, masked or encoder–decoder language model, so it has no likelihoods.
-        OSError: The model or its tokenizer does not exist or does not load.
-        ModuleNotFoundError: A package that adapters need is not installed.
-    """
+    """Loads a model's tokenizer (the adapter's if it has one) and config; arguments and errors as for `load_model`."""
     source = name if isinstance(name, Source) else find_source(name, revision)
     config, digest, revision = read_config(
         source.name,
@@ -142,8 +116,8 @@ def load_model(
     """Loads a model and its tokenizer.
 
     Args:
-        name: `"embedded"`, a Hub id, a local folder, or a folder or Hub id of an adapter, which is loaded
-            on its base; or the result of `find_source`.
+        name: `"embedded"`, a Hub id, a local folder, or a folder or Hub id of an adapter, which is loaded on its base;
+            or the result of `find_source`.
         revision: Branch, tag or commit of a Hub id.
         dtype: `"float32"`, `"bfloat16"`, `"float16"`, or `"auto"`: float32 on CPU, where bfloat16 changes perplexities
             by several percent, and the checkpoint's own type elsewhere and for quantised checkpoints.
@@ -151,9 +125,6 @@ def load_model(
         device_map: The distribution of the model over all devices of the machine: "auto", "balanced", "sequential",
             "balanced_low_0", or module → device. `None` loads the whole model onto `device`.
         trust_remote_code: Whether code that comes with the model may run on this machine.
-
-    Returns:
-        The model, its tokenizer and the digest of the weights.
 
     Raises:
         ValueError: The model is not a causal, masked or encoder–decoder language model, so it has no likelihoods.
@@ -179,7 +150,7 @@ def load_model(
     if loading["missing_keys"]:
         raise ValueError(
             f"model '{name}' lacks weights of a {loaded.kind} language model "
-            f"({', '.join(sorted(loading['missing_keys'])[:3])}), which would be random; pass a checkpoint with its "
+            f"({', '.join(sorted(loading['missing_keys'])[:3])}), so they would be random; pass a checkpoint with its "
             "language-modelling head"
         )
     others = sorted(key for key in loading["unexpected_keys"] if _OTHER_WEIGHTS.search(key))
@@ -201,20 +172,9 @@ def read_config(
     sought: str,
     trust_remote_code: bool,
 ) -> tuple[PreTrainedConfig, str, str | None]:
-    """Reads the config of a model or classifier, and identifies the files of its weights.
+    """Returns the config of a model or classifier, the digest of the weights, and the commit of a Hub id.
 
-    Args:
-        name: The name that was passed.
-        source: A folder or a Hub id.
-        revision: Branch, tag or commit of a Hub id.
-        sought: "model", or "sequence classifier", for errors.
-        trust_remote_code: Whether code that comes with the model, or that its config names, may run on this machine.
-
-    Returns:
-        The config, the digest of the weights, and the commit of a Hub id.
-
-    Raises:
-        OSError: There is no such model, its config does not load, or it requires code that is not trusted.
+    Errors use the passed `name`, and `sought`: "model" or "sequence classifier".
     """
     try:
         digest, revision = identify(source, revision)
@@ -241,7 +201,7 @@ def read_config(
 
 
 def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBase:
-    """Runs `AutoTokenizer.from_pretrained`, and raises an OSError for any fault."""
+    """Runs `AutoTokenizer.from_pretrained`; any fault is an `OSError`."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
         # For a folder without tokenizer files, transformers invents some tokenizers, which are empty.
@@ -258,12 +218,7 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
 def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
     """Runs an auto class's `from_pretrained` on safetensors, or on a pickle that contains only tensors.
 
-    Returns:
-        The model, and transformers' report of the loading.
-
-    Raises:
-        OSError: A file does not load.
-        MemoryError: Memory does not suffice for the weights.
+    Also returns transformers' report of the loading. Any fault of the files is an `OSError`.
     """
     try:
         if (Path(source) / "generation_config.json").is_file():
@@ -293,18 +248,13 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
 
 
 def model_kind(config: PreTrainedConfig) -> ModelKind:
-    """Determines how the model of a config computes likelihoods.
-
-    Raises:
-        ValueError: It is not a language model.
-    """
     architectures = set(config.architectures or [])
     other = [name for name in architectures if _OTHER_HEAD.search(name)]
     if other and not _has_language_head(config):
         raise _other_head(", ".join(sorted(other)))
     if config.is_encoder_decoder and config.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
         return "encoder-decoder"
-    # Several encoders (BERT, RoBERTa) can also be causal models. The checkpoint records the kind it was trained as.
+    # Several encoders (BERT, RoBERTa) can also be causal models. The checkpoint records the kind that was trained.
     masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
     causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
     if masked is not None and (causal is None or causal not in architectures):
@@ -318,7 +268,7 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
 
 
 def _reads_images(config: PreTrainedConfig) -> bool:
-    """Whether the config describes a causal model of images and text; without images it is a text model."""
+    """Returns whether a causal model also reads images; without images it is a text model."""
     return (
         config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
         and config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -327,7 +277,6 @@ def _reads_images(config: PreTrainedConfig) -> bool:
 
 
 def _has_language_head(config: PreTrainedConfig) -> bool:
-    """Whether the checkpoint of a config was saved with a language-modelling head, by its architectures."""
     known = [
         MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type),
         MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type),
@@ -344,7 +293,7 @@ def _other_head(what: str) -> ValueError:
 
 
 def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
-    """Raises an OSError if transformers would run code of a repository that a config or one of its parts names."""
+    """Raises `OSError` if a config or one of its parts names a repository whose code transformers would run."""
     for implementation in (config._attn_implementation, getattr(config, "_experts_implementation", None)):
         if implementation is not None and "/" in implementation:
             raise OSError(
@@ -359,10 +308,7 @@ def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
 
 
 def _reason(error: Exception, source: str) -> str:
-    """The reason for a failed load, in a line. For a Hub id in offline mode, the reason is the mode.
-
-    In that mode, libraries advise checking the connection, or report a file that was not downloaded as missing.
-    """
+    """Returns the reason for a failed load, in a line. For a Hub id in offline mode, the reason is the mode."""
     if not constants.HF_HUB_OFFLINE or Path(source).is_dir():
         return _first_line(error)
     offline = "HF_HUB_OFFLINE (or TRANSFORMERS_OFFLINE) is set, so only earlier downloads are used; unset it."
@@ -372,13 +318,12 @@ def _reason(error: Exception, source: str) -> str:
 
 
 def _has_tokenizer(adapter: Adapter) -> bool:
-    """Whether an adapter was saved with a tokenizer."""
     if Path(adapter.name).is_dir():
         return (Path(adapter.name) / TOKENIZER_CONFIG_FILE).is_file()
     return has_file(adapter.name, TOKENIZER_CONFIG_FILE, revision=adapter.revision)
 
 
 def _first_line(error: BaseException) -> str:
-    """The first line of an error's message, or its name: transformers writes paragraphs, KeyError almost nothing."""
+    """Returns the first line of an error, or its name: transformers writes paragraphs, KeyError almost nothing."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines and not isinstance(error, KeyError) else repr(error)

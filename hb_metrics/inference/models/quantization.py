@@ -1,5 +1,3 @@
-"""Quantised checkpoints: their description, and the precision of a model's computation."""
-
 from typing import Any
 
 import torch
@@ -7,7 +5,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 
 def quantization_of(config: PreTrainedConfig) -> str | None:
-    """Describes the quantisation of a config's checkpoint, such as "gptq, 4 bits"; `None` if it is not quantised."""
+    """Describes a checkpoint's quantisation, such as "gptq, 4 bits"; `None` if it is not quantised."""
     for part in (config, config.get_text_config()):
         content: Any = getattr(part, "quantization_config", None)
         if content is not None:
@@ -21,7 +19,7 @@ def quantization_of(config: PreTrainedConfig) -> str | None:
 
 
 def is_exact(model: PreTrainedModel) -> bool:
-    """Whether a model computes in float32 or float64 throughout, so that a batch changes only the last digits.
+    """Returns whether a model computes in float32 or float64 throughout, so that a batch changes only the last digits.
 
     A quantised model may round its activations to few bits, so a last digit becomes a whole step.
     """

@@ -25,16 +25,10 @@ _SECRETS = re.compile(r"(?<=://)[^/@\s]+@|\bhf_\w{16,}")
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The location of a model's files.
+    """The location of a model's files: folders or Hub ids, each with a branch, tag or commit.
 
-    Attributes:
-        name: The model's name in reports: the passed name, `EMBEDDED_NAME`, or the base of an adapter passed as the
-            model.
-        model: A folder or a Hub id.
-        revision: Branch, tag or commit of a Hub id.
-        adapter: The folder or Hub id of an adapter, or `None`.
-        adapter_revision: Branch, tag or commit of the adapter's Hub id.
-        trained_on: The base model that the adapter names.
+    `name` is the model's name in reports: the passed name, `EMBEDDED_NAME`, or the base of a passed adapter.
+    `trained_on` is the base model that the adapter names.
     """
 
     name: str
@@ -53,15 +47,7 @@ def find_source(
 ) -> Source:
     """Finds the files of a model, and converts the embedded model the first time.
 
-    Args:
-        name: `"embedded"`, a Hub id, a folder, or an adapter, whose base is then the model.
-        revision: Branch, tag or commit of a Hub id.
-        adapter: A folder or Hub id of a PEFT adapter; a Hub id may have the form `id@revision`.
-
-    Raises:
-        ValueError: Options contradict each other.
-        OSError: There is no such adapter.
-        ModuleNotFoundError: The embedded model is not installed.
+    If `name` is an adapter, its base is the model. The Hub id of an `adapter` may have the form `id@revision`.
     """
     if name == EMBEDDED:
         if revision is not None:
@@ -85,28 +71,18 @@ def find_source(
         config = file_of(adapter, ADAPTER_CONFIG, adapter_revision)
         if config is None:
             raise FileNotFoundError(
-                f"there is no adapter '{adapter}'; pass a folder with an adapter_config.json, as peft's "
-                "save_pretrained writes it, or the id of one on the Hub (which needs a connection, or an earlier "
-                "download), or pass a whole model as --model"
+                f"there is no adapter '{adapter}'; pass a folder with an adapter_config.json (from peft's "
+                "save_pretrained), an adapter's Hub id (which needs a connection, or an earlier download), or a whole "
+                "model as --model"
             )
         source = replace(source, adapter=adapter, adapter_revision=adapter_revision, trained_on=_base_of(config)[0])
     return source
 
 
 def identify(source: str, revision: str | None, file: str = "config.json") -> tuple[str, str | None]:
-    """Identifies the files of a model, and the revision to load all of them from.
+    """Returns the SHA-256 of a folder and `None`, or the commit of a Hub id twice: as digest and as revision.
 
-    Args:
-        source: A Hub id or a local folder.
-        revision: Branch, tag or commit of a Hub id.
-        file: A file of the model.
-
-    Returns:
-        The SHA-256 of a local folder and `None`; or the commit of a Hub id, twice, so that all files come from one
-        commit even if somebody pushes another commit meanwhile.
-
-    Raises:
-        OSError: A Hub id does not exist, or cannot be reached and was not downloaded before.
+    All files then come from one commit even if somebody pushes another commit meanwhile.
     """
     if Path(source).is_dir():
         return folder_digest(Path(source)), None
@@ -115,11 +91,7 @@ def identify(source: str, revision: str | None, file: str = "config.json") -> tu
 
 
 def folder_digest(folder: Path) -> str:
-    """Hashes (SHA-256) the names and contents of a model's files.
-
-    Subfolders (checkpoints and logs), the card and the records of a training are left out, because they change no
-    number.
-    """
+    """Hashes (SHA-256) the names and contents of a model's files, without subfolders, card and records of training."""
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file() and path.name not in _BESIDE_THE_MODEL:
@@ -129,7 +101,6 @@ def folder_digest(folder: Path) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """Hashes (SHA-256) a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -146,16 +117,11 @@ def file_of(source: str, name: str, revision: str | None) -> Path | None:
 
 
 def _adapter_config(name: str, revision: str | None) -> Path | None:
-    """The config of an adapter; `None` if it is a whole model or unknown."""
     return None if file_of(name, "config.json", revision) else file_of(name, ADAPTER_CONFIG, revision)
 
 
 def _base_of(config: Path) -> tuple[str | None, str | None]:
-    """Reads the base of an adapter, without secrets because it is recorded and printed, and its revision.
-
-    Raises:
-        ValueError: The file is not the config of an adapter.
-    """
+    """Reads an adapter's base and its revision, without secrets, because both are recorded and printed."""
     try:
         content = json.loads(config.read_text(encoding="utf-8"))
         base = _SECRETS.sub("", content.get("base_model_name_or_path") or "")

@@ -1,8 +1,8 @@
 """Separates replies from the text around them: thoughts, wrappers, headers of turns, turns of other people.
 
-Nobody hears a thought, so no figure includes thoughts. One list of marks serves all engines: `ReplyReader` reads the
-tokens of a model that is loaded here, and `read_written` reads the text of any engine. A model may mark its thoughts
-although neither its chat template nor its vocabulary contains marks. `common_tag` finds unknown tags in replies.
+No user reads a thought, so no figure includes thoughts. `ReplyReader` reads the tokens of a model that is loaded here,
+and `read_written` reads the text of any engine. A model may mark its thoughts although neither its chat template nor
+its vocabulary contains marks; `common_tag` finds unknown tags in replies.
 """
 
 import re
@@ -75,8 +75,7 @@ class Thoughts:
     """The marks of a model's thoughts, from its chat template or its vocabulary.
 
     Attributes:
-        open: The mark that begins a thought; empty if everything before `close` is a thought.
-        close: The mark that ends a thought.
+        open: The mark that begins a thought; empty if all text before `close` is a thought.
         is_opened: Whether the context ends within a thought.
         is_closed: Whether the context ends with a finished thought, so that the model does not think.
         ends: Ids of tokens that end the reply even within a thought.
@@ -95,13 +94,10 @@ class Thoughts:
 
 
 class Written(NamedTuple):
-    """The parts of a model's text.
+    """The parts of a model's text: a reply, which may be empty, and a thought without marks.
 
-    Attributes:
-        reply: The reply, without white space around it; may be empty.
-        reasoning: The thought, without marks, or `None`.
-        is_open: Whether a thought did not end, so there is no reply.
-        invents_turn: Whether the model continued with somebody else's turn, which is not part of the reply.
+    Without the end of the thought (`is_open`), there is no reply. A turn of somebody else that the model invented
+    (`invents_turn`) is not part of the reply.
     """
 
     reply: str
@@ -113,8 +109,8 @@ class Written(NamedTuple):
 def read_written(text: str) -> Written:
     """Splits a model's output, from any engine, into thoughts and a reply.
 
-    Everything before the last end mark counts as a thought, even without an opening mark: the chat template may have
-    put that mark in the prompt.
+    All text before the last end mark counts as a thought, even without an opening mark: the chat template may have put
+    that mark in the prompt.
     """
     rest, reasoning, is_open = _without_header(text), None, False
     if rest.startswith("<|channel|>") or FINAL_CHANNEL in rest:
@@ -145,14 +141,11 @@ def read_written(text: str) -> Written:
 class ReplyReader:
     """Reads a model's text token by token, up to the beginning of its reply, including later thoughts.
 
-    Attributes:
-        is_thinking: Whether it is within a thought.
-        has_begun: Whether a word of the reply was written.
-        start: The number of tokens up to the end of the last thought.
+    `start` is the number of tokens up to the end of the last thought.
     """
 
     def __init__(self, pieces: Sequence[str], passed: frozenset[int], thoughts: Thoughts | None) -> None:
-        """Makes a reader for a model whose tokens have these texts; `passed` tokens have none and are skipped."""
+        """`pieces` are the texts of all tokens; `passed` tokens have none and are skipped."""
         self._pieces, self._passed, self._thoughts = pieces, passed, thoughts
         self.is_thinking = thoughts is not None and thoughts.is_opened
         self.has_begun = False
@@ -162,11 +155,9 @@ class ReplyReader:
 
     @property
     def is_done(self) -> bool:
-        """Whether later tokens cannot change the state."""
         return self.has_begun and self._thoughts is None
 
     def read(self, token: int) -> None:
-        """Reads the next token."""
         self._num_read += 1
         piece = self._pieces[token] if token < len(self._pieces) else ""
         if self.is_thinking:
@@ -185,7 +176,6 @@ class ReplyReader:
             self._read_lead()
 
     def _read_lead(self) -> None:
-        """Reads the marks and headers before a reply."""
         for opening, closing in THOUGHT_MARKS:
             if self._text.startswith(opening):
                 return self._think(closing)
@@ -201,10 +191,7 @@ class ReplyReader:
 
 
 def common_tag(replies: Sequence[str | None]) -> tuple[str, list[int]] | None:
-    """Finds an unknown tag that many replies begin with, and the rows of these replies, or returns `None`.
-
-    If the tag marks thoughts, the thoughts would be measured as replies.
-    """
+    """Finds an unknown tag that many replies begin with, and their rows. Such a tag may mark thoughts."""
     tags = {row: found[0] for row, reply in enumerate(replies) if reply and (found := _TAG.match(reply.lstrip()))}
     for tag, number in Counter(tags.values()).most_common(1):
         if number >= max(_LEAST_ALIKE, _SHARE_ALIKE * sum(map(bool, replies))):
@@ -213,12 +200,9 @@ def common_tag(replies: Sequence[str | None]) -> tuple[str, list[int]] | None:
 
 
 class SplitReply(NamedTuple):
-    """The text of a model that is loaded here.
+    """The text of a model that is loaded here. `num_reasoning_tokens` includes the marks of thoughts.
 
-    Attributes:
-        written: Its parts.
-        num_reasoning_tokens: Tokens of the thought, with marks; 0 if the model did not think.
-        num_tokens: Tokens of the reply; `None` if unknown, because the model continued with somebody else's turn.
+    `num_tokens` of the reply is `None` if the model continued with somebody else's turn.
     """
 
     written: Written
@@ -227,13 +211,6 @@ class SplitReply(NamedTuple):
 
 
 def split_tokens(tokens: Sequence[int], reader: ReplyReader, tokenizer: "PreTrainedTokenizerBase") -> SplitReply:
-    """Divides the tokens of a model's text.
-
-    Args:
-        tokens: The tokens, without the end token.
-        reader: A new reader of the model.
-        tokenizer: The model's tokenizer.
-    """
     has_thought = reader.is_thinking
     for token in tokens:
         reader.read(token)
@@ -253,7 +230,6 @@ def split_tokens(tokens: Sequence[int], reader: ReplyReader, tokenizer: "PreTrai
 
 
 def _without_header(text: str) -> str:
-    """Removes the header of the assistant's turn and white space around a text."""
     text = text.strip()
     for header in _HEADERS:
         if f"{text}\n".startswith(header):
@@ -266,7 +242,6 @@ def _without_marks(text: str, opening: str, closing: str) -> str:
 
 
 def _channels(text: str) -> str:
-    """Extracts the messages from the channels of gpt-oss; leaves any other text unchanged."""
     if CHANNEL_TOKENS[1] not in text:
         return text.strip()
     return "\n".join(_MESSAGE.findall(text.removesuffix(FINAL_CHANNEL))).strip()

@@ -13,10 +13,6 @@ class ResponseNgramBlocker(LogitsProcessor):
 
     On decoder-only models, transformers' `no_repeat_ngram_size` also counts the prompt. The paper blocks 3-grams
     "within the response but not the context" (Smith et al., 2022, A.4).
-
-    Args:
-        ngram_size: The length n of the n-grams.
-        context_length: The number of tokens at the start of `input_ids` that belong to the context.
     """
 
     def __init__(self, ngram_size: int, context_length: int) -> None:
@@ -24,7 +20,6 @@ class ResponseNgramBlocker(LogitsProcessor):
         self.context_length = context_length
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Sets the scores ([rows, vocabulary]) of tokens that would complete a repeated n-gram to -inf."""
         return scores.masked_fill(self.blocked(input_ids[:, self.context_length :], scores.shape[1]), -torch.inf)
 
     def blocked(self, response: torch.Tensor, vocabulary_size: int) -> torch.Tensor:
@@ -47,15 +42,11 @@ def allowed(
     is_end: torch.Tensor,
     short: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Sets the scores of excluded tokens to -inf.
+    """Sets the scores, [rows, vocabulary], of excluded next tokens to -inf.
 
-    Args:
-        scores: [rows, vocabulary] the scores of the next token.
-        replies: [rows, length] the tokens so far, including thoughts and marks.
-        blocker: The processor that blocks repeated n-grams, or `None`.
-        starts: [rows] the position at which the reply begins, because a reply may repeat an n-gram of a thought.
-        is_end: [vocabulary], or [rows, vocabulary], whether a token ends a reply.
-        short: [rows, 1] whether the reply may not end yet. `None` if all may end; the scores are then not copied.
+    `replies`, [rows, length], are the tokens so far. A reply may repeat an n-gram of a thought, so only n-grams after
+    `starts`, [rows], are blocked. `is_end` is [vocabulary] or [rows, vocabulary]. `short`, [rows, 1], marks replies
+    that may not end yet; with `None`, scores are not copied.
     """
     if short is not None:
         scores = scores.masked_fill(is_end & short, -torch.inf)
@@ -68,20 +59,17 @@ def allowed(
 
 
 def blocker_of(decoding: Decoding) -> ResponseNgramBlocker | None:
-    """The processor that blocks repeated n-grams, or `None`."""
     size = decoding.no_repeat_ngram_size
     return ResponseNgramBlocker(size, context_length=0) if size else None
 
 
 def table_of(ids: Sequence[int], size: int, device: torch.device) -> torch.Tensor:
-    """[size] Whether each token is one of these ids."""
     table = torch.zeros(size, dtype=torch.bool, device=device)
     table[list(ids)] = True
     return table
 
 
 def not_finite(highest: torch.Tensor) -> ValueError:
-    """Composes the error for rows ([rows] scores of the likeliest tokens) with a score that is NaN or infinite."""
     return ValueError(
         f"the likeliest next token has the score {highest[~highest.isfinite()][0].item()}; try dtype float32, or check "
         "the model's weights"

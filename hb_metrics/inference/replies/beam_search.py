@@ -1,5 +1,3 @@
-"""Beam search like that of transformers (`early_stopping=False`), which also reports close decisions."""
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,10 +27,8 @@ def beam_search(
     """Runs beam search like transformers (`early_stopping=False`), and reports close decisions.
 
     A context is finished when its best running beam, at its current length, scores below all `num_beams` finished
-    beams.
-
-    Returns:
-        The replies, and [contexts] the maximum length of the reply if a decision was close, otherwise 0.
+    beams. Returns the replies, and for each context the maximum length of the reply if a decision was close, otherwise
+    0.
     """
     del drawn, until
     device, beams, most = input_device(model), decoding.num_beams, decoding.max_new_tokens
@@ -109,7 +105,7 @@ def beam_search(
             edge |= (worst > _NEVER / 2) & ((reach - worst).abs() < CLOSE)
         ranking_is_close = over & (finished_scores[:, 0] - finished_scores[:, 1] < CLOSE)
         close[rows] |= edge | ranking_is_close
-        # The only time in a step that this waits for the device, besides the ends of replies.
+        # The only wait for the device in a step, besides the ends of replies.
         is_broken, is_over = torch.stack([broken, over]).tolist()
         if any(is_broken):
             raise not_finite(highest)

@@ -1,14 +1,15 @@
 """Cues: the places where a model learns who the user is.
 
 * `prompt`: the prompt itself, the user's last turn, as in Smith et al. (2022).
-* `system`: the system message of a chat, which repeats what the user said about themselves.
+* `system`: the system message of a chat, which repeats the user's description of themselves.
 * `memory`: the system message, as a line that a product remembers about the user.
 * `name`: the system message, as the user's name; the prompts are those of `hb_dataset.names`.
+* `signature`: the user's last turn, as the user's name under the question; the prompts are those of `name`.
 * `history`: an earlier turn, which the model has acknowledged.
 
-With all but `prompt` the user then asks a neutral question, and only sentences in which users describe themselves
-can be cues. Within a template every term is asked the same questions. For the metrics, a template and a question
-together are a template, so replies to different questions are never compared.
+With all but `prompt` the user asks a neutral question, and only names and sentences in which users describe themselves
+can be cues. Within a template every term is asked the same questions. Metrics treat a template and a question as one
+template, so replies to different questions are never compared.
 """
 
 import re
@@ -20,17 +21,20 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hb_dataset.names import NAME_CUES
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Message, chat_messages
 from hb_metrics.inference.models.contexts import ContextFormat, read_sentences, with_tag
+from hb_metrics.runs.replies import with_questions
 from hb_metrics.stats.bias_variance import MIN_REPLIES
 
-Cue = Literal["prompt", "system", "memory", "name", "history"]
+Cue = Literal["prompt", "system", "memory", "name", "signature", "history"]
 QUESTIONS_FILE = Path(__file__).parent / "cue_questions.yaml"
 STATEMENT = "What the user has said about themselves: "  # in the system message, before the sentence of the template
-MEMORY = f"Remembers: the user is {SINGULAR_SLOT}."  # in the system message, in place of the sentence
-ACKNOWLEDGEMENT = "Thank you for telling me."  # what the model said to the sentence in an earlier turn
+# Cue → the text in place of the sentence.
+LINES = {"memory": f"Remembers: the user is {SINGULAR_SLOT}.", **NAME_CUES}
+ACKNOWLEDGEMENT = "Thank you for telling me."  # the model's answer to the sentence in an earlier turn
 # "I'm …", "I am currently …", "As …, I …": at the beginning, after a mark, after "Hi", or after "share with you that".
 _SAYS_WHO = re.compile(
     rf"(?:^|[.!?,:;]\s|\b(?:Hi|Hello)\s|\bwith you that\s)(?:I['’]m|I am|As)(?: currently)? {re.escape(SINGULAR_SLOT)}"
@@ -39,51 +43,44 @@ _SAYS_WHO = re.compile(
 
 
 def check_cue(cue: Cue, context: ContextFormat, reason: str) -> None:
-    """Raises a ValueError if the context format, chosen for this reason, has no place for the cue."""
     if cue in ("system", "memory", "name") and context != "chat":
         raise ValueError(
-            f"--cue {cue} is only for chats, but the context is '{context}' ({reason}); set --cue history, which "
-            "works in every context, or --context chat"
+            f"--cue {cue} is only for chats, but the context is '{context}' ({reason}); set --cue "
+            f"{'signature' if cue == 'name' else 'history'}, which works in every context, or --context chat"
         )
 
 
 def says_who_the_user_is(template: str) -> bool:
-    """Whether users describe themselves in a template: "I'm …", "I am …", "I'm currently …" or "As …, I …".
-
-    Templates about what they are not, used to be or would like to be do not count.
-    """
+    """Returns whether users describe themselves in a template: "I'm …", "I am …", "I'm currently …" or "As …, I …"."""
     return _SAYS_WHO.search(template) is not None
 
 
 def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
-    """The prompts that can be a cue: all of them with `prompt`, otherwise those in which users describe themselves.
-
-    Raises:
-        ValueError: There are none.
-    """
-    if cue in ("prompt", "name"):
+    """Selects the prompts that can be a cue: all with `prompt` or names, else users' own descriptions."""
+    if cue == "prompt" or cue in NAME_CUES:
         return prompts
     templates = prompts["template"].unique().to_pylist()
     usable = [template for template in templates if says_who_the_user_is(template)]
     if not usable:
         raise ValueError(
-            f'--cue {cue} needs templates in which users say who they are, such as "I\'m {SINGULAR_SLOT}.", and none '
-            f"of the {len(templates)} templates does; set another --dataset_config, add such a template, or set "
+            f'--cue {cue} needs templates in which users describe themselves, such as "I\'m {SINGULAR_SLOT}.", and '
+            f"the {len(templates)} templates have none; set another --dataset_config, add such a template, or set "
             "--cue prompt"
         )
     return prompts.filter(pc.is_in(prompts["template"], pa.array(usable, pa.string())))
 
 
-def memory_lines(prompts: pa.Table) -> pa.Table:
-    """Replaces the sentences of prompts with a memory of the user, in `template` and `text`."""
-    template = pa.array([MEMORY] * prompts.num_rows, pa.string())
-    texts = [MEMORY.replace(SINGULAR_SLOT, phrase) for phrase in prompts["noun_phrase"].to_pylist()]
+def cue_lines(prompts: pa.Table, cue: Cue) -> pa.Table:
+    """Replaces the sentences of prompts with the line of a cue that has one, in `template` and `text`."""
+    if cue not in LINES:
+        return prompts
+    template = pa.array([LINES[cue]] * prompts.num_rows, pa.string())
+    texts = [LINES[cue].replace(SINGULAR_SLOT, phrase) for phrase in prompts["noun_phrase"].to_pylist()]
     prompts = prompts.set_column(prompts.schema.get_field_index("template"), "template", template)
     return prompts.set_column(prompts.schema.get_field_index("text"), "text", pa.array(texts, pa.string()))
 
 
 def read_questions(path: str | Path = QUESTIONS_FILE) -> list[str]:
-    """Reads neutral questions from YAML; errors as `read_sentences`."""
     return read_sentences(path, "questions")
 
 
@@ -92,17 +89,9 @@ def draw_questions(
 ) -> list[str]:
     """Draws the question after each prompt; all terms in a template are asked the same questions.
 
-    A template has as many questions as leave its cells `MIN_REPLIES` prompts per question, by their median size, and at
-    least one: fewer replies have no intervals. The prompts of a cell get the questions in turn, so their numbers differ
-    by one at most. A cell with fewer prompts than questions lacks some, which metrics count as missing cells.
-
-    Args:
-        cells: The rows of each cell (axis, descriptor and template), in the order they were drawn in.
-        questions: The questions to draw from.
-        seed: Another seed, other questions.
-
-    Returns:
-        [prompts] the question after each.
+    A template has so many questions that cells of median size have `MIN_REPLIES` prompts per question, because fewer
+    replies have no intervals. A cell with fewer prompts than questions lacks some, which metrics count as missing
+    cells. `cells` has the rows of each cell, in the order of their draw.
     """
     sizes: dict[str, list[int]] = {}
     for (_, _, template), rows in cells.items():
@@ -129,16 +118,10 @@ def cue_messages(
     chat: ChatOptions = DEFAULT_CHAT,
     tag: str | None = None,
 ) -> list[Message]:
-    """The messages of a prompt and its cue, up to the model's turn.
-
-    Args:
-        cue: The place of the cue.
-        text: A sentence with a term, or a memory line; variations applied.
-        question: The user's question after the cue; `None` with `prompt`.
-        personas: Persona lines; may be empty.
-        chat: The system prompt and other options of the chat.
-        tag: The control tag at the end of the last message, or `None`.
-    """
-    said = with_tag(text if question is None else question, tag)
+    """Makes the messages of a prompt and its cue, up to the model's turn; `text` is a sentence or the cue's line."""
+    said = text if question is None else question
+    if cue == "signature":
+        (said,) = with_questions([text], [question])
     about_user = {"system": [STATEMENT + text], "memory": [text], "name": [text]}.get(cue, [])
-    return chat_messages(said, [*personas, *about_user], chat, [text, ACKNOWLEDGEMENT] if cue == "history" else [])
+    earlier = [text, ACKNOWLEDGEMENT] if cue == "history" else []
+    return chat_messages(with_tag(said, tag), [*personas, *about_user], chat, earlier)

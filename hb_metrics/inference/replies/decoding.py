@@ -1,12 +1,10 @@
 """Decoding: turns contexts (token ids) into replies (token ids), which are the same in any batch.
 
-Decoding is greedy search, sampling or beam search. The other rows and the padding of a batch change a row's numbers in
-their last bits, so a decision between two candidates that differ by less may change. Decoding therefore watches for
-close decisions: a context with one is run again alone, and that reply counts. Sampling uses a random key for each
-token of a reply, from a generator that belongs to the prompt (see `sampling.py`).
+A batch's other rows and its padding change a row's numbers in their last bits, which may change a decision between two
+close candidates. A context with a close decision is therefore run again alone, and that reply counts.
 
-Contexts of equal length need no padding. Contexts of different lengths are decoded together if a trial shows that the
-model supports it (`trials.takes_padding`), because a CPU computes a token in large batches twice as fast as in small.
+Contexts of different lengths are decoded together if a trial shows that the model supports it (`trials.takes_padding`),
+because a CPU computes a token in large batches twice as fast as in small.
 """
 
 from collections.abc import Sequence
@@ -41,24 +39,12 @@ def decode(
     limits: Sequence[int] | None = None,
     cached: bool = True,
 ) -> list[Decoded]:
-    """Decodes a reply to each context.
+    """Decodes a reply to each context. In float32 and float64, a reply does not depend on the other contexts.
 
-    Args:
-        model: A causal model, or an encoder–decoder model whose encoder reads the contexts.
-        contexts: Token ids, all of one length unless `padded`.
-        decoding: The settings of decoding.
-        ends: The tokens that end a reply.
-        keys: [contexts, max_reasoning_tokens + max_new_tokens] random int64 numbers, for sampling (`draw_keys`).
-        padded: Whether shorter contexts are padded, for a model that `trials.takes_padding`.
-        limits: [contexts] the maximum length of each reply, at most `max_new_tokens`; `None` for that number. Not for
-            beam search.
-        cached: Whether keys and values are kept from token to token, for a model that `trials.takes_cache`.
-
-    Returns:
-        The replies in order. In float32 and float64 they do not depend on the contexts decoded with them.
-
-    Raises:
-        ValueError: A score is NaN or infinite.
+    Contexts are of one length unless `padded` (see `trials.takes_padding`). `keys` are random int64 numbers for
+    sampling: [contexts, max_reasoning_tokens + max_new_tokens]. `limits`, [contexts], are maximum lengths of at most
+    `max_new_tokens`; not for beam search. `cached` keeps keys and values from token to token (see
+    `trials.takes_cache`).
     """
     if not contexts:
         return []
@@ -75,7 +61,7 @@ def decode(
             until = torch.tensor(close[one], device=device)
             (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one], until)
             if until < whole[row]:
-                if alone.tokens == decoded[row].tokens[: close[row]]:  # then the rest holds, too
+                if alone.tokens == decoded[row].tokens[: close[row]]:  # then the rest is also correct
                     continue
                 (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one], whole[one])
             decoded[row] = alone
@@ -93,20 +79,9 @@ def _one_by_one(
     *,
     cached: bool,
 ) -> tuple[list[Decoded], np.ndarray]:
-    """Decodes by greedy search or sampling.
+    """Decodes by greedy search or sampling, up to `most` tokens per reply, and `until` tokens with its thought.
 
-    Args:
-        model: As in `decode`, like the arguments that are not listed here.
-        contexts: Token ids.
-        decoding: The settings of decoding.
-        ends: The tokens that end a reply.
-        drawn: The random keys.
-        most: [contexts] the maximum number of tokens of each reply.
-        until: [contexts] the maximum number of tokens of each thought and reply together.
-        cached: Whether keys and values are kept.
-
-    Returns:
-        The replies, and [contexts] the number of tokens up to the last close decision.
+    Returns the replies, and for each context the number of tokens up to the last close decision.
     """
     device = input_device(model)
     num, thinks = len(contexts), ends.thoughts is not None
@@ -137,7 +112,7 @@ def _one_by_one(
     for step in range(size):
         logits = logits.float()
         highest = logits.amax(1)
-        # Only for a reply that has begun, because forbidden tokens before would disturb the model's way to begin.
+        # Only for a reply that has begun, because earlier exclusions would change how replies begin.
         short = None
         if decoding.min_new_tokens:
             short = (begun[rows] & (step - starts[rows] < decoding.min_new_tokens))[:, None]
@@ -171,7 +146,7 @@ def _one_by_one(
         lengths[rows] = torch.where(stopped, step + 1 - (is_dropped & over).long(), lengths[rows])
         truncated[rows] &= ~over
         going &= ~stopped
-        # The only time in a step that this waits for the device, once all replies have begun.
+        # The only wait for the device in a step, once all replies have begun.
         num_going, num_broken = torch.stack([going.sum(), (~highest.isfinite()).sum()]).tolist()
         if num_broken:
             raise not_finite(highest)

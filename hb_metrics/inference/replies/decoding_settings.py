@@ -1,5 +1,3 @@
-"""The settings of decoding, its result, and the margin of close decisions."""
-
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,21 +22,17 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """The settings of decoding.
+    """The settings of decoding, most of them as in transformers.
 
     Attributes:
-        num_beams: The number of beams; more than 1 means beam search.
-        sample: Whether tokens are drawn at random; not with beam search.
-        temperature: The divisor of the logits before a token is drawn.
-        top_k: The number of likeliest tokens to draw from.
-        top_p: The draw uses only the fewest of these tokens with at least this total probability.
+        num_beams: The number of beams; more than 1 means beam search, which does not sample.
+        top_p: The draw uses only the fewest of the `top_k` likeliest tokens with at least this total probability.
         min_new_tokens: The minimum length of a reply that has begun. In beam search, as in transformers, a reply does
             not begin with an end token either.
-        max_new_tokens: The length at which a reply is cut.
-        max_reasoning_tokens: The length at which a thought before the reply is cut; there is then no reply.
         no_repeat_ngram_size: The length of token sequences that may not repeat in a reply; 0 for none.
         length_penalty: The exponent in a beam's score, summed log-probabilities / length ** length_penalty.
         end_after_sentence: Whether a reply ends with the first sentence that ends after `min_new_tokens`.
+        max_reasoning_tokens: The length at which a thought before the reply is cut; there is then no reply.
     """
 
     num_beams: int = 1
@@ -54,7 +48,6 @@ class Decoding:
     max_reasoning_tokens: int = 0
 
     def __post_init__(self) -> None:
-        """Raises a ValueError that names the first setting that is out of range or contradicts another."""
         for name, (lowest, highest) in _RANGES.items():
             value = getattr(self, name)
             if not lowest <= value <= highest:  # also rejects NaN

@@ -1,7 +1,6 @@
 """Decoded texts as resumable shards, for replies, continuations and paraphrases.
 
-The decoded text depends only on the context and its id (see `decoding.py`), so the shards contain the same bytes for
-any batches.
+A decoded text depends only on its context and id (see `decoding.py`), so shards have the same bytes for any batches.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -43,11 +42,8 @@ class DecodingPlan:
     Attributes:
         ids: [rows] their distinct keys.
         contexts: [rows] token ids of the model's input.
-        decoding: The settings of decoding.
-        ends: The tokens that end the decoded text.
-        limits: [rows] the maximum number of tokens; `None` for `decoding.max_new_tokens` in every row.
-        seed: The seed of sampling.
-        invariant: Whether the decoded text is the same in any batch (see `decoding.decode`).
+        limits: [rows] the maximum number of tokens; `None` for `decoding.max_new_tokens`.
+        invariant: Whether the decoded text is the same in any batch.
         padded: Whether contexts of different lengths are decoded together (see `trials.takes_padding`).
         cached: Whether keys and values are kept from token to token (see `trials.takes_cache`).
         schema: The columns of a shard; the first is `id`.
@@ -69,7 +65,6 @@ class DecodingPlan:
     purpose: ClassVar[str]
 
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> Mapping[str, Any]:
-        """Makes the columns besides `id` from some rows and their decoded tokens."""
         raise NotImplementedError
 
 
@@ -81,21 +76,10 @@ def decode_into_shards(
     batch_size: int | None = None,
     progress: bool = True,
 ) -> pa.Table | None:
-    """Decodes the rows that are not on disk yet, and reads all rows.
+    """Decodes the rows that are not on disk yet, and reads all rows in the order of the plan.
 
-    Args:
-        plan: The rows to decode.
-        loaded: The model that the plan is for.
-        folder: The folder of the shards; created if it does not exist.
-        batch_size: The maximum number of contexts of one length decoded together. `None` adapts it to the memory, and
-            combines different lengths if the plan pads. Halved when memory runs out.
-        progress: Whether the main process shows a progress bar.
-
-    Returns:
-        A table with the columns of `plan.schema` in the order of the plan, on the main process; `None` on all others.
-
-    Raises:
-        MemoryError: Memory does not suffice for one context alone.
+    Without a `batch_size`, the memory decides how many contexts are decoded together, and different lengths are
+    combined if the plan pads. Returns the table on the main process, and `None` on all others.
     """
     shards = _shards(plan, folder)
 
@@ -124,12 +108,10 @@ def decode_into_shards(
 
 
 def read_decoded(plan: DecodingPlan, folder: Path) -> pa.Table:
-    """Reads the output of `decode_into_shards`, on any process."""
     return read_shards(_shards(plan, folder), plan.schema)
 
 
 def decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[Decoded]:
-    """Decodes some rows without files, as `decode_into_shards` does."""
     if not rows:
         return []
     done: dict[int, Decoded] = {}
@@ -141,7 +123,6 @@ def decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int]) ->
 def _decoded(
     plan: DecodingPlan, loaded: LoadedModel, groups: Sequence[np.ndarray], batch_size: int | None
 ) -> Generator[tuple[list[int], list[Decoded]], None, None]:
-    """Decodes groups of rows; yields the rows of each batch and their decoded tokens."""
     limits = plan.limits or [plan.decoding.max_new_tokens] * len(plan.ids)
     longest = max((len(context) + limit for context, limit in zip(plan.contexts, limits, strict=True)), default=1)
     longest += plan.decoding.max_reasoning_tokens
@@ -160,11 +141,7 @@ def _decoded(
 
 
 def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
-    """The number of contexts of a length that fit into a quarter of the free memory, with keys, values and logits.
-
-    If a model is spread over devices, each layer's keys and values are on the layer's device; the device that fits the
-    fewest counts.
-    """
+    """Returns the number of contexts of a length that fit into a quarter of the free memory of each device."""
     model, device = loaded.model, input_device(loaded.model)
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)
@@ -211,7 +188,6 @@ def _by_length(plan: DecodingPlan, rows: Sequence[int]) -> list[int]:
 
 
 def _decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[Decoded]:
-    """Decodes some rows together, each up to its limit."""
     limits = None if plan.limits is None else [plan.limits[row] for row in rows]
     most = plan.decoding.max_new_tokens if limits is None else max(limits)
     keys = None

@@ -13,20 +13,16 @@ from hb_metrics.inference.models.architecture import decoder_start_id, first_pos
 from hb_metrics.inference.units import distinct
 
 _PAD = 0  # any token, because nothing attends to it
-# Cache layers that hold keys and values by position, or nothing. In some architectures, layers with a recurrent state
-# accept several tokens after a state for the first ones, but nothing shows which do: their contexts share no prefix.
+# Cache layers with keys and values by position, or with none. Some architectures' recurrent layers also accept several
+# tokens after a state, but nothing shows which do, so contexts of recurrent models share no prefix.
 _ATTENTION_LAYERS = {"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer"}
 
 
 class Forward:
     """The next-token logits for a batch of rows that grows by one token at a time, and from which rows can be selected.
 
-    Args:
-        model: The model.
-        contexts: Token ids. Equal contexts are run once, and so is the beginning that all contexts share. Padding
-            after it makes all contexts equally long.
-        beams: Rows for each context.
-        cached: Whether keys and values are kept from token to token; otherwise all tokens are run each time.
+    Equal contexts are run once, and so is their common beginning. Padding after it makes contexts equally long. Each
+    context has `beams` rows. Unless `cached`, all tokens are run each time.
     """
 
     def __init__(
@@ -68,7 +64,7 @@ class Forward:
         self.first_position = first_position(model)
 
     def first(self) -> torch.Tensor:
-        """Logits after the contexts: [contexts * beams, vocabulary]."""
+        """Computes logits after the contexts: [contexts * beams, vocabulary]."""
         if self.model.config.is_encoder_decoder:
             self.encoded = self.model.get_encoder()(
                 input_ids=self.contexts, attention_mask=torch.ones_like(self.contexts)
@@ -93,14 +89,14 @@ class Forward:
         return logits[self.which]
 
     def next(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Logits ([rows, vocabulary]) after one more token per row."""
+        """Computes logits after one more token per row: [rows, vocabulary]."""
         self.tokens = torch.cat([self.tokens, tokens[:, None]], 1)
         if self.mask is not None:
             self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], 1)
         return self._run(self.tokens if self.cache is None else tokens[:, None], self.mask)
 
     def after(self, tokens: Sequence[int]) -> torch.Tensor:
-        """Logits ([vocabulary]) of a single row after more tokens, which it discards; threads may share it."""
+        """Computes logits ([vocabulary]) of a single row after more tokens, which it discards; threads may share it."""
         ahead = copy(self)
         ahead.cache = deepcopy(self.cache)
         return ahead._run(torch.tensor([tokens], device=self.contexts.device))[0]
@@ -138,20 +134,19 @@ class Forward:
         if self.keeps_logits:
             inputs["logits_to_keep"] = 1
         output = self.model(**inputs, use_cache=self.cached)
-        # A model that keeps its past in another form (as some recurrent models do) reads all tokens each time, because
-        # rows may not be selectable from its cache.
+        # A model with another form of cache, such as some recurrent models, reads all tokens each time, because rows
+        # may not be selectable from its cache.
         cache = output.get(self.cache_name) if self.cached else None
         self.cache = cache if type(cache) in (DynamicCache, EncoderDecoderCache) else None
         return output.logits[:, -1]
 
 
 def holds_attention_alone(cache: Any) -> bool:
-    """Whether a cache contains only the keys and values of attention layers."""
     return type(cache) is DynamicCache and all(type(layer).__name__ in _ATTENTION_LAYERS for layer in cache.layers)
 
 
 def _common_prefix(contexts: Sequence[Sequence[int]]) -> int:
-    """The number of shared first tokens. Each context keeps one token or more to run; a single context shares none."""
+    """Counts the shared first tokens. Each context keeps one token or more to run; a single context shares none."""
     if len(contexts) < 2:
         return 0
     shared = 0

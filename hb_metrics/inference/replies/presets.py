@@ -47,18 +47,10 @@ _NOT_DECODED = {
 def decoding_preset(
     name: str, model: PreTrainedModel | None = None, extent: Extent = "first_line", **changes: Any
 ) -> Decoding:
-    """Returns a preset with changes.
+    """Returns one of `PRESETS`, or with "model" the settings of the model's generation_config, with changes.
 
-    Args:
-        name: One of `PRESETS`, or "model": the settings of the model's generation_config.
-        model: The model; only for "model".
-        extent: A whole reply does not end after a sentence. It has at most `WHOLE_TOKENS` tokens unless the model's
-            settings or `changes` set another number.
-        changes: Settings by name; `None` changes nothing, and a `top_k` of 0 means all tokens.
-
-    Raises:
-        ValueError: The preset does not exist, or a change is out of range, or is for sampling and the preset does not
-            sample.
+    A whole reply does not end after a sentence, and has at most `WHOLE_TOKENS` tokens by default. A change to `None`
+    changes nothing, and a `top_k` of 0 means all tokens.
     """
     changes = {key: value for key, value in changes.items() if value is not None}
     if changes.get("top_k") == 0:  # as transformers writes it
@@ -113,7 +105,6 @@ def model_decoding(config: GenerationConfig, *, is_encoder_decoder: bool) -> dic
 
 
 def ignored_settings(config: GenerationConfig) -> dict[str, Any]:
-    """Selects the settings in a model's generation_config that change replies and that `Decoding` does not support."""
     settings = {name: getattr(config, name, None) for name in _NOT_DECODED}
     if config.do_sample and (config.num_beams or 1) > 1:
         settings["do_sample"] = True
@@ -121,13 +112,6 @@ def ignored_settings(config: GenerationConfig) -> dict[str, Any]:
 
 
 def choose_extent(asked: Extent | Literal["auto"], context: ContextFormat, decoding: str) -> tuple[Extent, str]:
-    """Chooses the part of a model's text that is its reply, and states the reason for the report.
-
-    Args:
-        asked: The option `--reply`.
-        context: The context format.
-        decoding: The name of the preset.
-    """
     if asked != "auto":
         return asked, f"--reply {asked} was given"
     if context != "chat":

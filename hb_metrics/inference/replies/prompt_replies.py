@@ -1,9 +1,3 @@
-"""Plans the replies of a loaded model: from messages to contexts, and from decoded tokens to replies.
-
-A prompt's id and the seed determine the samples, so a reply does not depend on its batch, its row in the data or the
-number of processes.
-"""
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -33,15 +27,7 @@ REASONING_TOKENS = 2048  # the maximum length of a thought before a reply, unles
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyPlan(DecodingPlan):
-    """The prompts to reply to, a row per prompt. `DecodingPlan` describes the other attributes.
-
-    Attributes:
-        requests: The requests to answer.
-        context: The format of the contexts.
-        context_reason: The reason for the format, for the report.
-        chat_description: The record of the chat template's variables, for run.json.
-        thoughts: The marks of the model's thoughts; `None` if it does not think.
-    """
+    """The prompts to reply to, a row per prompt. `thoughts` is `None` if the model does not think."""
 
     schema = REPLY_SCHEMA
     label = "replies"
@@ -53,11 +39,9 @@ class ReplyPlan(DecodingPlan):
     thoughts: Thoughts | None = None
 
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
-        """The columns of `REPLY_SCHEMA`, without `id`."""
         return reply_columns(self.requests, rows, [_answer(self, loaded, reply) for reply in decoded])
 
     def description(self) -> dict[str, Any]:
-        """The record of the plan, for run.json."""
         return {
             "context": self.context,
             "context_reason": self.context_reason,
@@ -72,17 +56,6 @@ class ReplyPlan(DecodingPlan):
 def plan_replies(
     requests: ReplyRequests, loaded: LoadedModel, *, context: ContextFormat, context_reason: str = ""
 ) -> ReplyPlan:
-    """Encodes the contexts of requests for a loaded model.
-
-    Args:
-        requests: The requests.
-        loaded: A causal or encoder–decoder model.
-        context: The format of the contexts.
-        context_reason: The reason for this format, for the record.
-
-    Raises:
-        ValueError: The model cannot take these contexts.
-    """
     check_cue(requests.cue, context, context_reason)
     chat, decoding, max_reasoning_tokens = requests.chat, requests.decoding, requests.max_reasoning_tokens
     has_encoder = loaded.model.config.is_encoder_decoder
@@ -122,9 +95,9 @@ def plan_replies(
 
 
 def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextFormat, decoding: Decoding) -> None:
-    """Raises a ValueError with the number of turns that fit if the longest conversation could outgrow the model.
+    """Raises `ValueError` with the number of turns that fit if the longest conversation could outgrow the model.
 
-    It assumes replies of `max_new_tokens` tokens, plus the marks of their turns.
+    Replies count as `max_new_tokens` tokens, plus the marks of their turns.
     """
     limit, has_encoder = max_positions_of(loaded.model), loaded.model.config.is_encoder_decoder
     beside = 0 if has_encoder else decoding.max_new_tokens + decoding.max_reasoning_tokens
@@ -138,7 +111,7 @@ def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextF
         if limit is not None and longest > limit:
             raise ValueError(
                 f"turns is {requests.turns}, and the longest conversation could have {longest:,} tokens at turn "
-                f"{turn}; the model takes {limit:,}, enough for {turn - 1}. Set --turns {turn - 1}, a smaller "
+                f"{turn}; the model accepts {limit:,}, enough for {turn - 1}. Set --turns {turn - 1}, a smaller "
                 "--max_new_tokens, or another model"
             )
 

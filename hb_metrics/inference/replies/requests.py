@@ -1,7 +1,6 @@
-"""Requests for replies, in the same form for all engines, and the columns of a run's replies.
+"""Requests for replies, in the same form for all engines, and the columns of replies (Smith et al., 2022, A.4 and A.5).
 
-Smith et al. (2022), A.4 and A.5. A prompt's id and the run's seed determine everything random: the choice of prompts,
-persona lines, variations and a request's seed. The template determines the question after a cue (see `cues.py`).
+A prompt's id and the run's seed determine all random choices. The template determines the question after a cue.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ from hb_dataset.variations import VARIATIONS, mixed_variations
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Message
 from hb_metrics.inference.models.contexts import draw_personas
 from hb_metrics.inference.models.thoughts import Written
-from hb_metrics.inference.replies.cues import Cue, cue_messages, draw_questions, memory_lines
+from hb_metrics.inference.replies.cues import Cue, cue_lines, cue_messages, draw_questions
 
 if TYPE_CHECKING:
     from hb_metrics.inference.replies.decoding_settings import Decoding
@@ -29,7 +28,7 @@ REPLY_SCHEMA = pa.schema(
         ("id", pa.string()),
         ("turn", pa.int64()),
         ("text", pa.string()),
-        ("question", pa.string()),  # the user's question after it, if the cue is not the prompt
+        ("question", pa.string()),  # the user's question, if the cue is not the prompt
         ("personas", pa.list_(pa.string())),
         *((name, pa.bool_()) for name in VARIATIONS),
         ("reply", pa.string()),
@@ -45,29 +44,19 @@ REPLY_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyRequests:
-    """Requests for replies, and the settings for the answers; a row is a prompt.
+    """Requests for replies, and the settings for the answers; lists and arrays have an element per prompt.
 
     Attributes:
-        ids: [prompts] their distinct ids.
-        texts: [prompts] the prompts, with variations applied.
-        messages: [prompts] the conversation up to the model's turn, which an engine answers.
+        texts: The prompts, with variations applied.
+        messages: The conversation up to the model's turn, which an engine answers.
         turn: The number of the model's turn, from 1. Later turns follow from earlier answers.
-        cue: The place of the user's description (see `cues.py`).
-        questions: [prompts] the user's question after a cue; `None` if the prompts are the cues.
-        all_questions: The questions that these were drawn from.
+        flags: Name of a variation → whether it was applied.
+        questions: The user's question after a cue; `None` if the prompts are the cues.
+        all_questions: The questions from which `questions` were drawn.
         turns: The number of the model's turns in each conversation.
-        follow_ups: [prompts] the user's turns after the first, all but one of `turns`; empty if there is one turn.
-        all_follow_ups: The follow-ups that these were drawn from.
-        flags: [prompts] name of a variation → whether it was applied.
-        personas: [prompts] the persona lines.
-        decoding: The settings of decoding.
-        chat: The options of chats.
-        tag: The control tag that each prompt ends in (see `bias_tags.py`), or `None`.
-        tag_reason: The reason for the tag, for the report.
+        follow_ups: The user's `turns` − 1 later turns; empty if there is one turn.
         extent: Whether a reply is all of the model's text, or its first line.
-        extent_reason: The reason for the extent, for the report.
         max_reasoning_tokens: The maximum length of a thought before a reply; `None` for the engine's default.
-        seed: The run's seed.
     """
 
     ids: list[str]
@@ -97,11 +86,10 @@ class ReplyRequests:
         return self.seed if self.turn == 1 else int(seeded_generator(self.seed, "turn", str(self.turn)).integers(2**31))
 
     def request_seed(self, row: int) -> int:
-        """The seed of one reply, below 2³¹, for engines that accept a seed."""
+        """Returns the seed of one reply, below 2³¹, for engines that accept a seed."""
         return int(seeded_generator(self.turn_seed, "request", self.ids[row]).integers(2**31))
 
     def take(self, rows: Sequence[int]) -> "ReplyRequests":
-        """The requests of some prompts."""
         return replace(
             self,
             ids=[self.ids[row] for row in rows],
@@ -114,7 +102,6 @@ class ReplyRequests:
         )
 
     def description(self) -> dict[str, Any]:
-        """The record of the requests, for run.json."""
         return {
             "tag": self.tag,
             "tag_reason": self.tag_reason,
@@ -131,13 +118,10 @@ class ReplyRequests:
 
 
 class Answer(NamedTuple):
-    """The answer to a prompt.
+    """The answer to a prompt; `None` for unknown numbers.
 
     Attributes:
         text: The reply, without white space around it; empty or `None` if there is none.
-        num_tokens: Tokens of the reply; `None` if unknown.
-        truncated: Whether the reply was cut at its maximum length; `None` if unknown.
-        reasoning: The thought before the reply, or `None`.
         num_reasoning_tokens: Tokens of the thought and its marks.
         reasoning_unclosed: Whether the thought did not end, so there is no reply.
         invented_turn: Whether the model continued with somebody else's turn, which is left out.
@@ -160,7 +144,6 @@ def answer_of(
     truncated: bool | None,
     num_reasoning_tokens: int | None,
 ) -> Answer:
-    """Extracts the answer from a text: the whole text, or its first line. `Answer` describes the numbers."""
     is_cut = written.is_open or written.invents_turn
     return Answer(
         text=written.reply if extent == "whole" else written.reply.split("\n", 1)[0].strip(),
@@ -206,24 +189,13 @@ def make_requests(
     seed: int = 0,
     **about: Any,
 ) -> ReplyRequests:
-    """Applies variations to the prompts, and draws their persona lines.
+    """Applies variations to the prompts (paper, A.3), and draws their persona lines and questions.
 
-    Args:
-        prompts: Prompts of the dataset.
-        decoding: The settings of decoding.
-        personas: Sentences to draw persona lines from.
-        num_personas: The number of persona lines before each prompt.
-        variations: Whether the paper's stylistic variations (A.3) are applied.
-        cue: The place of the user's description; unless it is "prompt", `prompts` are `prompts_for_cue`.
-        questions: The neutral questions to draw from after a cue.
-        seed: Determines persona lines, variations, questions and samples.
-        about: Other attributes of `ReplyRequests`.
-
-    Raises:
-        ValueError: There are fewer persona sentences than requested lines.
+    With a cue other than "prompt", `prompts` are those of `prompts_for_cue`. `about` has other attributes of the
+    result.
     """
     ids = prompts["id"].to_pylist()
-    said = memory_lines(prompts) if cue == "memory" else prompts
+    said = cue_lines(prompts, cue)
     if variations:
         varied = mixed_variations(said, seed=seed)
         texts, flags = varied.texts.to_pylist(), varied.flags
@@ -252,16 +224,7 @@ def make_requests(
 
 
 def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int) -> pa.Table:
-    """Draws the prompts of each cell (axis, descriptor and template) to reply to.
-
-    Args:
-        prompts: Prompts with the columns `id`, `axis`, `descriptor` and `template`.
-        replies_per_cell: The number per cell; a smaller cell keeps all its prompts. `None` for all prompts.
-        seed: The seed of the draw.
-
-    Returns:
-        The drawn prompts, in their original order.
-    """
+    """Draws `replies_per_cell` prompts of each cell, or all of a smaller cell, and keeps their original order."""
     if replies_per_cell is None:
         return prompts
     rows = [row for cell in drawn_cells(prompts, seed=seed).values() for row in cell[:replies_per_cell]]
@@ -269,7 +232,7 @@ def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int
 
 
 def drawn_cells(prompts: pa.Table, *, seed: int) -> dict[tuple[str, str, str], list[int]]:
-    """The rows of each cell (axis, descriptor and template), in the order in which its prompts are drawn."""
+    """Returns the rows of each cell (axis, descriptor and template), in the order in which its prompts are drawn."""
     cells = defaultdict(list)
     columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template", "id")]
     for row, (axis, descriptor, template, identifier) in enumerate(zip(*columns, strict=True)):

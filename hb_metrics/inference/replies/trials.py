@@ -24,14 +24,9 @@ _CACHE_TOLERANCE, _LOW_PRECISION_CACHE_TOLERANCE = 0.01, 0.4
 
 
 def takes_cache(model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_new_tokens: int) -> bool:
-    """Whether a cache of keys and values leaves the model's outputs unchanged.
+    """Returns whether a cache of keys and values leaves the model's outputs unchanged.
 
     The trial uses the longest context; if replies can exceed an attention window, it uses tokens beyond the window.
-
-    Args:
-        model: The model.
-        contexts: Token ids.
-        max_new_tokens: The number of tokens that may follow.
     """
     if not contexts:
         return True
@@ -45,7 +40,6 @@ def takes_cache(model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_n
             fed, more = tokens[:-_STEPS], tokens[-_STEPS:]
 
     def probabilities(cached: bool) -> torch.Tensor:
-        """Probabilities after the context and after each further token: [1 + tokens, vocabulary]."""
         forward = Forward(model, [fed], cached=cached)
         steps = [forward.first()]
         steps += [forward.next(torch.tensor([token], device=steps[0].device)) for token in more]
@@ -61,14 +55,9 @@ def takes_cache(model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_n
 
 
 def takes_padding(model: PreTrainedModel, contexts: Sequence[Sequence[int]], *, cached: bool = True) -> bool:
-    """Whether contexts of different lengths can be decoded together, tested with the shortest and the longest.
+    """Returns whether contexts of different lengths can be decoded together, tested with the shortest and the longest.
 
     In half precision replies depend on their batch, so batches are not padded.
-
-    Args:
-        model: The model.
-        contexts: Token ids.
-        cached: Whether the model `takes_cache`.
     """
     ordered = sorted(contexts, key=len)
     if not ordered or len(ordered[0]) == len(ordered[-1]) or model.config.is_encoder_decoder or not is_exact(model):
@@ -76,7 +65,6 @@ def takes_padding(model: PreTrainedModel, contexts: Sequence[Sequence[int]], *, 
     trial = [ordered[0], ordered[-1]]
 
     def log_probs(given: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Log-probabilities after the context and after one more token: [2, contexts, vocabulary]."""
         forward = Forward(model, given, cached=cached)
         first = forward.first()
         more = torch.tensor([context[-1] for context in given], device=first.device)

@@ -1,7 +1,7 @@
 """Conversations of several turns: the user's follow-ups after replies, and the requests of the model's next turn.
 
-Within a template and the question after its cue, every term has the same follow-ups, which differ from turn to turn.
-The model's own replies are between them. A conversation ends at a turn without a reply.
+Within a template and the question after its cue, every term has the same follow-ups, which differ from turn to turn. A
+conversation ends at a turn without a reply.
 """
 
 from collections.abc import Sequence
@@ -19,16 +19,6 @@ FOLLOW_UPS_FILE = Path(__file__).parent / "follow_ups.yaml"
 
 
 def with_follow_ups(requests: ReplyRequests, templates: Sequence[str], turns: int) -> ReplyRequests:
-    """The requests of the first turn, with the follow-ups of the later ones.
-
-    Args:
-        requests: The requests of the first turn.
-        templates: [prompts] the template of each.
-        turns: The number of the model's turns.
-
-    Raises:
-        ValueError: There are too few follow-ups.
-    """
     follow_ups = read_sentences(FOLLOW_UPS_FILE, "follow_ups")
     if turns - 1 > len(follow_ups):
         raise ValueError(
@@ -46,14 +36,9 @@ def with_follow_ups(requests: ReplyRequests, templates: Sequence[str], turns: in
 
 
 def next_turn(requests: ReplyRequests, replies: pa.Table) -> ReplyRequests:
-    """The requests of the next turn: each conversation that has a reply continues with it and the user's follow-up.
+    """Continues each conversation that has a reply with the reply and the user's follow-up.
 
-    Args:
-        requests: The requests of a turn that is not the last one.
-        replies: Their replies, with the columns of `requests.REPLY_SCHEMA`.
-
-    Returns:
-        A row for each non-empty reply, under its id. `texts` are the follow-ups.
+    The result has a row for each non-empty reply, under its id; `texts` are the follow-ups.
     """
     row_of = {identifier: row for row, identifier in enumerate(requests.ids)}
     rows, ids, texts, messages = [], [], [], []

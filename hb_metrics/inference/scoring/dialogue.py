@@ -1,7 +1,7 @@
-"""Scores people's replies in real dialogue. Their perplexity shows whether tuning made a model worse at dialogue.
+"""Scores people's replies in real dialogue: their perplexity shows whether tuning made a model worse at dialogue.
 
-The model reads each prompt in the run's context format and with its control tag. The words of the reply are scored,
-and the token that ends the reply is not.
+The model reads each prompt in the run's context format and with its control tag. The token that ends the reply is not
+scored.
 """
 
 from collections.abc import Sequence
@@ -42,15 +42,6 @@ _DRAWS_AT_A_TIME = 2**20
 
 
 class DialoguePlan(NamedTuple):
-    """The pairs that fit into the model ([pairs]), and the plan that scores them.
-
-    Attributes:
-        ids: The ids of the pairs.
-        prompts: One person's turns.
-        replies: Another person's answers.
-        scoring: The plan that scores the replies.
-    """
-
     ids: list[str]
     prompts: list[str]
     replies: list[str]
@@ -66,22 +57,9 @@ def plan_dialogue(
     chat: ChatOptions = DEFAULT_CHAT,
     max_positions: int = MAX_POSITIONS,
 ) -> DialoguePlan:
-    """Encodes the pairs and divides them into units. Pairs too long for the model are left out, never truncated.
+    """Encodes the pairs and divides them into units. Thinking is turned off.
 
-    Args:
-        dialogue: The pairs.
-        loaded: A causal or encoder–decoder model.
-        context: The context format.
-        tag: The control tag at the end of each prompt, or `None`.
-        chat: Options of the chat template. Thinking is turned off here.
-        max_positions: The number of tokens that the model reads at once, which limits the memory.
-
-    Returns:
-        The plan.
-
-    Raises:
-        ValueError: The model computes no likelihoods of replies, all pairs are too long, or its tokenizer turns a text
-            into no tokens, does not belong to the model, or lacks something that the context format needs.
+    Pairs too long for the model are left out, never truncated.
     """
     if loaded.kind == "masked":
         raise ValueError(
@@ -148,7 +126,6 @@ def plan_dialogue(
 def dialogue_into_shards(
     plan: DialoguePlan, loaded: LoadedModel, folder: Path, *, progress: bool = True
 ) -> pa.Table | None:
-    """Scores the replies of a plan into shards with the columns of `DIALOGUE_SCHEMA`, like `score_into_shards`."""
     return score_into_shards(
         plan.scoring,
         {"id": plan.ids, "prompt": plan.prompts, "reply": plan.replies},
@@ -172,19 +149,7 @@ def dialogue_results(
 ) -> dict[str, Any]:
     """Computes the perplexity of the replies: exp(total negative log-likelihood / total tokens).
 
-    The interval is the percentile bootstrap over pairs.
-
-    Args:
-        table: The scores from `dialogue_into_shards`.
-        dialogue: The planned pairs; pairs that are not in the table were too long.
-        n_resamples: The number of resamples for the interval; 0 for no interval.
-        confidence_level: The confidence level of the interval.
-        seed: The seed of the resamples.
-
-    Returns:
-        Plain Python values: `perplexity`; its `interval` as [lowest, highest], `None` without resamples or with fewer
-        than two replies; `confidence_level`; `num_replies` scored and their `num_tokens`; `num_skipped` by reason;
-        `source`.
+    The interval is the percentile bootstrap over pairs. Pairs of `dialogue` that are not in the table were too long.
     """
     nll, tokens = -table["log_likelihood"].to_numpy(), table["num_tokens"].to_numpy()
     interval = None
@@ -215,7 +180,7 @@ def dialogue_results(
 def reply_nlls(
     model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]], start_id: int | None
 ) -> np.ndarray:
-    """Summed negative log-likelihood of each reply after its context ([pairs] float64), in one right-padded batch."""
+    """Sums the negative log-likelihood of each reply after its context ([pairs] float64), in one right-padded batch."""
     losses = [
         cross_entropy(logits.float(), torch.tensor(reply, device=logits.device), reduction="none")
         for logits, (_, reply) in zip(reply_logits(model, pairs, start_id), pairs, strict=True)
@@ -227,7 +192,7 @@ def reply_nlls(
 def reply_logits(
     model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]], start_id: int | None
 ) -> list[torch.Tensor]:
-    """[pairs] of [tokens, vocabulary]: the logits of each reply's tokens after its context, in one right-padded batch.
+    """Computes the logits of each reply after its context, [tokens, vocabulary] each, in one right-padded batch.
 
     The last token of a reply is predicted and never read. With a start token, the model's encoder reads the context,
     and its decoder scores the reply.

@@ -1,7 +1,7 @@
 """The divergence between a model's distributions of a reply's tokens after two prompts.
 
-For a reply y to a prompt x, and another prompt x′, it is the mean over tokens t of KL(p(· | x, y<t) ‖ p(· | x′, y<t)),
-in nats. The model computes both distributions, so nothing is sampled.
+For a reply y to a prompt x, and another prompt x′, the divergence is the mean over tokens t of KL(p(· | x, y<t) ‖ p(· |
+x′, y<t)), in nats, computed exactly.
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,6 @@ DIVERGENCE_SCHEMA = pa.schema(
 
 
 class Encoded(NamedTuple):
-    """Token ids of a prompt, of another prompt, and of the reply to the first prompt."""
-
     prompt: list[int]
     other: list[int]
     reply: list[int]
@@ -46,20 +44,10 @@ def divergences_into_shards(
     layout: Layout,
     folder: Path,
 ) -> pa.Table | None:
-    """Computes the divergences that are not on disk yet, and reads all of them.
+    """Computes the divergences that are not on disk yet, and reads all of them, on the main process.
 
-    Args:
-        ids: [replies] The key of each reply.
-        prompts: [replies] The prompt of each reply.
-        others: [replies] The same prompts without the part whose effect is measured.
-        replies: [replies] The replies, none of them empty.
-        loaded: A causal or encoder–decoder model.
-        layout: The layout of contexts. Thinking is turned off here.
-        folder: The folder of the shards.
-
-    Returns:
-        A table with the columns of `DIVERGENCE_SCHEMA`; `divergence` is summed over the reply's tokens. `None` on all
-        processes but the main one.
+    `others` are the same prompts without the part whose effect is measured. No reply is empty. Thinking is turned off.
+    `divergence` is summed over the reply's tokens.
     """
     plan = _plan(prompts, others, replies, loaded, layout)
     return score_into_shards(
@@ -81,19 +69,10 @@ def drift_per_token(
     before: tuple[LoadedModel, Layout],
     after: tuple[LoadedModel, Layout],
 ) -> np.ndarray:
-    """Computes how far a model has moved from another model, along the other model's replies, one reply at a time.
-
-    Args:
-        prompts: [prompts] The prompts to both models.
-        replies: [prompts] The replies of the model before, none of them empty.
-        before: The model before, and its layout of prompts.
-        after: The model after, and its layout.
+    """Computes how far a model has moved, along the non-empty replies of the model before.
 
     Returns:
-        [prompts] float64: the mean over a reply's tokens of KL(p_before ‖ p_after), in nats.
-
-    Raises:
-        ValueError: The tokenizers of the models differ.
+        The mean over a reply's tokens of KL(p_before ‖ p_after), in nats: [prompts] float64.
     """
     sides = [_encode(prompts, replies, *side) for side in (before, after)]
     models = before[0].model, after[0].model
@@ -139,7 +118,6 @@ def _plan(
 
 
 def _divergences(model: PreTrainedModel, rows: Sequence[Encoded], start_id: int | None) -> np.ndarray:
-    """[rows] float64: the divergence of each reply, summed over its tokens."""
     with_term = reply_logits(model, [(row.prompt, row.reply) for row in rows], start_id)
     without = reply_logits(model, [(row.other, row.reply) for row in rows], start_id)
     return np.array([_summed(*pair) for pair in zip(with_term, without, strict=True)])
@@ -154,7 +132,6 @@ def _summed(first: torch.Tensor, second: torch.Tensor) -> float:
 def _encode(
     texts: Sequence[str], replies: Sequence[str], loaded: LoadedModel, layout: Layout
 ) -> list[tuple[list[int], list[int]]]:
-    """[texts] Token ids of each prompt in the model's layout, and of its reply."""
     tokenizer, context = loaded.tokenizer, layout.context
     with_encoder = loaded.model.config.is_encoder_decoder
     rendered = render_contexts(

@@ -1,7 +1,7 @@
 """Perplexities of both sides of counterfactual pairs, and of reference texts (Barikeri et al., 2021, 3.1 and 3.2).
 
-The paper's published figures score tokens 2 … n of a text: the first token is context only, without a start token. The
-texts are hateful, so nothing here shows or stores them, and ids identify them.
+The paper's published figures score tokens 2 … n of a text: the first token is context only. The texts are hateful, so
+they are neither shown nor stored, and ids identify them.
 """
 
 from collections.abc import Sequence
@@ -32,11 +32,8 @@ class TextPlan(NamedTuple):
 
     Attributes:
         ids: [texts] their ids; for pairs, all of t1 ("<id>:t1") and then all of t2 in the same order.
-        texts: [texts] the texts.
         kept: [pairs or texts] rows of the scored pairs or texts.
-        num_skipped: Reason → number of pairs (or texts) left out: `one_token` (a text has nothing to predict),
-            `too_long`.
-        scoring: The plan that scores the texts.
+        num_skipped: Reason (`one_token`: nothing to predict, `too_long`) → number of pairs or texts left out.
     """
 
     ids: list[str]
@@ -53,27 +50,15 @@ def plan_texts(
     ids: Sequence[str],
     max_positions: int = MAX_POSITIONS,
 ) -> TextPlan:
-    """Tokenizes texts and divides them into units of work.
+    """Tokenizes both sides of pairs, or texts, and divides them into units. Unfit texts are counted, never cut.
 
     The two sides of a pair begin alike. On the published test pairs, models read 28 to 32 % fewer tokens in prefix
     trees than in padded batches (embedded model's tokenizer).
-
-    Args:
-        columns: Both sides of pairs ([pairs] each), or the texts of `language_model_perplexity` alone.
-        loaded: A causal language model.
-        ids: [pairs or texts] their distinct keys.
-        max_positions: The number of tokens that the model reads at once, which limits the memory.
-
-    Returns:
-        The plan. It counts pairs that the model cannot score, and cuts none.
-
-    Raises:
-        ValueError: The model is not causal or does not fit its tokenizer, or no pair can be scored.
     """
     if loaded.kind != "causal":
         raise ValueError(
-            f"a {loaded.kind} language model cannot compute the likelihood of a text's tokens after its first alone; "
-            "leave reddit out of --measurements, or pass a causal model"
+            f"RedditBias needs the likelihood of a text after its first token, which a {loaded.kind} language model "
+            "does not compute; leave reddit out of --measurements, or pass a causal model"
         )
     sequences = []
     for column in columns:
@@ -107,12 +92,7 @@ def language_model_perplexity(
 ) -> float:
     """Computes LMP (paper, 3.2): exp of the mean over sentences of each sentence's mean negative log-likelihood.
 
-    Args:
-        log_likelihoods: [texts] The natural logarithm of the likelihood, summed over the predicted tokens.
-        num_tokens: [texts] the number of predicted tokens, at least 1.
-
-    Returns:
-        The perplexity. Every sentence has the same weight, regardless of its length.
+    Log-likelihoods are sums over the predicted tokens, natural log. Every sentence has the same weight.
     """
     return float(np.exp(np.mean(-np.asarray(log_likelihoods, dtype=float) / np.asarray(num_tokens))))
 
@@ -120,7 +100,6 @@ def language_model_perplexity(
 def texts_into_shards(
     plan: TextPlan, loaded: LoadedModel, folder: Path, *, label: str, progress: bool = True
 ) -> pa.Table | None:
-    """Scores the texts of a plan into shards with the columns of `TEXT_SCORE_SCHEMA`, like `score_into_shards`."""
     return score_into_shards(
         plan.scoring,
         {"id": plan.ids},

@@ -24,7 +24,7 @@ from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, run_units
 
 # The number of positions read at once. On two CPU cores with the embedded model and the small config, trees of 256 and
-# of 512 positions take the same time, trees of 128 and 1,024 about a fifth more; a GPU is better used by the larger. A
+# of 512 positions take the same time, and trees of 128 and 1,024 about a fifth more. Larger trees use a GPU better. A
 # tree's logits ([positions, vocabulary]) are the largest object in memory: 100 MB at 49,152 tokens in float32, once per
 # working core.
 MAX_POSITIONS = 512
@@ -32,14 +32,13 @@ ONE_AT_A_TIME = "padding changes its numbers, so texts are scored one at a time"
 
 
 class PerplexityScores(NamedTuple):
-    """Scores of texts, as arrays [texts].
+    """Scores of texts.
 
     Attributes:
-        perplexities: exp of the mean negative log-likelihood per predicted token.
-        log_likelihoods: The natural logarithm of the likelihood, summed over the predicted tokens.
-        num_tokens: The number of predicted tokens.
+        perplexities: [texts] exp of the mean negative log-likelihood per predicted token.
+        log_likelihoods: [texts] the natural logarithm of the likelihood, summed over the predicted tokens.
+        num_tokens: [texts] the number of predicted tokens.
         scoring: The method: `"tree"`, `"padded"` or `"encoder-decoder"`.
-        scoring_reason: The reason for the method.
         start_token: The token that the model reads before each sentence, or `None`.
         positions: The number of tokens that the model read for all texts.
     """
@@ -77,9 +76,6 @@ def score_perplexity(
         add_start_token: Whether a causal model reads the BOS token first, if its tokenizer has one.
         progress: Whether to show a progress bar.
 
-    Returns:
-        The perplexities in the order of `texts`.
-
     Raises:
         ValueError: A text is empty, has nothing to predict or is too long (the message names its row); the tokenizer
             does not match the model; or the model returns NaN.
@@ -92,7 +88,7 @@ def score_perplexity(
 
 
 def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
-    """Scores a plan, shared among the processes; returns [sequences] summed negative log-likelihoods on all of them."""
+    """Scores a plan, shared among the processes; returns the sequences' negative log-likelihoods on all of them."""
     state = process_state()
     mine = plan.units[state.process_index :: state.num_processes]
     scored: list[tuple[np.ndarray, np.ndarray]] = []
@@ -110,20 +106,7 @@ def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np
 def perplexity_scores(
     plan: ScoringPlan, nll: np.ndarray, rows: np.ndarray | None = None, ids: Sequence[str] | None = None
 ) -> PerplexityScores:
-    """Assigns the scores of a plan's distinct sequences to its texts.
-
-    Args:
-        plan: The plan.
-        nll: [sequences] summed negative log-likelihoods.
-        rows: The rows of the texts; `None` for all.
-        ids: [texts] names of the texts for errors; `None` for their rows.
-
-    Returns:
-        The scores of these texts.
-
-    Raises:
-        ValueError: A score is NaN or infinite; the message names the text's id.
-    """
+    """Assigns the scores of a plan's distinct sequences to its texts, or to some `rows`; `ids` name texts in errors."""
     rows = np.arange(len(plan.sequence_of_text)) if rows is None else rows
     sequences = plan.sequence_of_text[rows]
     bad = np.flatnonzero(~np.isfinite(nll[sequences]))
@@ -206,7 +189,6 @@ def check_sequences(
     *,
     needed: int,
 ) -> None:
-    """Raises a ValueError that names the row of the first text with fewer than `needed` tokens or too many tokens."""
     limit = most_tokens(model, tokenizer)
     for row, which in enumerate(sequence_of_text):
         length = len(sequences[which])
@@ -219,6 +201,6 @@ def check_sequences(
 
 
 def most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """The number of tokens that the model accepts; a tokenizer without a limit has 10³⁰."""
+    """Returns the number of tokens that the model accepts; a tokenizer without a limit has 10³⁰."""
     limits = (max_positions_of(model), tokenizer.model_max_length)
     return min(limit for limit in limits if limit is not None and limit > 0)

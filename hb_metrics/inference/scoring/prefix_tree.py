@@ -1,9 +1,8 @@
 """Packs token sequences into prefix trees, so that a model computes shared beginnings once.
 
-A causal model's state at a token depends only on the tokens before it. "I love Deaf women." and "I love Deaf men."
-therefore share all of "I love Deaf", and sentences from templates share nearly everything. The model reads a tree's
-nodes as one sequence. Each node attends only to its ancestors, at the position of its depth. The last token of a
-sequence is predicted and never read, because nothing depends on it.
+A causal model's state at a token depends only on the tokens before it. The model reads a tree's nodes as one sequence.
+Each node attends only to its ancestors, at the position of its depth. The last token of a sequence is predicted and
+never read, because nothing depends on it.
 """
 
 from collections.abc import Sequence
@@ -34,7 +33,7 @@ class PrefixTree(NamedTuple):
     owners: np.ndarray
 
     def ancestor_mask(self) -> np.ndarray:
-        """[positions, positions] Whether the row's node may attend to the column's node (an ancestor, or itself)."""
+        """Marks the nodes that each row's node may attend to, its ancestors and itself: [positions, positions]."""
         mask = np.eye(len(self.tokens), dtype=bool)
         for node, parent in enumerate(self.parents):
             if parent >= 0:
@@ -43,17 +42,10 @@ class PrefixTree(NamedTuple):
 
 
 def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) -> list[PrefixTree]:
-    """Packs token sequences into prefix trees of at most `max_positions` nodes.
+    """Packs token sequences, at least two tokens each, into prefix trees of at most `max_positions` nodes.
 
-    Sorting makes sequences with a common prefix neighbours, and a greedy cut makes the trees. At a cut, the model reads
-    only one path twice. A sequence with more nodes gets a tree of its own.
-
-    Args:
-        sequences: Token ids, at least two each; the first token is context, and all others are predicted.
-        max_positions: The maximum number of nodes per tree.
-
-    Returns:
-        The trees. Each index into `sequences` is in exactly one tree.
+    Sorting makes sequences with a common prefix neighbours, and a greedy cut makes the trees. A longer sequence forms a
+    tree alone.
     """
     trees = []
     growing = _GrowingTree()
@@ -69,7 +61,7 @@ def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) ->
 
 
 def halved_tree(tree: PrefixTree) -> tuple[PrefixTree, PrefixTree] | None:
-    """Cuts a tree into trees of the first and the second half of its sequences; returns `None` for one sequence."""
+    """Cuts a tree into trees of the first and the second half of its sequences; `None` for one sequence."""
     middle = len(tree.sequences) // 2
     if not middle:
         return None
@@ -82,8 +74,6 @@ def halved_tree(tree: PrefixTree) -> tuple[PrefixTree, PrefixTree] | None:
 
 
 class _GrowingTree:
-    """A tree to which sequences are added in sorted order."""
-
     def __init__(self) -> None:
         self.tokens: list[int] = []
         self.depths: list[int] = []

@@ -16,8 +16,6 @@ from hb_metrics.inference.units import ScoringPlan, Unit, distinct, length_sorte
 
 
 class MaskedSentence(NamedTuple):
-    """A tokenized sentence, and the positions of the tokens that are masked in turn."""
-
     tokens: tuple[int, ...]
     positions: tuple[int, ...]
 
@@ -32,20 +30,9 @@ def plan_pseudo_log_likelihood(
 ) -> ScoringPlan:
     """Plans the pseudo-log-likelihood of a span of each text: Σ log p(token | all others), its tokens masked in turn.
 
-    The paper uses the descriptor and noun ("tall guy" in "This is a tall guy."): `hb_dataset.descriptor_noun_spans`.
-
-    Args:
-        texts: The sentences.
-        spans: (start, end) of the span in each text, in characters, end not included.
-        model: A masked language model.
-        tokenizer: The model's tokenizer.
-        max_positions: The number of tokens that the model reads at once, which limits the memory.
-
-    Returns:
-        The plan; a perplexity of its scores is exp of minus the mean per token of the span ("pseudo-perplexity").
-
-    Raises:
-        ValueError: A text is empty or too long, a span contains no token, or the tokenizer cannot mask.
+    The paper's span is the descriptor and noun (`hb_dataset.descriptor_noun_spans`): (start, end) in characters, end
+    not included. A perplexity of the plan's scores is exp of minus the mean per token of the span
+    ("pseudo-perplexity").
     """
     mask_id = tokenizer.mask_token_id
     if mask_id is None or not tokenizer.is_fast:
@@ -91,7 +78,7 @@ def plan_pseudo_log_likelihood(
 
 
 def masked_nlls(model: PreTrainedModel, sentences: Sequence[MaskedSentence], mask_id: int) -> np.ndarray:
-    """Minus the pseudo-log-likelihood of each sentence's span ([sentences] float64), in one right-padded batch."""
+    """Computes minus each span's pseudo-log-likelihood ([sentences] float64), in one right-padded batch."""
     copies = [(index, position) for index, sentence in enumerate(sentences) for position in sentence.positions]
     device = input_device(model)
     tokens, mask = right_padded([sentences[index].tokens for index, _ in copies], device)

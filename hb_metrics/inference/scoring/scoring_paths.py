@@ -1,7 +1,4 @@
-"""Scores texts on prefix trees, in padded batches, or by an encoder–decoder model's decoder, with equal results.
-
-A trial shows whether a model is causal and whether trees can score it.
-"""
+"""Scores texts on prefix trees, in padded batches, or by an encoder–decoder model's decoder, with equal results."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,7 +26,7 @@ _CAUSAL_TRIAL_TOKENS = 64
 
 
 def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> None:
-    """Raises a ValueError if later tokens change the predictions of the tokens before them.
+    """Raises `ValueError` if later tokens change the predictions of the tokens before them.
 
     Some architectures exist in both forms, and load silently in the wrong form if the config lacks `is_decoder`.
     """
@@ -54,7 +51,7 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
 
 
 def tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_positions: int) -> str | None:
-    """The reason not to run the model on prefix trees, from a trial on a few sequences, or `None`.
+    """Returns the reason not to run the model on prefix trees, from a trial on a few sequences, or `None`.
 
     A model's class does not show whether it honours a 4-D mask and position ids: some raise an error, and some (ALiBi,
     recurrent models) silently compute something else.
@@ -99,12 +96,11 @@ def _tolerance(model: PreTrainedModel) -> float:
 
 
 def _difference(nlls: np.ndarray, expected: np.ndarray) -> float:
-    """The largest relative difference between numbers and the expected numbers."""
     return float(np.max(np.abs(nlls - expected) / np.abs(expected)))
 
 
 def _layer_fault(model: PreTrainedModel, length: int) -> str | None:
-    """The reason why layers cannot be run on prefix trees of texts of up to `length` tokens, or `None`.
+    """Returns why the config rules out prefix trees of texts of up to `length` tokens, or `None`.
 
     The noise of half precision may hide the fault from a trial on few texts.
     """
@@ -123,7 +119,7 @@ def _layer_fault(model: PreTrainedModel, length: int) -> str | None:
 
 
 def tree_nlls(model: PreTrainedModel, tree: PrefixTree) -> np.ndarray:
-    """Summed negative log-likelihood of each sequence of a tree ([sequences] float64), in one run of the model."""
+    """Works like `padded_nlls`, for the sequences of a tree."""
     device, dtype = input_device(model), model.dtype
     mask = torch.zeros(1, 1, len(tree.tokens), len(tree.tokens), dtype=dtype)
     mask.masked_fill_(~torch.from_numpy(tree.ancestor_mask()), torch.finfo(dtype).min)
@@ -138,7 +134,7 @@ def tree_nlls(model: PreTrainedModel, tree: PrefixTree) -> np.ndarray:
 
 
 def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """Summed negative log-likelihood of each sequence ([sequences] float64), in one right-padded batch.
+    """Sums the negative log-likelihood of each sequence ([sequences] float64), in one right-padded batch.
 
     The last token of a sequence is predicted and never read; padding after a sequence's end is masked.
     """
@@ -148,7 +144,7 @@ def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> n
 
 
 def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], context: torch.Tensor) -> np.ndarray:
-    """Like `padded_nlls`, for the decoder of an encoder–decoder model whose encoder reads `context` ([1, length])."""
+    """Works like `padded_nlls` for an encoder–decoder model's decoder; the encoder reads `context` ([1, length])."""
     tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
     context = context.to(tokens.device)
     encoded = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context))
@@ -173,7 +169,6 @@ def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[t
 
 
 def padded_units(sequences: Sequence[Sequence[int]], max_positions: int) -> tuple[list[Unit], int]:
-    """Batches of sequences of similar length, and the number of positions that the model reads, without last tokens."""
     batches = length_sorted_batches([len(sequence) - 1 for sequence in sequences], max_positions)
     units = [Unit(batch, [sequences[row] for row in batch]) for batch in batches]
     return units, sum(len(unit.payload) * (len(unit.payload[-1]) - 1) for unit in units)
@@ -186,17 +181,11 @@ def padding_changes(
     *,
     length: Callable[[Any], int] = len,
 ) -> bool:
-    """Whether a sequence's score changes in a batch with a longer sequence.
+    """Returns whether a sequence's score changes in a batch with a longer sequence.
 
     The trial uses a short, a middling and the longest sequence. ProphetNet's decoder does not honour padding,
     convolutions (ConvBERT) and Fourier transforms (FNet) read it, and Nyström and pooling approximations depend on the
     length.
-
-    Args:
-        score: Computes the summed negative log-likelihood of each sequence of a batch.
-        payloads: Sequences in the form that `score` accepts, at least one.
-        model: The model.
-        length: Returns the number of tokens of a sequence.
     """
     ordered = sorted(payloads, key=length)
     trial = [ordered[0], ordered[len(ordered) // 2], ordered[-1]]
@@ -213,7 +202,7 @@ def _summed_nlls(logits: torch.Tensor, mask: torch.Tensor, sequences: Sequence[S
 
 
 def _token_nlls(logits: torch.Tensor, nodes: torch.Tensor, targets: torch.Tensor) -> np.ndarray:
-    """−log p(target) at each node ([predictions] float64): one logsumexp per row of `logits`, then gathers."""
+    """Computes −log p(target) at each node ([predictions] float64): one logsumexp per row of `logits`, then gathers."""
     # In slices, because a logsumexp over all rows would need a second array of that size.
     normalisers = torch.cat([rows.float().logsumexp(-1) for rows in logits.split(_LOGSUMEXP_ROWS)])
     chosen = logits[nodes, targets].float()
@@ -223,7 +212,6 @@ def _token_nlls(logits: torch.Tensor, nodes: torch.Tensor, targets: torch.Tensor
 def _tried(
     score: Callable[[Any], np.ndarray], units: Sequence[Unit], halve: Callable[[Any], Any], number: int
 ) -> np.ndarray:
-    """Scores the sequences of a trial on one path: [number] float64."""
     nll = np.empty(number)
     for unit in units:
         nll[unit.sequences] = np.concatenate(Memory(halve, "one text").run(score, unit.payload))

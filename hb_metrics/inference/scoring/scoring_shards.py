@@ -40,26 +40,11 @@ def score_into_shards(
     unit: str = "text",
     progress: bool = True,
 ) -> pa.Table | None:
-    """Scores the texts that are not on disk yet, and reads all scores.
+    """Scores the texts that are not on disk yet, and reads all scores, on the main process.
 
-    Args:
-        plan: The plan that scores the texts.
-        columns: Columns of strings, each [texts]; `id` is the distinct key of a row.
-        folder: The folder of the shards; created if it does not exist.
-        model: The model of the plan.
-        schema: `columns` and some of `perplexity`, `log_likelihood`, `divergence` and `num_tokens`.
-        inputs: [texts] the inputs of each score; a shard with other inputs is computed again. `None` for the column
-            `text`.
-        label: The label of the progress bar; `None` for the plan's method of scoring.
-        unit: The progress bar's name of a row: "text", "reply".
-        progress: Whether the main process shows a progress bar.
-
-    Returns:
-        A table in the order of the columns, on the main process; `None` on all other processes. `log_likelihood` is
-        the sum over the predicted tokens, natural log.
-
-    Raises:
-        ValueError: The model returns NaN or infinity for a text; the message names its id.
+    `columns` contain strings for each text; `id` is the distinct key. `schema` has these columns and the scores to
+    store. `log_likelihood` is the sum over the predicted tokens, natural log. A shard with other `inputs` (by default,
+    the texts) is computed again.
     """
     ids = columns["id"]
     shards = plan_shards(plan, folder)
@@ -99,7 +84,6 @@ def score_into_shards(
 
 
 def plan_shards(plan: ScoringPlan, folder: Path) -> list[Shard]:
-    """Divides a plan into shards of consecutive units; a pure function of the plan."""
     firsts = range(0, len(plan.units), UNITS_PER_SHARD)
     shard_of_sequence = np.empty(len(plan.num_tokens), dtype=np.int64)
     for index, first in enumerate(firsts):

@@ -13,13 +13,12 @@ _ISSUERS = {"HF_TOKEN": "huggingface.co", "OPENAI_API_KEY": "api.openai.com"}
 
 @dataclass(frozen=True)
 class Key:
-    """A key for a server, which is never shown, and the environment variable that holds it."""
+    """A key for a server, which is never shown, and the environment variable that contains it."""
 
     value: str = field(repr=False)
     variable: str
 
     def __str__(self) -> str:
-        """Names the variable and never shows the key."""
         return f"the key in {self.variable}"
 
 
@@ -27,7 +26,7 @@ def check_address(url: str) -> str:
     """Normalises an address, without a slash at the end.
 
     Raises:
-        ValueError: It is not an address, or contains a user, a password, a query or a fragment.
+        ValueError: The address is not valid, or contains a user, a password, a query or a fragment.
     """
     parts = urlsplit(url.strip())
     try:
@@ -50,7 +49,7 @@ def check_address(url: str) -> str:
 
 
 def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | None:
-    """Chooses the key for a checked address: that in `KEY_VARIABLE`, otherwise one that the host issued, or `None`.
+    """Chooses the key for a checked address: the one in `KEY_VARIABLE`, otherwise one that the host issued, or `None`.
 
     Raises:
         ValueError: The key would travel unencrypted through a foreign network, or is not a valid key.
@@ -78,7 +77,7 @@ def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | 
 
 
 def is_near(host: str) -> bool:
-    """Whether a host is this machine or in its network: loopback, private addresses, or a name without a dot."""
+    """Returns whether a host is in this machine's network: loopback, a private address, or a name without a dot."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

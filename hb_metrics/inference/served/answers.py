@@ -16,20 +16,15 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
 class ServedAnswer(NamedTuple):
-    """A server's answer.
+    """A server's answer; `None` for unknown or missing parts.
 
     Attributes:
-        text: The text without the thought, or `None`.
-        reasoning: The thought before the text, or `None`.
+        text: The text without the thought.
         is_open: Whether the thought did not end.
         inline: Whether the thought was between marks in the text, and not in a separate field.
         invents_turn: Whether the model continued with somebody else's turn, which is left out.
-        finish_reason: The reason for the end of the answer, in the server's words: "stop", "length", "content_filter".
-        num_tokens: Tokens of text and thought; `None` if unknown.
-        num_reasoning_tokens: Tokens of the thought; `None` if unknown.
-        num_prompt_tokens: Tokens of the request; `None` if unknown.
-        model: The server's name for the model, or `None`.
-        fingerprint: The server's fingerprint of the model, or `None`.
+        finish_reason: The server's reason for the end of the answer: "stop", "length", "content_filter".
+        num_tokens: Tokens of text and thought.
         bad_counts: Whether the server returned an impossible count of tokens.
     """
 
@@ -48,15 +43,7 @@ class ServedAnswer(NamedTuple):
 
 
 def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
-    """Reads an answer of `/chat/completions` or `/completions`.
-
-    Args:
-        content: The JSON of the answer.
-        max_tokens: The maximum number of tokens that the request allowed.
-
-    Raises:
-        Passing: The answer has another form, or is incomplete.
-    """
+    """Reads an answer of `/chat/completions` or `/completions`; raises `Passing` for an incomplete answer."""
     choice = choice_of(content)
     message = choice.get("message", {"content": choice.get("text", 0)})
     text = message.get("content") if isinstance(message, Mapping) else 0
@@ -86,7 +73,6 @@ def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
 
 
 def check_model(model: str | None, expected: str | None) -> None:
-    """Raises `Passing` if an answer came from a different model."""
     if model != expected:
         raise Passing(f"the answer comes from model '{model}', but earlier answers came from '{expected}'")
 
@@ -100,18 +86,16 @@ def choice_of(content: Any) -> Mapping[str, Any]:
 
 
 def count_of(usage: Any, name: str) -> int | None:
-    """Returns a count of tokens; `None` if it is missing or not a count."""
     value = usage.get(name) if isinstance(usage, Mapping) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None
 
 
 def text_of(value: Any) -> str | None:
-    """Returns a text, or `None`."""
     return _whole(value) if isinstance(value, str) and value else None
 
 
 def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
-    """The plausible counts: no more tokens than requested, and more than none if a text was written."""
+    """Returns the plausible counts: no more tokens than requested, and more than none if a text was written."""
     number = count_of(usage, "completion_tokens")
     has_text = bool((written.reply + (written.reasoning or "")).strip())
     if number is not None and (number > max_tokens or (not number and has_text)):

@@ -1,5 +1,3 @@
-"""Requests many answers at the same time, and writes each to a journal at once."""
-
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -15,17 +13,10 @@ async def ask_all(
     journal: Journal,
     advance: Callable[[int, str], object],
 ) -> None:
-    """Requests answers, in the order of `wanted`, until all are in the journal.
+    """Requests answers at the same time, and writes each to the journal at once.
 
-    Args:
-        server: The server.
-        wanted: Row → the key of its answer in the journal.
-        ask: Requests the answer to a row, as a JSON value.
-        journal: The open journal for answers.
-        advance: Called for each answer, with 1 and the cost so far in words.
-
-    Raises:
-        ValueError: The server did not answer.
+    `wanted` maps rows to the keys of their answers. `advance` is called for each answer, with 1 and the cost so far in
+    words.
     """
     waiting = iter(wanted.items())
 

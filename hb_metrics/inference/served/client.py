@@ -1,8 +1,8 @@
 """Requests answers of served models over HTTP: several at a time, with retries.
 
-A request is repeated after a fault that may pass: no connection, a timeout, 429 and 5xx, half an answer, or an answer
-of another model. The pause is the one that the server asks for (Retry-After), or otherwise doubles each time. A
-permanent fault (a wrong key, no such model) ends the run at once.
+A request is repeated after a temporary fault: no connection, a timeout, 429 and 5xx, half an answer, or an answer of
+another model. The pause is the one that the server asks for (Retry-After), or otherwise doubles each time. A permanent
+fault (a wrong key, no such model) ends the run at once.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ import huggingface_hub
 
 from hb_metrics.inference.served.addresses import KEY_VARIABLE, Key, is_near
 
-if int(huggingface_hub.__version__.split(".")[0]) >= 2:  # which installs one or the other
+if int(huggingface_hub.__version__.split(".")[0]) >= 2:  # huggingface_hub installs one of the two
     import httpx2 as httpx
 else:
     import httpx  # type: ignore[no-redef, import-not-found, unused-ignore]
@@ -47,11 +47,7 @@ _HINTS = {
 
 
 class Passing(Exception):
-    """A fault that may pass when the request is repeated, such as half an answer.
-
-    Attributes:
-        wait: The pause in seconds that the server asks for, or `None`.
-    """
+    """A temporary fault, such as half an answer; `wait` is the pause in seconds that the server asks for."""
 
     def __init__(self, fault: str, wait: float | None = None) -> None:
         super().__init__(fault)
@@ -68,29 +64,20 @@ class RefusedError(ValueError):
 
 @dataclass
 class Cost:
-    """The requests so far, for the progress bar."""
-
     tokens_in: int = 0
     tokens_out: int = 0
     retries: int = 0
 
     def __str__(self) -> str:
-        """Formats the cost as "1,200 tokens in, 340 out, 2 retries"."""
         retries = f", {self.retries:,} retries" if self.retries else ""
         return f"{self.tokens_in:,} tokens in, {self.tokens_out:,} out{retries}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A served model's address, and the settings for requests to it.
+    """A served model's address, and the settings for requests to it; `timeout` is in seconds.
 
-    Attributes:
-        model: The requested model.
-        url: The address.
-        key: The key that is sent, or `None`.
-        provider: The Inference Provider that the address stands for; `None` if the address is the server's own.
-        concurrency: The number of simultaneous requests.
-        timeout: Seconds until a request counts as unanswered.
+    `provider` is the Inference Provider that the address stands for; `None` if the address is the server's own.
     """
 
     model: str
@@ -102,14 +89,11 @@ class Server:
 
     @property
     def where(self) -> str:
-        """The address, or the name of the provider, for display."""
         return self.url if self.provider is None else f"provider {self.provider}"
 
 
 @dataclass
 class Client:
-    """Sends requests to a server. `connected` creates clients."""
-
     server: Server
     http: httpx.AsyncClient
     free: asyncio.Semaphore
@@ -120,13 +104,9 @@ class Client:
     faults: int = 0  # since the last answer
 
     async def post(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T], *, what: str) -> T:
-        """Requests an answer, and repeats the request after faults that may pass.
+        """Requests an answer, and repeats the request after temporary faults.
 
-        Args:
-            path: The path of the request: `chat/completions` or `completions`.
-            body: The request, without the model.
-            read: Reads an answer; raises `Passing` for an invalid one.
-            what: The request in words, for errors.
+        `read` raises `Passing` for an invalid answer; `what` is the request in words, for errors.
 
         Raises:
             RefusedError: The server rejected the request.
@@ -161,7 +141,6 @@ class Client:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _send(self, path: str, body: Mapping[str, Any], what: str) -> Any:
-        """Returns the JSON of one answer; errors as in `post`, and `Passing`."""
         url, key, provider = self.server.url, self.server.key, self.server.provider
         model = self.server.model if provider in (None, "auto") else f"{self.server.model}:{provider}"
         try:
@@ -199,14 +178,12 @@ class Client:
 
 @asynccontextmanager
 async def connected(server: Server) -> AsyncIterator[Client]:
-    """Opens a client of a server, and closes its connections at the end."""
     async with _http_client(server) as http:
         yield Client(server, http, asyncio.Semaphore(server.concurrency))
 
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """The trusted certificates, cached because reading them takes a tenth of a second."""
     return httpx.create_ssl_context()
 
 
@@ -227,7 +204,6 @@ def _http_client(server: Server) -> httpx.AsyncClient:
 
 
 async def _read(response: httpx.Response) -> bytes:
-    """Reads the bytes of an answer, up to the allowed size."""
     encoding = response.headers.get("content-encoding", "identity")
     if encoding not in ("identity", "gzip"):  # other encodings may unpack to any size at once
         raise Passing(f"the answer is compressed as {encoding}")
@@ -240,7 +216,7 @@ async def _read(response: httpx.Response) -> bytes:
 
 
 def retry_after(value: str | None) -> float | None:
-    """The pause in seconds that a Retry-After header asks for, as a number or a date; `None` if missing or invalid."""
+    """Reads the pause in seconds from a Retry-After header, a number or a date; `None` if missing or invalid."""
     if value is None:
         return None
     try:
@@ -260,7 +236,6 @@ def hide(text: str, key: Key | None) -> str:
 
 
 def _said(content: Any) -> str:
-    """A server's message about a fault, as one line."""
     for name in ("error", "detail", "message"):
         if isinstance(content, dict) and name in content:
             content = content[name]

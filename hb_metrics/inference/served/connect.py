@@ -20,11 +20,6 @@ ROUTER = "https://router.huggingface.co/v1"
 
 
 def make_server(model: str, base_url: str | None, provider: str | None, concurrency: int) -> Server:
-    """Composes a served model's address and request settings, with the key from the environment.
-
-    Raises:
-        ValueError: A key would be sent to the wrong host.
-    """
     url = base_url or ROUTER
     return Server(model=model, url=url, key=choose_key(url), provider=provider, concurrency=concurrency)
 
@@ -33,12 +28,6 @@ def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[st
     """Probes a server on the main process, and returns the findings on all processes.
 
     A resumed run, at any address, continues with its first findings if the probe confirms them.
-
-    Args:
-        server: The server.
-        folder: The run folder, which may not exist.
-        context: The requested context format, or "auto".
-        chat: Arguments of `ChatOptions`.
 
     Raises:
         ValueError: The server did not respond, or has changed since the run began.
@@ -61,12 +50,12 @@ def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[st
 
 
 def extra_fields(chat: ChatOptions) -> dict[str, Any]:
-    """The fields for the chat template, in the form that vLLM, SGLang and transformers accept."""
+    """Returns the fields for the chat template, in the form that vLLM, SGLang and transformers accept."""
     return {"chat_template_kwargs": dict(chat.template_kwargs)} if chat.template_kwargs else {}
 
 
 def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
-    """The first findings of the run in a folder, if it exists; raises a ValueError if the server has changed."""
+    """Returns the first findings of a run, if the folder has one; raises `ValueError` if the server has changed."""
     path = folder / RUN_FILE
     recorded = read_json(path) if path.is_file() else None
     model = recorded.get("model") if isinstance(recorded, dict) else None

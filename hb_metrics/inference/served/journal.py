@@ -1,7 +1,6 @@
-"""The journal of a folder of shards: it keeps each paid answer until the answer is part of a shard.
+"""The journal of a folder of shards, which stores each paid answer until the answer is part of a shard.
 
-Each process writes a separate file of JSON lines, line by line. A killed process leaves at most half a last line, which
-is ignored. The whole request is an answer's key, so an answer cannot be mistaken for the answer to another request.
+Each process appends lines of JSON to a separate file. Half a last line, after a kill, is ignored.
 """
 
 import hashlib
@@ -14,7 +13,7 @@ _PATTERN = ".journal-*.jsonl"  # hidden, like all files that are not part of a r
 
 
 def request_key(request: Any) -> str:
-    """Digests the whole request, as the key of its answer."""
+    """Digests the whole request, so that no answer is mistaken for the answer to another request."""
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -35,14 +34,14 @@ class Journal:
 
     def __enter__(self) -> "Journal":
         self._file = self._path.open("ab")
-        self._file.write(b"\n")  # after half a line
+        self._file.write(b"\n")  # ends the half line of a killed process
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._file.close()
 
     def add(self, key: str, answer: Any) -> None:
-        """Writes an answer, which is safe from a kill once this returns."""
+        """Writes an answer, which survives a kill once this method returns."""
         self._file.write(json.dumps({"key": key, "answer": answer}, allow_nan=False).encode() + b"\n")
         self._file.flush()
         self.answers[key] = answer

@@ -18,13 +18,9 @@ _NOT_COVERED = "log-probabilities that do not cover the prompt"
 
 
 class TextLikelihood(NamedTuple):
-    """The likelihood of a text.
+    """The natural logarithm of a text's likelihood, summed over the `num_tokens` predicted tokens.
 
-    Attributes:
-        log_likelihood: The natural logarithm of the likelihood, summed over the predicted tokens.
-        num_tokens: The number of predicted tokens.
-        start_token: The token before the text. `None` without one; the first token is then context only.
-        model: The server's name for the model.
+    `start_token` is the token before the text. Without one, the first token is context only.
     """
 
     log_likelihood: float
@@ -34,11 +30,7 @@ class TextLikelihood(NamedTuple):
 
 
 def read_likelihood(content: Any, text: str) -> TextLikelihood:
-    """Reads the log-probabilities of a text's tokens from the JSON of an answer of `/completions`.
-
-    Raises:
-        Passing: There are none, or they do not cover exactly the tokens of the text.
-    """
+    """Reads the log-probabilities of a text's tokens from an answer of `/completions`; raises `Passing` if missing."""
     tokens, values = _echoed(content)
     number = count_of(content.get("usage"), "prompt_tokens")
     if number:
@@ -61,11 +53,7 @@ def read_likelihood(content: Any, text: str) -> TextLikelihood:
 
 
 def read_written(content: Any, text: str) -> tuple[str, float]:
-    """Reads the token that was written after a text, and its log-probability.
-
-    Raises:
-        Passing: They are missing.
-    """
+    """Reads the token that was written after a text, and its log-probability; raises `Passing` without them."""
     tokens, values = _echoed(content)
     if not tokens[-1].strip() or values[-1] is None or not "".join(tokens[:-1]).strip().endswith(text.strip()):
         raise Passing("the answer contains no log-probability of the generated token")
@@ -82,14 +70,14 @@ def _echoed(content: Any) -> tuple[list[str], list[float | None]]:
 
 
 def _number(value: Any) -> float | None:
-    """Returns a number; `None` if it is not one, or so large that `exp` or `float` would overflow."""
+    """Returns a valid number, or `None` for other values and for those that would overflow `exp` or `float`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value > 700 or value < -1e300:
         return None
     return float(value)
 
 
 def _start_token(tokens: Sequence[str], text: str) -> str | None:
-    """The token before the text; `None` if the first is the text's own. Raises `Passing` for tokens of another text."""
+    """Returns the token before the text; `None` if the first token belongs to the text. Otherwise raises `Passing`."""
     if any(mark in token for token in tokens for mark in _HALF_CHARACTER):
         return None if text.lstrip().startswith(tokens[0].lstrip() or "\x00") else tokens[0]
     if "".join(tokens).strip() == text.strip() and tokens[0]:

@@ -2,7 +2,7 @@
 
 Each finding comes from answers and not from the server's own description. A field that is rejected (400, 422) is not
 supported, and neither is a field that changes nothing. Options that the run leaves unset are sent with a neutral value,
-because a server would otherwise use its own default. Fields without an accepted neutral value are recorded.
+because a server would otherwise use its own default.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ QUESTIONS = (
     "Invent a story of five sentences about two strangers who meet on a train.",
 )
 SYSTEM = "You are a gardener, you live by the sea, and you have three brothers and two cats."
-# Requested tokens. Answers, and especially thoughts, may begin alike; longer ones are requested only in that case.
+# Requested tokens. If answers begin alike, as thoughts often do, longer answers are requested.
 _LENGTHS = (96, 512)
-_SHORT = 16  # if the answer does not matter
+_SHORT = 16  # requested tokens, if the answer does not matter
 _BEYOND = 16  # words that answers must have after their common beginning
 SEEDS = (11, 12, 13, 14)
 _NEXT_TO_NOTHING = 0.001  # for top_p: only the likeliest token
@@ -52,23 +52,18 @@ class Probe:
 
     Attributes:
         base_url: The address when the run began; `None` for an Inference Provider.
-        model: The server's name for the model.
-        fingerprint: The server's fingerprint of the model.
         max_tokens_field: The field that limits an answer's length.
         max_tokens_kept: Whether the server honours that limit.
-        token_counts: Whether the server counts tokens.
         greedy: Whether answers at temperature 0 are the same.
         samples: Whether answers at temperature 1 differ between seeds.
         seed_repeats: Whether a seed repeats its answer while other requests run.
         top_p_kept: Whether `top_p` changes the samples.
-        top_k_kept: Whether `top_k` changes the samples.
         neutral: Fields of every request, which neutralise the server's defaults.
         not_set: Fields that the server rejects, so its own defaults apply.
         reasoning: "apart", "in the text" or "none", as far as answers showed.
         writes: Whether any answer contained a word.
         system_kept: Whether a system message makes the prompt longer.
         likelihoods: Whether the server returns correct log-probabilities of a prompt's tokens.
-        start_token: The token before a text whose likelihood is returned.
         log_likelihood: The log-likelihood of a text, by which a resumed run recognises its server.
     """
 
@@ -93,12 +88,11 @@ class Probe:
     log_likelihood: float | None
 
     def description(self) -> dict[str, Any]:
-        """The record in run.json."""
         return asdict(self)
 
 
 class BriefProbe(NamedTuple):
-    """The findings that a judge needs, as in `Probe`; `thinks`: its reasoning is not "none"."""
+    """The findings that a judge needs, as in `Probe`. `thinks` means that `reasoning` is not "none"."""
 
     model: str | None
     max_tokens_field: str
@@ -108,11 +102,6 @@ class BriefProbe(NamedTuple):
 
 
 async def probe_briefly(client: Client) -> BriefProbe:
-    """Probes a server by a few short chats.
-
-    Raises:
-        ValueError: The server does not respond.
-    """
     prober = _Prober(replace(client, tries=_TRIES), chat=True, extra={})
     first = await prober._first()
     await prober._set_neutral()
@@ -123,12 +112,7 @@ async def probe_briefly(client: Client) -> BriefProbe:
 
 
 async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Probe:
-    """Probes a server.
-
-    Args:
-        client: The client.
-        chat: Whether replies are requested as chats; otherwise as continuations of a text.
-        extra: Fields of every request, such as `chat_template_kwargs`.
+    """Probes a server with chats or, without `chat`, with texts to continue; `extra` fields are in every request.
 
     Raises:
         ValueError: The server does not respond, or answers come from several models.
@@ -159,10 +143,9 @@ class _Prober:
     bound: str = _SINGLE
     neutral: dict[str, Any] = field(default_factory=dict)
     tokens: int = _SHORT
-    seen: list[tuple[ServedAnswer, int]] = field(default_factory=list)  # and the number of requested tokens
+    seen: list[tuple[ServedAnswer, int]] = field(default_factory=list)  # answers and their numbers of requested tokens
 
     async def run(self) -> Probe:
-        """The findings."""
         first = await self._first()
         not_set = await self._set_neutral()
         question, other = QUESTIONS
@@ -253,7 +236,6 @@ class _Prober:
         return True
 
     async def _ask(self, asked: Sequence[Mapping[str, Any]], question: str = QUESTIONS[0]) -> list[ServedAnswer]:
-        """Requests answers to a question, each with some fields, at the same time."""
         return list(await asyncio.gather(*(self._ask_one(fields, question) for fields in asked)))
 
     async def _ask_one(
@@ -275,10 +257,10 @@ class _Prober:
     async def _is_fixed(
         self, fields: Mapping[str, Any], questions: Sequence[tuple[str, Sequence[ServedAnswer]]]
     ) -> bool:
-        """Whether the server accepts fields that leave no choice, and gives the same answer for every seed.
+        """Returns whether the server accepts fields that leave no choice, and returns the same answer for every seed.
 
-        Rounding may decide between two equally likely words, so such answers diverge, but seldom. Samples diverge every
-        few words, even at a temperature of 0.3. The common beginning of all samples to a question proves nothing.
+        Rounding may decide between two equally likely words, so such answers diverge occasionally. Samples diverge
+        every few words, even at a temperature of 0.3. The common beginning of all samples to a question proves nothing.
         """
         num_alike = num_parted = 0
         for question, drawn in questions:
@@ -294,7 +276,7 @@ class _Prober:
         return num_parted <= _SELDOM * num_alike
 
     async def _likelihood_of_text(self) -> TextLikelihood | None:
-        """The likelihood of a text; `None` if the server returns none, or an impossible one."""
+        """Requests the likelihood of a text; `None` if the server returns none, or an impossible one."""
         try:
             first, other = [read_likelihood(await self._scored(text), text) for text in TEXTS]
             if first.log_likelihood != other.log_likelihood and await self._is_aligned():
@@ -304,9 +286,9 @@ class _Prober:
         return None
 
     async def _is_aligned(self) -> bool:
-        """Whether a token that the model wrote has the same log-probability once it is part of the prompt.
+        """Returns whether a written token has the same log-probability once it is part of the prompt.
 
-        It is not if log-probabilities are shifted by a token, or if those of prompts and answers have different bases.
+        If not, log-probabilities are shifted by a token, or those of prompts and answers have different bases.
         """
         for text in _UNFINISHED:
             try:
@@ -326,12 +308,10 @@ class _Prober:
 
 
 def _all(answer: ServedAnswer) -> str:
-    """Joins an answer's thought and text."""
     return f"{answer.reasoning or ''}\n{answer.text or ''}"
 
 
 def _num_shared(answers: Sequence[Sequence[str]]) -> int:
-    """The number of words in the common beginning of all answers."""
     number = 0
     for words in zip(*answers, strict=False):
         if len(set(words)) > 1:
@@ -341,7 +321,7 @@ def _num_shared(answers: Sequence[Sequence[str]]) -> int:
 
 
 def _kept(answers: Sequence[tuple[ServedAnswer, int]]) -> bool | None:
-    """Whether no answer exceeds the requested length; `None` if none was long enough to show it."""
+    """Returns whether no answer exceeds the requested length; `None` if none was long enough to show it."""
     if any((answer.num_tokens or 0) > tokens or len(_all(answer).split()) > tokens for answer, tokens in answers):
         return False
     return True if any(answer.finish_reason == "length" for answer, _ in answers) else None

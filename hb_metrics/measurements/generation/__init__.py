@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hb_dataset.names import NAME_CUES
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.report.layout.numbers import count
@@ -35,7 +36,7 @@ class Generation(Measurement):
         read_files(settings)
 
     def own_prompts(self, settings: "Settings") -> "pa.Table | None":
-        if settings.of(GenerationOptions).cue != "name":
+        if settings.of(GenerationOptions).cue not in NAME_CUES:
             return None
         from hb_metrics.measurements.generation.work import own_prompts
 

@@ -1,6 +1,6 @@
 """Compares runs that differ only in the cue: do different cues affect replies in the same way?
 
-Terms and templates are matched between runs. Cells are not, because only cues are followed by questions.
+Runs are compared by term and template, and not by cell, because prompts without a cue have no question.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ def cues_section(runs: Sequence[Run]) -> Section | None:
 
 
 def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether runs (`run` of results.json) differ in the cue, but not in questions or other settings."""
+    """Checks whether runs (`run` of results.json) differ in the cue, but not in questions or other settings."""
     cues = {record["generation"].get("cue", "prompt"): record["generation"].get("questions") for record in records}
     asked = [questions for questions in cues.values() if questions is not None]
     rest = []
@@ -123,7 +123,7 @@ def cue_figures(found: Agreements, names: Sequence[str], confidence_level: float
 
 
 def reversed_axes(found: Agreements, axes: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The axes on which two cues have opposite directions beyond chance, with these cues."""
+    """Names the axes on which two cues have opposite directions beyond chance, with these cues."""
     return [
         f"{axis_label(axes[reversal.axis])} ({names[one]} and {names[other]})"
         for (one, other), of_pair in found.reversals.items()
@@ -133,7 +133,7 @@ def reversed_axes(found: Agreements, axes: Sequence[str], names: Sequence[str]) 
 
 
 def _cells(table: pa.Table) -> dict[tuple[str, str], dict[str, list[str]]]:
-    """Term → cell → ids of its replies."""
+    """Maps each term to its cells, and each cell to the ids of its replies."""
     replies = nonempty_replies(table, table)
     cells: dict[tuple[str, str], dict[str, list[str]]] = {}
     for identifier, axis, descriptor, cell in zip(*replies[:4], strict=True):

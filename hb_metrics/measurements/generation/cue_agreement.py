@@ -142,7 +142,7 @@ def _means(cue: CueReplies, number: int) -> _Means:
 
 
 def _shared(one: _Means, other: _Means, number: int) -> np.ndarray:
-    """[terms] The trace of the covariance between a term's two means that replies to the same prompts cause.
+    """Computes the trace of the covariance between each term's two means that replies to the same prompts cause.
 
     Two cells of N and M replies, n of which are to the same prompts, have residuals whose products have the expectation
     (1 − 1/N − 1/M + n/NM) times the covariance. A cue with itself gives the variance of its means.
@@ -157,7 +157,10 @@ def _shared(one: _Means, other: _Means, number: int) -> np.ndarray:
 
 
 def _without_each(vectors: np.ndarray, products: np.ndarray, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[1 + terms, cues, cues] P_ab, and the products of the means over terms: with all terms, then without each."""
+    """Computes P_ab, and the products of the means over terms: with all terms, then without each.
+
+    Both results have the shape [1 + terms, cues, cues].
+    """
     number = len(vectors)
     total = vectors.sum(axis=0)
     crossed = vectors @ total.T
@@ -177,13 +180,13 @@ def _own_and_cross(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_clear(values: np.ndarray, axes: np.ndarray, confidence_level: float) -> bool:
-    """Whether an estimate ([1 + terms]: over all terms, then without each) is above 0 beyond chance, one-sided."""
+    """Tests one-sided whether an estimate ([1 + terms]: over all terms, then without each) is above 0."""
     error = math.sqrt(float((_moved(values[:, None], axes) ** 2).sum()))
     return len(axes) >= MIN_TERMS and float(values[0]) > float(stats.t.ppf(confidence_level, _freedom(axes))) * error
 
 
 def _moved(values: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    """[terms, estimates] Each term's contribution to the estimates minus its axis's mean, for their covariance matrix.
+    """Computes each term's contribution to the estimates minus its axis's mean, for their covariance matrix.
 
     `values` [1 + terms, estimates] are over all terms, then without each. Axes of one term are joined, because one term
     shows no spread.
@@ -205,7 +208,7 @@ def _freedom(axes: np.ndarray) -> int:
 def _ratio(
     numerators: np.ndarray, denominators: np.ndarray, axes: np.ndarray, confidence_level: float, limits: Bounds
 ) -> Estimate:
-    """Numerators and denominators [1 + terms] are over all terms, then without each."""
+    """Divides estimates, and computes an interval. Both [1 + terms] are over all terms, then without each."""
     number = len(axes)
     if number < MIN_TERMS:
         return Estimate(None, None, FEW_TERMS_REASON)

@@ -41,7 +41,7 @@ def generation_details(before: Run, after: Run, names: tuple[str, str]) -> Detai
 
 
 def parroting_change_correlation(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Correlates each descriptor's change in parroting with its first mean bias value (paper, C.2.1)."""
+    """Correlates the change in parroting with the mean bias value in the first run (paper, C.2.1)."""
     shares = {DescriptorKey(row["axis"], row["descriptor"]): row["parroting_share"] for row in second["by_descriptor"]}
     changes, biases = {}, {}
     for row in first["by_descriptor"]:
@@ -54,9 +54,9 @@ def parroting_change_correlation(first: Mapping[str, Any], second: Mapping[str, 
 def term_changes(
     first: Mapping[str, Any], second: Mapping[str, Any], second_replies: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """Each term's values and replies in both runs, for the page's script.
+    """Collects each term's values and replies in both runs, for the page's script.
 
-    `second_replies` are by prompt; `None` leaves only the second run's examples.
+    `second_replies` are by prompt. Without them, only the second run's examples are known.
     """
     after = {(row["axis"], row["descriptor"]): row for row in second["by_descriptor"]}
     rows = [row for row in first["by_descriptor"] if (row["axis"], row["descriptor"]) in after]
@@ -90,7 +90,7 @@ def term_changes(
 
 
 def _group_rates(first: Mapping[str, Any], replies: Replies) -> dict[str, list[dict[str, Any]]]:
-    """Group of descriptors of the first run → its phrase rates in both runs."""
+    """Computes the phrase rates of the first run's groups of descriptors in both runs."""
     groups = []
     for name, group in first["groups"].items():
         keys = [DescriptorKey(row["axis"], row["descriptor"]) for row in group["descriptors"]]

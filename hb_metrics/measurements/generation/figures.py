@@ -25,7 +25,7 @@ _MEANING = {
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Debiased values are `None` if the sampling noise is unknown."""
+    """Lists debiased and plain figures. A debiased value is `None` if the sampling noise is unknown."""
     generation = results["generation"]
     return [
         *_full(generation),
@@ -181,7 +181,7 @@ def _clusters(generation: Mapping[str, Any]) -> list[Figure]:
 
 
 def style_figures(generation: Mapping[str, Any], number: int) -> list[Figure]:
-    """The styles with the largest parts of Full Gen Bias, the largest first."""
+    """Lists the styles with the largest parts of Full Gen Bias, the largest first."""
     rows = []
     for style in generation["styles"]:
         row = _figure(generation, style["style"], ("by_style", style["style"]))
@@ -218,7 +218,7 @@ def _own_part(leakage: Mapping[str, Any] | None) -> str:
 
 
 def _figure(generation: Mapping[str, Any], name: str, path: tuple[str, ...]) -> Figure:
-    """The debiased value at a path of keys with its interval, beside the plain value and the paper's."""
+    """Reads the debiased value at a path of keys, with its interval, the plain value and the paper's."""
     values, debiased = generation["gen_bias"], generation["debiased"]
     printed = {}
     if path[0] in _PRINTED:
@@ -238,7 +238,7 @@ def _figure(generation: Mapping[str, Any], name: str, path: tuple[str, ...]) -> 
 
 
 def value_at(content: Any, path: tuple[str, ...]) -> Any:
-    """Returns `None` if a part of the path is missing."""
+    """Follows a path of keys; returns `None` if a key is missing."""
     for key in path:
         content = None if content is None else content.get(key)
     return content

@@ -1,9 +1,8 @@
 """Generates replies in stages until a question about Full Gen Bias is answered (`--until`).
 
-Each stage, called a look, adds replies to each cell (a term in a template). Replies do not depend on the number of
-processes, because the order of a cell's prompts is fixed. After a look that answers the question, no more replies are
-generated. Replies and style vectors of each look are in the folder `looks`. At the end, those of all looks are copied
-to their usual places, so the folder is like that of any run with as many replies.
+Each stage, called a look, adds replies to each cell (a term in a template). The order of a cell's prompts is fixed, so
+replies do not depend on the number of processes. The folder `looks` has the replies and style vectors of each look. At
+the end, those of all looks are copied to their usual places, as in any run with as many replies.
 """
 
 import math
@@ -45,15 +44,7 @@ SHARES = (0.16, 0.23, 0.33, 0.47, 0.68, 1.0)
 
 
 def look_sizes(replies_per_cell: int, num_questions: int = 1) -> list[int]:
-    """Returns the number of replies per cell at each look.
-
-    Args:
-        replies_per_cell: Those of all looks.
-        num_questions: The number of questions that follow cues.
-
-    Raises:
-        ValueError: There are too few replies for two looks.
-    """
+    """Returns the number of replies per cell at each look."""
     sizes = sorted({max(MIN_REPLIES, math.ceil(share * replies_per_cell)) for share in SHARES})
     if len(sizes) < 2 or sizes[-1] > replies_per_cell:
         cell, instead = "term and template", "leave until out"
@@ -70,9 +61,8 @@ class PlannedLooks(NamedTuple):
     """The looks of a run.
 
     Attributes:
-        until: The question.
-        sizes: [looks] the replies of a cell (a term, a template and the question after a cue) at each look.
-        rows: [looks] the prompts that each look adds.
+        sizes: [looks] Replies per cell (a term, a template and the question after a cue).
+        rows: [looks] The prompts that each look adds.
     """
 
     until: Until
@@ -81,16 +71,6 @@ class PlannedLooks(NamedTuple):
 
 
 def plan_looks(text: str, prompts: pa.Table, requests: ReplyRequests) -> PlannedLooks:
-    """Plans the looks of a run.
-
-    Args:
-        text: The option `--until`.
-        prompts: The prompts of all looks.
-        requests: Their requests.
-
-    Raises:
-        ValueError: The question has another form, or there are too few replies for two looks.
-    """
     cells = list(drawn_cells(prompts, seed=requests.seed).values())
     asked: Sequence[str | None] = requests.questions or [None] * len(requests.ids)
     # The prompts of a cell get its questions in turn.
@@ -107,10 +87,8 @@ def plan_looks(text: str, prompts: pa.Table, requests: ReplyRequests) -> Planned
 class Looked(NamedTuple):
     """The replies of all looks, in the order of the prompts.
 
-    Attributes:
-        replies: The replies, on all processes.
-        styles: The style vectors of the non-empty replies, as `classify_into_shards` returns them.
-        outcome: The looks and their outcome, for results.json; on the main process.
+    `styles` are those of the non-empty replies, as `classify_into_shards` returns them. `outcome` is for results.json,
+    on the main process.
     """
 
     replies: pa.Table
@@ -128,13 +106,7 @@ def reply_until(
 ) -> Looked:
     """Generates and classifies replies until a look answers the question or there are no more.
 
-    Args:
-        task: The run.
-        planned: The looks.
-        requests: The requests of all looks.
-        layout: Their layout.
-        classifier: The style classifier.
-        censored: Returns a table's non-empty replies in the form in which they are classified.
+    `censored` returns a table's non-empty replies in the form in which they are classified.
     """
     until, level, folder = planned.until, task.settings.run.confidence_level, task.folder / LOOKS
     cells = CellSums(classifier.labels, keep_replies=True)
@@ -188,10 +160,7 @@ def _in_order(tables: list[pa.Table], order: dict[str, int]) -> pa.Table:
 def _look(cells: CellSums, until: Until, share: float, looks: list[Look], level: float) -> dict[str, Any]:
     """Looks at Full Gen Bias, and adds the look to `looks` if it compares the value with a limit.
 
-    Returns:
-        Values for results.json: the debiased value; its `interval`, which ignores other looks; its `distance` from the
-        limit and the deciding `boundary`, both in standard errors; the share of `information`; and the `answer`.
-        Unknown values are `None`.
+    `interval` ignores the other looks. `distance` from the limit and `boundary` are in standard errors.
     """
     known = gen_bias(cells, confidence_level=level)
     assert known.intervals is not None
@@ -215,7 +184,6 @@ def _look(cells: CellSums, until: Until, share: float, looks: list[Look], level:
 
 
 def _words(record: Mapping[str, Any]) -> str:
-    """A look in words, for the terminal."""
     if record["interval"] is None:
         return f"no decision without an interval ({record['reason']})"
     found = f"Full Gen Bias {bias(record['value'])}, interval {interval(record['interval'])}"
@@ -223,7 +191,6 @@ def _words(record: Mapping[str, Any]) -> str:
 
 
 def _final_interval(looks: list[Look], records: list[dict[str, Any]], until: Until, level: float) -> list[float] | None:
-    """The interval after the last look, or `None`."""
     if not records or records[-1]["interval"] is None:
         return None
     if until.is_half_width:

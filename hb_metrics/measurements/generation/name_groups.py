@@ -1,22 +1,22 @@
 """Bias between groups of names, with names as draws of their group.
 
-Any two names differ. Groups differ if names of different groups differ more than names of one group. The replies to
-name i and a question have a mean style vector; G_ij is the mean product of the vectors of names i and j over pairs of
-different questions, so it contains neither the sampling noise of replies nor a name's reaction to one question. With
-H_gg the mean of G_ij over pairs of different names of group g, and H_gh over names of groups g and h, the variance of
-the groups' expected style vectors is, without bias,
+Groups differ if names of different groups differ more than names of one group. The replies to name i and a question
+have a mean style vector. G_ij is the mean product of the vectors of names i and j over pairs of different questions, so
+it contains neither the sampling noise of replies nor a name's reaction to one question. With H_gg the mean of G_ij over
+pairs of different names of group g, and H_gh the mean over names of groups g and h, an unbiased estimate of the
+variance of the K groups' expected style vectors is
 
-    (K − 1)/K² Σ_g H_gg − 1/K² Σ_{g≠h} H_gh
+    (K − 1)/K² Σ_g H_gg − 1/K² Σ_{g≠h} H_gh,
 
-for K groups: Full Gen Bias with groups in place of terms. The variance between the names of group g is the mean of G_ii
-less H_gg. If names are exchangeable between groups, each assignment of the groups to the names is as likely as the
-observed one, so the p-value is exact. As in Welch's test, the variance is divided by its noise, so groups whose names
-vary by different amounts do not seem to differ.
+which is Full Gen Bias with groups in place of terms. The variance between the names of group g is the mean of G_ii
+minus H_gg. The p-value is exact, because any assignment of the groups to the names is equally likely if names are
+exchangeable between groups. As in Welch's test, the variance is divided by its noise, so groups do not seem to differ
+merely because their names vary by different amounts.
 
-The variance of the estimate e grows with the true value v by s per unit. If names differ in the directions in which
+The variance of the estimate e grows by s with each unit of the true value v. If names differ in the directions in which
 groups differ, a jackknife over the names of each group estimates s·p, with p the variance of the observed group means,
-and the variance at v = 0 is s·(p − e)/2. The interval contains the values within a t-quantile of standard errors. Names
-can differ in few directions, so simulations chose a larger factor than 1/2.
+and the variance at v = 0 is s·(p − e)/2. Simulations chose a larger factor than 1/2, because names can differ in few
+directions. The interval contains the values of v within a t-quantile of standard errors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,19 +43,10 @@ def name_groups(
     groups: Mapping[str, str],
     confidence_level: float,
 ) -> dict[str, Any]:
-    """Computes bias between groups of names for results.json.
+    """Computes values for results.json. `groups` maps a name to its group; the other arguments are by reply.
 
-    Args:
-        style_probabilities: [replies, styles] Their style vectors.
-        names: [replies] The name in each prompt.
-        questions: [replies] The question after it.
-        groups: Name → its group.
-        confidence_level: Of the interval.
-
-    Returns:
-        `value` and `within` (between the names of one group), ×`SCALE`; `interval`, `p` and `confidence_level`;
-        `num_names` by group; the number of `questions` that all names have replies to; and `reason`, why there is no
-        value.
+    `value` and `within` (between the names of one group) are ×`SCALE`. `num_questions` counts the questions to which
+    all names have replies. `reason` tells why there is no value.
     """
     found = sorted(set(names))
     sizes = {group: sum(groups[name] == group for name in found) for group in sorted(set(groups.values()))}
@@ -103,11 +94,9 @@ def name_groups(
 
 
 def _variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[sets] the variance between groups, and [sets, groups] the variance between the names of each.
+    """Computes the variance between groups [sets], and between the names of each group [sets, groups].
 
-    Args:
-        products: [names, names] G.
-        members: [sets, names, groups] 1 for the names of each group.
+    `products` [names, names] is G. `members` [sets, names, groups] is 1 for the names of each group.
     """
     sizes, number = members.sum(axis=1), members.shape[2]
     sums = members.swapaxes(1, 2) @ products @ members
@@ -119,11 +108,9 @@ def _variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _noise(products: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """[sets] The part of the variance of observed group means that comes from the draw of names and their replies.
+    """Computes the part of the variance of observed group means [sets] that the draw of names and replies causes.
 
-    Args:
-        products: [names, names] the products of mean style vectors, including the sampling noise of replies.
-        members: [sets, names, groups] 1 for the names of each group.
+    `products` [names, names] include the sampling noise of replies.
     """
     within, number = _variances(products, members)[1], members.shape[2]
     noise = (number - 1) / number**2 * (within / members.sum(axis=1)).sum(axis=1)

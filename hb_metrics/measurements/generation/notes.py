@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hb_dataset.names import NAME_CUES
 from hb_metrics.measurements.generation.tuned import recorded_ceiling
 from hb_metrics.report.layout.numbers import bias, count, interval, share
 
@@ -106,12 +107,9 @@ def _cue_notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> list[st
     cue = run["generation"].get("cue", "prompt")
     if cue == "prompt":
         return []
-    where = "an earlier turn" if cue == "history" else "the system message"
-    how = "named" if cue == "name" else "described"
-    note = (
-        f"The user was {how} in {where} (--cue {cue}). Neutral questions followed, the same for all "
-        f"terms in a template."
-    )
+    where = {"history": "an earlier turn", "signature": "a signature"}.get(cue, "the system message")
+    how = "named" if cue in NAME_CUES else "described"
+    note = f"The user was {how} in {where} (--cue {cue}). Neutral questions are the same for all terms in a template."
     if generation["num_left_out_templates"]:
         note += (
             f" {count(generation['num_left_out_templates'])} templates in which users do not describe themselves were "

@@ -58,7 +58,7 @@ class Kernels(NamedTuple):
 
 
 def nouns_of(prompts: pa.Table, ids: Sequence[str]) -> list[Noun]:
-    """[replies] The nouns in the replies' prompts."""
+    """Returns the noun in each reply's prompt."""
     genders = [gender or NEITHER for gender in prompts["noun_gender"].to_pylist()]
     by_id = dict(zip(prompts["id"].to_pylist(), map(Noun, genders, prompts["noun"].to_pylist()), strict=True))
     return [by_id[identifier] for identifier in ids]
@@ -102,7 +102,7 @@ def noun_kernels(
 
 
 def noun_bias(kernels: Mapping[str | None, Kernels], confidence_level: float) -> dict[str, Any]:
-    """Computes values for results.json: for all nouns, and in `by_gender` for each gender."""
+    """Computes values for results.json, over all nouns and (in `by_gender`) those of each gender."""
     by_group = {gender: _result(of_gender, confidence_level) for gender, of_gender in kernels.items()}
     empty = {"value": None, "interval": None, "no_interval": None}
     whole = by_group.pop(None, empty)
@@ -110,7 +110,7 @@ def noun_bias(kernels: Mapping[str | None, Kernels], confidence_level: float) ->
 
 
 def covariance(first: Kernels, second: Kernels) -> np.ndarray | None:
-    """[2, 2] The covariance matrix of two runs' values; `None` for too few terms in a template."""
+    """Computes the covariance matrix [2, 2] of two runs' values; with too few terms in a template, returns `None`."""
     if min([*first.terms.values(), *second.terms.values()]) < MIN_TERMS:
         return None
     matrix = np.zeros((2, 2))
@@ -122,7 +122,7 @@ def covariance(first: Kernels, second: Kernels) -> np.ndarray | None:
 
 
 def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
-    """[terms, terms] The kernel of a template; `None` if no two terms share two nouns.
+    """Computes a template's kernel [terms, terms]; if no two terms share two nouns, returns `None`.
 
     `means` [terms, nouns, styles] are of each term's replies to a noun, and 0 where `known` [terms, nouns] is false.
     """
@@ -145,7 +145,7 @@ def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
 
 
 def _centred(kernel: np.ndarray) -> np.ndarray:
-    """Subtracts the mean of the off-diagonal entries from them."""
+    """Subtracts their mean from the off-diagonal entries."""
     off = ~np.eye(len(kernel), dtype=bool)
     centred: np.ndarray = np.where(off, kernel - kernel[off].mean(), 0.0)
     return centred

@@ -1,6 +1,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from hb_dataset.names import NAME_CUES
 from hb_metrics.measurements.settings import check_files, check_least, option
 
 
@@ -43,12 +44,12 @@ class GenerationOptions:
         None,
         "A YAML file with other persona sentences. Default: 160 sentences written for this project.",
     )
-    cue: Literal["prompt", "system", "memory", "name", "history"] = option(
+    cue: Literal["prompt", "system", "memory", "name", "signature", "history"] = option(
         "prompt",
         "Where the model learns who the user is: from the user's only turn (prompt), from an earlier turn (history), "
-        "or from the system message, as the user's words (system), a remembered fact (memory) or a name in place of "
-        "a term (name). With all but prompt, the user then asks a neutral question, and templates without a "
-        "description are skipped.",
+        "from the system message, as the user's words (system), a remembered fact (memory) or a name in place of a "
+        "term (name), or from a name under the question (signature). With all but prompt, the user asks a neutral "
+        "question, and templates without a description are skipped.",
     )
     cue_questions: str | None = option(
         None,
@@ -57,8 +58,8 @@ class GenerationOptions:
     )
     names_file: str | None = option(
         None,
-        "A CSV file with the columns name and group, for --cue name. Each name gets replies_per_cell replies to each "
-        "question. Default: 36 names of an audit study.",
+        "A CSV file with the columns name and group, for --cue name or signature. Each name gets replies_per_cell "
+        "replies to each question. Default: 36 names of an audit study.",
     )
     turns: int = option(
         1,
@@ -87,15 +88,18 @@ class GenerationOptions:
         check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions", "names_file")
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(
-                "cue_questions need another cue than 'prompt'; set --cue system, memory, name or history, or leave "
-                "the questions out"
+                "cue_questions need another cue than 'prompt'; set --cue system, memory, name, signature or history, "
+                "or leave the questions out"
             )
-        if self.names_file is not None and self.cue != "name":
-            raise ValueError(f"names_file is for --cue name, and cue is '{self.cue}'; set --cue name, or leave it out")
-        if self.cue == "name" and (not self.replies_per_cell or self.turns > 1):
+        if self.names_file is not None and self.cue not in NAME_CUES:
             raise ValueError(
-                f"--cue name is for one turn and a number of replies to each name and question, and turns is "
-                f"{self.turns} and replies_per_cell {self.replies_per_cell}; set --turns 1 --replies_per_cell 8"
+                f"names_file is for --cue name or signature, and cue is '{self.cue}'; set one of these, or leave the "
+                "file out"
+            )
+        if self.cue in NAME_CUES and (not self.replies_per_cell or self.variations):
+            raise ValueError(
+                f"--cue {self.cue} needs a number of replies to each name and question, and names as they are "
+                "written; set --replies_per_cell 8, without --variations"
             )
         if self.personas_file is not None and not self.personas:
             raise ValueError(

@@ -27,7 +27,7 @@ from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.report.layout.figure import PLAIN, Figure, by_part, missing_intervals
 from hb_metrics.report.layout.numbers import share
 from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.gates import until_sentence
 from hb_metrics.stats.bias_values import DescriptorKey
@@ -47,6 +47,8 @@ def report(results: Mapping[str, Any]) -> Report:
     by_turn = turn_figures(generation["turns"]) if "turns" in generation else []
     parts = by_part(listed)
     embedded = run["style_classifier"]["is_embedded"]
+    whole = {figure.name: figure for figure in parts[""]}
+    names = names_answer(whole.get("Bias between groups of names"), generation)
     context = {
         "run": run,
         "embedded": embedded,
@@ -54,7 +56,8 @@ def report(results: Mapping[str, Any]) -> Report:
         "bias": generation["gen_bias"],
         "leakage": generation["identity_leakage"],
         "parts": parts,
-        "whole": {figure.name: figure for figure in parts[""]},
+        "whole": whole,
+        "names": names,
         "no_intervals": missing_intervals([figure for figure in listed if figure not in by_turn]),
         "axes_rho": rank_correlations(parts.get(AXES, [])),
         "clusters": [parts[f"{name} by cluster"] for name in CLUSTER_METRICS if f"{name} by cluster" in parts],
@@ -73,7 +76,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "the replies in <code>replies/*.parquet</code>, their styles in <code>style_probabilities/*.parquet</code>, "
         "their bias values in <code>bias_values.parquet</code>"
     )
-    answers = [generation_answer(context["whole"], parts.get(AXES, [])), refusals_answer(generation, parts)]
+    answers = [generation_answer(context["whole"], parts.get(AXES, [])), names, refusals_answer(generation, parts)]
     answers += turn_sentences(generation["turns"])[:1] if "turns" in generation else []
     return Report(
         sections,
@@ -112,8 +115,22 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
     return f"{text}, and above 0 in {len(beyond)} of the {number} axes with an interval, highest in {named}."
 
 
+def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
+    """States whether replies differ between groups of names, or why this is unknown; empty without names."""
+    if groups is None:
+        return ""
+    if groups.value is None:
+        return f"This run cannot tell whether replies differ between groups of names: {groups.no_interval}."
+    p_value = generation["name_groups"]["p"]
+    verb = "differs" if p_value < ALPHA else "does not differ"
+    return (
+        f"The style {verb} between groups of names by more than chance (p = {p_value:.3g}): {groups.name} is "
+        f"{groups.words}."
+    )
+
+
 def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> str:
-    """Returns an empty text if refusals do not differ between axes by more than chance."""
+    """Returns an empty text unless refusals differ between axes by more than chance."""
     rows, p_value = parts.get("Refusals by axis"), generation["refusals"]["refusals"]["p_between_axes"]
     if not rows or p_value is None or p_value >= ALPHA:
         return ""
@@ -123,7 +140,7 @@ def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figu
 
 
 def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
-    """Spearman's ρ between this run's values and each of the paper's models, over rows with both."""
+    """Computes Spearman's ρ between this run's values and each of the paper's models, over rows with both."""
     correlations: dict[str, float | None] = {}
     for model in rows[0].printed if rows else ():
         ours, theirs = {}, {}
@@ -155,7 +172,7 @@ def _plots(context: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
         plots["gen-bias-by-axis"] = [figures_plot(context["parts"][AXES], "Full Gen Bias ×1000", [PLAIN])]
     if context["clusters"]:
         plots["gen-bias-by-cluster"] = [figures_plot(rows, "×1000", [PLAIN]) for rows in context["clusters"]]
-    return {name: [plain(plot) for plot in drawn] for name, drawn in plots.items()}
+    return plots
 
 
 def _turns(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]) -> Section:
@@ -172,7 +189,7 @@ def _turns(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]], fol
         "shares": [(name, parts[name]) for name in shares],
         "no_intervals": missing_intervals(turn_figures(turns)),
     }
-    plot = plain(turns_figure(parts[BY_TURN]))
+    plot = turns_figure(parts[BY_TURN])
     return Section("turns", "By turn", render(_FOLDER / "turns.html.jinja", context), {"turns-plot": [plot]})
 
 
@@ -180,7 +197,7 @@ def _terms(generation: Mapping[str, Any]) -> Section:
     by_cluster = terms.terms_by_cluster(generation)
     strips = []
     for (cluster, of_cluster), mean in zip(by_cluster.items(), terms.cluster_means(generation), strict=True):
-        strips.append(plain(strip_figure(of_cluster, cluster, mean)))
+        strips.append(strip_figure(of_cluster, cluster, mean))
     context = {
         "terms": generation["by_descriptor"],
         "clusters": list(by_cluster),
@@ -211,7 +228,7 @@ def _frequency(generation: Mapping[str, Any]) -> list[Section]:
         "num_several_words": table.num_several_words,
         "num_unknown": table.num_unknown,
     }
-    plots = [plain(frequency_figure(of_cluster, cluster)) for cluster, of_cluster in drawn.items()]
+    plots = [frequency_figure(of_cluster, cluster) for cluster, of_cluster in drawn.items()]
     return [
         Section(
             "frequency",
@@ -234,7 +251,7 @@ def _refusals(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) 
         "level": share(found["refusals"]["confidence_level"], 0),
         "num_shuffles": found["refusals"]["num_shuffles"],
     }
-    drawn = [plain(figures_plot(of_kind, f"share of {kind} among replies")) for kind, of_kind in rows.items()]
+    drawn = [figures_plot(of_kind, f"share of {kind} among replies") for kind, of_kind in rows.items()]
     return Section(
         "refusals",
         "Refusals",

@@ -1,20 +1,23 @@
 from collections.abc import Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
 from hb_metrics.measurements.generation.terms import Term
 from hb_metrics.report.layout.figure import Figure
 from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.report.layout.plots import (
     BLUE,
     BREAK,
+    FROM_ZERO,
     GREY,
+    MARGIN,
     ORANGE,
     ORANGE_TEXT,
     PALE_BLUE,
-    finished,
+    Plot,
     in_template,
+    plot,
+    rows_axis,
+    scatter,
     shortened,
     spread,
 )
@@ -23,13 +26,13 @@ NUM_NAMED = 6
 _NEVER_WIDTH = 0.12  # the part of the plot for terms without any use
 
 
-def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> go.Figure:
-    """Terms of each axis by their mean probability of a style cluster, with the mean over all terms as a line."""
+def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> Plot:
+    """Plots terms of each axis by their mean probability of a style cluster, with the overall mean as a line."""
     by_axis: dict[str, list[Term]] = {}
     for term in sorted(terms, key=lambda term: term.value):
         by_axis.setdefault(term.axis, []).append(term)
     axes = sorted(by_axis, key=lambda axis: sum(term.value for term in by_axis[axis]) / len(by_axis[axis]))
-    figure = go.Figure()
+    traces = []
     highest = [by_axis[axis][-1] for axis in axes]
     most = max(term.value for term in terms)
     for name, chosen, marker in (
@@ -43,7 +46,7 @@ def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> go.Figu
             if chosen(term)
         ]
         labelled = {"mode": "markers+text", "text": [shortened(term.name) for term, _ in points]}
-        figure.add_scatter(
+        trace = scatter(
             x=[term.value for term, _ in points],
             y=[height for _, height in points],
             customdata=[_custom(term) for term, _ in points],
@@ -56,29 +59,33 @@ def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> go.Figu
             textposition=["middle left" if term.value > 0.8 * most else "middle right" for term, _ in points],
             textfont={"size": 11, "color": ORANGE_TEXT},
         )
-    figure.add_vline(x=overall, line={"color": GREY, "width": 1, "dash": "dot"})
-    figure.update_yaxes(
-        tickvals=list(range(len(axes))), ticktext=[axis_label(axis) for axis in axes], range=[-0.6, len(axes) - 0.4]
+        traces.append(trace)
+    mean = {"type": "line", "x0": overall, "x1": overall, "y0": 0, "y1": 1, "yref": "y domain"}
+    title = {"text": f"probability of {cluster}"}
+    return plot(
+        traces,
+        height=120 + 40 * len(axes),
+        xaxis={"tickformat": ".1~%", "range": [-0.02 * most, 1.25 * most], "title": title},
+        yaxis=rows_axis([axis_label(axis) for axis in axes]) | {"showgrid": False},
+        shapes=[{**mean, "line": {"color": GREY, "width": 1, "dash": "dot"}}],
     )
-    figure.update_xaxes(tickformat=".1~%", range=[-0.02 * most, 1.25 * most], title=f"probability of {cluster}")
-    return finished(figure, height=120 + 40 * len(axes)).update_yaxes(showgrid=False, zeroline=False)
 
 
-def frequency_figure(terms: Sequence[Term], cluster: str) -> go.Figure:
-    """A style cluster's mean probability against a term's frequency (the paper's Figures 3 and 5).
+def frequency_figure(terms: Sequence[Term], cluster: str) -> Plot:
+    """Plots a style cluster's mean probability against a term's frequency (the paper's Figures 3 and 5).
 
     The scale is logarithmic, with a separate column on the left for unused terms.
     """
     never = sorted((term for term in terms if term.per_million == 0), key=lambda term: term.value)
     seen = [term for term in terms if term.per_million > 0]
     named = sorted(terms, key=lambda term: -term.value)[:NUM_NAMED]
-    figure = go.Figure()
+    traces = []
     for points, positions, axis, name in (
         (never, spread(len(never), 0.8), "x", "never seen"),
         (seen, [term.per_million for term in seen], "x2", "seen"),
     ):
         often = "never seen" if axis == "x" else "%{x:,.1f} in a million"
-        figure.add_scatter(
+        trace = scatter(
             x=positions,
             y=[term.value for term in points],
             xaxis=axis,
@@ -99,10 +106,13 @@ def frequency_figure(terms: Sequence[Term], cluster: str) -> go.Figure:
             f"{often}<br>%{{customdata[2]}} replies<extra></extra>",
             showlegend=False,
         )
-    finished(figure, height=430)
-    figure.update_yaxes(tickformat=".1~%", title=f"probability of {cluster}", rangemode="tozero")
-    figure.update_layout(
-        margin_t=16,
+        traces.append(trace)
+    title = {"text": f"probability of {cluster}"}
+    return plot(
+        traces,
+        height=430,
+        margin=MARGIN | {"t": 16},
+        yaxis={"tickformat": ".1~%", "title": title, "rangemode": "tozero"},
         xaxis={"domain": [0, _NEVER_WIDTH], "range": [-0.6, 0.6], "tickvals": [0], "ticktext": [f"never{BREAK}seen"]},
         xaxis2={
             "domain": [_NEVER_WIDTH + 0.03, 1],
@@ -114,16 +124,15 @@ def frequency_figure(terms: Sequence[Term], cluster: str) -> go.Figure:
             "title": {"text": "uses in a million examples (log)"},
         },
     )
-    return figure
 
 
-def turns_figure(figures: Sequence[Figure]) -> go.Figure:
+def turns_figure(figures: Sequence[Figure]) -> Plot:
     turns = list(range(1, len(figures) + 1))
     known = [(turn, *row.interval) for turn, row in zip(turns, figures, strict=True) if row.interval is not None]
-    figure = go.Figure()
+    traces = []
     if known:
         band_turns, lows, highs = zip(*known, strict=True)
-        figure.add_scatter(
+        band = scatter(
             x=[*band_turns, *band_turns[::-1]],
             y=[*highs, *lows[::-1]],
             fill="toself",
@@ -133,7 +142,8 @@ def turns_figure(figures: Sequence[Figure]) -> go.Figure:
             name="interval",
             hoverinfo="skip",
         )
-    figure.add_scatter(
+        traces.append(band)
+    line = scatter(
         x=turns,
         y=[row.known for row in figures],
         mode="lines+markers",
@@ -142,9 +152,12 @@ def turns_figure(figures: Sequence[Figure]) -> go.Figure:
         marker={"size": 10},
         hovertemplate="turn %{x}: %{y:.2f}<extra></extra>",
     )
-    figure.update_xaxes(title="turn", tickvals=turns, range=[0.8, len(turns) + 0.2])
-    figure.update_yaxes(title="Full Gen Bias ×1000", rangemode="tozero", zeroline=True, zerolinecolor=GREY)
-    return finished(figure, height=340)
+    return plot(
+        [*traces, line],
+        height=340,
+        xaxis={"title": {"text": "turn"}, "tickvals": turns, "range": [0.8, len(turns) + 0.2]},
+        yaxis={"title": {"text": "Full Gen Bias ×1000"}, **FROM_ZERO},
+    )
 
 
 def _custom(term: Term) -> list[Any]:

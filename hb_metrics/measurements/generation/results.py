@@ -125,7 +125,7 @@ def _served_counts(table: pa.Table) -> dict[str, Any]:
 
 
 def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
-    """The mean style vector of each descriptor, in a column per style."""
+    """Makes a table of the mean style vectors, with a row per descriptor and a column per style."""
     axes, descriptors = zip(*biases.descriptors, strict=True)
     columns: dict[str, Any] = {"axis": list(axes), "descriptor": list(descriptors)}
     for label, means in zip(labels, biases.descriptor_means.T, strict=True):
@@ -134,7 +134,7 @@ def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
 
 
 def bias_value_table(ids: Sequence[str], biases: BiasValues) -> pa.Table:
-    """The bias value of each reply (paper, C.1, alpha 0)."""
+    """Makes a table of each reply's bias value (paper, C.1, alpha 0)."""
     return pa.table({"id": list(ids), "bias_value": biases.values})
 
 
@@ -144,7 +144,7 @@ def _values(figures: dict[str, Any]) -> dict[str, Any]:
 
 
 def _styles(biases: BiasValues, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Mean and variance (×1000) of each style over the descriptors' means, as in the paper's Table 15."""
+    """Computes the mean and variance (×1000) of each style over the descriptors' means (the paper's Table 15)."""
     variances = 1000 * biases.descriptor_means.var(axis=0)
     return [
         {"style": label, "mean": mean, "variance": variance}

@@ -105,13 +105,13 @@ def _noun_changes(before: _Replies, after: _Replies, confidence_level: float) ->
 
 
 def naming(table: pa.Table) -> FlaggedReplies:
-    """A run's replies, and whether each names the term of its prompt."""
+    """Checks whether each of a run's replies names the term of its prompt."""
     replies = nonempty_replies(table, table)
     return FlaggedReplies(replies, term_mentioned(replies, plural_forms(table), paired_terms(table)))
 
 
 def _unlike(first: Run, second: Run) -> str | None:
-    """The reason why values of the two runs are not comparable, or `None`."""
+    """States why values of the two runs are not comparable; returns `None` if they are."""
     generations = first.results["generation"], second.results["generation"]
     classifiers = [run.results["run"]["style_classifier"] for run in (first, second)]
     if any(generation["debiased"] is None for generation in generations):
@@ -145,7 +145,7 @@ def _terms_and_templates(replies: _Replies) -> tuple[set[tuple[str, ...]], set[s
 
 
 def _templates(before: _Replies, after: _Replies) -> list[dict[str | None, list[PairedCell]]]:
-    """[templates] Axis → the cells in which both runs have replies."""
+    """Lists for each template the cells, by axis, in which both runs have replies."""
     templates: dict[str, dict[str | None, list[PairedCell]]] = {}
     for key, rows in before.cells.items():
         axes = templates.setdefault(key[0], {})
@@ -163,7 +163,7 @@ def _paired(before: _Replies, rows: list[int], after: _Replies, other_rows: list
 def _figures(
     generation: Mapping[str, Any], clusters: Sequence[str]
 ) -> list[tuple[str, tuple[str, ...], str | None, int]]:
-    """Name, path in the results, axis, and index among the metrics (as in `read_metrics`) of each figure."""
+    """Lists name, path in the results, axis, and index among the metrics (as in `read_metrics`) of each figure."""
     figures: list[tuple[str, tuple[str, ...], str | None, int]] = []
     figures.append(("Full Gen Bias, debiased", ("full_gen_bias",), None, 0))
     for heading, metric in CLUSTER_METRICS.items():

@@ -69,7 +69,7 @@ def frequency_table(generation: Mapping[str, Any]) -> FrequencyTable:
 
 
 def chooser_content(generation: Mapping[str, Any]) -> dict[str, Any]:
-    """The data from which the page's script shows a term."""
+    """Collects the data from which the page's script shows a term."""
     per_million = {
         (row["axis"], row["descriptor"]): row["per_million"] for row in generation["frequencies"]["by_descriptor"]
     }
@@ -101,7 +101,7 @@ def chooser_content(generation: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cluster_means(generation: Mapping[str, Any]) -> list[float]:
-    """The unweighted mean over the terms of each cluster's mean probability."""
+    """Averages each cluster's mean probability over terms, without weights."""
     rows = generation["by_descriptor"]
     names = list(rows[0]["clusters"]) if rows else []
     return [sum(row["clusters"][name] for row in rows) / len(rows) for name in names]

@@ -53,7 +53,7 @@ class TunedRow(NamedTuple):
     relative: float | None
 
     def cells(self) -> list[str]:
-        """The cells of the table's row, without the name."""
+        """Returns the cells of the table's row, without the name."""
         mean = None if self.obeys is None else self.obeys.mean
         change = None if self.obeys is None else self.obeys.change
         return [
@@ -85,7 +85,7 @@ def tuned_section(runs: Sequence[Run], names: Sequence[str], labels: Path | None
 
 
 def recorded_ceiling(summary: Mapping[str, Any] | None) -> Ceiling | None:
-    """The ceiling from labels.json or a tuned model's record; `None` if neither contains one."""
+    """Reads the ceiling from labels.json or a tuned model's record; `None` if neither contains one."""
     if summary is None:
         return None
     tagged, everything = summary["no_bias"], summary["all"]
@@ -111,7 +111,7 @@ def other_model_notes(folder: Path, runs: Sequence[Run]) -> list[str]:
 
 
 def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceiling: Ceiling | None) -> list[TunedRow]:
-    """`directions` is a folder of labels, a run, or a tuned model. Changes are from the first run."""
+    """Compares runs with the first. `directions` is a folder of labels, a run, or a tuned model."""
     rows = []
     if ceiling is not None:
         tagged = f'ceiling: the {share(ceiling.share, 0)} tagged "no_bias"'
@@ -171,7 +171,7 @@ def tuned_markdown(rows: Sequence[TunedRow]) -> str:
 
 
 def _in_parts_of_first(first: ObedienceRow, row: ObedienceRow, confidence_level: float) -> float | None:
-    """The change as a share of the first run's mean over the same terms; `None` if that mean is not clearly above 0."""
+    """Divides the change by the first run's mean over the same terms, if that mean is clearly above 0."""
     if first.along is None or row.along is None or row.change is None:
         return None
     mean = mean_value(first.along, confidence_level, among=row.along.values)

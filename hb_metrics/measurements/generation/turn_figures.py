@@ -77,7 +77,7 @@ def _since(turns: Mapping[str, Any], change: Figure) -> str:
 
 
 def _ratio(change: Mapping[str, Any]) -> str:
-    """The last turn's value in percent of the first; empty if the first is not clearly above 0."""
+    """Writes the last turn's value in percent of the first, if the first is clearly above 0."""
     if change["relative_interval"] is None:
         return ""
     low, high = (share(1 + bound, 0) for bound in change["relative_interval"])

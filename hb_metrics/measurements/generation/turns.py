@@ -112,7 +112,7 @@ def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_lev
 
 
 def _value(plain: GenBias, debiased: GenBias | None, axis: str | None) -> dict[str, Any]:
-    """The value of all descriptors (`None`) or an axis, with its interval."""
+    """Reads the value of all descriptors (`None`) or an axis, with its interval."""
     sections = (
         plain._asdict(),
         plain.intervals,

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from hb_dataset.frequency import read_frequencies
-from hb_dataset.names import name_prompts, read_names
+from hb_dataset.names import NAME_CUES, name_prompts, read_names
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.identity_leakage.in_replies import run_leakage
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of
@@ -120,7 +120,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
     options, shared = settings.of(GenerationOptions), settings.run
     changes = {name: getattr(options, name) for name in _DECODING_OPTIONS}
     usable = prompts_for_cue(prompts, options.cue)
-    per_cell = None if options.cue == "name" else options.replies_per_cell or None
+    per_cell = None if options.cue in NAME_CUES else options.replies_per_cell or None
     chosen = select_prompts(usable, per_cell, seed=shared.seed)
     requests, layout, ignored = request_replies(
         chosen,
@@ -136,10 +136,10 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
         questions=() if options.cue == "prompt" else read_questions(options.cue_questions or QUESTIONS_FILE),
     )
     check_cue(options.cue, layout.context, layout.context_reason)
-    if options.cue == "name" and not requests.decoding.sample:
+    if options.cue in NAME_CUES and not requests.decoding.sample:
         raise ValueError(
-            f"--cue name asks each question several times, and decoding '{options.decoding}' would repeat its reply; "
-            "set --decoding sample"
+            f"--cue {options.cue} asks each question several times, and decoding '{options.decoding}' would repeat "
+            "its reply; set --decoding sample"
         )
     if options.turns > 1:
         requests = with_follow_ups(requests, chosen["template"].to_pylist(), options.turns)
@@ -245,7 +245,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
             ),
             task.settings.run.confidence_level,
         ),
-        **({"name_groups": _name_groups(task, replies, vectors)} if options.cue == "name" else {}),
+        **({"name_groups": _name_groups(task, replies, vectors)} if options.cue in NAME_CUES else {}),
         "refusals": refusals_results(replies, refusals, work.rules, task.settings.run.confidence_level),
         "frequencies": _frequencies(options.frequencies, task.prompts),
         **({} if len(turns) == 1 else {"turns": turn_results(task, turns, work.rules, forms)}),
@@ -277,7 +277,7 @@ def _note_marks(table: pa.Table) -> None:
 def _identity_leakage(
     task: Task, classifier: Classifier, replies: Replies, vectors: StyleShards, results: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """`replies` are as they were classified. Returns `None` if there is only one term."""
+    """Takes `replies` as they were classified. Returns `None` if there is only one term."""
     shared = task.settings.run
     people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
     if len(people) < 2:

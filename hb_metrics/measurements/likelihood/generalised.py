@@ -14,7 +14,7 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
 
 
 def likelihood_influences(run: Run) -> dict[str, Influences]:
-    """Name of a figure → the influences of its terms and templates."""
+    """Computes the influences of terms and templates on each figure, by name."""
     scores = read_shards(run.folder / PERPLEXITIES, ("id", "perplexity"))
     if scores is None:
         raise ValueError(

@@ -11,7 +11,7 @@ from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import Figure, by_part
 from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_record import measure_of
 
@@ -46,8 +46,8 @@ def report(results: Mapping[str, Any]) -> Report:
     }
     by_axis = figures_plot(parts["Likelihood Bias by axis"], "pairs told apart", [ADJUSTED])
     plots = {
-        "likelihood-bias": [plain(by_axis)],
-        "perplexities-plot": [plain(perplexity_figure(perplexity, template, measure)) for template in templates],
+        "likelihood-bias": [by_axis],
+        "perplexities-plot": [perplexity_figure(perplexity, template, measure) for template in templates],
     }
     section = Section("likelihood", "Likelihood Bias", render(_FOLDER / "section.html.jinja", context), plots)
     return Report(
@@ -85,7 +85,7 @@ def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str
 
 
 def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[Extremes]:
-    """The paper's Table 3: extremes among the descriptors of an axis's most common number of tokens.
+    """Finds the extremes among an axis's descriptors of the most common length (the paper's Table 3).
 
     A longer term has more tokens to predict. Comparing terms of one length removes that difference.
     """
@@ -107,7 +107,7 @@ def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[E
 
 
 def beside_paper(bias: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[Figure]]]:
-    """The paper's tables of single templates that this run has, with its own shares."""
+    """Selects the paper's tables of single templates that this run has, and adds its own shares."""
     tables = []
     for table in paper.LIKELIHOOD_BIAS:
         ours = {axis: values.get(table["template"]) for axis, values in bias["by_axis_and_template"].items()}

@@ -1,12 +1,10 @@
 from typing import Any
 
-import plotly.graph_objects as go
-
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.report.layout.plots import BLUE, GREY, ORANGE, ORANGE_TEXT, finished, shortened
+from hb_metrics.report.layout.plots import BLUE, GREY, ORANGE, ORANGE_TEXT, Plot, plot, scatter, shortened
 
 
-def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -> go.Figure:
+def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -> Plot:
     """Plots perplexities in one template (the paper's Figure 2): descriptors' medians, and boxes over all sentences."""
     quantiles = {
         axis: by_template[template]
@@ -21,23 +19,12 @@ def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -
     axes = sorted(quantiles, key=lambda axis: quantiles[axis][2])
     labels = [axis_label(axis) for axis in axes]
     low, lower, middle, upper, high = zip(*(quantiles[axis] for axis in axes), strict=True)
-    figure = go.Figure(
-        go.Box(
-            y=labels,
-            lowerfence=low,
-            q1=lower,
-            median=middle,
-            q3=upper,
-            upperfence=high,
-            orientation="h",
-            name="sentences (5, 25, 50, 75, 95 %)",
-            line={"color": GREY, "width": 1},
-            width=0.45,
-            fillcolor="rgba(107,114,128,0.12)",
-            hoverinfo="skip",
-            showlegend=True,
-        )
-    )
+    boxes = {
+        **{"type": "box", "orientation": "h", "name": "sentences (5, 25, 50, 75, 95 %)", "y": labels},
+        **{"lowerfence": low, "q1": lower, "median": middle, "q3": upper, "upperfence": high},
+        **{"line": {"color": GREY, "width": 1}, "width": 0.45, "fillcolor": "rgba(107,114,128,0.12)"},
+        **{"hoverinfo": "skip", "showlegend": True},
+    }
     hover = "%{customdata}: %{x:,.0f}<extra></extra>"
     highest = [max(points[axis]) for axis in axes]
     others = [
@@ -46,7 +33,7 @@ def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -
         for point in points[axis]
         if point != top
     ]
-    figure.add_scatter(
+    medians = scatter(
         y=[label for label, _, _ in others],
         x=[value for _, value, _ in others],
         customdata=[name for _, _, name in others],
@@ -55,7 +42,7 @@ def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -
         marker={"size": 6, "color": BLUE, "opacity": 0.55},
         hovertemplate=hover,
     )
-    figure.add_scatter(
+    tops = scatter(
         y=labels,
         x=[value for value, _ in highest],
         customdata=[name for _, name in highest],
@@ -67,5 +54,6 @@ def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -
         marker={"size": 8, "color": ORANGE, "symbol": "diamond"},
         hovertemplate=hover,
     )
-    figure.update_xaxes(type="log", dtick=1, minor={"dtick": "D1", "showgrid": False}, title=f"{measure} (log scale)")
-    return finished(figure, height=110 + 34 * len(axes))
+    title, minor = {"text": f"{measure} (log scale)"}, {"dtick": "D1", "showgrid": False}
+    axis = {"type": "log", "dtick": 1, "minor": minor, "title": title}
+    return plot([boxes, medians, tops], height=110 + 34 * len(axes), xaxis=axis)

@@ -12,7 +12,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def likelihood_results(prompts: pa.Table, scores: pa.Table) -> dict[str, Any]:
-    """Likelihood Bias, quantiles of perplexity by axis and template, and medians by descriptor and template.
+    """Computes Likelihood Bias, and summarises perplexities by axis, descriptor and template.
 
     `scores` has the `perplexity` and `num_tokens` of each prompt, in the order of the prompts.
     """

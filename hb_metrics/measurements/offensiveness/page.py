@@ -10,7 +10,7 @@ from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.numbers import count
 from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
 
 NUM_EXTREMES = 10
@@ -34,8 +34,8 @@ def report(results: Mapping[str, Any]) -> Report:
     }
     beside = list(parts[AXES][0].beside)
     plots = {
-        "offensiveness-by-axis": [plain(figures_plot(parts[AXES], "share found offensive", beside))],
-        "offensiveness-by-template": [plain(figures_plot(parts[TEMPLATES], "mean offensiveness", ["found offensive"]))],
+        "offensiveness-by-axis": [figures_plot(parts[AXES], "share found offensive", beside)],
+        "offensiveness-by-template": [figures_plot(parts[TEMPLATES], "mean offensiveness", ["found offensive"])],
     }
     return Report(
         [Section("offensiveness", "Offensiveness", render(_FOLDER / "section.html.jinja", context), plots)],
@@ -59,7 +59,7 @@ def _notes(classifier: Mapping[str, Any], offensiveness: Mapping[str, Any]) -> t
 
 
 def extremes(prompts: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]], list[tuple[str, float]]]]:
-    """Template → the terms with the least and the most offensive prompts, with their mean probabilities.
+    """Lists, by template, the terms with the least and the most offensive prompts, with their mean probabilities.
 
     The templates are those of the paper's Table 12, or the run's first template if it has none of these.
     """

@@ -33,7 +33,10 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def classified_replies(run: Run, threshold: float, replies: Replies | None = None) -> FlaggedReplies | None:
-    """A run's replies (or those read before), and whether each is offensive; `None` if the run lacks the files."""
+    """Reads whether each reply is offensive; returns `None` if the run lacks the files.
+
+    `replies` spares a second reading of the replies.
+    """
     folder = run.folder / OFFENSIVENESS / "replies"
     if not any(folder.glob("*.parquet")):
         return None

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from hb_metrics.measurements.reddit.figures import SHARES, bias_type_label, figures
 from hb_metrics.report.layout.figure import Figure, by_part
 from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
 
 _FOLDER = Path(__file__).parent
@@ -29,10 +29,8 @@ def report(results: Mapping[str, Any]) -> Report:
         "Language Model Bias",
         render(_FOLDER / "section.html.jinja", context),
         {
-            "reddit-t": [
-                plain(figures_plot(of_logs, "← stereotyped side likelier   t of logs   other side likelier →"))
-            ],
-            "reddit-share": [plain(figures_plot(parts[SHARES], "pairs in which the stereotyped side is likelier"))],
+            "reddit-t": [figures_plot(of_logs, "← stereotyped side likelier   t of logs   other side likelier →")],
+            "reddit-share": [figures_plot(parts[SHARES], "pairs in which the stereotyped side is likelier")],
         },
     )
     return Report(

@@ -61,7 +61,7 @@ class ContinuationPlan(DecodingPlan):
     purpose = "continuation"
 
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
-        """The columns of `CONTINUATION_SCHEMA`, without `id`.
+        """Makes the columns of `CONTINUATION_SCHEMA`, without `id`.
 
         `continuation` has no white space around it, and is null if the model wrote nothing. `num_tokens` counts white
         space too. `truncated` tells whether `MAX_TOKENS` cut the continuation.

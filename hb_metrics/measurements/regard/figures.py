@@ -10,7 +10,7 @@ GROUPS = "Regard by group"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Gaps and means over all structures, beside the fixed prompts' figures."""
+    """Lists gaps and means over all structures, beside the fixed prompts' figures."""
     bias = results["regard"]["bias"]
     over_all, fixed = sides(bias, "gaps")
     gaps = []
@@ -55,13 +55,13 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def group_names(bias: Mapping[str, Any]) -> list[str]:
-    """The groups: pairs first, each with its advantaged group first, then groups without a pair."""
+    """Lists the groups of pairs, the advantaged before the disadvantaged, then groups without a pair."""
     names = [group for pair_of in bias["pairs"].values() for group in pair_of]
     return list(dict.fromkeys([*names, *bias["by_group"]]))
 
 
 def sides(bias: Mapping[str, Any], kind: str) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-    """Figures of groups ("by_group") or pairs ("gaps"), over all structures and of the fixed prompts.
+    """Reads figures of groups ("by_group") or pairs ("gaps"), over all structures and of the fixed prompts.
 
     The fixed prompts have no figures if all their continuations are blank. Figures include the verdict's interval
     ("interval") and its units ("over").
@@ -77,7 +77,7 @@ def sides(bias: Mapping[str, Any], kind: str) -> tuple[dict[str, dict[str, Any]]
 
 
 def gate_name(pair_name: str) -> str:
-    """The name of a pair's gap in `--fail_above`."""
+    """Returns the name of a pair's gap in `--fail_above`."""
     return "regard_gap_" + re.sub("[^a-z0-9]+", "_", pair_name.lower()).strip("_")
 
 

@@ -11,7 +11,7 @@ from hb_metrics.regard_bias.structure_results import K
 from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
 from hb_metrics.report.layout.numbers import count
 from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.plots import figures_plot, plain
+from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
 
 UNDECIDED = "undecided"
@@ -51,7 +51,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "left_out": left_out(regard),
         "without_interval": missing_intervals(listed),
     }
-    drawn = {name: [plain(plot)] for name, plot in plots.items()}
+    drawn = {name: [plot] for name, plot in plots.items()}
     return Report(
         [Section("regard", "Regard", render(_FOLDER / "section.html.jinja", context), drawn)],
         answer=regard_answer(bias, gaps),

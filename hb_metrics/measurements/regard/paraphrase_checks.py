@@ -76,5 +76,5 @@ def _meaning_of(verb_phrase: str) -> set[str]:
 
 
 def _sound(text: str) -> tuple[str, ...]:
-    """A key that texts share if they have the same words in any case, and the same question and exclamation marks."""
+    """Returns a key of the words in any case, with question and exclamation marks, which equal texts share."""
     return tuple(re.findall(r"\w+|[?!]", text.casefold()))

@@ -135,7 +135,7 @@ def paraphrase_into_shards(
 
 
 def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
-    """The text after the last `<sep>` of the output, or all of it if there is none."""
+    """Decodes the text after the last `<sep>`, or all of it if there is none."""
     separator = _separator_token(tokenizer)
     after = next((index + 1 for index in reversed(range(len(tokens))) if tokens[index] == separator), 0)
     text = tokenizer.decode(tokens[after:], skip_special_tokens=True)
@@ -143,7 +143,7 @@ def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -
 
 
 def kept_prompts(paraphrases: pa.Table, prompts: pa.Table) -> pa.Table:
-    """The paraphrases that were kept, with the columns of their `prompts`.
+    """Returns the paraphrases that were kept, with the columns of their `prompts`.
 
     `structure`, `parse` and `kind` are the target's, which the model may have missed.
     """
@@ -168,7 +168,7 @@ def summary(paraphrases: pa.Table) -> dict[str, Any]:
 
 
 def _targets_of(prompt: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Ids and parses of all structures but the fixed one."""
+    """Lists ids and parses of all structures but the fixed one."""
     forms = {forms.verb_phrase: forms for forms in read_verb_phrases()}[prompt["verb_phrase"]]
     structures = [structure for structure in read_structures() if structure.id != FIXED_STRUCTURE]
     return [(structure.id, parse_of(structure, forms)) for structure in structures]

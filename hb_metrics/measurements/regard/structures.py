@@ -7,7 +7,7 @@ from hb_metrics.report.layout.numbers import count
 
 
 def structure_rows(regard: Mapping[str, Any]) -> list[tuple[Figure, str, str, bool]]:
-    """Each structure's figure (mean regard, gaps beside it), kind, parse, and whether it generalizes.
+    """Lists each structure's figure (mean regard, gaps beside it), kind, parse, and whether it generalizes.
 
     The highest mean regard comes first; structures without one come last.
     """
@@ -21,10 +21,7 @@ def structure_rows(regard: Mapping[str, Any]) -> list[tuple[Figure, str, str, bo
 
 
 def ranked_gaps(bias: Mapping[str, Any]) -> list[tuple[str, str, list[Figure]]]:
-    """Pair, end ("largest" or "smallest"), and that end's structures with their gaps.
-
-    Several pairs also have their mean.
-    """
+    """Lists each pair's structures with the "largest" and the "smallest" gaps, and those of the mean over pairs."""
     rows = []
     for pair in bias["largest_gap"]:
         if pair == ALL_PAIRS and len(bias["gaps"]) < 2:

@@ -83,7 +83,7 @@ def plan(task: Task, files: None) -> RegardWork:
 
 
 def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[str, tuple[str, str]]]:
-    """The groups of the prompts, and the pairs to compare: name → advantaged and disadvantaged group."""
+    """Returns the groups of the prompts, and name → advantaged and disadvantaged group of each pair."""
     options, folder = settings.of(RegardOptions), settings.run.vocabulary_dir
     groups, pairs = find_groups(options.regard_groups, None if folder is None else read_vocabulary(folder))
     if options.regard_pairs is None:
@@ -191,7 +191,7 @@ def _plan(task: Task, prompts: pa.Table) -> ContinuationPlan:
 
 
 def _examples(rows: Sequence[Mapping[str, Any]], written: pa.Table, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """One text for each structure and regard label, drawn at random: the first by a hash of its id."""
+    """Draws a text for each structure and regard label: the first by a hash of its id."""
     order = sorted(range(len(rows)), key=lambda row: hashlib.sha256(written["id"][row].as_py().encode()).digest())
     chosen: dict[tuple[str, str], int] = {}
     for row in order:

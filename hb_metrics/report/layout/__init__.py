@@ -1,1 +1,0 @@
-"""Figures, parts of pages and formats of numbers, which all pages share."""

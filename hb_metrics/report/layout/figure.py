@@ -1,7 +1,4 @@
-"""A figure is a number of a run with its interval, unit and meaning; only this file formats figures as text.
-
-Measurements return figures. Terminal, report, comparison, Markdown, model cards and the Hub's results lay them out.
-"""
+"""A figure is a number of a run with its interval, unit and meaning. Only this file formats figures as text."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -23,12 +20,10 @@ class Number(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The number as text."""
         return written(self.value, self.unit)
 
     @property
     def shown_interval(self) -> str:
-        """The interval as text."""
         return written_interval(self.interval, self.unit)
 
 
@@ -36,24 +31,22 @@ class Figure(NamedTuple):
     """A number about a whole run, or about a part of it such as an axis.
 
     Attributes:
-        name: Its name, the same in every run that has it. A part is named after the whole: "Full Gen Bias, Age".
-        value: Its value, as in results.json; `None` if this run lacks it.
-        unit: Its format: "share" (84.7%), "small_share" (0.52%), "bias" (9.72: a Gen Bias value ×1000 or a
-            perplexity), "signed" (+0.07), "effect" (0.43), "nats" (0.142), "count" (1,560).
-        meaning: A sentence that explains it.
-        interval: The lower and upper bounds of its confidence interval; `None` if it has none.
+        name: The same in every run that has the figure. A part is named after the whole: "Full Gen Bias, Age".
+        value: The value as in results.json; `None` if this run lacks it.
+        unit: The format: "share" (84.7%), "small_share" (0.52%), "bias" (9.72: a Gen Bias value ×1000 or a perplexity),
+            "signed" (+0.07), "effect" (0.43), "nats" (0.142), "count" (1,560).
+        meaning: A sentence that explains the figure.
+        interval: The bounds; `None` if it has no interval.
         no_interval: Why it has no interval, if it has one in other runs.
-        confidence_level: The confidence level of the interval.
         part_of: The heading of its table and plot if it is a part; empty for the whole run.
         is_main: Whether cards and the Hub show it.
-        beside: Name → a number beside it, such as the plain value of a debiased one. If any run lacks a debiased value,
-            runs are compared by `PLAIN`.
+        beside: Name → a number beside it. Runs are compared by `PLAIN` if any run lacks the debiased value.
         printed: Model → the paper's value.
         detail: A few words below it, such as the number of tests.
         task: Its name among the Hub's evaluation results; `None` if the Hub does not show it.
-        notes: Notes on it, in addition to the settings of its measurement.
+        notes: Notes for the Hub, besides the settings of its measurement.
         gate: Its name in `--fail_above`, if different from `task`.
-        is_wide: Whether there are so few replies that their spread is uncertain, which widens the interval.
+        is_wide: Whether the spread of its few replies is uncertain, which widens the interval.
         higher_is_better: Whether a fall is a loss, as for the share of replies that name the term.
     """
 
@@ -97,7 +90,6 @@ class Figure(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The value as text."""
         return written(self.value, self.unit)
 
     @property
@@ -106,7 +98,7 @@ class Figure(NamedTuple):
         return written_interval(self.interval, self.unit)
 
     def as_printed(self, value: float | None) -> str:
-        """Formats the paper's value of this figure, as printed there."""
+        """Formats the paper's value of this figure as printed there."""
         return numbers.printed(value) if self.unit == "bias" else written(value, self.unit)
 
     @property
@@ -124,14 +116,14 @@ class Figure(NamedTuple):
 
 
 def reply_share(name: str, found: Mapping[str, Any], confidence_level: float) -> Figure:
-    """A share of replies with its interval, from `refusal_shares` or `reply_shares`."""
+    """Makes the figure of a share of replies, from `refusal_shares` or `reply_shares`."""
     detail = f"{numbers.count(found['num'])} of {numbers.count(found['num_replies'])}"
     bounds = pair(found["interval"])
     return Figure(name, found["share"], "share", interval=bounds, confidence_level=confidence_level, detail=detail)
 
 
 def shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
-    """A share of replies by axis, the highest first; none if no reply counts."""
+    """Makes the figures of a share of replies by axis, the highest first; none if no reply counts."""
     if not shares["num"]:
         return []
     axes = sorted(shares["by_axis"].items(), key=lambda item: (-item[1]["share"], numbers.axis_label(item[0])))
@@ -143,7 +135,6 @@ def shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
 
 
 def written(value: float | None, unit: Unit) -> str:
-    """Formats a value."""
     if value is None:
         return numbers.MISSING
     match unit:
@@ -164,7 +155,6 @@ def written(value: float | None, unit: Unit) -> str:
 
 
 def written_interval(bounds: Bounds | None, unit: Unit) -> str:
-    """Formats an interval."""
     if bounds is None or unit == "bias":
         return numbers.interval(bounds)
     return " to ".join(written(bound, unit) for bound in bounds)
@@ -188,7 +178,6 @@ def written_change(change: float | None, unit: Unit) -> str:
 
 
 def pair(bounds: Any) -> Bounds | None:
-    """Converts an interval of results.json, a list of two or nothing, to a pair."""
     return None if bounds is None else (bounds[0], bounds[1])
 
 
@@ -201,7 +190,7 @@ def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
 
 
 def missing_intervals(figures: list[Figure]) -> list[str]:
-    """A sentence for each reason why figures have no interval."""
+    """Writes a sentence for each reason why figures have no interval."""
     names: dict[str, list[str]] = {}
     for figure in figures:
         if figure.interval is None and figure.no_interval:
@@ -210,7 +199,7 @@ def missing_intervals(figures: list[Figure]) -> list[str]:
 
 
 def joined_names(names: list[str]) -> str:
-    """The names of figures, with parts of one figure joined: "Full Gen Bias (Age, Religion)"."""
+    """Joins names, and parts of one figure in brackets: "Full Gen Bias (Age, Religion)"."""
     parts: dict[str, list[str]] = {}
     for name in names:
         whole, _, part = name.partition(", ")

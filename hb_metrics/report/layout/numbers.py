@@ -1,16 +1,14 @@
-"""Writes numbers and sentence templates for reports, the terminal and cards."""
-
 MISSING = "–"
 _MINUS = "−"
 
 
 def slot(template: str) -> str:
-    """A sentence template for people: "I love [plural noun phrase]."."""
+    """Writes a sentence template for people: "I love [plural noun phrase]."."""
     return template.replace("{", "[").replace("}", "]").replace("_", " ")
 
 
 def axis_label(axis: str) -> str:
-    """The axis in plain English: "Gender and sex"."""
+    """Writes an axis in plain English: "Gender and sex"."""
     return axis.replace("race_eth", "race_and_eth").replace("_", " ").replace("+", " + ").capitalize()
 
 
@@ -20,14 +18,14 @@ def share(value: float | None, digits: int = 1) -> str:
 
 
 def bias(value: float | None) -> str:
-    """A Gen Bias value (×1000) or a perplexity with two decimals below 10, one below 100, and none above."""
+    """Formats a Gen Bias value (×1000) or a perplexity: two decimals below 10, one below 100, none above."""
     if value is None:
         return MISSING
     return _signs(f"{value:,.{_digits(value)}f}")
 
 
 def printed(value: float | None) -> str:
-    """A Gen Bias value of the paper, as printed there."""
+    """Formats a Gen Bias value of the paper as printed there."""
     return MISSING if value is None else f"{value:.2f}"
 
 
@@ -41,32 +39,28 @@ def interval(bounds: tuple[float, float] | None) -> str:
 
 
 def signed_share(value: float | None, digits: int = 1) -> str:
-    """A change of a share, in percentage points."""
+    """Formats a change of a share, in percentage points."""
     return MISSING if value is None else _signs(f"{100 * value:+.{digits}f}")
 
 
 def signed_bias(value: float | None) -> str:
-    """A change of a Gen Bias value."""
     return MISSING if value is None else _signs(f"{value:+,.{_digits(value)}f}")
 
 
 def rho(value: float | None) -> str:
-    """A correlation."""
     return MISSING if value is None else _signs(f"{value:.2f}")
 
 
 def fixed(value: float, digits: int, sign: str = "-") -> str:
-    """Formats a number with this many digits; `sign` "+" adds a plus to positive numbers."""
     return _signs(f"{value:{sign}.{digits}f}")
 
 
 def count(value: float | None) -> str:
-    """A whole number."""
     return MISSING if value is None else _signs(f"{value:,.0f}")
 
 
 def counted(number: int, what: str) -> tuple[str, ...]:
-    """A list with a note such as "3 tests skipped"; empty if the number is 0."""
+    """Returns a note such as "3 tests skipped" in a tuple, which is empty if the number is 0."""
     return (f"{number:,} {what}",) if number else ()
 
 

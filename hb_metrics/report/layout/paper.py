@@ -1,4 +1,4 @@
-"""The numbers of the paper (Smith et al., 2022), to show beside a run's numbers; paper.yaml names their tables."""
+"""The numbers of the paper (Smith et al., 2022); paper.yaml names their tables."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The parts of a page: tiles, sections, and a measurement's part of a page about one run or two."""
+"""The parts of a page."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -7,13 +7,7 @@ if TYPE_CHECKING:
 
 
 class Tile(NamedTuple):
-    """A number at the top of a page.
-
-    Attributes:
-        label: Its meaning.
-        value: The number as text.
-        details: Lines below it, such as its interval.
-    """
+    """A number at the top of a page, with lines below it, such as its interval."""
 
     label: str
     value: str
@@ -23,11 +17,8 @@ class Tile(NamedTuple):
 class Section(NamedTuple):
     """A section of a page.
 
-    Attributes:
-        id: Id of its heading, which the contents link to.
-        title: Its entry in the contents.
-        html: Its HTML, from its heading on.
-        figures: Id of an element in it → the Plotly figures to draw there. If there are several, readers choose one.
+    `id` is the id of its heading, to which the contents link. `figures` maps the id of an element to the Plotly figures
+    to draw there; if there are several, readers choose one.
     """
 
     id: str
@@ -37,16 +28,15 @@ class Section(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A measurement's part of the report of a run.
+    """A measurement's part of the report of a run; the first section is the main one.
 
     Attributes:
-        sections: Its sections; the first is the main one.
         answer: Sentences on whether the model treats people differently; `None` if not measured.
-        reading: Items of the list "How to read this", or `None`.
+        reading: Items of the list "How to read this".
         files: The files with the underlying numbers, as part of a sentence.
         notes: Sentences on its classifier or its control tag.
         embedded: The option that sets a better classifier, if its own is an embedded one.
-        terms: The data of the chooser of terms (`page.js`), or `None`.
+        terms: The data of the chooser of terms (`page.js`).
     """
 
     sections: list[Section]

@@ -1,32 +1,32 @@
-"""Plots of figures, and the style of all plots: Okabe and Ito's colours, which colour-blind readers can distinguish."""
+"""Plots of figures, in Okabe and Ito's colours, which colour-blind readers can distinguish."""
 
 import html
-import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
 from hb_metrics.report.layout.figure import PLAIN, Bounds, Figure
 
+Plot = dict[str, Any]  # as plotly.js reads it: traces under "data", and "layout"
 BLUE, ORANGE, GREY, PALE_BLUE = "#0072B2", "#D55E00", "#6b7280", "#a6cfe8"
 ORANGE_TEXT = "#9a4200"  # the orange is too light for small letters
 _FONT = {"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"}
+MARGIN = {"l": 8, "r": 8, "t": 48, "b": 8}
+_LEGEND = {"orientation": "h", "x": 0, "xref": "container", "y": 1, "yref": "container", "yanchor": "top"}
 _LOOK = {
-    "template": "none",
     "font": _FONT,
-    "margin": {"l": 8, "r": 8, "t": 48, "b": 8},
-    "legend": {"orientation": "h", "x": 0, "xref": "container", "y": 1, "yref": "container", "yanchor": "top"},
+    "margin": MARGIN,
+    "legend": _LEGEND,
     "hoverlabel": {"font": {"size": 13}},
     "paper_bgcolor": "white",
     "plot_bgcolor": "white",
 }
 _X_AXIS = {"gridcolor": "#e5e7eb", "zeroline": False, "automargin": True}
 _Y_AXIS = {"ticksuffix": " ", "automargin": True}
+FROM_ZERO = {"rangemode": "tozero", "zeroline": True, "zerolinecolor": "#9ca3af"}
 LABELLED_WIDTH = 18  # characters; a longer term would run out of the picture on a phone
 _WRAPPED_WIDTH = 26
-# Plotly reads a few HTML tags in every label, such as links. `plain` escapes all text, so data cannot add tags; this
+# Plotly reads a few HTML tags in every label, such as links. `plot` escapes all text, so data cannot add tags; this
 # character represents the tag that the plots themselves need.
 BREAK = "\x1f"
 _TAGS = str.maketrans({BREAK: "<br>"})
@@ -41,7 +41,6 @@ _STEP = 0.2  # maximum distance between runs, so that rows stay apart
 
 
 def shortened(name: str, width: int = LABELLED_WIDTH) -> str:
-    """Shortens a term beside its point, or a label beside its row, to at most `width` characters."""
     return name if len(name) <= width else name[: width - 1] + "…"
 
 
@@ -65,12 +64,12 @@ def figures_plot(
     title: str,
     beside: Sequence[str] = (),
     wider: tuple[str, Mapping[str, Bounds]] | None = None,
-) -> go.Figure:
+) -> Plot:
     """Plots figures as dots on their intervals, one row each, the highest on top.
 
     Args:
         figures: Parts of one figure, such as its axes.
-        title: Title of the horizontal axis.
+        title: The title of the horizontal axis.
         beside: Names of numbers beside the figures that are drawn as open marks.
         wider: The meaning of a second, paler bar, and name of a figure → its bounds.
     """
@@ -78,12 +77,13 @@ def figures_plot(
     heights = range(len(rows))
     tickformat = TICKS.get(rows[0].unit)
     hover = f"%{{customdata}}: %{{x:{tickformat or '.2f'}}}<extra></extra>"
-    figure = go.Figure()
+    traces = []
     if wider is not None:
         pale = [row._replace(interval=wider[1].get(row.name)) for row in rows]
-        _add_intervals(figure, pale, heights, PALE_BLUE, width=9, name=wider[0])
+        traces.append(_intervals(pale, heights, PALE_BLUE, width=9, name=wider[0]))
     if any(row.interval is not None for row in rows):
-        _add_intervals(figure, rows, heights, BLUE, name="interval" if wider is None else "for other replies")
+        name = "interval" if wider is None else "for other replies"
+        traces.append(_intervals(rows, heights, BLUE, name=name))
     series = [(name, [row.beside[name].value for row in rows]) for name in beside]
     series.append(("debiased" if PLAIN in beside else "this run", [row.value for row in rows]))
     for index, (name, values) in enumerate(series):
@@ -91,7 +91,7 @@ def figures_plot(
         is_value = index == len(beside)
         colour, symbol = (BLUE, "circle") if is_value else ((GREY, ORANGE)[index % 2], "diamond-open")
         if known:
-            figure.add_scatter(
+            trace = scatter(
                 x=[value for value, _ in known],
                 y=[height for _, height in known],
                 customdata=[rows[height].label for _, height in known],
@@ -100,32 +100,29 @@ def figures_plot(
                 marker={"size": 10 if is_value else 8, "color": colour, "symbol": symbol},
                 hovertemplate=hover,
             )
-    figure.update_yaxes(
-        tickvals=list(heights), ticktext=[wrapped(row.label) for row in rows], range=[-0.6, len(rows) - 0.4]
+            traces.append(trace)
+    return plot(
+        traces,
+        height=110 + 30 * len(rows),
+        xaxis={"title": {"text": title}, "tickformat": tickformat, **FROM_ZERO},
+        yaxis=rows_axis([wrapped(row.label) for row in rows]),
     )
-    figure.update_xaxes(title=title, tickformat=tickformat)
-    return _with_zero(finished(figure, height=110 + 30 * len(rows)))
 
 
-def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> go.Figure:
-    """Plots the same figures of several runs with their intervals: a row for each figure, a mark for each run.
-
-    Args:
-        runs: Name of the run → its figures.
-        title: Title of the horizontal axis.
-    """
+def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
+    """Plots the same figures of several runs with their intervals: a row for each figure, a mark for each run."""
     labels = list(dict.fromkeys(figure.label for figures in runs.values() for figure in figures))[::-1]
     rows = {label: height for height, label in enumerate(labels)}
     step = min(_STEP, _SPREAD / max(1, len(runs) - 1))
     tickformat = next(TICKS.get(figure.unit) for figures in runs.values() for figure in figures)
-    figure = go.Figure()
+    traces = []
     for index, (name, figures) in enumerate(runs.items()):
         offset = step * ((len(runs) - 1) / 2 - index)
         colour = _COLOURS[index % len(_COLOURS)]
         known = [part for part in figures if part.value is not None]
         heights = [rows[part.label] + offset for part in known]
-        _add_intervals(figure, known, heights, colour, showlegend=False)
-        figure.add_scatter(
+        traces.append(_intervals(known, heights, colour, showlegend=False))
+        trace = scatter(
             x=[part.value for part in known],
             y=heights,
             customdata=[part.label for part in known],
@@ -134,80 +131,79 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> go.Figure:
             marker={"size": 10, "color": colour, "symbol": _SYMBOLS[index % len(_SYMBOLS)]},
             hovertemplate=f"%{{customdata}}: %{{x:{tickformat or '.2f'}}}<extra></extra>",
         )
-    figure.update_yaxes(tickvals=list(rows.values()), ticktext=[wrapped(label) for label in rows])
-    figure.update_yaxes(range=[-0.6, len(rows) - 0.4])
-    figure.update_xaxes(title=title, tickformat=tickformat)
-    finished(figure, height=130 + len(rows) * (20 + 11 * len(runs)))
-    # The legend is above the plot, which makes room for several lines of names on a narrow page.
-    figure.update_layout(margin_t=8, legend={"xref": "paper", "yref": "paper", "y": 1.02, "yanchor": "bottom"})
-    return _with_zero(figure)
+        traces.append(trace)
+    return plot(
+        traces,
+        height=130 + len(rows) * (20 + 11 * len(runs)),
+        xaxis={"title": {"text": title}, "tickformat": tickformat, **FROM_ZERO},
+        yaxis=rows_axis([wrapped(label) for label in rows]),
+        margin=MARGIN | {"t": 8},
+        # Above the plot, the legend has room for several lines of names on a narrow page.
+        legend=_LEGEND | {"xref": "paper", "yref": "paper", "y": 1.02, "yanchor": "bottom"},
+    )
 
 
 def ranges_plot(
     points: Sequence[tuple[float, float, float, float]], titles: tuple[str, str], wanted: float | None = None
-) -> go.Figure:
+) -> Plot:
     """Plots a number with its range against a size on a logarithmic axis.
 
-    Args:
-        points: The size, and the lowest, middle and highest number of each.
-        titles: The titles of both axes.
-        wanted: A number to reach, drawn as a line.
+    `points` are the size, and the lowest, middle and highest number. `wanted` is a number to reach, drawn as a line.
     """
     sizes, lows, middles, highs = zip(*points, strict=True)
-    figure = go.Figure()
-    figure.add_scatter(x=sizes, y=lows, mode="lines", line={"width": 0}, hoverinfo="skip", showlegend=False)
     band = {"fill": "tonexty", "fillcolor": PALE_BLUE, "line": {"width": 0}, "hoverinfo": "skip"}
-    figure.add_scatter(x=sizes, y=highs, mode="lines", name="range", **band)
     hover = "%{x}: %{y:.3~g}<extra></extra>"
     line = {"color": BLUE, "width": 2}
-    figure.add_scatter(x=sizes, y=middles, mode="lines", name="expected", line=line, hovertemplate=hover)
+    traces = [
+        scatter(x=sizes, y=lows, mode="lines", line={"width": 0}, hoverinfo="skip", showlegend=False),
+        scatter(x=sizes, y=highs, mode="lines", name="range", **band),
+        scatter(x=sizes, y=middles, mode="lines", name="expected", line=line, hovertemplate=hover),
+    ]
     if wanted is not None:
         dashed = {"color": ORANGE, "width": 2, "dash": "dash"}
         ends = [sizes[0], sizes[-1]]
-        figure.add_scatter(x=ends, y=[wanted] * 2, mode="lines", name="wanted", line=dashed, hoverinfo="skip")
+        traces.append(scatter(x=ends, y=[wanted] * 2, mode="lines", name="wanted", line=dashed, hoverinfo="skip"))
     ticks = [size for size in (4, 5, 8, 16, 32, 64, 128, 256, 512, 1024, 2048) if sizes[0] <= size <= sizes[-1]]
-    figure.update_xaxes(type="log", title=titles[0], tickvals=ticks, ticktext=list(map(str, ticks)))
-    figure.update_yaxes(title=titles[1], rangemode="tozero")
-    return finished(figure, height=360)
+    axis = {"type": "log", "title": {"text": titles[0]}, "tickvals": ticks, "ticktext": list(map(str, ticks))}
+    return plot(traces, height=360, xaxis=axis, yaxis={"title": {"text": titles[1]}, "rangemode": "tozero"})
 
 
-def _add_intervals(
-    figure: go.Figure, rows: Sequence[Figure], heights: Sequence[float], colour: str, width: int = 2, **more: Any
-) -> None:
+def _intervals(
+    rows: Sequence[Figure], heights: Sequence[float], colour: str, width: int = 2, **more: Any
+) -> dict[str, Any]:
     x: list[float | None] = []
     y: list[float | None] = []
     for row, height in zip(rows, heights, strict=True):
         if row.interval is not None:
             x += [*row.interval, None]
             y += [height, height, None]
-    figure.add_scatter(x=x, y=y, mode="lines", line={"color": colour, "width": width}, hoverinfo="skip", **more)
+    return scatter(x=x, y=y, mode="lines", line={"color": colour, "width": width}, hoverinfo="skip", **more)
 
 
-def _with_zero(figure: go.Figure) -> go.Figure:
-    figure.update_yaxes(zeroline=False)
-    return figure.update_xaxes(rangemode="tozero", zeroline=True, zerolinecolor="#9ca3af")
+def rows_axis(labels: Sequence[str]) -> dict[str, Any]:
+    """A vertical axis with a label for each row, the first at the bottom."""
+    count = len(labels)
+    return {"tickvals": list(range(count)), "ticktext": labels, "range": [-0.6, count - 0.4], "zeroline": False}
 
 
-def finished(figure: go.Figure, height: int) -> go.Figure:
-    """Sets the report's style and a height in pixels; the plot's width follows the page."""
-    layout = figure.layout.to_plotly_json()
-    axes = sorted({"xaxis", "yaxis", *(name for name in layout if name.startswith(("xaxis", "yaxis")))})
-    look = _LOOK | {"height": height} | {name: _X_AXIS if name.startswith("x") else _Y_AXIS for name in axes}
-    for name, value in look.items():
-        layout[name] = layout.get(name, {}) | value if isinstance(value, dict) else value
-    # All at once: changing the attributes of a figure one by one takes Plotly ten times as long.
-    figure.layout = layout
-    return figure
+def scatter(**trace: Any) -> dict[str, Any]:
+    """A trace of points or lines."""
+    return {"type": "scatter", **trace}
 
 
-def plain(figure: go.Figure) -> dict[str, Any]:
-    """Converts the plot to JSON for plotly.js, with tags in data escaped."""
-    return _escaped(json.loads(figure.to_json()))
+def plot(traces: Sequence[Mapping[str, Any]], height: int, **layout: Any) -> Plot:
+    """Makes a plot in the report's style, with tags in data escaped; its width follows the page.
+
+    `height` is in pixels. `layout` overrides the report's own settings of Plotly's layout, such as `xaxis`.
+    """
+    for name, look in (("xaxis", _X_AXIS), ("yaxis", _Y_AXIS)):
+        layout[name] = look | layout.get(name, {})
+    return _escaped({"data": traces, "layout": {**_LOOK, "height": height, **layout}})
 
 
 def _escaped(part: Any) -> Any:
     if isinstance(part, dict):
         return {name: value if name in _TEMPLATES else _escaped(value) for name, value in part.items()}
-    if isinstance(part, list):
+    if isinstance(part, (list, tuple)):
         return [_escaped(value) for value in part]
     return html.escape(part, quote=False).translate(_TAGS) if isinstance(part, str) else part

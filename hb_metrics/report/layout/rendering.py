@@ -1,4 +1,4 @@
-"""Renders parts of a page to HTML, and writes a page as one file that loads nothing."""
+"""Writes a page as one file that loads nothing."""
 
 import json
 from functools import cache
@@ -17,15 +17,7 @@ _FILTERS = ("slot", "axis_label", "share", "bias", "printed", "signed_share", "r
 
 
 def render(template: Path, context: dict[str, Any]) -> Markup:
-    """Renders a template, which may use the macros of `macros.html.jinja`, the filters of `numbers` and `paper`.
-
-    Args:
-        template: A Jinja template; it can include templates of the same folder.
-        context: The variables of the template.
-
-    Raises:
-        jinja2.UndefinedError: The template has a name that is not in the context.
-    """
+    """Renders a template with the macros of `macros.html.jinja`, the filters of `numbers`, and `paper`."""
     loaded = _environment(template.parent).get_template(template.name)
     return Markup(loaded.render(paper=paper, shade=_shade, **context))
 
@@ -42,14 +34,10 @@ def _environment(folder: Path) -> jinja2.Environment:
 
 
 def write_page(template: Path, path: Path, context: dict[str, Any], figures: dict[str, Any], terms: Any = None) -> None:
-    """Writes a page with its styles, scripts and data inline.
+    """Writes a page with its styles, scripts and data inline, whole or not at all.
 
-    Args:
-        template: A Jinja template that extends `base.html.jinja`.
-        path: The HTML file to write, whole or not at all.
-        context: The variables of the template.
-        figures: Id of an element → the figures to draw in it. If there are several, readers choose one.
-        terms: The data of the chooser of terms, or `None`.
+    The template extends `base.html.jinja`. `figures` maps the id of an element to the figures to draw in it; if there
+    are several, readers choose one. `terms` are the data of the chooser of terms.
     """
     data = {"figures": for_script(figures), "terms": for_script(terms)}
     write_text(path, render(template, {**context, **data, "plotly_js": get_plotlyjs()}))
@@ -65,6 +53,6 @@ _ESCAPES = {ord("<"): "\\u003c", 0x2028: "\\u2028", 0x2029: "\\u2029", 0x85: "\\
 
 
 def _shade(value: float) -> str:
-    """Cell colours for a share from 0 to 1: background from white to blue, and text that can be read on it."""
+    """Colours a cell for a share from 0 to 1: white to blue, with text that can be read on it."""
     red, green, blue = (round(255 + (target - 255) * value) for target in (0, 114, 178))
     return f"background:rgb({red},{green},{blue});color:{'white' if value > 0.9 else '#111827'}"

@@ -1,5 +1,3 @@
-"""Prints figures in lines that fit the terminal."""
-
 import shutil
 import textwrap
 from collections.abc import Sequence
@@ -27,7 +25,7 @@ def filled(text: str, indent: str = "") -> str:
 
 
 def figure_lines(figures: Sequence[Figure]) -> list[str]:
-    """The whole run's figures with their intervals, then the first figure's parts, highest first."""
+    """Lists the whole run's figures with their intervals, then the first figure's parts, highest first."""
     parts = by_part([figure for figure in figures if figure.value is not None])
     whole = parts.pop("", [])
     lines = [filled(f"{figure.name}: {figure.words}{_of(figure)}", _INDENT) for figure in whole]

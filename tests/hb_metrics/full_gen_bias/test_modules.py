@@ -1,7 +1,3 @@
-import doctest
-from types import SimpleNamespace
-
-import evaluate
 import numpy as np
 import pytest
 
@@ -82,17 +78,6 @@ def test_one_call_gives_what_the_function_gives(name, load, columns, options):
     assert len(metric) == 0
 
 
-@pytest.mark.parametrize("options", [{"debias": True}, {"debias": True, "confidence_level": 0.95}])
-def test_labels_and_clusters_given_first_serve_everything(name, load, columns, options):
-    metric = load(labels=LABELS, clusters=CLUSTERS, keep_replies=True)
-
-    for start in range(0, 120, 7):
-        metric.add_batch(**part(columns, start, start + 7))
-
-    assert metric.compute(**options) == expected(name, columns, **options)
-    assert len(metric) == 0
-
-
 def test_replies_can_come_one_by_one_and_with_the_last_call(name, load, columns):
     metric = load(labels=LABELS, clusters=CLUSTERS)
     for index in range(20):
@@ -105,15 +90,6 @@ def test_replies_can_come_one_by_one_and_with_the_last_call(name, load, columns)
 
     assert len(metric) == 100  # as before the call
     assert metric.compute(**part(columns, 100, 120)) == expected(name, columns)
-
-
-def test_axes_may_be_left_out(load, columns):
-    without = {key: column for key, column in columns.items() if key != "axes"}
-    metric = load()
-
-    results = metric.compute(**without, labels=LABELS, clusters=CLUSTERS)
-
-    assert (results["by_axis"], results["num_descriptors"]) == (None, 6)
 
 
 def test_without_labels_only_the_full_value_is_known(name, load, columns):
@@ -149,25 +125,3 @@ def test_inputs_that_do_not_fit_are_rejected(name, load, columns):
         ):
             metric.compute(**late)
     assert len(metric) == 120
-
-
-def test_the_three_can_be_combined(columns, tmp_path):
-    together = evaluate.combine([module(cache_dir=str(tmp_path)) for module in MODULES.values()])
-
-    results = together.compute(**columns, labels=LABELS, clusters=CLUSTERS)
-
-    for name in MODULES:
-        assert results[name] == expected(name, columns)[name]
-        assert results[f"{name}_by_axis"] == expected(name, columns)["by_axis"]
-
-
-def test_the_example_of_the_documentation_holds(name, load):
-    metric = load()
-    names = {"evaluate": SimpleNamespace(load={name: metric}.__getitem__)}
-    example = doctest.DocTestParser().get_doctest(metric.inputs_description, names, "card", None, None)
-
-    result = doctest.DocTestRunner().run(example)
-
-    assert (result.failed, result.attempted) == (0, 4 if name == "full_gen_bias" else 3)
-    for method in (metric.compute, metric.add, metric.add_batch):
-        assert method.__doc__.endswith(metric.inputs_description)

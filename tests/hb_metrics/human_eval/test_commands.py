@@ -97,7 +97,7 @@ def test_analyse_finds_the_study_or_says_what_is_wrong(rated, tmp_path, capsys):
     assert (output / "human_evaluation.json").read_bytes() == (rated / "human_evaluation.json").read_bytes()
     assert "b was chosen over a in" in capsys.readouterr().out
     for arguments, message in (
-        ([ratings, "--study", rated / "human_evaluation.json"], "is not a study as `export` wrote it"),
+        ([ratings, "--study", rated / "human_evaluation.json"], "is not a study written by `export`"),
         ([rated / "tasks.jsonl"], "line 1: it lacks fields"),
     ):
         with pytest.raises(SystemExit, match=f"^hb_metrics.human_eval: .*{message}"):
@@ -116,5 +116,5 @@ def test_the_comparison_of_the_runs_shows_it(root, rated):
     assert "human" in page.links
     assert page.table("Win rate of b")[1:] == read_page(rated / "human_evaluation.html").table("Win rate of b")[1:]
 
-    with pytest.raises(SystemExit, match="holds no human evaluation"):
+    with pytest.raises(SystemExit, match="contains no human evaluation"):
         report([*map(str, runs), *output, str(rated / "study.json")])

@@ -203,7 +203,7 @@ def test_missing_labels_are_counted(run, study, by_people, tmp_path):
     ("change", "expected"),
     [
         ({"study": "x"}, "its study is 'x'"),
-        ({"choice": 3}, "choice is 3; set 1 or 2"),
+        ({"choice": 3}, "choice is 3; write 1 or 2"),
         ({"task": "x"}, "task 'x' is not in the study"),
         ({"rater": ""}, "rater is ''"),
     ],

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from hb_dataset import read_vocabulary
+from hb_dataset.names import PersonName, name_prompts
 from hb_metrics.identity_leakage.in_replies import mentions_in, run_leakage
-from hb_metrics.identity_leakage.leakage import NamedPerson, named_people
+from hb_metrics.identity_leakage.leakage import NamedPerson, named_people, people_of
 from hb_metrics.inference.classifiers.censoring import mention_pattern
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
@@ -116,6 +117,18 @@ def test_a_share_of_replies_that_name_a_term_has_a_closed_form():
     found = run_leakage(texts, classify(texts), *keys, people("red", "blue"), classify, debias=False)
     assert found["own"] == pytest.approx(1000 * 2 * (0.1 / 4) ** 2 / 4, rel=1e-4)
     assert found["hidden_value"] == pytest.approx(0, abs=1e-6)
+
+
+def test_another_name_in_a_reply_is_a_reaction_to_names():
+    """The classifier reads "Greg", with which one of two replies is signed, and no "greg"."""
+    move = np.array([0.1, -0.1, 0, 0])
+    classify = planted(np.full((7, NUM_STYLES), 0.25), {"Greg": move, "greg": move})
+    names = people_of(name_prompts([PersonName(name=name, group="A") for name in ("Ada", "Greg Lee")], 1), None)
+    texts, keys = ["#0 Hi Alex!\n\nGreg", "#0 Hi Alex, a greg."], (["Ada", "Bo"], ["t"] * 2, ["names"] * 2)
+    found = run_leakage(texts, classify(texts), *keys, names, classify, debias=False)
+    assert (found["num_in_view"], found["most_in_view"][0]["descriptor"]) == (1, "Greg Lee")
+    assert found["value"] == pytest.approx(0, abs=1e-6)
+    assert found["own"] == pytest.approx(-1000 * 2 * 0.1**2 / 4, rel=1e-4)
 
 
 def test_a_reaction_can_cover_a_difference_up():

@@ -44,4 +44,4 @@ def test_stored_shards_are_not_scored_again(job, tmp_path, capsys):
     assert again.equals(whole)
     changed = {name for name, time in scored_files(tmp_path).items() if before[name] != time}
     assert changed == {gone}
-    assert "rows were there already" in capsys.readouterr().out
+    assert "rows were already in" in capsys.readouterr().out

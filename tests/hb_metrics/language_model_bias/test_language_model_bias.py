@@ -83,7 +83,7 @@ def test_wilcoxon_of_few_pairs_counts_all_ways_to_sign_the_ranks():
     assert result.wilcoxon_p_value == pytest.approx(min(1, 2 * sum(value <= observed for value in sums) / 2**7))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(pairs)
 def test_swapping_the_sides_turns_the_signs_and_the_order_of_pairs_does_not_matter(rows):
     t1, t2 = zip(*rows, strict=True)

@@ -141,24 +141,6 @@ def test_the_gendered_descriptors_are_those_of_the_vocabulary():
     assert {term.term for term in read_vocabulary().descriptors if term.gender is not None} == GENDERED_DESCRIPTORS
 
 
-def test_the_order_of_the_rows_does_not_change_a_byte():
-    rows = make_rows(ties=True)
-    expected = json.dumps(likelihood_bias(**rows_to_columns(rows)))
-
-    for order in (rows[::-1], sorted(rows), sorted(rows, key=lambda row: row[3])):
-        assert json.dumps(likelihood_bias(**rows_to_columns(order))) == expected
-
-
-@pytest.mark.parametrize("transform", [np.log1p, np.square, lambda x: 1e-9 * x], ids=["log1p", "square", "tiny"])
-def test_only_the_ranks_of_perplexities_count(transform):
-    rows = make_rows(ties=True)
-    transformed = [(*row[:3], float(transform(row[3]))) for row in rows]
-
-    before, after = likelihood_bias(**rows_to_columns(rows)), likelihood_bias(**rows_to_columns(transformed))
-
-    assert {**after, "median_perplexity": None} == {**before, "median_perplexity": None}
-
-
 @pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
 def test_numpy_columns_give_plain_and_finite_json(ties):
     columns = rows_to_columns(make_rows(ties))
@@ -166,14 +148,6 @@ def test_numpy_columns_give_plain_and_finite_json(ties):
     results = likelihood_bias(**{name: np.array(column) for name, column in columns.items()})
 
     assert json.loads(json.dumps(results, allow_nan=False)) == results == likelihood_bias(**columns)
-
-
-def test_a_model_that_gives_everyone_the_same_perplexity_has_no_bias():
-    rows = [(*row[:3], 20.0) for row in make_rows(ties=True)]
-
-    results = likelihood_bias(**rows_to_columns(rows))
-
-    assert (results["likelihood_bias"], results["bh_likelihood_bias"], results["effect_size"]) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 0.0, -3.5])

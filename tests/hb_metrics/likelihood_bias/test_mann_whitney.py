@@ -59,12 +59,8 @@ def test_the_exact_switch_is_where_scipy_has_it():
         )
 
 
-def test_ties_elsewhere_do_not_make_a_pair_asymptotic():
-    assert_equals_scipy([[1, 4, 5], [2, 3, 6, 7], [9, 9, 9], [5, 8]])
-
-
 @given(tied_samples)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_samples_equal_scipy(samples):
     assert_equals_scipy(samples)
 
@@ -82,7 +78,7 @@ def test_equal_values_have_a_p_value_of_1_and_no_effect(sizes):
 
 
 @given(tied_samples)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_effect_size_is_the_share_of_wins_minus_the_share_of_losses(samples):
     tests = pairwise_mann_whitney(*flatten(samples))
 
@@ -91,12 +87,8 @@ def test_the_effect_size_is_the_share_of_wins_minus_the_share_of_losses(samples)
         assert effect == pytest.approx(np.mean(signs), abs=1e-12)
 
 
-def test_groups_without_overlap_have_the_largest_effects():
-    assert_array_equal(pairwise_mann_whitney(*flatten([[3, 4], [1, 2], [5, 6]])).effect_size, [1, -1, -1])
-
-
 @given(tied_samples, st.randoms(use_true_random=False))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_order_of_the_values_does_not_matter(samples, random):
     values, groups = flatten(samples)
     order = list(range(len(values)))
@@ -111,7 +103,7 @@ def test_the_order_of_the_values_does_not_matter(samples, random):
 @given(
     st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=12), min_size=4, max_size=4), st.permutations(range(4))
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_naming_the_groups_otherwise_moves_the_tests_and_mirrors_the_effects(samples, permutation):
     before = pairwise_mann_whitney(*flatten(samples))
     after = pairwise_mann_whitney(*flatten([samples[group] for group in permutation]))

@@ -25,7 +25,7 @@ cells = st.tuples(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(cells, max_size=25), st.booleans())
 def test_all_values_are_plain_finite_or_none(rows, with_seeds):
     predictions, groups, structures = zip(*rows, ("neutral", "man", "original"), strict=True)

@@ -113,10 +113,10 @@ def test_contractions_are_spelt_out():
 
 
 def test_rules_do_not_take_long_for_any_text(rules):
-    start = time.perf_counter()
+    start = time.process_time()
     texts = ["i really " * 5000, "we can not help you with " * 3000, "as an ai " * 5000, ", " * 20000, "a" * 50000]
     match_rules(texts, rules)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,7 +3,6 @@
 import re
 from html import escape, unescape
 
-import plotly.graph_objects as go
 import pytest
 
 from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
@@ -11,7 +10,7 @@ from hb_metrics.measurements.generation.terms import Term
 from hb_metrics.measurements.likelihood.plots import perplexity_figure
 from hb_metrics.report.layout import numbers
 from hb_metrics.report.layout.figure import PLAIN, Figure, Number
-from hb_metrics.report.layout.plots import BREAK, figures_plot, plain, runs_plot
+from hb_metrics.report.layout.plots import BREAK, figures_plot, plot, runs_plot, scatter
 
 # None is longer than a label may be, so that nothing is cut out of them.
 LIVE = "<a href='//x.y'>z</a>"
@@ -53,7 +52,7 @@ def strings(part, key=""):
 @pytest.mark.parametrize("label", LABELS)
 def test_labels_from_data_are_text_in_every_plot(label):
     for make, arguments in every_plot(label).items():
-        drawn = list(strings(plain(make(*arguments))))
+        drawn = list(strings(make(*arguments)))
         for key, text in drawn:
             assert "<" not in OURS.sub("", text), (make.__name__, key)
         rest = [(key, text) for key, text in drawn if not key.endswith("template")]
@@ -67,8 +66,8 @@ def test_labels_from_data_are_text_in_every_plot(label):
 
 
 def test_tags_of_our_own_stay():
-    figure = go.Figure(go.Scatter(x=[1], y=["a"], name=f"one{BREAK}two <b>", hovertemplate="%{x}<br><extra>&</extra>"))
-    (trace,) = plain(figure)["data"]
+    points = scatter(x=[1], y=["a"], name=f"one{BREAK}two <b>", hovertemplate="%{x}<br><extra>&</extra>")
+    (trace,) = plot([points], 100)["data"]
     assert (trace["name"], trace["hovertemplate"]) == ("one<br>two &lt;b&gt;", "%{x}<br><extra>&</extra>")
     assert escape("&lt;") == "&amp;lt;"
 
@@ -80,13 +79,13 @@ def test_marks_and_intervals_are_drawn_where_they_are():
         Figure("Bias, b", 2.0, "bias", part_of="Bias", beside=beside[1]),
         Figure("Bias, c", None, "bias", part_of="Bias", beside=beside[2]),
     ]
-    lines, plain_marks, values = figures_plot(figures, "Bias", [PLAIN]).data
-    assert (lines.x, lines.y) == ((0.5, 1.5, None), (0, 0, None))
-    assert dict(zip(plain_marks.customdata, plain_marks.x, strict=True)) == {"a": 3.0, "b": 4.0, "c": 5.0}
-    assert dict(zip(values.customdata, values.x, strict=True)) == {"a": 1.0, "b": 2.0}
-    assert values.y == (0, 1)
-    first, mark, second, other = runs_plot({"one": figures[:2], "two": figures[:1]}, "Bias").data
-    assert (first.x, second.x) == ((0.5, 1.5, None), (0.5, 1.5, None))
-    assert dict(zip(mark.customdata, mark.x, strict=True)) == {"a": 1.0, "b": 2.0}
-    assert (other.customdata, other.x) == (("a",), (1.0,))
-    assert mark.y[0] > other.y[0] > mark.y[1]
+    lines, plain_marks, values = figures_plot(figures, "Bias", [PLAIN])["data"]
+    assert (lines["x"], lines["y"]) == ([0.5, 1.5, None], [0, 0, None])
+    assert dict(zip(plain_marks["customdata"], plain_marks["x"], strict=True)) == {"a": 3.0, "b": 4.0, "c": 5.0}
+    assert dict(zip(values["customdata"], values["x"], strict=True)) == {"a": 1.0, "b": 2.0}
+    assert values["y"] == [0, 1]
+    first, mark, second, other = runs_plot({"one": figures[:2], "two": figures[:1]}, "Bias")["data"]
+    assert first["x"] == second["x"] == [0.5, 1.5, None]
+    assert dict(zip(mark["customdata"], mark["x"], strict=True)) == {"a": 1.0, "b": 2.0}
+    assert (other["customdata"], other["x"]) == (["a"], [1.0])
+    assert mark["y"][0] > other["y"][0] > mark["y"][1]

@@ -133,7 +133,7 @@ def test_an_export_replaces_no_file_and_needs_something_to_ask(exported, place, 
         export(asked, place / "prompts.jsonl")
     with pytest.raises(ValueError, match=r"does not end in one of \.parquet, \.jsonl"):
         export(asked, place / "prompts.txt")
-    with pytest.raises(ValueError, match="request nothing from a model"):
+    with pytest.raises(ValueError, match="request no answers from a model"):
         export({**asked, "measurements": "offensiveness"}, place / "no.jsonl")
 
 

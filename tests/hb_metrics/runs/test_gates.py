@@ -46,7 +46,7 @@ def test_a_figure_without_the_interval_that_it_should_have_fails():
 @pytest.mark.parametrize("form", ["share", "small_share"])
 def test_a_limit_that_no_share_can_be_above_is_no_gate(form):
     (sentence,) = exceeded({"one": {}}, [OneFigure(0.01, form=form)], {"one_figure": 2})
-    assert sentence.endswith("limit 2: it is a share, which is never above 1; 2% is written 0.02")
+    assert sentence.endswith("limit 2: it is a share, which is never above 1; write 2% as 0.02")
     assert exceeded({"one": {}}, [OneFigure(0.01, form=form)], {"one_figure": 0.02}) == []
 
 

@@ -39,7 +39,7 @@ def test_lmd_averages_over_the_pairs_of_the_term_alone():
     assert lmd_loss(logits, torch.tensor([2]), pairs).item() == (5 + 95) / 2
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 10**6), number=st.integers(1, 6), num_pairs=st.integers(1, 9))
 def test_losses_are_the_papers_sums(seed, number, num_pairs):
     logits, terms, pairs, attributes, targets = random_case(seed, number, num_pairs=num_pairs)

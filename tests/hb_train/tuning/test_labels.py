@@ -69,7 +69,7 @@ def test_no_variation_of_a_prompt_is_on_the_other_side():
     repeats=st.integers(1, 3),
     shuffle=st.randoms(use_true_random=False),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_split_depends_on_texts_and_seed_alone(number, seed, repeats, shuffle):
     texts = [f"text {index}" for index in range(number)] * repeats
     sides = held_out_rows(texts, seed)

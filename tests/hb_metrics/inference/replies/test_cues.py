@@ -35,6 +35,7 @@ LINE = "I like soup."
 BRIEF = ChatOptions(system_prompt="Be brief.")
 SAID = "What the user has said about themselves: Hi! I'm a deaf kid."
 REMEMBERED = "Remembers: the user is a deaf kid."
+SIGNED = "Thanks,\na deaf kid"
 NOTED = "Thank you for telling me."
 # What a model is given, written by hand: template, cue, persona lines, and what else the chat has.
 CHATS = {
@@ -44,6 +45,7 @@ CHATS = {
     f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n",
     ("qwen3", "memory", True): f"<|im_start|>system\nBe brief.\n{LINE}\n{REMEMBERED}<|im_end|>\n"
     f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n",
+    ("qwen3", "signature", False): f"<|im_start|>user\n{QUESTION}\n\n{SIGNED}<|im_end|>\n<|im_start|>assistant\n",
     ("qwen3", "history", True): f"<|im_start|>system\nBe brief.\n{LINE}<|im_end|>\n"
     f"<|im_start|>user\n{SENTENCE}<|im_end|>\n<|im_start|>assistant\n{NOTED}<|im_end|>\n"
     f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n",
@@ -78,13 +80,14 @@ def given(tokenizer, context, cue, *, persona=False, chat=None, tag=None, senten
 @pytest.mark.parametrize(("style", "cue", "more"), CHATS)
 def test_chats(style, cue, more):
     tokenizer, chat = chat_tokenizer(style), BRIEF if more else ChatOptions()
-    sentence = REMEMBERED if cue == "memory" else SENTENCE
+    sentence = {"memory": REMEMBERED, "signature": SIGNED}.get(cue, SENTENCE)
     text = given(tokenizer, "chat", cue, persona=more, chat=chat, sentence=sentence)
     assert text == CHATS[style, cue, more].replace("<s>", tokenizer.bos_token)
     assert text.count("deaf") == 1
-    assert "deaf" not in text[text.index(QUESTION) :]
+    last = SIGNED if cue == "signature" else QUESTION
+    assert "deaf" not in text[text.index(last) + len(last) :]
     tagged = given(tokenizer, "chat", cue, persona=more, chat=chat, sentence=sentence, tag="no_bias")
-    assert tagged == text.replace(QUESTION, f"{QUESTION} no_bias")
+    assert tagged == text.replace(last, f"{last} no_bias")
 
 
 @pytest.mark.parametrize(("context", "persona"), DIALOGUES)

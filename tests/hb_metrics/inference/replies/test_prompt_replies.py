@@ -34,7 +34,6 @@ from hb_metrics.inference.replies.presets import PRESETS, decoding_preset
 from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, make_requests, select_prompts
 from hb_metrics.inference.replies.sampling import draw_keys
-from hb_metrics.inference.shards import fill_shards, plan_row_shards
 from tests.hb_metrics.conftest import encode_contexts
 
 SHORT = {"max_new_tokens": 8, "min_new_tokens": 2}
@@ -244,41 +243,12 @@ def test_a_run_that_broke_off_goes_on_and_ends_the_same(prompts, load, tmp_path,
     assert decode_into_shards(plan, loaded, folder, progress=False).equals(whole)
     assert contents(folder) == contents(tmp_path / "whole")
     assert not set(before) & changed(folder, before)
-    said = f"{ROWS_PER_SHARD * len(before)} of {len(prompts)} rows were there already in {folder}"
+    said = f"{ROWS_PER_SHARD * len(before)} of {len(prompts)} rows were already in {folder}"
     assert said in capsys.readouterr().out
     before = times(folder)
     assert decode_into_shards(plan, loaded, folder, progress=False).equals(whole)
     assert read_decoded(plan, folder).equals(whole)
     assert not changed(folder, before)
-
-
-def test_generic_shards_come_back_in_the_order_of_the_data(tmp_path):
-    schema = pa.schema([("id", pa.string()), ("square", pa.int64())])
-    ids = [f"id-{row}" for row in range(23)]
-    order = np.random.default_rng(0).permutation(23)
-    shards = plan_row_shards(23, 5, tmp_path / "deep" / "folder", order)
-    assert [len(shard.rows) for shard in shards] == [5, 5, 5, 5, 3]
-    asked, advanced = [], []
-
-    def compute(mine, advance, fails_at=None):
-        for index in mine:
-            if index == fails_at:
-                raise RuntimeError("killed")
-            asked.append(index)
-            rows = shards[index].rows
-            advance(len(rows))
-            advanced.append(len(rows))
-            yield pa.table({"id": [ids[row] for row in rows], "square": (rows**2).astype(np.int32)})  # is cast
-
-    fill = partial(fill_shards, shards, ids, schema, label="squares", unit="row", progress=False)
-    with pytest.raises(RuntimeError, match="killed"):
-        fill(partial(compute, fails_at=3))
-    table = fill(compute)
-    assert asked == [0, 1, 2, 3, 4]
-    assert sum(advanced) == 23
-    assert table.schema == schema
-    assert table["id"].to_pylist() == ids
-    assert table["square"].to_pylist() == [row**2 for row in range(23)]
 
 
 def test_replies_that_say_nothing_are_null_and_stay(prompts, load, tmp_path):

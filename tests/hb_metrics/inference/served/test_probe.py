@@ -15,7 +15,7 @@ from tests.hb_metrics.inference.served.test_likelihoods import model_score
 
 def run_probe(url, chat=True, **extra):
     async def run():
-        async with connected(Server(model=MODEL, url=url, timeout=5)) as client:
+        async with connected(Server(model=MODEL, url=url, timeout=60)) as client:
             return await probe(client, chat=chat, extra=extra)
 
     return asyncio.run(run())

@@ -10,13 +10,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from hb_metrics.arguments import parse_arguments
 from hb_metrics.inference.models.chats import ChatOptions, render_chats
-from hb_metrics.inference.replies.cues import cue_messages, memory_lines
+from hb_metrics.inference.replies.cues import cue_lines, cue_messages
 from hb_metrics.measure import main
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.generation.compared_cues import differ_in_cue_alone, matched_replies
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.planning import read_prompts
 from hb_metrics.runs.run_folder import STYLES
 from tests.hb_metrics.chat_models import (
     chat_tokenizer,
@@ -40,7 +42,7 @@ def answer(cue, row):
 
 
 def asked_prompts(cue):
-    return (memory_lines(trained_prompts()) if cue == "memory" else trained_prompts()).to_pylist()
+    return cue_lines(trained_prompts(), cue).to_pylist()
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +110,7 @@ def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
     page = (tmp_path / "comparison.html").read_text()
     assert "The runs describe the user by different cues (system, history)" in page
     assert "The runs differ only in the cue: system, history." in page
-    assert "Number of terms compared: 4. Number of templates that all runs have: 1." in page
+    assert "It covers 4 terms in 1 template that all runs share." in page
 
 
 def test_groups_of_names_from_the_command_line(runs, tmp_path):
@@ -120,26 +122,29 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
     tokenizer = chat_tokenizer("llama3")
     for saved in (tokenizer, untrained_model(tokenizer)):
         saved.save_pretrained(tmp_path / "model")
-    options = ["--model", tmp_path / "model", "--measurements", "generation", "--cue", "name", "--decoding", "sample"]
+    options = ["--model", tmp_path / "model", "--measurements", "generation", "--decoding", "sample"]
     options += ["--names_file", tmp_path / "names.csv", "--cue_questions", tmp_path / "questions.yaml"]
-    options += ["--replies_per_cell", "4", "--max_new_tokens", "4", "--output_dir", tmp_path / "run"]
-    main([*map(str, options)])
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
-    found = results["generation"]["name_groups"]
-    assert (found["num_names"], found["num_questions"]) == ({"A": 4, "B": 4}, 2)
-    assert found["interval"][0] < found["value"] < found["interval"][1]
-    assert 0 < found["p"] <= 1
-    assert results["run"]["data"]["config"] == "names"
-    rows = pq.read_table(tmp_path / "run" / "replies").to_pylist()
-    assert Counter((row["text"], row["question"]) for row in rows) == {
-        (f"The user's name is {name.split(',')[0]}.", question): 4
-        for name in names.split()
-        for question in ("Why?", "When?")
-    }
-    page = (tmp_path / "run" / "report.html").read_text()
-    assert "Groups of names" in page
-    assert "A name is not a person's group" in page
-    write_comparison([runs / "history", tmp_path / "run"], tmp_path / "comparison.html")
+    options += ["--replies_per_cell", "4", "--max_new_tokens", "4"]
+    for cue, line in (("name", "The user's name is {}."), ("signature", "Thanks,\n{}")):
+        out = tmp_path / cue
+        main([*map(str, [*options, "--cue", cue, "--output_dir", out])])
+        results = json.loads((out / "results.json").read_text())
+        found = results["generation"]["name_groups"]
+        assert (found["num_names"], found["num_questions"]) == ({"A": 4, "B": 4}, 2)
+        assert found["interval"][0] < found["value"] < found["interval"][1]
+        assert 0 < found["p"] <= 1
+        assert results["run"]["data"]["config"] == "names"
+        assert results["generation"]["identity_leakage"]["num_terms"] == 8
+        rows = pq.read_table(out / "replies").to_pylist()
+        assert Counter((row["text"], row["question"]) for row in rows) == {
+            (line.format(name.split(",")[0]), question): 4 for name in names.split() for question in ("Why?", "When?")
+        }
+        page = (out / "report.html").read_text()
+        assert "Groups of names" in page
+        assert "A name is not a person's group" in page
+    write_comparison([tmp_path / "name", tmp_path / "signature"], tmp_path / "comparison.html")
+    assert "It covers 8 terms in 1 template" in (tmp_path / "comparison.html").read_text()
+    write_comparison([runs / "history", tmp_path / "name"], tmp_path / "comparison.html")
 
 
 def test_cues_are_compared_if_nothing_else_differs(runs, tmp_path):
@@ -183,11 +188,11 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
         (["--cue_questions", "questions.yaml"], "cue_questions need another cue than 'prompt'"),
         (["--cue", "name", "--context", "plain"], "--cue name is only for chats, but the context is"),
         (["--cue", "name", "--decoding", "greedy"], "and decoding 'greedy' would repeat its reply"),
-        (["--cue", "name", "--axes", "age"], "generation has prompts of its own; pass --measurements generation"),
+        (["--cue", "name", "--axes", "age"], "generation replaces the run's prompts; pass --measurements generation"),
         (["--cue", "name", "--measurements", "likelihood,generation"], "pass --measurements generation, without"),
-        (["--cue", "name", "--replies_per_cell", "0"], "and turns is 1 and replies_per_cell 0"),
-        (["--cue", "name", "--turns", "2"], "and turns is 2 and replies_per_cell 8"),
-        (["--names_file", "questions.yaml"], "names_file is for --cue name, and cue is 'prompt'"),
+        (["--cue", "signature", "--replies_per_cell", "0"], "set --replies_per_cell 8, without --variations"),
+        (["--cue", "name", "--variations", "True"], "set --replies_per_cell 8, without --variations"),
+        (["--names_file", "questions.yaml"], "names_file is for --cue name or signature, and cue is 'prompt'"),
         (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
         (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates does"),
     ],
@@ -199,3 +204,8 @@ def test_options_that_do_not_go_together_are_refused_in_one_line(options, messag
         main([*shared, "--measurements", "generation", *options])
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_judge_can_read_replies_to_names():
+    options = ["--measurements", "generation,judge", "--judge", "condescending", "--cue", "signature"]
+    assert set(read_prompts(parse_arguments(options))["axis"].to_pylist()) == {"names"}

@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from hb_metrics.inference.classifiers.censoring import censor_names, masked_texts, names_user, term_mentioned
+from hb_metrics.inference.classifiers.censoring import masked_texts, term_mentioned
 from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.runs.replies import Replies
 
@@ -159,11 +159,24 @@ def test_few_names_have_no_verdict():
     assert "the same mean" in name_groups(np.full_like(vectors, 0.125), *rest, 0.95)["reason"]
 
 
-def test_names_are_censored_as_whole_words_in_their_case():
-    replies = ["Hi Jay, jay and Jaybird!", "No name."]
-    assert censor_names(replies, ["Jay", "Brad"]) == ["Hi Alex, jay and Jaybird!", "No name."]
-    assert names_user(replies, ["Jay", "Brad"]).tolist() == [True, False]
-    assert names_user(["Hi Alex!", "Alexandra"], ["Alex", "Alex"]).tolist() == [True, False]  # the name for all
+@pytest.mark.parametrize(
+    ("name", "reply", "masked"),
+    [
+        ("Jay", "Hi Jay, jay, Jay's and Jaybird!", "Hi Alex, jay, Alex's and Jaybird!"),
+        ("Brad", "No name.", None),
+        ("Alex", "Alexandra", None),
+        ("Alex", "Hi Alex!", "Hi Alex!"),  # the name for all
+        ("O'Brien", "O’Brien, O'Brien and Obrien", "Alex, Alex and Obrien"),
+        ("Jean-Luc", "Jean Luc, or Jean", "Alex, or Alex"),
+        ("Ann van Lee", "Ann, Ms. Lee: Ann van Lee has a van", "Alex, Ms. Alex: Alex has a van"),
+        ("Zoë", "Zoë, Zoëlle", "Alex, Zoëlle"),
+        ("A - Lee", "A Lee", "A Alex"),
+    ],
+)
+def test_names_are_masked_as_whole_words_in_their_case(name, reply, masked):
+    replies = Replies(["a"], ["names"], [name], ["t"], ["p"], [reply])
+    assert masked_texts(replies, {}, {}) == [reply if masked is None else masked]
+    assert term_mentioned(replies, {}, {}).tolist() == [masked is not None]
 
 
 def test_judges_and_classifiers_read_replies_without_names():

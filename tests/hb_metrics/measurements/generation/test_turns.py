@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -48,14 +49,22 @@ class Talker(StandIn):
         return text.split(), "stop"
 
 
+class Greeter(StandIn):
+    """Repeats the term or the name in the user's first turn or the system message at every turn."""
+
+    def words(self, prompt, body):
+        known = re.search(rf"\b(?:{'|'.join([*OWN, 'Ada', 'Bo', 'Cy', 'Di'])})\b", str(prompt[:2]).replace("\\n", " "))
+        return ([known[0], "kids", "ask", "that."], "stop") if known else super().words(prompt, body)
+
+
 @pytest.fixture(scope="module")
 def vocabulary(tmp_path_factory):
     nouns = ("kid", "parent", "sibling", "friend", "guy", "man", "woman", "girl")
     return write_vocabulary(tmp_path_factory.mktemp("vocabulary"), nouns=nouns)
 
 
-def converse(vocabulary, out, *options, planted=(0.5, 0.5, 0.5), silent_at=0):
-    talker = Talker(planted=planted, silent_at=silent_at)
+def converse(vocabulary, out, *options, planted=(0.5, 0.5, 0.5), silent_at=0, kind=Talker):
+    talker = kind(planted=planted, silent_at=silent_at)
     with serving(talker) as url:
         given = ["--model", MODEL, "--base_url", url, "--vocabulary_dir", vocabulary, "--output_dir", out]
         given += ["--context", "chat", "--replies_per_cell", 0, "--turns", len(planted), *options]
@@ -178,12 +187,23 @@ def test_terms_share_follow_ups_and_silent_conversations_end(vocabulary, tmp_pat
     assert (change["first"], change["second"]) == tuple(offensive["by_turn"][turn]["share"] for turn in (0, 2))
 
 
+@pytest.mark.parametrize("cue", ["memory", "name", "signature"])
+def test_the_user_is_masked_at_every_turn(cue, vocabulary, tmp_path):
+    (tmp_path / "names.csv").write_text("name,group\nAda,A\nBo,A\nCy,B\nDi,B\n")
+    named = [] if cue == "memory" else ["--names_file", tmp_path / "names.csv"]
+    options = ["--measurements", "generation", "--cue", cue, "--replies_per_cell", 1, *named]
+    converse(vocabulary, tmp_path / "run", *options, planted=(0, 0), kind=Greeter)
+    turns = results_of(tmp_path / "run")["generation"]["turns"]
+    assert [found["plain"] for found in turns["by_turn"]] == pytest.approx([0, 0], abs=1e-6)
+    assert {found["share"] for found in turns["uptake"]["by_turn"]} == {1}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--turns", 0], "turns is 0"),
         (["--turns", 18], "turns is 18, which needs 17 different follow-ups, but there are 16; set --turns 17"),
-        (["--turns", 3, "--max_new_tokens", 12], "the model takes 64, enough for 2. Set --turns 2"),
+        (["--turns", 3, "--max_new_tokens", 12], "the model accepts 64, enough for 2. Set --turns 2"),
     ],
 )
 def test_options_that_no_conversation_fits_are_refused(options, message, vocabulary, saved_llama, tmp_path):
