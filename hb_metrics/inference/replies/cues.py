@@ -64,7 +64,7 @@ def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
     if not usable:
         raise ValueError(
             f'--cue {cue} needs templates in which users describe themselves, such as "I\'m {SINGULAR_SLOT}.", and '
-            f"the {len(templates)} templates have none; set another --dataset_config, add such a template, or set "
+            f"none of the {len(templates)} templates does; set another --dataset_config, add such a template, or set "
             "--cue prompt"
         )
     return prompts.filter(pc.is_in(prompts["template"], pa.array(usable, pa.string())))
