@@ -111,7 +111,7 @@ def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextF
         if limit is not None and longest > limit:
             raise ValueError(
                 f"turns is {requests.turns}, and the longest conversation could have {longest:,} tokens at turn "
-                f"{turn}; the model takes {limit:,}, enough for {turn - 1}. Set --turns {turn - 1}, a smaller "
+                f"{turn}; the model accepts {limit:,}, enough for {turn - 1}. Set --turns {turn - 1}, a smaller "
                 "--max_new_tokens, or another model"
             )
 
