@@ -94,6 +94,11 @@ def cue_of(results: Mapping[str, Any]) -> str:
     return cue
 
 
+def tag_and_cue(results: Mapping[str, Any]) -> list[str]:
+    cue = cue_of(results)
+    return [*filter(None, [tag_of(results)]), *([] if cue == "prompt" else [f"cue {cue}"])]
+
+
 def _without_path(name: str) -> str:
     """Reduces a path, which is private, to its last part; leaves a Hub id unchanged."""
     return last_part(name) if name.startswith(("/", ".", "~")) or "\\" in name else name

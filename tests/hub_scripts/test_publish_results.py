@@ -90,6 +90,13 @@ def test_evaluation_results_are_the_figures_of_results_json(results):
     assert "styles classified by someone/styles (digest 0123456789ab)" in notes
 
 
+def test_a_cue_replaces_no_figures_of_replies_without_it(results):
+    before = evaluation_results(results, DATASET)
+    results["run"]["generation"]["cue"] = "history"
+    shared = before.keys() & evaluation_results(results, DATASET).keys()
+    assert shared == {LIKELIHOOD_FILE}
+
+
 def test_only_measured_figures_are_published(results):
     only = {name: results[name] for name in ("run", "likelihood")}
     only["run"]["settings"]["sample"] = 500
