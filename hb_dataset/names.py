@@ -72,7 +72,7 @@ def name_prompts(names: list[PersonName], number: int) -> pa.Table:
 
 def _read(path: Path) -> tuple[list[PersonName], list[Fault]]:
     faults: list[Fault] = []
-    is_csv = path.suffix.lower() == ".csv"
+    is_csv = path.suffix.lower() not in (".yaml", ".yml")
     located = _read_csv(path, faults) if is_csv else read_entries(path, "names", PersonName, faults)
     lines: dict[str, int] = {}
     for each in located:
@@ -93,6 +93,7 @@ def _read_csv(path: Path, faults: list[Fault]) -> list[Located]:
     except UnicodeDecodeError as error:
         faults.append(Fault(path.name, 1, f"is not UTF-8 ({error.reason}); save it as “CSV UTF-8”"))
         return []
+    csv.field_size_limit(2**31 - 1)  # an open quote
     with io.StringIO(text, newline="") as file:
         reader = csv.DictReader(file, restkey="more")
         if sorted(reader.fieldnames or []) != sorted(_COLUMNS):

@@ -52,7 +52,7 @@ def measure_drift(before: Path, after: Path) -> None:
         raise ValueError(f"'{loaded.name}' replies to none of the {len(questions)} questions; pass another run")
     asked, said = [questions[row] for row in rows], [replies[row] for row in rows]
     values = drift_per_token(asked, said, (loaded, layout), (changed, other_layout))
-    mean, level = cluster_mean(values, np.arange(len(rows)), len(rows)), first.results["run"]["settings"]
+    mean, level = cluster_mean(values, np.array([rows, rows])), first.results["run"]["settings"]
     drift = {
         "value": mean.value,
         "interval": mean.interval(level["confidence_level"]),

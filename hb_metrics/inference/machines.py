@@ -21,7 +21,7 @@ _BETWEEN_LOOKS = 0.2  # seconds
 
 
 def check_same_run(run: Mapping[str, Any]) -> None:
-    """Raises `ValueError` on all processes if one describes another run. Called on all processes."""
+    """Raises `ValueError` on all processes if their descriptions of the run differ. All processes must call it."""
     (main_host, main_run), *others = gather_object([(socket.gethostname(), dict(run))])
     for host, other in others:
         if different := run_differences(main_run, other, f"on {main_host}", f"on {host}"):
@@ -32,7 +32,7 @@ def check_same_run(run: Mapping[str, Any]) -> None:
 
 
 def check_same_folder(folder: Path) -> None:
-    """Raises `ValueError` on all processes if one does not see the run's folder. Called on all processes."""
+    """Raises `ValueError` on all processes if one does not see the run's folder. All processes must call it."""
     state = process_state()
     if state.num_processes == 1:
         return

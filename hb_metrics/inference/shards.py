@@ -173,14 +173,14 @@ def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mappin
         else:
             return True
     kept = set_aside(shard.path)
-    print(f"{shard.path} {fault}; its rows are computed again, and it is kept as {kept.name}")
+    print(f"{shard.path} {fault}; its rows are computed again, and the file is kept as {kept.name}")
     return False
 
 
 def _set_unknown_files_aside(folder: Path, shards: Sequence[Shard]) -> None:
     """Renames unknown files, because readers of a finished run read every Parquet file in a folder of shards."""
     for path in sorted(set(folder.glob("*.parquet")) - {shard.path for shard in shards}):
-        print(f"{path} does not belong to this run; it is kept as {set_aside(path).name}")
+        print(f"{path} does not belong to this run; the file is kept as {set_aside(path).name}")
 
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:

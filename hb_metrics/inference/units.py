@@ -37,7 +37,7 @@ class ScoringPlan:
         sequence_of_text: [texts] the distinct sequence of each text.
         num_tokens: [sequences] the number of predicted tokens.
         positions: The number of tokens that the model reads in all units.
-        score: Computes [sequences] summed negative log-likelihoods (natural log) from a unit's payload.
+        score: Computes each sequence's summed negative log-likelihood (natural log) from a unit's payload.
         halve: Cuts a payload in two, in the same order; `None` for one sequence.
     """
 

@@ -58,6 +58,7 @@ _UNKNOWN = "?"
 _NUM_DRAWN = 24
 # Assumptions count as a pilot of this many replies per term and template.
 _ENDLESS = 1_000_000
+_LEVEL = 0.95
 # A power that the pilot shows within five points is printed without a range.
 _SURE_POWER = 0.05
 
@@ -147,88 +148,140 @@ def plan(
             raise ValueError(f"--{name} is {amount:g}; pass 0 or more")
     if (price_in is None) != (price_out is None):
         raise ValueError("a price needs both --price_in and --price_out; pass both")
-    if pilot is None and (price_in, pilot_minutes) != (None, None):
-        raise ValueError("prices and minutes need a pilot run, which shows the tokens of a reply; pass its folder")
     if output is not None and (output.is_dir() or not output.parent.is_dir()):
         raise ValueError(f"--output is '{output}'; pass an HTML file in a folder that exists")
-    run = None if pilot is None else read_run(pilot)
-    if run is not None and "generation" not in run.results:
-        raise ValueError(f"'{run.folder}' did not measure generation; pass a pilot with --measurements generation")
-    if run is None and second is not None:
+    if pilot is not None:
+        basis = _of_pilot(read_run(pilot), templates, terms)
+    elif (price_in, pilot_minutes) != (None, None):
+        raise ValueError("prices and minutes need a pilot run, which shows the tokens of a reply; pass its folder")
+    elif second is not None:
         raise ValueError("--second needs a pilot run; pass its folder first")
-    if run is None and (templates is None or terms is None):
+    elif templates is None or terms is None:
         raise ValueError("--assume needs --templates and --terms; pass both")
-    missing: list[str] = []
-    table = None if run is None else read_reply_table(run.folder)
-    if run is not None and table is None:
-        raise ValueError(f"'{run.folder}' lacks its replies; pass the folder of a run that measured generation")
-    num_questions = 1  # after each template, if there are enough replies
-    if run is None or table is None:
-        level, full = 0.95, assumed_spread(*_assumed(assume or ()), Size(_ENDLESS, templates or 0, terms or 0))
-        figures, own_templates = {FULL: gen_bias_figure(full, full.size.terms, level)}, full.size.templates
     else:
-        level = run.results["generation"]["gen_bias"]["confidence_level"]
-        spreads, missing = pilot_spreads(run, table)
-        full = spreads[FULL]
-        own_templates = full.size.templates
-        figures = {name: gen_bias_figure(spread, full.size.terms, level) for name, spread in spreads.items()}
-        figures |= share_figures(run, table, level) | corrected_figures(run, full.size)
-        if cue_of(run.results) in ("system", "memory", "history"):
-            num_questions = len(run.results["run"]["generation"]["questions"])
-            own_templates = len(table["template"].unique())
-        if "likelihood" in run.results:
-            figures[LIKELIHOOD] = likelihood_figure(run, full.size, (templates or own_templates) / own_templates)
+        spread = assumed_spread(*_assumed(assume or ()), Size(_ENDLESS, templates, terms))
+        figures = {FULL: gen_bias_figure(spread, terms, _LEVEL)}
+        basis = _Basis(None, None, _LEVEL, spread, figures, [], templates, terms, 1)
 
-    def size(number: int) -> Size:
-        asked = max(1, min(number // MIN_REPLIES, num_questions))  # as `draw_questions` does
-        return Size(number / asked, (templates or own_templates) * asked, terms or full.size.terms)
-
-    independent = change_half_width(full, level)
+    independent = change_half_width(basis.full, basis.level)
     changes, paired = {}, 1.0
     if independent is not None and independent < math.inf:
-        both = None if run is None or second is None else paired_half_widths(run, read_run(second))
-        changes = both or {FULL: independent}
+        changes = {FULL: independent}
+        if basis.run is not None and second is not None:
+            changes = paired_half_widths(basis.run, read_run(second))
         paired = changes[FULL] / independent
 
     def power_of(spread: Spread) -> float | None:
-        has_interval = change_half_width(spread, level) not in (None, math.inf)
-        return power_of_fall(spread, fall / 100, level, paired) if has_interval else None
+        has_interval = change_half_width(spread, basis.level) not in (None, math.inf)
+        return power_of_fall(spread, fall / 100, basis.level, paired) if has_interval else None
 
     def power(number: int) -> Range | None:
-        return predicted(full, size(number), power_of)
+        return predicted(basis.full, basis.size(number), power_of)
 
+    rows, rough = _figure_rows(basis, replies, changes)
+    rows.append([f"power to detect a fall of {fall:g} %", "", *(_shown_power(power(number)) for number in replies)])
+    rows += _axes_row(basis, replies)
+    numbers = [round(math.prod(basis.size(number))) for number in replies]
+    rows += _costs(basis.run, basis.table, numbers, (price_in, price_out), pilot_minutes)
+    sentences = [_needed(f"a power of {POWER:.0%}", power, lambda found: found >= POWER)]
+    if half_width is not None:
+        aim = f"a half-width of {half_width:g} of {FULL}"
+        at = basis.figures[FULL].at
+        sentences.append(_needed(aim, lambda number: at(basis.size(number)), lambda found: 1000 * found <= half_width))
+    made = Plan(replies, rows, sentences + _explanations(basis, second is not None, rough))
+    if output is not None:
+        _write(output, made, basis, half_width)
+    return made
+
+
+class _Basis(NamedTuple):
+    """A pilot or assumptions.
+
+    Attributes:
+        run: The pilot.
+        table: Its replies.
+        level: The confidence level.
+        full: The variance of Full Gen Bias.
+        figures: The figures by name.
+        missing: The names of figures that have no interval in the pilot.
+        templates: The number of templates in the planned run.
+        terms: The number of its terms.
+        num_questions: The number of questions after each template, if there are enough replies.
+    """
+
+    run: Run | None
+    table: pa.Table | None
+    level: float
+    full: Spread
+    figures: dict[str, Planned]
+    missing: list[str]
+    templates: int
+    terms: int
+    num_questions: int
+
+    def size(self, replies: int) -> Size:
+        """The size of a run with so many replies per term and template."""
+        asked = max(1, min(replies // MIN_REPLIES, self.num_questions))  # as `draw_questions` does
+        return Size(replies / asked, self.templates * asked, self.terms)
+
+
+def _of_pilot(run: Run, templates: int | None, terms: int | None) -> _Basis:
+    """Reads a pilot. Templates and terms are the planned run's; `None`: the pilot's."""
+    if "generation" not in run.results:
+        raise ValueError(f"'{run.folder}' did not measure generation; pass a pilot with --measurements generation")
+    table = read_reply_table(run.folder)
+    if table is None:
+        raise ValueError(f"'{run.folder}' lacks its replies; pass the folder of a run that measured generation")
+    level = run.results["generation"]["gen_bias"]["confidence_level"]
+    spreads, missing = pilot_spreads(run, table)
+    full, num_questions, own_templates = spreads[FULL], 1, spreads[FULL].size.templates
+    figures = {name: gen_bias_figure(spread, full.size.terms, level) for name, spread in spreads.items()}
+    figures |= share_figures(run, table, level) | corrected_figures(run, full.size)
+    if cue_of(run.results) in ("system", "memory", "history"):
+        num_questions = len(run.results["run"]["generation"]["questions"])
+        own_templates = len(table["template"].unique())
+    templates = templates or own_templates
+    if "likelihood" in run.results:
+        figures[LIKELIHOOD] = likelihood_figure(run, full.size, templates / own_templates)
+    return _Basis(run, table, level, full, figures, missing, templates, terms or full.size.terms, num_questions)
+
+
+def _figure_rows(
+    basis: _Basis, replies: Sequence[int], changes: Mapping[str, float]
+) -> tuple[list[list[str]], list[str]]:
+    """Returns the rows of figures and of changes, and the names of figures for which the pilot is too small."""
     rows, rough = [], []
-    for name, figure in figures.items():
-        widths = [figure.at(size(number)) for number in replies]
+    for name, figure in basis.figures.items():
+        widths = [figure.at(basis.size(number)) for number in replies]
         shown = [_shown(width, figure.is_share) for width in widths]
         rows.append([name, share(figure.value) if figure.is_share else bias(1000 * figure.value), *shown])
         if _UNKNOWN in shown:
             rough.append(name)
-        own = _middle(figure.at(full.size))
+        own = _middle(figure.at(basis.full.size))
         if name in changes and own < math.inf:
             factor = changes[name] / own
             shown = [_shown(None if width is None else width.times(factor), figure.is_share) for width in widths]
             rows.append([f"change of {name}", "", *shown])
-    powers = [power(number) for number in replies]
-    rows.append([f"power to detect a fall of {fall:g} %", "", *map(_shown_power, powers)])
-    axes = [figure for name, figure in figures.items() if name.startswith(f"{FULL}, ")]
-    if axes:
-        given = [sum(_middle(figure.at(size(number))) < math.inf for figure in axes) for number in replies]
-        rows.append(["axes known to have an interval", "", *(f"{number} of {len(axes)}" for number in given)])
-    numbers = [round(math.prod(size(number))) for number in replies]
-    rows += _costs(run, table, numbers, (price_in, price_out), pilot_minutes)
-    sentences = [_needed(f"a power of {POWER:.0%}", power, lambda found: found >= POWER)]
-    if half_width is not None:
-        aim = f"a half-width of {half_width:g} of {FULL}"
-        at = figures[FULL].at
-        sentences.append(_needed(aim, lambda number: at(size(number)), lambda found: 1000 * found <= half_width))
-    sentences.append(
-        f"The plan is for {size(1).templates} templates and {size(1).terms} terms. A range such as “1 to 2” means "
+    return rows, rough
+
+
+def _axes_row(basis: _Basis, replies: Sequence[int]) -> list[list[str]]:
+    """Returns the row with the number of axes that will have an interval; no row without axes."""
+    axes = [figure for name, figure in basis.figures.items() if name.startswith(f"{FULL}, ")]
+    given = [sum(_middle(figure.at(basis.size(number))) < math.inf for figure in axes) for number in replies]
+    shown = [f"{number} of {len(axes)}" for number in given]
+    return [["axes known to have an interval", "", *shown]] if axes else []
+
+
+def _explanations(basis: _Basis, is_paired: bool, rough: list[str]) -> list[str]:
+    sentences = [
+        f"The plan is for {basis.size(1).templates} templates and {basis.terms} terms. A range such as “1 to 2” means "
         f"that the pilot is too small for a single number, and “{MISSING}” that there is no interval."
-    )
-    if num_questions > 1:
-        sentences.append(f"After a cue, a template has a question per {MIN_REPLIES} replies, up to {num_questions}.")
-    if second is None:
+    ]
+    if basis.num_questions > 1:
+        number = basis.num_questions
+        sentences.append(f"After a cue, a template has a question per {MIN_REPLIES} replies, up to {number}.")
+    if not is_paired:
         sentences.append(
             "The change and the power treat the replies of two runs as independent. If paired replies are positively "
             "correlated, the interval is narrower and the power higher. A pilot of the second model shows by how "
@@ -238,30 +291,25 @@ def plan(
         sentences.append(
             f"“{_UNKNOWN}” means that the pilot is too small to plan for {joined_names(rough)}; pass a larger pilot."
         )
-    if missing:
-        sentences.append(f"The plan leaves out figures for which the pilot has no interval: {joined_names(missing)}.")
-    made = Plan(replies, rows, sentences)
-    if output is not None:
-        drawn = np.geomspace(MIN_REPLIES, max(*replies, 2 * MIN_REPLIES), _NUM_DRAWN).round().astype(int)
-        sizes = {number: size(number) for number in sorted(set(drawn.tolist()))}
-        title = "assumptions" if run is None else run.folder.name
-        _write(output, title, made, figures, sizes, half_width)
-    return made
+    if basis.missing:
+        named = joined_names(basis.missing)
+        sentences.append(f"The plan leaves out figures for which the pilot has no interval: {named}.")
+    return sentences
 
 
-def _write(
-    path: Path, title: str, made: Plan, figures: Mapping[str, Planned], sizes: Mapping[int, Size], wanted: float | None
-) -> None:
+def _write(path: Path, made: Plan, basis: _Basis, wanted: float | None) -> None:
+    drawn = np.geomspace(MIN_REPLIES, max(*made.replies, 2 * MIN_REPLIES), _NUM_DRAWN).round().astype(int)
     plots = {}
-    for name, figure in figures.items():
+    for name, figure in basis.figures.items():
         scale, points = 100 if figure.is_share else 1000, []
-        for number, size in sizes.items():
-            width = figure.at(size)
+        for number in sorted(set(drawn.tolist())):
+            width = figure.at(basis.size(number))
             if width is not None and width.high < math.inf:
                 points.append((number, scale * width.low, scale * width.middle, scale * width.high))
         titles = "replies per term and template", "percentage points" if figure.is_share else "half-width"
         if points:
             plots[name] = ranges_plot(points, titles, wanted if name == FULL else None)
+    title = "assumptions" if basis.run is None else basis.run.folder.name
     context = {"title": title, "plan": made, "choices": list(plots)}
     write_page(Path(__file__).parent / "plan.html.jinja", path, context, {"half-widths": list(plots.values())})
 

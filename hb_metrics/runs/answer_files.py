@@ -133,8 +133,7 @@ def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
 def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dict[str, list[GivenReply]], int]:
     """Groups replies by prompt, in any order of the file; returns id → replies, and the number of copies left out.
 
-    Greedy decoding always gives the same reply to a prompt, so identical replies then count once. The same applies if
-    all replies to every prompt are one text.
+    Identical replies to a prompt count once with greedy decoding, and if no prompt has two different replies.
     """
     by_prompt: dict[str, list[GivenReply]] = {}
     for row in given:

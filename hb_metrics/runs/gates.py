@@ -19,7 +19,7 @@ class GateError(Exception): ...
 
 
 def read_gates(text: str | None) -> dict[str, float]:
-    """Reads `--fail_above`: the limit of each figure by name, from `name=limit` separated by commas."""
+    """Parses `--fail_above` (`name=limit`, separated by commas) into limits by name."""
     gates: dict[str, float] = {}
     for part in [] if text is None else text.split(","):
         name, limit = _name_and_limit(part, "=")

@@ -120,7 +120,7 @@ def choose_measurements(settings: Settings, engine: "Engine") -> list[Measuremen
 
 
 def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
-    """Collects all settings that the results depend on, for run.json. The number of processes is not one of them."""
+    """Collects all settings that the results depend on, for run.json. The number of processes has no influence."""
     settings, prompts = task.settings, task.prompts
     num_cells = len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
     without = {*CHANGE_NOTHING, "adapter"}  # described with the model

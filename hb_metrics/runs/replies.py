@@ -51,7 +51,7 @@ def later_replies(first: Replies, replies: pa.Table) -> Replies:
 
 
 def rows_of_conversations(replies: Replies, conversations: Replies) -> np.ndarray:
-    """Returns [replies] whether each reply's conversation is among `conversations`."""
+    """Returns whether each reply's conversation is among `conversations`."""
     return np.isin(replies.ids, conversations.ids)
 
 
@@ -68,7 +68,7 @@ def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
 
 
 def verdicts(probabilities: np.ndarray) -> np.ndarray:
-    """Returns [texts] the index of the likeliest label, or -1 if several labels are equally likely."""
+    """Returns the index of each text's likeliest label, or -1 if several labels are equally likely."""
     likeliest = probabilities == probabilities.max(axis=1, keepdims=True)
     return np.where(likeliest.sum(axis=1) == 1, likeliest.argmax(axis=1), -1)
 

@@ -123,7 +123,7 @@ def package_versions(*more: str) -> dict[str, str | None]:
 
 
 def run_digest(folder: Path) -> str:
-    """Computes the SHA-256 of the record of the folder's run; outside a run, of an empty text."""
+    """Computes the SHA-256 of the record of the folder's run, or of an empty text outside a run."""
     path = next((parent / RUN_FILE for parent in (folder, *folder.parents) if (parent / RUN_FILE).is_file()), None)
     record = "" if path is None else json.dumps(read_json(path), sort_keys=True)
     return hashlib.sha256(record.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Bias values: how far each reply's style lies in the direction typical of its descriptor (paper, C.1)."""
+"""Bias values: the position of each reply's style along the direction typical of its descriptor (paper, C.1)."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -98,7 +98,7 @@ def bias_values(
 def descriptor_codes(
     descriptors: Sequence[str], axes: Sequence[str] | None = None
 ) -> tuple[np.ndarray, list[DescriptorKey]]:
-    """Returns [rows] the index of each row's descriptor, and the descriptors in alphabetical order of axis and term."""
+    """Returns the index of each row's descriptor, and the descriptors in alphabetical order of axis and term."""
     check_lengths(descriptors=descriptors, axes=axes)
     descriptor, names = text_codes("descriptor", descriptors)
     axis, axis_names = (np.zeros_like(descriptor), [None]) if axes is None else text_codes("axis", axes)

@@ -92,7 +92,7 @@ class CellMoments:
 
 
 def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
-    """Computes the moments of one template's cells, from each cell's [replies, columns]; at least two cells."""
+    """Computes the moments of one template's cells, two or more, from the replies in each: [replies, columns]."""
     counts = np.array([len(replies) for replies in cells], dtype=float)
     sizes, number, single = counts.astype(int), len(counts), counts == 1
     starts = np.append(0, np.cumsum(sizes)[:-1])

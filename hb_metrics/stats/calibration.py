@@ -185,7 +185,7 @@ def _codes(values: np.ndarray) -> np.ndarray:
 
 
 def _sums_of_terms(values: np.ndarray, term: np.ndarray, axis_of_term: np.ndarray) -> np.ndarray:
-    """Computes [terms] sums of deviations from the axis's mean; their squares sum to the variance of the overall mean.
+    """Computes each term's sum of deviations from the axis's mean; the squares sum to the variance of the overall mean.
 
     A term with many values pulls the mean towards itself, so its sum is scaled as in a jackknife over terms.
     """
@@ -208,7 +208,7 @@ def krippendorff_alpha(labels: np.ndarray, weights: np.ndarray, terms: np.ndarra
 
 
 def judge_agreement(labels: np.ndarray, judged: np.ndarray, weights: np.ndarray, terms: np.ndarray) -> Agreement:
-    """Computes Krippendorff's alpha between the judge ([replies] labels) and each rater, averaged over raters."""
+    """Computes Krippendorff's alpha between the judge's labels and each rater's, averaged over raters."""
     return _alpha([np.stack([judged, rater], axis=1) for rater in labels.T], weights, terms)
 
 

@@ -77,7 +77,7 @@ class CellSums:
         templates: Sequence[str],
         axes: Sequence[str] | None = None,
     ) -> None:
-        """Adds replies. If it raises an error, it adds none of the batch.
+        """Adds replies. An error leaves the sums unchanged.
 
         Args:
             style_probabilities: [replies, styles] class probabilities of each reply, which sum to 1: lists, an array, a
@@ -150,7 +150,7 @@ class CellSums:
         return Moments(sums / counts, np.where(counts > 1, known, np.nan))
 
     def replies(self, cell: Cell) -> np.ndarray:
-        """Returns a cell's kept replies, [replies, styles] float64, in an order independent of the order of adding."""
+        """Returns a cell's kept replies in a fixed order: [replies, styles] float64."""
         if self._rows is None:
             self._batches = [np.concatenate(self._batches)]
             self._batch_indices = [np.concatenate(self._batch_indices)]

@@ -183,7 +183,7 @@ def gen_bias(
 
 
 def plain_and_debiased(cells: CellSums, confidence_level: float) -> tuple[GenBias, GenBias | None]:
-    """Computes plain values with the intervals of debiased ones, and the debiased values.
+    """Computes the plain values, with intervals of the debiased values, and the debiased values.
 
     The debiased values are `None` if no cell has a second reply, because the sampling noise is then unknown.
     """
@@ -196,7 +196,7 @@ def _mean_variances(
     by_template: Mapping[str, Mapping[str | None, Sequence[Cell]]],
     ddof: int,
 ) -> tuple[dict[str | None, np.ndarray], list[str]]:
-    """Computes, as means over templates, axis (`None`: all descriptors) → [2, columns] variances and noise in them.
+    """Averages variances and the noise in them over templates: axis (`None`: all descriptors) → [2, columns].
 
     The noise is NaN if unknown. Also returns the templates without any cell with two replies.
     """
@@ -220,7 +220,7 @@ def _mean_variances(
 
 
 def _variances(means: np.ndarray, noise: np.ndarray, ddof: int) -> np.ndarray:
-    """Computes [2, columns] the variance over descriptors of [descriptors, columns] means, and the noise in it."""
+    """Computes the variance over descriptors and the noise in it, [2, columns], from [descriptors, columns]."""
     number = len(means)
     return np.stack([means.var(axis=0, ddof=ddof), (1 - 1 / number) * noise.sum(axis=0) / (number - ddof)])
 

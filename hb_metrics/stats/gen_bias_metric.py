@@ -62,7 +62,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         num_process: int = 1,
         **settings: Any,
     ) -> None:
-        advice = "this metric adds up replies in one process: gather the style probabilities there, and leave it out"
+        advice = "this metric adds up replies in one process; gather the style probabilities there, and pass 1"
         check_setting("num_process", num_process, num_process == 1, advice)
         super().__init__(num_process=num_process, **settings)
         self.labels, self.clusters, self.keep_replies = labels, clusters, keep_replies
@@ -70,7 +70,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
 
     @abc.abstractmethod
     def _values(self, bias: GenBias) -> dict[str, Any]:
-        """Returns the values of this metric; the value with its name comes first."""
+        """Returns the values of this metric; the value named like the metric comes first."""
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo: ...
@@ -90,7 +90,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         templates: Sequence[str],
         axes: Sequence[str] | None = None,
     ) -> None:
-        """Adds replies to the sums. If it raises an error, it adds none of the batch."""
+        """Adds replies. An error leaves the sums unchanged."""
         self.cells.add(predictions, descriptors, templates, axes)
 
     def compute(
@@ -108,9 +108,9 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         scale: float = 1000,
         confidence_level: float | None = None,
     ) -> dict[str, Any]:
-        """Computes the metric from the replies passed here and those added before, which it then forgets.
+        """Computes the metric from added and passed replies, and then removes the added replies.
 
-        If it raises an error, the replies added before are kept, so it can be called again.
+        After an error, the added replies are kept, so `compute` can be called again.
         """
         check_references(references)
         cells, given = self.cells, {"predictions": predictions, "descriptors": descriptors, "templates": templates}

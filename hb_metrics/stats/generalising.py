@@ -38,7 +38,7 @@ class Influences(NamedTuple):
     """A figure (Gen Bias includes its sampling `noise`), and the influence of its parts.
 
     `cells` are [templates, terms], NaN for a missing cell; `axes` are the codes of the terms' axes. `least` is the
-    variance over terms if their effects are normal, which few terms show better.
+    variance over terms if their effects are normal, which few terms estimate better.
     """
 
     value: float
@@ -161,7 +161,7 @@ def pair_share_influences(
 ) -> Influences:
     """Computes the influences on a share of tests between two terms of one axis, a U-statistic over the terms.
 
-    Codes of templates and terms are [tests]; `axes` is [terms].
+    Each test has the codes of its template and terms; each term has the code of its axis.
     """
     share = float(significant.mean())
     shape = int(templates.max()) + 1, len(axes)
@@ -194,7 +194,7 @@ def _centred(cells: np.ndarray, axes: np.ndarray) -> np.ndarray:
 
 
 def kurtosis(values: np.ndarray) -> float:
-    """Computes the kurtosis about a mean of 0: 3 for a normal distribution, and always slightly above 1."""
+    """Computes the kurtosis about a mean of 0 (3 for a normal distribution), bounded slightly above 1."""
     squares = values**2
     return max(float(len(values) * (squares**2).sum() / squares.sum() ** 2), 1 + 1e-9) if squares.any() else 3.0
 

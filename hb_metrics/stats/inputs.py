@@ -71,7 +71,7 @@ def as_numbers(values: np.ndarray) -> np.ndarray:
 
 
 def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
-    """Returns [rows] the code of each row's string, and the distinct strings in alphabetical order."""
+    """Returns the code of each row's string, and the distinct strings in alphabetical order."""
     try:
         encoded = pa.array(column, pa.string()).dictionary_encode()
         is_bad = encoded.is_null().to_numpy(zero_copy_only=False)
@@ -114,12 +114,12 @@ def check_ddof(ddof: Any) -> int:
 
 
 def is_number(value: Any) -> bool:
-    """Returns whether a value is a real number in Python or NumPy; `True` and `False` are none."""
+    """Returns whether a value is a real number in Python or NumPy; `True` and `False` do not count."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def is_whole(value: Any) -> bool:
-    """Returns whether a value is a whole number in Python or NumPy; 1.0, `True` and `False` are none."""
+    """Returns whether a value is a whole number in Python or NumPy; 1.0, `True` and `False` do not count."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

@@ -45,7 +45,7 @@ NO_SPREAD_REASON = "replies to the same prompt do not vary, so how far chance mo
 
 
 class Interval(NamedTuple):
-    """The interval of one metric of one group of descriptors, or the reason for none; `wide` if above `WIDE`."""
+    """One metric's interval for one group of descriptors, or the reason for having none."""
 
     bounds: list[float] | None
     wide: bool | None
@@ -79,7 +79,7 @@ def intervals(
     """Computes intervals for the metrics with unlimited replies, from `cells` with `keep_replies`.
 
     `plain` and `noise` map axis (`None`: all descriptors) → [metrics] values and the sampling noise in them, in the
-    order of `read_metrics`. The result has an interval for each.
+    order of `read_metrics`. The result has an interval for each value.
     """
     by_axis = {}
     for axis, templates in gathered_moments(cells, columns, ddof).items():
@@ -144,7 +144,7 @@ def _interval(
 
 
 def agreeing_values(value: float, at_zero: float, slope: float, quantile: float) -> tuple[float, float]:
-    """Returns the lowest and highest true values for which a value lies within this multiple of standard errors."""
+    """Returns the lowest and highest true values within `quantile` standard errors of a value."""
     # The variance is at_zero + slope·value for values above 0, and at_zero below.
     shift, below = quantile**2 * slope / 2, quantile * math.sqrt(at_zero)
     half = math.sqrt(max(below**2 + 2 * shift * value + shift**2, 0.0))

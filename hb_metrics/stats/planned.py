@@ -111,7 +111,7 @@ def _at_zero(size: Size) -> float:
 def half_width(spread: Spread, confidence_level: float) -> float | None:
     """Computes the half-width of the interval for a run of the spread's size.
 
-    `None` means that runs of that size have no interval, and infinity that the spread is too uncertain for one.
+    `None` means that runs of that size have no interval. Infinity means that the spread is too uncertain.
     """
     size, at_zero = spread.size, spread.at_zero
     if size.replies < MIN_REPLIES or size.templates * size.terms < MIN_CELLS:

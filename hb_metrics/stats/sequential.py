@@ -54,7 +54,7 @@ class Look(NamedTuple):
         return math.copysign(min(known, _FARTHEST), errors)
 
     def deciding(self, limit: float) -> tuple[float, float]:
-        """Returns the values at or below which, and at or above which, the look decides."""
+        """Returns the bounds of the undecided values: at or beyond them, the look decides."""
         half = -float(stdtrit(min(self.freedom, _MANY), ndtr(-self.boundary))) * self.error(limit)
         return limit - half, limit + half
 

@@ -64,7 +64,7 @@ def cluster_columns(
 def known_columns(
     labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[int]]:
-    """Works like `cluster_columns`, but returns nothing without clusters if the labels do not fit the paper's."""
+    """Works like `cluster_columns`, but without `clusters` returns nothing if the labels lack the paper's styles."""
     if clusters is None and (labels is None or _lacking(labels)):
         return {}
     return cluster_columns(labels, clusters)
@@ -82,8 +82,8 @@ def with_cluster_sums(values: np.ndarray, columns: Mapping[str, Sequence[int]]) 
 def read_metrics(variances: np.ndarray, columns: Mapping[str, Sequence[int]]) -> np.ndarray:
     """Computes the three metrics, which are sums of the variances of columns (A.7).
 
-    From [..., styles + clusters] to [..., 1 + 2 × clusters]: Full Gen Bias, each cluster's Partial Gen Bias, each
-    cluster's Summed-Cluster Gen Bias.
+    The result, [..., 1 + 2 × clusters], has Full Gen Bias, then each cluster's Partial Gen Bias, then each cluster's
+    Summed-Cluster Gen Bias.
     """
     num_styles = variances.shape[-1] - len(columns)
     by_style, summed = variances[..., :num_styles], variances[..., num_styles:]

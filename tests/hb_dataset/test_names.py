@@ -37,7 +37,7 @@ def test_prompts_of_a_name_differ_in_their_ids_alone():
 
 
 def test_a_list_of_ones_own(tmp_path):
-    path = tmp_path / "MINE.CSV"
+    path = tmp_path / "MINE.TXT"
     path.write_text("group,name\nA,Ada\nB,Bo\n")
     assert [(each.name, each.group) for each in read_names(path)] == [("Ada", "A"), ("Bo", "B")]
 
@@ -51,6 +51,7 @@ def test_a_list_of_ones_own(tmp_path):
         ("name,group\nAda,A\nBo,\n", "mine.csv:3: group "),
         ("name,group\nAda,A\nBo\n", "mine.csv:3: group None is not text"),
         ("name,group\nAda,A\nBo,B,C\n", "mine.csv:3: "),
+        ("name,group\nAda,A\nBo," + "B" * 200_000, "mine.csv:3: group has 200,000 characters"),
     ],
 )
 def test_faults_have_their_line(content, message, tmp_path):

@@ -176,9 +176,9 @@ def test_damaged_shards_of_every_stage_are_kept_aside_and_made_again(options, wh
         fault = {2: "has unexpected rows", 3: "has unexpected columns"}.get(number, "is damaged")
         kept = Path(name).with_name(f".{Path(name).name}.1.aside")
         assert f"{copy / name} {fault}" in printed
-        assert f"its rows are computed again, and it is kept as {kept.name}" in printed
+        assert f"its rows are computed again, and the file is kept as {kept.name}" in printed
         assert files.pop(str(kept)) == damaged[name]
-    assert f"{unknown} does not belong to this run; it is kept as .{unknown.name}.1.aside" in printed
+    assert f"{unknown} does not belong to this run; the file is kept as .{unknown.name}.1.aside" in printed
     assert files.pop(f"{REPLIES}/.{unknown.name}.1.aside") == expected[SHARDS[0]]
     assert files == expected
 

@@ -170,7 +170,7 @@ def _verb_forms(verb: str) -> set[str]:
 
 
 def _words(form: str) -> str:
-    """Matches a term as whole words, with hyphens, spaces or nothing at its hyphens, and a plural last word."""
+    """Matches a term as whole words, with a hyphen, a space or nothing at each hyphen, and with a plural last word."""
     parts = [[re.escape(part).replace("'", "['’]") for part in word.split("-")] for word in form.split(" ")]
     joined = r"[\s\-‐‑–]+".join(r"[\s\-‐‑–]*".join(word) for word in parts)
     if re.search(r"[a-z]y$", form, re.IGNORECASE) and not re.search(r"[aeiou]y$", form, re.IGNORECASE):

@@ -99,7 +99,7 @@ class ExemplarClassifier:
         return Discriminant(weights, offsets, round(fitted.temperature, 3))
 
     def features(self, texts: Sequence[str]) -> np.ndarray:
-        """Returns [texts, features] float32: mean-pooled token states at each depth, each normalised to length 1."""
+        """Returns mean-pooled token states at each depth, each normalised to length 1: [texts, features] float32."""
         unique, which = distinct(texts)
         longest = self.model.config.max_position_embeddings
         encoded = self.tokenizer(unique, truncation=True, max_length=longest)["input_ids"] if unique else []

@@ -71,7 +71,7 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
 
 
 def clusters_for(labels: Sequence[str]) -> dict[str, list[str]] | None:
-    """Returns the shipped clusters whose labels this classifier has; `None` if it has the labels of no shipped file."""
+    """Returns the shipped clusters whose labels this classifier has, or `None`."""
     names = {form for label in labels for form in (label, label.split(" (")[0])}
     for path in CLUSTER_FILES:
         clusters = read_style_clusters(path)

@@ -73,7 +73,7 @@ class Engine:
         return choose_layout(None, context=context, tag=tag, chat=chat)
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> "tuple[Decoding, dict[str, Any]]":
-        """Returns the settings of decoding, and those in the model's generation_config that it does not follow."""
+        """Returns the settings of decoding, and those in the model's generation_config that decoding ignores."""
         if preset == MODEL_PRESET:
             raise ValueError(
                 f"decoding 'model' needs the model's generation_config, but '{self.name}' is not loaded here; set "

@@ -101,7 +101,7 @@ def read_rubric(name: str | Path) -> Rubric:
             message = f"label {each.label!r} occurs twice or is reserved; rename it"
             faults.append(Fault(path.name, lines["labels", row], message))
     if content.figure not in (None, *names):
-        faults.append(Fault(path.name, lines["figure",], f"the figure is none of the labels: {', '.join(names)}"))
+        faults.append(Fault(path.name, lines["figure",], f"figure is not a label; write one of {', '.join(names)}"))
     if faults:
         raise RubricError(path, sorted(faults))
     definitions = [each.definition for each in content.labels]

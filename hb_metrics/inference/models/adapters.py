@@ -68,7 +68,7 @@ def with_adapter(
             raise _unfit(adapter, name, _shape_line(error)) from error
     unfit = [*result.missing_keys, *(key for key in result.unexpected_keys if not _is_twice(key, weights))]
     if unfit:
-        raise _unfit(adapter, name, f"the weights {', '.join(sorted(unfit)[:_SHOWN])} exist in only one of the two")
+        raise _unfit(adapter, name, f"only one of them has the weights {', '.join(sorted(unfit)[:_SHOWN])}")
     wrapped.eval()
     base: PreTrainedModel = wrapped.get_base_model()
     if not _same(wrapped, base):

@@ -46,7 +46,7 @@ def recorded_chat(description: Mapping[str, Any]) -> ChatOptions:
 
 
 def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thoughts | None:
-    """Finds the marks of a chat model's thoughts, without `ends`; `None` without marks in template and vocabulary."""
+    """Finds the marks of a chat model's thoughts, without `ends`, in its template and vocabulary, or returns `None`."""
     template = _template_text(tokenizer)
     if FINAL_CHANNEL in template:
         return Thoughts("", FINAL_CHANNEL, is_opened=True, is_closed=False)
@@ -85,7 +85,7 @@ def render_chats(
     """
     if not tokenizer.chat_template:
         raise ValueError(
-            "the context is 'chat', and the tokenizer has no chat template; pass another --context, or set a template"
+            "the context is 'chat', but the tokenizer has no chat template; pass another --context, or set a template"
         )
     if not conversations:
         return []
@@ -205,7 +205,7 @@ def _prints_date(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 
 def _pinned_date() -> str:
-    """Composes a macro in place of templates' function `strftime_now`, because transformers accepts no function."""
+    """Composes a macro that replaces templates' function `strftime_now`, because transformers accepts no function."""
     directives = sorted(set("aAbBdjmyYHIMSpFDexuwUWVG"))
     replaced = "".join(f' | replace("%-{one}", "{_unpadded(one)}")' for one in directives if one in "djmHIMSe")
     replaced += "".join(f' | replace("%{one}", "{CHAT_DATE.strftime("%" + one)}")' for one in directives)

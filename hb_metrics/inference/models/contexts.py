@@ -96,7 +96,7 @@ def render_messages(
     end = None if tokenizer is None else tokenizer.eos_token
     if context == "dialogpt" and end is None:
         raise ValueError(
-            "the context is 'dialogpt', and the tokenizer has no end-of-text token to end turns; pass another --context"
+            "the context is 'dialogpt', but the tokenizer has no end-of-text token to end turns; pass another --context"
         )
     rendered = []
     for messages in conversations:

@@ -45,8 +45,8 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
     ]
     if len(lists) != 1:
         raise ValueError(
-            f"a {type(model).__name__} has no single list of decoder layers to erase after; pass a causal model of "
-            "text, such as a Llama or GPT-2"
+            f"a {type(model).__name__} has no single list of decoder layers for an erasure; pass a causal text model, "
+            "such as a Llama or GPT-2"
         )
     return lists[0]
 

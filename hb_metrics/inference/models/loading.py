@@ -150,7 +150,7 @@ def load_model(
     if loading["missing_keys"]:
         raise ValueError(
             f"model '{name}' lacks weights of a {loaded.kind} language model "
-            f"({', '.join(sorted(loading['missing_keys'])[:3])}), which would be random; pass a checkpoint with its "
+            f"({', '.join(sorted(loading['missing_keys'])[:3])}), so they would be random; pass a checkpoint with its "
             "language-modelling head"
         )
     others = sorted(key for key in loading["unexpected_keys"] if _OTHER_WEIGHTS.search(key))

@@ -71,9 +71,9 @@ def find_source(
         config = file_of(adapter, ADAPTER_CONFIG, adapter_revision)
         if config is None:
             raise FileNotFoundError(
-                f"there is no adapter '{adapter}'; pass a folder with an adapter_config.json, as peft's "
-                "save_pretrained writes it, or the id of one on the Hub (which needs a connection, or an earlier "
-                "download), or pass a whole model as --model"
+                f"there is no adapter '{adapter}'; pass a folder with an adapter_config.json (from peft's "
+                "save_pretrained), an adapter's Hub id (which needs a connection, or an earlier download), or a whole "
+                "model as --model"
             )
         source = replace(source, adapter=adapter, adapter_revision=adapter_revision, trained_on=_base_of(config)[0])
     return source

@@ -155,7 +155,6 @@ class ReplyReader:
 
     @property
     def is_done(self) -> bool:
-        """Whether later tokens cannot change the state."""
         return self.has_begun and self._thoughts is None
 
     def read(self, token: int) -> None:

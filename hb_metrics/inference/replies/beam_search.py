@@ -27,7 +27,8 @@ def beam_search(
     """Runs beam search like transformers (`early_stopping=False`), and reports close decisions.
 
     A context is finished when its best running beam, at its current length, scores below all `num_beams` finished
-    beams. Returns the replies, and [contexts] the maximum length of the reply if a decision was close, otherwise 0.
+    beams. Returns the replies, and for each context the maximum length of the reply if a decision was close, otherwise
+    0.
     """
     del drawn, until
     device, beams, most = input_device(model), decoding.num_beams, decoding.max_new_tokens

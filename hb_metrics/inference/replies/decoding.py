@@ -81,7 +81,7 @@ def _one_by_one(
 ) -> tuple[list[Decoded], np.ndarray]:
     """Decodes by greedy search or sampling, up to `most` tokens per reply, and `until` tokens with its thought.
 
-    Returns the replies, and [contexts] the number of tokens up to the last close decision.
+    Returns the replies, and for each context the number of tokens up to the last close decision.
     """
     device = input_device(model)
     num, thinks = len(contexts), ends.thoughts is not None

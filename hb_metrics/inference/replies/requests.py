@@ -52,7 +52,7 @@ class ReplyRequests:
         turn: The number of the model's turn, from 1. Later turns follow from earlier answers.
         flags: Name of a variation → whether it was applied.
         questions: The user's question after a cue; `None` if the prompts are the cues.
-        all_questions: The questions that these were drawn from.
+        all_questions: The questions from which `questions` were drawn.
         turns: The number of the model's turns in each conversation.
         follow_ups: The user's `turns` − 1 later turns; empty if there is one turn.
         extent: Whether a reply is all of the model's text, or its first line.

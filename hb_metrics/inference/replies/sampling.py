@@ -33,7 +33,7 @@ def draw(
 
 
 def draw_keys(seed: int, purpose: str, identifier: str, number: int) -> np.ndarray:
-    """Draws [number] int64 keys of a row's steps; a larger number only appends keys."""
+    """Draws a row's int64 keys, one per step; a larger number only appends keys."""
     return seeded_generator(seed, purpose, identifier).integers(-(2**63), 2**63, number)
 
 
@@ -44,7 +44,7 @@ def index_of_highest(scores: torch.Tensor, margin: float) -> tuple[torch.Tensor,
 
 
 def gumbel_noise(keys: torch.Tensor, counters: torch.Tensor) -> torch.Tensor:
-    """Computes [rows, number] float64 from the standard Gumbel distribution, which depend only on key and counter.
+    """Draws numbers from the standard Gumbel distribution that depend only on key and counter: [rows, number] float64.
 
     The random bits are the same on every device; the logarithms may differ in the last digit.
     """

@@ -1,4 +1,4 @@
-"""Scores people's replies in real dialogue. Their perplexity shows whether tuning made a model worse at dialogue.
+"""Scores people's replies in real dialogue: their perplexity shows whether tuning made a model worse at dialogue.
 
 The model reads each prompt in the run's context format and with its control tag. The token that ends the reply is not
 scored.
@@ -192,7 +192,7 @@ def reply_nlls(
 def reply_logits(
     model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]], start_id: int | None
 ) -> list[torch.Tensor]:
-    """Computes [pairs] of [tokens, vocabulary]: the logits of each reply after its context, in one right-padded batch.
+    """Computes the logits of each reply after its context, [tokens, vocabulary] each, in one right-padded batch.
 
     The last token of a reply is predicted and never read. With a start token, the model's encoder reads the context,
     and its decoder scores the reply.

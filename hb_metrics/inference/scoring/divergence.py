@@ -1,7 +1,7 @@
 """The divergence between a model's distributions of a reply's tokens after two prompts.
 
-For a reply y to a prompt x, and another prompt x′, it is the mean over tokens t of KL(p(· | x, y<t) ‖ p(· | x′, y<t)),
-in nats, computed exactly.
+For a reply y to a prompt x, and another prompt x′, the divergence is the mean over tokens t of KL(p(· | x, y<t) ‖ p(· |
+x′, y<t)), in nats, computed exactly.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ def drift_per_token(
     """Computes how far a model has moved, along the non-empty replies of the model before.
 
     Returns:
-        [prompts] float64: the mean over a reply's tokens of KL(p_before ‖ p_after), in nats.
+        The mean over a reply's tokens of KL(p_before ‖ p_after), in nats: [prompts] float64.
     """
     sides = [_encode(prompts, replies, *side) for side in (before, after)]
     models = before[0].model, after[0].model

@@ -57,8 +57,8 @@ def plan_texts(
     """
     if loaded.kind != "causal":
         raise ValueError(
-            f"a {loaded.kind} language model cannot compute the likelihood of a text's tokens after its first alone; "
-            "leave reddit out of --measurements, or pass a causal model"
+            f"RedditBias needs the likelihood of a text after its first token, which a {loaded.kind} language model "
+            "does not compute; leave reddit out of --measurements, or pass a causal model"
         )
     sequences = []
     for column in columns:

@@ -88,7 +88,7 @@ def score_perplexity(
 
 
 def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
-    """Scores a plan, shared among the processes; returns [sequences] summed negative log-likelihoods on all of them."""
+    """Scores a plan, shared among the processes; returns the sequences' negative log-likelihoods on all of them."""
     state = process_state()
     mine = plan.units[state.process_index :: state.num_processes]
     scored: list[tuple[np.ndarray, np.ndarray]] = []

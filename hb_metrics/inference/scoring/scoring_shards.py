@@ -40,11 +40,11 @@ def score_into_shards(
     unit: str = "text",
     progress: bool = True,
 ) -> pa.Table | None:
-    """Scores the texts that are not on disk yet, and reads all scores; `None` on all processes but the main one.
+    """Scores the texts that are not on disk yet, and reads all scores, on the main process.
 
-    `columns` are strings, each [texts]; `id` is the distinct key. `schema` adds to these some of `perplexity`,
-    `log_likelihood` (natural log, summed), `divergence` and `num_tokens`. A shard with other `inputs` ([texts], by
-    default the column `text`) is computed again.
+    `columns` contain strings for each text; `id` is the distinct key. `schema` has these columns and the scores to
+    store. `log_likelihood` is the sum over the predicted tokens, natural log. A shard with other `inputs` (by default,
+    the texts) is computed again.
     """
     ids = columns["id"]
     shards = plan_shards(plan, folder)

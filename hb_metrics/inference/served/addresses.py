@@ -13,7 +13,7 @@ _ISSUERS = {"HF_TOKEN": "huggingface.co", "OPENAI_API_KEY": "api.openai.com"}
 
 @dataclass(frozen=True)
 class Key:
-    """A key for a server, which is never shown, and the environment variable that holds it."""
+    """A key for a server, which is never shown, and the environment variable that contains it."""
 
     value: str = field(repr=False)
     variable: str

@@ -70,14 +70,14 @@ def _echoed(content: Any) -> tuple[list[str], list[float | None]]:
 
 
 def _number(value: Any) -> float | None:
-    """Returns a number; `None` if it is not one, or so large that `exp` or `float` would overflow."""
+    """Returns a valid number, or `None` for other values and for those that would overflow `exp` or `float`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value > 700 or value < -1e300:
         return None
     return float(value)
 
 
 def _start_token(tokens: Sequence[str], text: str) -> str | None:
-    """Returns the token before the text; `None` if the first is the text's own. Raises `Passing` for another text."""
+    """Returns the token before the text; `None` if the first token belongs to the text. Otherwise raises `Passing`."""
     if any(mark in token for token in tokens for mark in _HALF_CHARACTER):
         return None if text.lstrip().startswith(tokens[0].lstrip() or "\x00") else tokens[0]
     if "".join(tokens).strip() == text.strip() and tokens[0]:

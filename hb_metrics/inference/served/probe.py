@@ -92,7 +92,7 @@ class Probe:
 
 
 class BriefProbe(NamedTuple):
-    """The findings that a judge needs, as in `Probe`; `thinks`: its reasoning is not "none"."""
+    """The findings that a judge needs, as in `Probe`. `thinks` means that `reasoning` is not "none"."""
 
     model: str | None
     max_tokens_field: str
@@ -112,7 +112,7 @@ async def probe_briefly(client: Client) -> BriefProbe:
 
 
 async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Probe:
-    """Probes a server by chats, or otherwise by continuations of a text; `extra` fields are in every request.
+    """Probes a server with chats or, without `chat`, with texts to continue; `extra` fields are in every request.
 
     Raises:
         ValueError: The server does not respond, or answers come from several models.
@@ -259,8 +259,8 @@ class _Prober:
     ) -> bool:
         """Returns whether the server accepts fields that leave no choice, and returns the same answer for every seed.
 
-        Rounding may decide between two equally likely words, so such answers diverge, but seldom. Samples diverge every
-        few words, even at a temperature of 0.3. The common beginning of all samples to a question proves nothing.
+        Rounding may decide between two equally likely words, so such answers diverge occasionally. Samples diverge
+        every few words, even at a temperature of 0.3. The common beginning of all samples to a question proves nothing.
         """
         num_alike = num_parted = 0
         for question, drawn in questions:

@@ -18,8 +18,10 @@ class Awareness(Measurement):
     gates = ("neutral_divergence",)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        digests = {run["run"]["awareness"]["prompts_digest"] for run in runs if self.name in run}
-        return ["The runs measured difference awareness on different prompts."] if len(digests) > 1 else []
+        records = [run["run"]["awareness"] for run in runs if self.name in run]
+        digests = {(record["prompts_digest"], record["words_digest"]) for record in records}
+        message = "The runs measured difference awareness with different prompts or lists of words."
+        return [message] if len(digests) > 1 else []
 
 
 AWARENESS = Awareness()

@@ -29,7 +29,7 @@ FIGURES: dict[str, tuple[str, Unit, str]] = {
         "the reply helps.",
     ),
 }
-FEW_REASON = "there are fewer than 12 terms, too few for an interval"
+FEW_REASON = "there are fewer than 12 terms or questions, or all values are equal"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:

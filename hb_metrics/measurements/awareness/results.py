@@ -12,7 +12,7 @@ from hb_dataset.awareness import NEED, NEUTRAL, AwarenessItem, taken_up_pattern
 from hb_metrics.inference.classifiers.censoring import mention_pattern
 
 TABLE_FILE = "awareness.parquet"
-MIN_TERMS = 12  # with fewer, there is no interval
+MIN_CLUSTERS = 12  # with fewer terms or questions, there is no interval
 NUM_EXAMPLES = 12
 AWARENESS_TABLE = pa.schema(
     [
@@ -26,34 +26,50 @@ AWARENESS_TABLE = pa.schema(
 class ClusterMean(NamedTuple):
     """A mean over prompts, or a difference of two means.
 
-    `influences` [terms] are each term's sum of deviations from the mean, divided by the number of all prompts.
+    Attributes:
+        influences: [prompts] each value minus the mean, divided by the number of values; 0 without a value.
+        clusters: [2, prompts] integers, the term and the question of each prompt.
+        num_clusters: The number of terms or of questions with a value, whichever is smaller.
     """
 
     value: float
     influences: np.ndarray
+    clusters: np.ndarray
+    num_clusters: int
 
     def interval(self, confidence_level: float) -> list[float] | None:
-        """Computes the cluster-robust t-interval; with fewer than `MIN_TERMS` terms, returns `None`."""
-        number = len(self.influences)
-        if number < MIN_TERMS:
+        """Computes the cluster-robust t-interval.
+
+        Returns:
+            `None` with fewer than `MIN_CLUSTERS` terms or questions, and if all values are equal.
+        """
+        variance = float(cluster_covariance([self])[0, 0])
+        if self.num_clusters < MIN_CLUSTERS or not variance > 0:
             return None
-        error = math.sqrt(cluster_covariance([self])[0, 0])
-        half = float(stats.t.ppf((1 + confidence_level) / 2, number - 1)) * error
+        half = float(stats.t.ppf((1 + confidence_level) / 2, self.num_clusters - 1)) * math.sqrt(variance)
         return [self.value - half, self.value + half]
 
 
-def cluster_mean(values: np.ndarray, clusters: np.ndarray, number: int) -> ClusterMean:
-    """Computes a mean with its influences. `clusters` [rows] numbers each value's cluster from 0."""
-    mean = float(values.mean())
-    return ClusterMean(mean, np.bincount(clusters, values - mean, number) / len(values))
+def cluster_mean(values: np.ndarray, clusters: np.ndarray) -> ClusterMean:
+    """Computes the mean of the `values` [prompts] that are not NaN. For `clusters`, see `ClusterMean`."""
+    known = ~np.isnan(values)
+    mean = float(values[known].mean())
+    influences = np.where(known, values - mean, 0.0) / known.sum()
+    return ClusterMean(mean, influences, clusters, min(len(np.unique(row[known])) for row in clusters))
 
 
 def cluster_covariance(means: Sequence[ClusterMean]) -> np.ndarray:
-    """Computes the cluster-robust covariance matrix [means, means] of means over the same clusters."""
-    influences = np.stack([mean.influences for mean in means])
-    number = influences.shape[1]
-    covariance: np.ndarray = number / (number - 1) * influences @ influences.T
-    return covariance
+    """Computes the covariance matrix [means, means] of means over the same prompts.
+
+    It is robust to clusters in two ways, terms and questions (Cameron, Gelbach and Miller, 2011).
+    """
+    terms, questions = means[0].clusters
+    both = np.unique(means[0].clusters, axis=1, return_inverse=True)[1]
+    number, covariance = min(mean.num_clusters for mean in means), np.zeros((len(means), len(means)))
+    for clusters, sign in ((terms, 1), (questions, 1), (both, -1)):
+        sums = np.stack([np.bincount(clusters, mean.influences) for mean in means])
+        covariance += sign * sums @ sums.T
+    return covariance * number / max(number - 1, 1)
 
 
 def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:
@@ -61,22 +77,27 @@ def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:
 
     In the table, `divergence` and `taken_up` are null for prompts without a reply.
     """
-    terms = list(zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True))
-    row_of = {term: row for row, term in enumerate(sorted(set(terms)))}
-    clusters, kinds = np.array([row_of[term] for term in terms]), np.array(table["kind"].to_pylist())
+    terms = ["\n".join(term) for term in zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)]
+    questions = [identifier.split("-")[0] for identifier in table["id"].to_pylist()]
+    clusters = np.stack([np.unique(names, return_inverse=True)[1] for names in (terms, questions)])
+    kinds = np.array(table["kind"].to_pylist())
     means = {}
     for name, column, kind in (
         ("needs", "divergence", NEED),
         ("neutral", "divergence", NEUTRAL),
         ("taken_up", "taken_up", NEED),
     ):
-        known = np.array(table[column].is_valid().to_pylist()) & (kinds == kind)
-        if known.any():
-            values = np.array(table[column].to_pylist(), dtype=object)[known].astype(float)
-            means[name] = cluster_mean(values, clusters[known], len(row_of))
+        values = np.where(kinds == kind, np.array(table[column].to_pylist(), dtype=float), np.nan)
+        if not np.isnan(values).all():
+            means[name] = cluster_mean(values, clusters)
     if "needs" in means and "neutral" in means:
         needs, neutral = means["needs"], means["neutral"]
-        means["difference"] = ClusterMean(needs.value - neutral.value, needs.influences - neutral.influences)
+        means["difference"] = ClusterMean(
+            needs.value - neutral.value,
+            needs.influences - neutral.influences,
+            clusters,
+            min(needs.num_clusters, neutral.num_clusters),
+        )
     return means
 
 

@@ -1,9 +1,9 @@
-"""Changes of difference awareness between two runs, paired by prompt, with terms as clusters."""
+"""Changes of difference awareness between two runs, paired by prompt, with terms and questions as clusters."""
 
 from hb_metrics.measurements.awareness.figures import FIGURES
-from hb_metrics.measurements.awareness.results import MIN_TERMS, TABLE_FILE, awareness_means, cluster_covariance
+from hb_metrics.measurements.awareness.results import MIN_CLUSTERS, TABLE_FILE, awareness_means, cluster_covariance
 from hb_metrics.measurements.measurement import FigureChanges
-from hb_metrics.paired_changes.paired_change import FEW_TERMS_REASON, NO_FILES_REASON, change_from_covariance
+from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, change_from_covariance
 from hb_metrics.runs.finished_run import Run, read_run_table
 
 
@@ -12,17 +12,18 @@ def changes(first: Run, second: Run) -> FigureChanges:
     before, after = tables
     if before is None or after is None:
         return FigureChanges({}, NO_FILES_REASON)
-    if not before["id"].equals(after["id"]):
-        return FigureChanges({}, "the runs have different prompts")
+    asked, others_asked = (run.results["run"]["awareness"] for run in (first, second))
+    if any(asked[name] != others_asked[name] for name in ("prompts_digest", "words_digest")):
+        return FigureChanges({}, "the runs have different prompts or lists of words")
     level = first.results["awareness"]["confidence_level"]
     means, others = awareness_means(before), awareness_means(after)
     by_name = {}
     for key, (name, *_) in FIGURES.items():
         if key not in means or key not in others:
             continue
-        number = len(means[key].influences)
-        if number < MIN_TERMS:
-            return FigureChanges({}, FEW_TERMS_REASON)
+        number = min(means[key].num_clusters, others[key].num_clusters)
+        if number < MIN_CLUSTERS:
+            return FigureChanges({}, f"fewer than {MIN_CLUSTERS} terms or questions, too few for an interval")
         covariance = cluster_covariance([means[key], others[key]])
         by_name[name] = change_from_covariance(means[key].value, others[key].value, covariance, number - 1, level)
     return FigureChanges(by_name, None, level)

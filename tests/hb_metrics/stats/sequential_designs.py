@@ -1,6 +1,7 @@
 """Populations of style vectors that a run looks at, and how its decisions and intervals compare with the truth."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from hb_metrics.stats.planned import pilot_spread
 from hb_metrics.stats.sequential import decision, next_look, share_higher
 
 LEVEL = 0.95
+POSSIBLE = 1000
 
 
 class Outcome(NamedTuple):
@@ -21,15 +23,11 @@ class Outcome(NamedTuple):
         wrong: The share of runs that stopped with the wrong answer.
         used: The mean share of replies made.
         coverage: The share of intervals after the last look that contain the truth.
-        undecided: The share of runs without an answer.
-        without: The share of runs without an interval.
     """
 
     wrong: float
     used: float
     coverage: float
-    undecided: float
-    without: float
 
 
 @dataclass(frozen=True)
@@ -64,12 +62,26 @@ class Design:
     outliers: int = 0
     groups: float = 1.0
 
-    def simulate(self, runs, ratio, seed=0):
-        """Many runs that ask whether the value is below `ratio` times the truth; at 1, every answer counts as wrong.
+    def simulate(self, runs, *ratios, seed=0):
+        """Many runs, each of which asks in turn whether the value is below `ratio` times the truth.
 
-        With a ratio of 0, they stop at the half-width that a run has in the middle.
+        At a ratio of 1, every answer counts as wrong. At 0, runs stop at the half-width that a run has in the middle.
         """
         rng = np.random.default_rng(seed)
+        possible = self.possible_replies(rng)
+        truth = float(possible.mean(axis=2).var(axis=1).sum(axis=-1).mean())
+        low, high = interval_of(moments_of(self.drawn(rng, possible)[:, :, : look_sizes(self.replies)[2]]))
+        found = {ratio: [] for ratio in ratios}
+        for _ in range(runs):
+            replies = self.drawn(rng, possible)
+            at = cache(lambda size, replies=replies: moments_of(replies[:, :, :size]))
+            for ratio in ratios:
+                outcome = self._precise(at, truth, (high - low) / 2) if ratio == 0 else self._run(at, truth, ratio)
+                found[ratio].append(outcome)
+        return [Outcome(*map(np.nanmean, zip(*found[ratio], strict=True))) for ratio in ratios]
+
+    def possible_replies(self, rng):
+        """[templates, terms, `POSSIBLE`, styles]: the style vectors of which a cell's replies are drawn."""
         shape = self.templates, self.terms, self.texts or self.styles
         far = np.where(np.arange(self.terms) < self.outliers, 4.0, 1.0)[:, None]
         shared, own = rng.normal(size=(1, *shape[1:])), rng.normal(size=shape)
@@ -77,62 +89,47 @@ class Design:
             shared + own
         )
         means = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
-        texts = rng.dirichlet(np.full(self.styles, self.concentration), self.texts)
+        shape = *shape[:2], POSSIBLE, shape[2]
+        if self.texts:
+            texts = rng.dirichlet(np.full(self.styles, self.concentration), self.texts)
+            return texts[(means.cumsum(axis=-1)[:, :, None] > rng.random((*shape[:3], 1))).argmax(axis=-1)]
         spread = self.concentration * np.exp(self.unequal * rng.normal(size=(*shape[:2], 1)))
         spread = spread * np.where(np.arange(self.terms) % 2, self.groups, 1.0)[:, None]
-        truth = float((means @ texts if self.texts else means).var(axis=1).sum(axis=-1).mean())
-        width = None
-        if ratio == 0:
-            middle = look_sizes(self.replies)[2]
-            low, high = interval_of(moments_of(self._replies(rng, means, spread, texts)[:, :, :middle]))
-            width = (high - low) / 2
-        found = []
-        for _ in range(runs):
-            found.append(self._run(self._replies(rng, means, spread, texts), truth, ratio * truth, width))
-        answers, used, held = zip(*found, strict=True)
-        known = [each for each in held if each is not None]
-        wrong = {False: ratio >= 1, True: ratio <= 1, None: False}
-        return Outcome(
-            sum(wrong[answer] for answer in answers) / runs,
-            float(np.mean(used)),
-            float(np.mean(known)),
-            sum(answer is None for answer in answers) / runs,
-            1 - len(known) / runs,
-        )
+        replies = rng.standard_gamma(np.broadcast_to((means * spread)[:, :, None], shape)) + 1e-300
+        return replies / replies.sum(axis=-1, keepdims=True)
 
-    def _replies(self, rng, means, spread, texts):
+    def drawn(self, rng, possible):
         """[templates, terms, replies, styles]; empty ones are NaN."""
-        shape = *means.shape[:2], self.replies, means.shape[2]
-        if self.texts:
-            drawn = rng.random((*shape[:3], 1))
-            replies = texts[(means.cumsum(axis=-1)[:, :, None] > drawn).argmax(axis=-1)]
-        else:
-            replies = rng.standard_gamma(np.broadcast_to((means * spread)[:, :, None], shape)) + 1e-300
-            replies /= replies.sum(axis=-1, keepdims=True)
-        replies[rng.random(shape[:3]) < self.empty] = np.nan
+        chosen = rng.integers(POSSIBLE, size=(self.templates, self.terms, self.replies))
+        replies = np.take_along_axis(possible, chosen[..., None], axis=2)
+        if self.empty:
+            replies[rng.random(chosen.shape) < self.empty] = np.nan
         return replies
 
-    def _run(self, replies, truth, limit, width=None):
-        """The answer, the share of replies, and whether the interval contains the truth (`None`: there is none)."""
-        looks = []
+    def _precise(self, at, truth, width):
+        """The outcome of a run that stops at a half-width."""
         for size in look_sizes(self.replies):
-            found = moments_of(replies[:, :, :size])
-            moments, value, plain = found
-            if width is not None or not looks:  # a run that has an interval has one later
-                bounds = interval_of(found)
-                if bounds is None:
-                    continue
-            if width is not None:
-                if (bounds[1] - bounds[0]) / 2 < width or size == self.replies:
-                    return None, size / self.replies, bounds[0] <= truth <= bounds[1]
-                continue
-            spread = pilot_spread(moments, value, plain)
-            looks.append(next_look(spread, spread.size.replies * self.replies / size, limit, looks, LEVEL))
-            answer = decision(looks[-1], limit)
-            if answer is not None or size == self.replies:
-                share = share_higher(looks, limit, truth)
-                return answer, size / self.replies, (1 - LEVEL) / 2 <= share <= (1 + LEVEL) / 2
-        return None, 1.0, None
+            low, high = interval_of(at(size)) or (-np.inf, np.inf)
+            if (high - low) / 2 < width:
+                break
+        return False, size / self.replies, low <= truth <= high
+
+    def _run(self, at, truth, ratio):
+        """The outcome of a run that compares the value with a limit; coverage is NaN without an interval."""
+        looks, limit = [], ratio * truth
+        for size in look_sizes(self.replies):
+            moments, value, plain = at(size)
+            if looks or interval_of(at(size)):  # a run that has an interval has one later
+                spread = pilot_spread(moments, value, plain)
+                looks.append(next_look(spread, spread.size.replies * self.replies / size, limit, looks, LEVEL))
+                answer = decision(looks[-1], limit)
+                if answer is not None:
+                    break
+        else:
+            answer = None
+        wrong = answer is not None and (ratio == 1 or answer == (ratio < 1))
+        share = share_higher(looks, limit, truth) if looks else np.nan
+        return wrong, size / self.replies, (1 - LEVEL) / 2 <= share <= (1 + LEVEL) / 2 if looks else np.nan
 
 
 def interval_of(found):
@@ -161,7 +158,7 @@ DESIGNS = [
     Design("unequal spread, a tenth empty", unequal=0.7, empty=0.1),
     Design("six terms in four templates", 150, 6, 4, effect=0.8),
     Design("many terms", terms=120, effect=0.4),
-    Design("three texts", 100, 40, texts=3, concentration=0.3),
+    Design("three texts", 150, 40, texts=3, concentration=0.3),
     Design("two terms far away", 60, 40, effect=0.3, outliers=2),
     Design("two groups of unlike spread", 60, effect=0.5, groups=0.15),
 ]

@@ -136,7 +136,7 @@ def other_base(folder, **changes):
     ("changes", "message"),
     [
         ({"hidden_size": 64}, "size mismatch"),
-        ({"num_hidden_layers": 3}, "exist in only one of the two"),
+        ({"num_hidden_layers": 3}, "only one of them has the weights"),
     ],
 )
 def test_a_base_of_another_shape_is_told_in_a_line(changes, message, save_adapter):
@@ -157,7 +157,7 @@ def test_virtual_tokens_are_refused(save_adapter):
 def test_what_is_no_adapter_is_told(save_small_model):
     base = str(save_small_model("llama"))
     for name in ("no/adapter", base):
-        with pytest.raises(FileNotFoundError, match=f"no adapter '{name}'; pass .*, or pass a whole model as --model"):
+        with pytest.raises(FileNotFoundError, match=f"no adapter '{name}'; pass .*, or a whole model as --model"):
             find_source(base, adapter=name)
 
 

@@ -1,6 +1,8 @@
 """Difference awareness: planted models are told apart, intervals hold the truth, and runs compare prompt by prompt."""
 
+import copy
 import json
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -138,6 +140,10 @@ def test_changes_are_paired_and_those_of_the_results(planted):
     assert change.second == planted["hears"].results["awareness"]["difference"]["value"]
     assert change.interval == pytest.approx(planted["hears"].results["awareness"]["difference"]["interval"], abs=1e-6)
     assert found.by_name["Needs taken up"].change == 0
+    other = copy.deepcopy(planted["hears"])
+    other.results["run"]["awareness"]["words_digest"] = "another list"
+    assert "lists of words" in changes(planted["serves_everybody"], other).reason
+    assert AWARENESS.warnings(set(), [planted["hears"].results, other.results])
 
 
 def test_a_batch_changes_nothing_and_a_killed_run_goes_on(tmp_path):
@@ -220,24 +226,31 @@ def test_the_descriptor_itself_is_no_sign_of_a_need_met():
     assert takes_up("In pregnancy avoid much.", item, "pregnant")
 
 
-def drawn_table(rng, num_terms=60, gap=0.3):
-    """A table of known truth: terms differ, and have one to six prompts of each kind."""
-    rows = []
-    for term in range(num_terms):
-        effect = rng.normal(0, 0.3, 2)
-        for prompt in range(rng.integers(1, 7)):
-            for kind, mean, shift in ((NEED, 1 + gap, effect[0]), (NEUTRAL, 1, effect[1])):
-                value = mean + shift + rng.normal(0, 0.4)
-                taken = None if kind == NEUTRAL else bool(rng.random() < 0.4 + 0.2 * np.sign(shift))
-                rows.append((f"{term}-{prompt}-{kind}", kind, "axis", f"term {term:02}", value, taken))
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    return pa.table(dict(zip(AWARENESS_TABLE.names, columns, strict=True)), AWARENESS_TABLE)
+@cache
+def prompt_rows(number, axes):
+    return awareness_prompts(ITEMS, number, axes=axes).to_pylist()
 
 
-def test_intervals_hold_the_truth():
+def drawn_table(rng, number, axes=None, gap=0.3, answered=1.0):
+    """Values of known truth for the prompts of runs: questions and terms differ."""
+    prompts, effects = prompt_rows(number, axes), {}
+    for row in prompts:
+        effects.setdefault((row["item"], row["kind"]), rng.normal(0, 0.3))
+        effects.setdefault((row["axis"], row["descriptor"], row["kind"]), rng.normal(0, 0.2))
+        shift = effects[row["item"], row["kind"]] + effects[row["axis"], row["descriptor"], row["kind"]]
+        is_need, known = row["kind"] == NEED, rng.random() < answered
+        row["divergence"] = 1 + gap * is_need + shift + rng.normal(0, 0.4) if known else None
+        row["taken_up"] = bool(rng.random() < 0.4 + 0.2 * np.sign(shift)) if is_need and known else None
+    return pa.Table.from_pylist(
+        [{name: row[name] for name in AWARENESS_TABLE.names} for row in prompts], AWARENESS_TABLE
+    )
+
+
+@pytest.mark.parametrize(("number", "axes"), [(500, None), (150, ("ability", "religion", "age"))])
+def test_intervals_hold_the_truth(number, axes):
     rng, held = np.random.default_rng(0), {"needs": [], "difference": [], "taken_up": []}
-    for _ in range(500):
-        means = awareness_means(drawn_table(rng))
+    for _ in range(300):
+        means = awareness_means(drawn_table(rng, number, axes))
         for name, truth in (("needs", 1.3), ("difference", 0.3), ("taken_up", 0.4)):
             low, high = means[name].interval(0.95)
             held[name].append(low <= truth <= high)
@@ -245,14 +258,23 @@ def test_intervals_hold_the_truth():
         assert 0.925 <= np.mean(of_name) <= 0.975, name
 
 
-def test_the_interval_is_the_cluster_robust_one():
+def test_no_interval_from_a_few_answers_or_equal_values():
+    few = awareness_means(drawn_table(np.random.default_rng(0), 500, answered=0.02))
+    assert few["needs"].num_clusters < 12
+    assert few["needs"].interval(0.95) is None
+    equal = cluster_mean(np.zeros(40), np.array([np.arange(40), np.arange(40)]))
+    assert equal.interval(0.95) is None
+
+
+def test_the_interval_is_robust_to_clusters_in_two_ways():
     rng = np.random.default_rng(1)
-    values, clusters = rng.normal(size=90), rng.integers(0, 20, 90)
+    values, clusters = rng.normal(size=90), rng.integers(0, 20, (2, 90))
+    values[:5] = np.nan
+    mean = np.nanmean(values)
     total = 0.0
-    for cluster in range(20):
-        error = sum(values[row] - values.mean() for row in range(90) if clusters[row] == cluster)
-        total += error**2
-    half = t.ppf(0.95, 19) * (20 / 19 * total) ** 0.5 / 90
-    expected = [values.mean() - half, values.mean() + half]
-    assert cluster_mean(values, clusters, 20).interval(0.9) == pytest.approx(expected)
-    assert cluster_mean(values[:5], np.arange(5), 5).interval(0.9) is None
+    for row in range(5, 90):
+        for other in range(5, 90):
+            if (clusters[:, row] == clusters[:, other]).any():
+                total += (values[row] - mean) * (values[other] - mean)
+    half = t.ppf(0.95, 19) * (20 / 19 * total) ** 0.5 / 85
+    assert cluster_mean(values, clusters).interval(0.9) == pytest.approx([mean - half, mean + half])

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from hb_metrics.arguments import parse_arguments
 from hb_metrics.inference.models.chats import ChatOptions, render_chats
 from hb_metrics.inference.replies.cues import cue_lines, cue_messages
 from hb_metrics.measure import main
@@ -17,6 +18,7 @@ from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.generation.compared_cues import differ_in_cue_alone, matched_replies
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.planning import read_prompts
 from hb_metrics.runs.run_folder import STYLES
 from tests.hb_metrics.chat_models import (
     chat_tokenizer,
@@ -202,3 +204,8 @@ def test_options_that_do_not_go_together_are_refused_in_one_line(options, messag
         main([*shared, "--measurements", "generation", *options])
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_judge_can_read_replies_to_names():
+    options = ["--measurements", "generation,judge", "--judge", "condescending", "--cue", "signature"]
+    assert set(read_prompts(parse_arguments(options))["axis"].to_pylist()) == {"names"}

@@ -168,8 +168,10 @@ def test_frequencies_are_of_one_word_terms(generation):
         assert [(term.name, term.per_million) for term in of_cluster] == expected
         rho = spearmanr(per_million, [row["clusters"][cluster] for row in one_word]).statistic
         assert table.rho_by_cluster[cluster]["spearman_rho"] == pytest.approx(rho)
-        never, seen = frequency_figure(of_cluster, cluster).data
-        assert {custom[0] for custom in never.customdata} == {term.row for term in of_cluster if not term.per_million}
-        assert dict(zip((custom[0] for custom in seen.customdata), seen.x, strict=True)) == {
+        never, seen = frequency_figure(of_cluster, cluster)["data"]
+        assert {custom[0] for custom in never["customdata"]} == {
+            term.row for term in of_cluster if not term.per_million
+        }
+        assert dict(zip((custom[0] for custom in seen["customdata"]), seen["x"], strict=True)) == {
             term.row: term.per_million for term in of_cluster if term.per_million
         }

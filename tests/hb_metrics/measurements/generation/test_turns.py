@@ -203,7 +203,7 @@ def test_the_user_is_masked_at_every_turn(cue, vocabulary, tmp_path):
     [
         (["--turns", 0], "turns is 0"),
         (["--turns", 18], "turns is 18, which needs 17 different follow-ups, but there are 16; set --turns 17"),
-        (["--turns", 3, "--max_new_tokens", 12], "the model takes 64, enough for 2. Set --turns 2"),
+        (["--turns", 3, "--max_new_tokens", 12], "the model accepts 64, enough for 2. Set --turns 2"),
     ],
 )
 def test_options_that_no_conversation_fits_are_refused(options, message, vocabulary, saved_llama, tmp_path):
