@@ -91,6 +91,16 @@ def test_a_reply_does_not_depend_on_its_batch(name, decoding, get_small_model):
         assert decode(model, given[one], decoding, ENDS, None if numbers is None else numbers[one]) == together[one]
 
 
+def test_a_token_is_drawn_with_the_key_of_its_step(get_small_model):
+    model, _ = get_small_model("llama")
+    keys, others = draw_keys(8, SAMPLE_ALL), draw_keys(8, SAMPLE_ALL, seed=1)
+    others[:, :4] = keys[:, :4]
+    found, changed = (decode(model, contexts(8, 9), SAMPLE_ALL, EndTokens(dropped=()), some) for some in (keys, others))
+    for one, other in zip(found, changed, strict=True):
+        assert one.tokens[:4] == other.tokens[:4]
+        assert one.tokens[4:] != other.tokens[4:]
+
+
 def contexts_of_several_lengths(num, shared, seed=0):
     rng = np.random.default_rng(seed)
     prefix = rng.integers(4, 400, shared)
