@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--max_failed_checks",
         type=int,
         default=1,
-        help="Leave out raters who failed more than this number of attention checks. Default: %(default)s.",
+        help="Exclude raters who failed more than this number of attention checks. Default: %(default)s.",
     )
     arguments = parser.parse_args(argv)
     path = arguments.study or beside_answers(arguments.ratings[0], STUDY_FILE)
@@ -73,7 +73,7 @@ def summary_lines(results: dict[str, Any]) -> list[str]:
     number = results["num_raters"]
     line = f"{results['num_ratings']:,} ratings of {number} rater{'' if number == 1 else 's'}"
     if left_out := [repr(row["rater"]) for row in results["raters"] if not row["included"]]:
-        line += f"; left out for failed attention checks: {', '.join(left_out)}"
+        line += f"; excluded for failed attention checks: {', '.join(left_out)}"
     return [line, *answers(results)]
 
 

@@ -32,10 +32,9 @@ class StyleShards:
     """A run's style vectors, or another classifier's probabilities: an array [replies, styles], read from shards."""
 
     def __init__(self, folder: Path) -> None:
-        files = sorted(folder.glob("*.parquet"))
+        files = _shards(folder)
         if not files:
             raise ValueError(f"'{folder}' has no style vectors; measure with --measurements generation first")
-        _check_run(files)
         blocks: list[np.ndarray] = []
         self.ids: list[str] = []
         for file in files:
@@ -51,7 +50,6 @@ class StyleShards:
                 )
             blocks.append(values.reshape(-1, size))
             self.ids += table["id"].to_pylist()
-        _check_once(self.ids, folder)
         self._values = np.concatenate(blocks)
         self.shape = self._values.shape
 
@@ -90,7 +88,6 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
     replies = read_shards(folder / REPLIES)
     if replies is None:
         return None
-    _check_once(replies["id"].to_pylist(), folder / REPLIES)
     prompts = read_prompts(folder) if prompts is None else prompts
     rows = pc.index_in(prompt_ids(replies["id"]), prompts["id"])
     if rows.null_count:
@@ -120,11 +117,8 @@ def read_turns(folder: Path, prompts: pa.Table | None = None) -> list[Replies]:
 
 
 def read_shards(folder: Path, columns: Sequence[str] | None = None) -> pa.Table | None:
-    files = sorted(folder.glob("*.parquet"))
-    if not files:
-        return None
-    _check_run(files)
-    return pa.concat_tables([_read_table(file, columns) for file in files])
+    files = _shards(folder)
+    return pa.concat_tables([_read_table(file, columns) for file in files]) if files else None
 
 
 def read_styles(run: Run) -> RunStyles | None:
@@ -163,12 +157,17 @@ def _read_file(path: Path) -> pa.Table:
     return _read_table(path)
 
 
-def _check_once(ids: Sequence[str], folder: Path) -> None:
-    if len(set(ids)) < len(ids):
-        raise ValueError(
-            f"'{folder}' has the same replies in several files, some of which belong to another run; run the same "
-            "command again to move those files aside"
-        )
+def _shards(folder: Path) -> list[Path]:
+    files = sorted(folder.glob("*.parquet"))
+    for index, file in enumerate(files):
+        if file.name != f"{index:05d}-of-{len(files):05d}.parquet":
+            raise ValueError(
+                f"'{folder}' lacks files of its run, or has others: it has {len(files)} files, and one is "
+                f"{file.name}; copy the run's folder again, or run the same command again to complete it"
+            )
+    if files:
+        _check_run(files)
+    return files
 
 
 def _check_run(files: Sequence[Path]) -> None:

@@ -174,7 +174,7 @@ def encode(
             for number in range(2 * len(batch["spans"][row]) + 1):
                 piece = {side: next(pieces[side]) for side in sides}
                 is_span = number % 2 == 1
-                # The first token of a name is learnt where its probability moves, and nothing else of a swapped phrase.
+                # In a swapped phrase, only the first token of a name whose probability moves is learnt.
                 is_name = is_span and [piece[PREFIX][0], piece[""][0]] in moved
                 for side in sides:
                     part = piece[side] if is_span else piece[PREFIX]  # both sides learn the same unswapped tokens
