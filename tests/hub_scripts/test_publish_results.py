@@ -290,6 +290,10 @@ def test_publishing_opens_one_pull_request(hub, repo, run, results, write_run, c
     assert list(repo.pull_requests) == [1]
     assert capsys.readouterr().out.endswith(f"proposed already: {url}\n")
 
+    results["likelihood"]["likelihood_bias"]["likelihood_bias"] = 0.25
+    publish(write_run(results, "meanwhile"), "--yes")
+    assert list(repo.pull_requests) == [1, 2]
+
     repo.merge(1)
     repo.commit({"README.md": b"# Edited\n"})
     wrote_before = wrote(hub)
@@ -299,7 +303,7 @@ def test_publishing_opens_one_pull_request(hub, repo, run, results, write_run, c
 
     results["likelihood"]["likelihood_bias"]["likelihood_bias"] = 0.125
     publish(write_run(results, "later"), "--yes")
-    changed = {path for path, content in repo.files("refs/pr/2").items() if repo.files().get(path) != content}
+    changed = {path for path, content in repo.files("refs/pr/3").items() if repo.files().get(path) != content}
     assert changed == {LIKELIHOOD_FILE}
     assert "value: 0.125" in capsys.readouterr().out
 
