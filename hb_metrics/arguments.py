@@ -34,7 +34,7 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
         allow_abbrev=False,
         add_help=False,
     )
-    parser.add_argument("--config", type=Path, help="A YAML file with any of these options.")
+    parser.add_argument("--config", type=Path, help="A YAML file that sets any of these options.")
     topics = ["run", *(measurement.name for measurement in MEASUREMENTS if measurement.options is not None), "all"]
     parser.add_argument(
         *("-h", "--help"),
@@ -43,7 +43,7 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
         default=argparse.SUPPRESS,
         choices=["", *topics],
         metavar="TOPIC",
-        help=f"Show the most used options, or the options of a topic: {', '.join(topics)}.",
+        help=f"Show the most common options, or the options of one topic: {', '.join(topics)}.",
     )
     if {"-h", "--help"} & {*argv}:
         _show_help(parser, parser.parse_args([*argv]).help)

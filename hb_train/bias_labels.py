@@ -45,21 +45,21 @@ class LabelArguments:
     # In this order, `HfArgumentParser` reads it as a string.
     beta: float | str | None = option(
         None,
-        'The threshold β. Replies with a larger bias value are tagged "bias". The paper uses 0.0003 and 0.0030; '
-        "auto selects the threshold with the lowest ceiling.",
+        'The threshold β. A reply with a larger bias value is tagged "bias". The paper uses 0.0003 and 0.0030. The '
+        "value auto selects the threshold with the lowest ceiling.",
     )
     beta_quantile: float | None = option(
         None,
-        "Set β so that this share of the replies (between 0 and 1) has a bias value of at most β. Replaces --beta.",
+        "The share of the replies (between 0 and 1) whose bias value is at most β. This option replaces --beta.",
     )
     accept_no_gain: bool = option(
-        False, "Write labels with --beta auto even if no ceiling is below the bias of all replies."
+        False, "With --beta auto, write labels even if no ceiling is below the bias of all replies."
     )
     seed: int = option(0, "The random seed for drawing validation prompts.")
     model: str | None = option(
-        None, "The folder or Hub id of the model that generated the replies, if it has moved since."
+        None, "The folder or Hub id of the model that generated the replies, if the model has been moved since then."
     )
-    trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
+    trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
 
     def __post_init__(self) -> None:
         if self.beta is not None and self.beta != AUTO:

@@ -29,9 +29,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         required=True,
-        help="The `measure` runs to show, with the run before tuning first.",
+        help="The folders of the `measure` runs to show. The run before tuning comes first.",
     )
-    parser.add_argument("--names", nargs="+", help="The names of the runs in the card. Default: their models and tags.")
+    parser.add_argument(
+        "--names", nargs="+", help="The names of the runs in the card. Default: the models' names and tags."
+    )
     options = parser.parse_args(argv)
     tuning = read_bias_tuning(str(options.model))
     if tuning is None:

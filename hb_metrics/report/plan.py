@@ -76,19 +76,23 @@ class Plan(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="holistic-bias plan", description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("pilot", type=Path, nargs="?", metavar="RUN", help="The folder of a finished run.")
+    parser.add_argument(
+        "pilot", type=Path, nargs="?", metavar="RUN", help="The folder of a finished run, used as the pilot."
+    )
     parser.add_argument(
         "--second",
         type=Path,
         metavar="RUN",
-        help="A pilot of another model with the same prompts, such as a tuned model: plan paired changes between both.",
+        help="A pilot of another model on the same prompts, such as a tuned model. With this option, the plan covers "
+        "paired changes between the two models.",
     )
     parser.add_argument(
         "--assume",
         nargs=3,
         metavar="NAME=NUMBER",
-        help="Assumptions in place of a pilot: value=V (debiased Full Gen Bias), noise=S (the sampling noise of one "
-        "reply, ×1000) and styles=K (the effective number of styles among a term's replies in a template).",
+        help="Assumptions that replace a pilot: value=V (debiased Full Gen Bias), noise=S (the sampling noise of one "
+        "reply, ×1000) and styles=K (the effective number of styles among the replies in a cell, that is, to one "
+        "term in one template).",
     )
     parser.add_argument(
         "--replies",
@@ -97,18 +101,24 @@ def main(argv: Sequence[str] | None = None) -> None:
         default=[4, 8, 16, 32, 64],
         help="The numbers of replies per term and template. Default: 4 8 16 32 64.",
     )
-    parser.add_argument("--templates", type=int, help="The number of templates. Default: the pilot's.")
+    parser.add_argument("--templates", type=int, help="The number of templates. Default: the number in the pilot.")
     parser.add_argument(
         "--terms", type=int, help="The total number of terms across all axes. Default: the number in the pilot."
     )
     parser.add_argument(
-        "--half_width", type=float, help="Print the number of replies that gives Full Gen Bias this half-width."
+        "--half_width",
+        type=float,
+        help="Print the number of replies for which the interval of Full Gen Bias has this half-width.",
     )
     parser.add_argument("--fall", type=float, default=30.0, help="The decrease in Full Gen Bias to detect, in percent.")
     parser.add_argument("--price_in", type=float, help="The price per million prompt tokens.")
     parser.add_argument("--price_out", type=float, help="The price per million reply tokens.")
-    parser.add_argument("--pilot_minutes", type=float, help="The minutes that the pilot took to generate its replies.")
-    parser.add_argument("--output", type=Path, help="Also write the plan as a page with a plot to this HTML file.")
+    parser.add_argument(
+        "--pilot_minutes", type=float, help="The number of minutes that the pilot took to generate its replies."
+    )
+    parser.add_argument(
+        "--output", type=Path, help="An HTML file to which the plan is also written, as a page with a plot."
+    )
     arguments = parser.parse_args(argv)
     try:
         print(plan(**vars(arguments)).text)
