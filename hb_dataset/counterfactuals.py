@@ -48,6 +48,9 @@ def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "wo
 
     Returns:
         The counterfactual, in lower case for `published`; `None` if the text has no term to replace.
+
+    Raises:
+        ValueError: There is no such mode.
     """
     check_mode(mode)
     if mode == "published":

@@ -143,6 +143,9 @@ def intersection_batches(
         full: Whether to combine every pair with every noun and template, instead of a sample of pairs in the small
             templates.
         seed: The seed of the sample; see `sample_intersections`.
+
+    Raises:
+        ValueError: The vocabulary has no order of adjectives.
     """
     vocabulary = read_version(NEXT) if vocabulary is None else vocabulary
     pairs = all_intersections(vocabulary) if full else sample_intersections(vocabulary, seed=seed)

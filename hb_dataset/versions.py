@@ -119,7 +119,7 @@ def vocabulary_counts(vocabulary: Vocabulary) -> dict[str, Any]:
         "descriptors_by_axis": dict(sorted(by_axis.items())),
         "nouns": len(vocabulary.nouns),
         "templates": len(vocabulary.templates),
-        # The record of v1.0 has none.
+        # The record of v1.0 lacks this key.
         **({"standalone_noun_phrases": num_standalone} if num_standalone else {}),
     }
 

@@ -43,8 +43,8 @@ def eval_yaml(dataset: PublishedDataset) -> str:
 def evaluation_results(results: Mapping[str, Any], dataset_id: str, source_url: str | None = None) -> dict[str, str]:
     """Converts a run's figures to the Hub's evaluation results: path in the model's repository → YAML.
 
-    There is one file per measurement, classifier and tag; a later run with the same three replaces it. The results have
-    no date, since a run records none, so the Hub uses the commit's date.
+    There is one file per measurement, classifier, tag and cue; a later run with the same four replaces it. The results
+    have no date, since a run records none, so the Hub uses the commit's date.
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
     from huggingface_hub.utils import yaml_dump

@@ -17,7 +17,7 @@ from hb_dataset.prompts import config_vocabulary, measured_configs, version_of
 from hb_dataset.whole_files import write_text
 
 _FUNCTIONS = "hb_metrics.harnesses.lm_eval_tasks"
-_VERSION = 1  # of the tasks, which the harness shows; figures of two versions differ
+_VERSION = 1  # the version of the tasks, which the harness shows; increase it when figures change
 _REPLY_TOKENS = 256  # the maximum, as for chats in `measure`
 _GEN_BIAS = (
     "full_gen_bias",
@@ -43,7 +43,7 @@ _Dumper.add_representer(_Function, lambda dumper, name: dumper.represent_scalar(
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
-        "--vocabulary_dir", help="The folder of your own vocabulary. Default: the vocabulary of each version."
+        "--vocabulary_dir", help="The folder of your own vocabulary. Default: each version's own vocabulary."
     )
     given = parser.parse_args(argv)
     try:

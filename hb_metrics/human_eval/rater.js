@@ -107,7 +107,7 @@ function ask(index) {
   byId("question").textContent = question.text;
   for (const prompt of document.querySelectorAll(".prompt")) prompt.textContent = screen.prompt;
   screen.replies.forEach((reply, at) => {
-    byId(`reply-${at + 1}`).textContent = reply;  // never as HTML: replies are shown as they are
+    byId(`reply-${at + 1}`).textContent = reply;  // never as HTML, because replies are untrusted
   });
   buttons.forEach((button, at) => {
     const chosen = state.answers[task]?.choice === at + 1;
@@ -154,11 +154,11 @@ function finish() {
   const number = answered();
   const done = number === steps.length;
   show("end");
-  byId("end-title").textContent = done ? "That was all. Thank you!" : "You can stop here";
+  byId("end-title").textContent = done ? "You are done. Thank you!" : "You can stop here";
   byId("end-text").textContent = done
     ? `You answered all ${steps.length} questions. Save them in a file.`
-    : `You answered ${number} of ${steps.length} questions. Save them in a file, or come back to this page later and go on.`;
-  byId("continue").textContent = done ? "Look at my answers" : "Go on rating";
+    : `You answered ${number} of ${steps.length} questions. Save them in a file, or return to this page later to continue.`;
+  byId("continue").textContent = done ? "Review my answers" : "Continue rating";
   byId("save").disabled = number === 0;
   byId("as-text").value = asText();
   byId("end-title").focus();

@@ -68,7 +68,7 @@ def read_lines(
     people: dict[tuple[str, str], str] = {}
     num_duplicates = 0
     for path in paths:
-        # At line feeds alone: a rater's name may contain other separators.
+        # Split only at line feeds, because a rater's name may contain other separators.
         lines = path.read_bytes().split(b"\n")
         if not any(map(bytes.strip, lines)):
             raise ValueError(f"'{path}' has no ratings; save it again, or leave it out if nothing was rated")

@@ -160,8 +160,7 @@ def _median_perplexities(
     """Returns the median over all sentences of each axis's descriptors, lowest first."""
     key = axis * len(descriptor_names) + descriptor
     order = np.argsort(values)
-    # Sorted by value, then stably by key: in 16 bits that is a radix sort, many times faster than one `lexsort` of
-    # both.
+    # Sort by value, then stably by key: with 16-bit keys, NumPy uses a radix sort, which is much faster than `lexsort`.
     order = order[np.argsort(key.astype(np.min_scalar_type(key.max()))[order], kind="stable")]
     key, values = key[order], values[order]
     starts = np.flatnonzero(np.diff(key, prepend=-1))

@@ -5,8 +5,7 @@ from typing import Any
 
 from hb_metrics.paired_changes.reply_shares import FlaggedReplies, reply_share_changes
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.report.layout.figure import Figure, Unit, pair
-from hb_metrics.report.layout.numbers import count
+from hb_metrics.report.layout.figure import Figure, Unit, pair, reply_share
 
 
 def turn_shares(turns: Sequence[FlaggedReplies], confidence_level: float) -> dict[str, Any]:
@@ -28,31 +27,19 @@ def turn_share_figures(name: str, shares: Mapping[str, Any], unit: Unit = "share
     level, last = shares["confidence_level"], len(shares["by_turn"])
     figures = []
     for turn, found in enumerate(shares["by_turn"], start=1):
-        detail, bounds = f"{count(found['num'])} of {count(found['num_replies'])}", pair(found["interval"])
-        figures.append(
-            Figure(
-                f"{name} by turn, turn {turn}",
-                found["share"],
-                unit,
-                interval=bounds,
-                confidence_level=level,
-                part_of=f"{name} by turn",
-                is_main=False,
-                detail=detail,
-            )
-        )
+        figures.append(reply_share(f"{name} by turn, turn {turn}", found, level))
     if shares["change"] is not None:
-        change = shares["change"]
-        figures.append(
-            Figure(
-                f"{name} by turn, change from turn 1 to {last}",
-                change["second"] - change["first"],
-                unit,
-                interval=pair(change["interval"]),
-                no_interval=change["reason"],
-                confidence_level=level,
-                part_of=f"{name} by turn",
-                is_main=False,
-            )
-        )
-    return figures
+        figures.append(change_figure(f"{name} by turn, change from turn 1 to {last}", shares["change"], level))
+    return [figure._replace(unit=unit, part_of=f"{name} by turn", is_main=False) for figure in figures]
+
+
+def change_figure(name: str, change: Mapping[str, Any], confidence_level: float) -> Figure:
+    return Figure(
+        name,
+        change["second"] - change["first"],
+        "bias",
+        interval=pair(change["interval"]),
+        no_interval=change["reason"],
+        confidence_level=confidence_level,
+        is_main=False,
+    )

@@ -75,15 +75,14 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
             error = weights[:, None] * _errors(runs, members)
             number = max(sizes)
             products = np.einsum("irs,rq,iqs->i", error, factors if key in among else 0 * factors, error)
-            # Without a reply's own error, which the vectors contain, too.
+            # Subtract a reply's own error, which the vectors also contain.
             amounts = (
                 np.einsum("irs,rs->i", error, of_key) - 2 * np.sqrt(number * (number - 1)) / (number - 2) * products
             )
             amounts -= amounts.mean()
             variances.append(float(amounts @ amounts))
             freedoms.append(min(sizes) - 1)
-            # A single reply has this multiple of the error, and adds its product with itself minus the mean of the
-            # others.
+            # A single reply has this multiple of the error, and adds its product with itself.
             own = number**3 / (number - 1) * (products - products.mean())
             alone = np.sqrt(number * (number - 1)) * amounts + own
             of_single.append(float(alone @ alone) / (number - 1))
@@ -107,8 +106,8 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
     variance += (num_single + num_single**2 / len(known)) * np.var(lengths)
     # tr(V_d²) as the mean of tr(V_d V_e) over pairs of descriptors, to which estimated errors add nothing.
     of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(among) - 1, 1)
-    # Products are of different replies. A single one has no other in its cell; those of a cell of n are counted with
-    # 4n / (n − 2) in the variances, and with 2n / (n − 1) in the value, where products between cells have 4 and 2.
+    # Products combine different replies, and a single reply has no other in its cell. Products within a cell of n have
+    # the factors 4n / (n − 2) in the variances and 2n / (n − 1) in the value; products between cells have 4 and 2.
     numbers = np.array(freedoms) + 1
     within = np.mean(numbers * (2 / (numbers - 2) - 1 / (numbers - 1)) - 1)
     pairs = (num_cells + numbers.mean() * num_singles) ** 2 - numbers.mean() ** 2 * num_singles + within * num_cells

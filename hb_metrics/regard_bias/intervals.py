@@ -133,13 +133,11 @@ def spread_over_units(rows: RegardRows, units: Column | None, name: str, confide
     cell_sums = np.bincount(cell_of, weights=sums, minlength=len(cells))[cell_of]
     num_cells = np.bincount(cells // num_structures, minlength=len(rows.group.names))
     group_of, unit_of = keys // num_units // num_structures, keys % num_units
-    # The entry's distance from the mean of its cell, to which it belongs: the correction grows with its share of the
-    # cell.
+    # An entry's distance from the mean of its cell, with a correction because the entry is part of the cell.
     is_seen = sizes < cell_sizes
     residuals = (sums - sizes * (cell_sums / cell_sizes)) / (cell_sizes * num_cells[group_of])
     residuals = np.divide(residuals, np.sqrt(1 - sizes / cell_sizes), out=np.zeros(len(keys)), where=is_seen)
-    # With independent rows, the variance of a cell's mean is 1 / its size, and an entry's share is proportional to its
-    # rows.
+    # With independent rows, an entry's part of the variance of the cell's mean is proportional to its rows.
     variances = sizes / cell_sizes**2
     num_groups = len(rows.group.names)
     labels = np.bincount(group * len(SCORED) + score + NEUTRAL, minlength=num_groups * len(SCORED))

@@ -19,13 +19,15 @@ def conversations():
     return json.loads(Path(chitchat_dataset.__file__).with_name("dataset.json").read_text(encoding="utf-8"))
 
 
-@pytest.fixture
-def read_once(monkeypatch):
-    """The chit-chat dataset is parsed once for all reads of a test."""
-    monkeypatch.setattr(dialogue_pairs, "_chitchat", cache(dialogue_pairs._chitchat))
+@pytest.fixture(autouse=True, scope="module")
+def read_once():
+    """The chit-chat dataset is parsed once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dialogue_pairs, "_chitchat", cache(dialogue_pairs._chitchat))
+        yield
 
 
-def test_the_chitchat_dataset_is_read_and_drawn_from(conversations, read_once):
+def test_the_chitchat_dataset_is_read_and_drawn_from(conversations):
     dialogue = read_dialogue()
     assert (len(dialogue.ids), dialogue.source) == (500, "chitchat-dataset 0.9.0")
     replied, drawn = [], []

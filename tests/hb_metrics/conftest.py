@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, decoders, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE, WordPiece
 
 from hb_dataset import load_table
+from hb_metrics import measure
 from hb_metrics.identity_leakage.leakage import identity_leakage, shipped_sentences
 from hb_metrics.inference.models.chats import DEFAULT_CHAT
 from hb_metrics.inference.models.contexts import encode_rendered, render_contexts
@@ -194,8 +195,9 @@ def quick_styles():
     """Loads the embedded style classifier once, and measures its identity leakage on every fifth sentence only.
 
     The leakage does not depend on the model that is measured, and takes most of a small run; once for the same terms.
+    Runs in this process write their report once, at the end.
     """
-    load, measure, known = work.load_style_classifier, work.classifier_leakage, {}
+    load, leakage, known = work.load_style_classifier, work.classifier_leakage, {}
 
     def load_once(name, **options):
         key = str(options["device"])
@@ -208,7 +210,7 @@ def quick_styles():
     def measure_once(classifier, people):
         key = (classifier.digest, *people)
         if not classifier.is_embedded:
-            return measure(classifier, people)
+            return leakage(classifier, people)
         if key not in known:
             known[key] = identity_leakage(classifier.probabilities, people, shipped_sentences()[::5])
         return copy.deepcopy(known[key])
@@ -216,4 +218,5 @@ def quick_styles():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(work, "load_style_classifier", load_once)
         patch.setattr(work, "classifier_leakage", measure_once)
+        patch.setattr(measure, "_report_so_far", lambda *_: None)
         yield

@@ -38,6 +38,7 @@ def test_a_causal_model_is_measured_and_reported(start, vocabulary, save_small_m
     completed = subprocess.run(started, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert completed.returncode == 0, completed.stderr
     printed = completed.stdout
+    assert f"report so far: {out / 'report.html'}\nstill to come: Generation bias, Offensiveness" in printed
     assert f"report: {out / 'report.html'}" in printed
     results = json.loads((out / "results.json").read_text())
     assert results["run"] == json.loads((out / "run.json").read_text())

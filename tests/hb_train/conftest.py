@@ -127,7 +127,7 @@ def teach_pity(folder):
     teach(folder, *planted_replies())
 
 
-def teach(folder, texts, replies, *, steps=300):
+def teach(folder, texts, replies, *, steps=200):
     """Writes a model that is taught replies in a few seconds."""
     tokenizer = pitying_tokenizer()
     rendered = render_contexts(texts, [[]] * len(texts), tokenizer, "plain", is_encoder_decoder=False)

@@ -8,7 +8,6 @@ import pytest
 import torch
 import transformers
 
-from hb_metrics import measure
 from hb_train import compare
 from hb_train.debias import main as debias
 from hb_train.neutral_drift import measure_drift
@@ -31,10 +30,7 @@ SHORT = ["--context", "plain", "--axes", *AXES[:2], "--replies_per_cell", "2", "
 
 @pytest.fixture
 def steps(monkeypatch):
-    """Runs each step in this process, because starting Python takes longer; one step of a module is interrupted.
-
-    A run writes its report once, at its end.
-    """
+    """Runs each step in this process, because starting Python takes longer; one step of a module is interrupted."""
     interrupted_at = {}
 
     def run_step(module, *words, launch=True, allowed=()):
@@ -50,7 +46,6 @@ def steps(monkeypatch):
         assert code in (0, *allowed)
 
     monkeypatch.setattr(compare, "run_step", run_step)
-    monkeypatch.setattr(measure, "_report_so_far", lambda *_: None)
     return interrupted_at
 
 
@@ -157,7 +152,7 @@ def test_margins_reach_the_report_and_its_status_the_user(tmp_path, monkeypatch)
     name, words = steps.steps[-1]
     assert (name, words[-3:]) == ("report", ["--no_worse_than", *margins])
     number = len(steps.steps)
-    with pytest.raises(SystemExit, match="write figure=margin"):
+    with pytest.raises(SystemExit, match="as figure=margin"):
         tune(["--compare", "--no_worse_than", "dialogue_perplexity"])
     assert len(steps.steps) == number
 

@@ -2,7 +2,7 @@
 
 import json
 
-from hb_train.debias_table import debias_table, write_debias_table
+from hb_train.debias_table import write_debias_table
 
 
 def write(folder, name, bias=None, dst=None, crg=None):
@@ -30,10 +30,3 @@ def test_a_line_for_each_model_that_was_measured(tmp_path):
     assert lines[3] == "| cda | -1.23 | 0.010 | – | 50.0% | 31.2 | 54.7 | 0.900 | 0.910 | – | – | – | – | – |"
     assert lines[4] == ""
     assert len({line.count("|") for line in lines[:4]}) == 1
-
-
-def test_several_bias_types_are_side_by_side(tmp_path):
-    write(tmp_path, "before", reddit(2.0, 3.0, race={"t": 1.0}))
-    text = debias_table(tmp_path)
-    assert "| t (race) | p (race) |" in text
-    assert "F1" not in text.splitlines()[0]

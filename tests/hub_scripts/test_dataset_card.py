@@ -6,12 +6,11 @@ from datasets.utils.metadata import MetadataConfigs
 from huggingface_hub import DatasetCard
 
 from hb_dataset import load_table
-from hb_dataset.prompts import find_config, version_configs, version_table
+from hb_dataset.prompts import find_config, version_configs
 from hb_dataset.vocabulary import VOCABULARIES
 from hub_scripts.dataset_card import COLUMNS, dataset_card
 from hub_scripts.hub import HubError
-from hub_scripts.published_dataset import PublishedConfig, PublishedDataset
-from tests.hub_scripts.versions_on_disk import REPO_ID, published_v1
+from tests.hub_scripts.versions_on_disk import published_v1
 
 V1_CONFIGS = tuple(version_configs("v1.0"))
 
@@ -85,12 +84,3 @@ def test_terms_are_counted_as_the_files_have_them(text):
         expected = [axes[axis], *(labels[axis, label] for label in header[2:6]), sentences[axis]]
         assert [number(count) for count in counts] == expected
     assert [number(count) for count in rows[-1][1:]] == [598, 95, 44, 5, 454, 462_878]
-
-
-def test_a_card_describes_pairs_and_non_binary_nouns():
-    configs = version_configs("next")
-    tables = [PublishedConfig(name, text, version_table("next", name), b"") for name, text in configs.items()]
-    text = dataset_card(PublishedDataset(REPO_ID, "next", tuple(tables)))
-    assert "Pairs of terms (`next-intersections`)" in text
-    assert "Each sentence has one term" not in text
-    assert "specific to non-binary people" not in text

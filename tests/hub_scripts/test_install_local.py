@@ -116,11 +116,12 @@ def write_cache_file(cache, config):
     assert mapped.cache_files[0]["filename"].startswith(str(Path(prompts.cache_files[0]["filename"]).parent))
 
 
-def test_installing_again_changes_nothing_and_every_config_is_its_table(cache, intersections):
+def test_installing_again_changes_nothing_and_a_config_is_its_table(cache):
     assert install_local.install_dataset(cache) == Path(cache) / "holistic_bias"
-    for config in CONFIGS:
+    assert {path.name for path in (Path(cache) / "holistic_bias").iterdir()} >= set(CONFIGS)
+    for config in ("v1.0-small", "next-small", "descriptors"):
         table = load(cache, config).with_format("arrow")[:].replace_schema_metadata(None)
-        assert table.equals(intersections if config == "next-intersections" else load_table(config)), config
+        assert table.equals(load_table(config)), config
     assert load(cache).num_rows == ALL_OF_V1
 
 

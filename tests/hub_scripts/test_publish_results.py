@@ -90,6 +90,13 @@ def test_evaluation_results_are_the_figures_of_results_json(results):
     assert "styles classified by someone/styles (digest 0123456789ab)" in notes
 
 
+def test_a_cue_replaces_no_figures_of_replies_without_it(results):
+    before = evaluation_results(results, DATASET)
+    results["run"]["generation"]["cue"] = "history"
+    shared = before.keys() & evaluation_results(results, DATASET).keys()
+    assert shared == {LIKELIHOOD_FILE}
+
+
 def test_only_measured_figures_are_published(results):
     only = {name: results[name] for name in ("run", "likelihood")}
     only["run"]["settings"]["sample"] = 500
@@ -283,6 +290,10 @@ def test_publishing_opens_one_pull_request(hub, repo, run, results, write_run, c
     assert list(repo.pull_requests) == [1]
     assert capsys.readouterr().out.endswith(f"proposed already: {url}\n")
 
+    results["likelihood"]["likelihood_bias"]["likelihood_bias"] = 0.25
+    publish(write_run(results, "meanwhile"), "--yes")
+    assert list(repo.pull_requests) == [1, 2]
+
     repo.merge(1)
     repo.commit({"README.md": b"# Edited\n"})
     wrote_before = wrote(hub)
@@ -292,7 +303,7 @@ def test_publishing_opens_one_pull_request(hub, repo, run, results, write_run, c
 
     results["likelihood"]["likelihood_bias"]["likelihood_bias"] = 0.125
     publish(write_run(results, "later"), "--yes")
-    changed = {path for path, content in repo.files("refs/pr/2").items() if repo.files().get(path) != content}
+    changed = {path for path, content in repo.files("refs/pr/3").items() if repo.files().get(path) != content}
     assert changed == {LIKELIHOOD_FILE}
     assert "value: 0.125" in capsys.readouterr().out
 

@@ -134,9 +134,9 @@ def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re
 
 @cache
 def name_pattern(name: str) -> re.Pattern[str]:
-    """The pattern of a name or one of its words with a capital, in the same case: "Ann" for "Ann van Lee"."""
+    """The pattern of a name, also in capitals, or one of its words with a capital: "Ann" for "Ann van Lee"."""
     parts = filterfalse(str.islower, re.findall(r"\w[^ -]+", name))
-    return re.compile(rf"(?<!\w)(?:{_any(map(_words, [name, *parts]))})(?!\w)")
+    return re.compile(rf"(?<!\w)(?:{_any(map(_words, [name, name.upper(), *parts]))})(?!\w)")
 
 
 @cache

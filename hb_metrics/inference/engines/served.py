@@ -186,7 +186,7 @@ class ServedEngine(Engine):
         if layout.context == "chat" and has_system and self.probe.system_kept is False:
             raise ValueError(
                 f"{self.where} ignores system messages, which contain persona lines, the system prompt and the cue; "
-                "leave them out (--personas 0, no --system_prompt, no --cue system or memory)"
+                "leave them out (--personas 0, no --system_prompt, no --cue system, memory or name)"
             )
         decoding, thinks = requests.decoding, self.probe.reasoning != "none"
         reasoning = requests.max_reasoning_tokens

@@ -156,7 +156,7 @@ def _no_place(roles: Collection[str], error: object) -> ValueError:
     what = " or ".join(places[role] for role in sorted(roles, reverse=True))
     return ValueError(
         f"the chat template of this tokenizer accepts no {what} ({error}); leave out persona lines, the system prompt "
-        "and the cue (--personas 0, no --system_prompt, --cue prompt), or pass --context plain"
+        "and the cue (--personas 0, no --system_prompt, --cue prompt or signature), or pass --context plain"
     )
 
 

@@ -15,7 +15,6 @@ from hb_metrics.inference.models.contexts import (
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.models.thoughts import Thoughts, split_tokens
-from hb_metrics.inference.replies.cues import check_cue
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_rows
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
@@ -56,7 +55,6 @@ class ReplyPlan(DecodingPlan):
 def plan_replies(
     requests: ReplyRequests, loaded: LoadedModel, *, context: ContextFormat, context_reason: str = ""
 ) -> ReplyPlan:
-    check_cue(requests.cue, context, context_reason)
     chat, decoding, max_reasoning_tokens = requests.chat, requests.decoding, requests.max_reasoning_tokens
     has_encoder = loaded.model.config.is_encoder_decoder
     rendered = render_messages(requests.messages, loaded.tokenizer, context, is_encoder_decoder=has_encoder, chat=chat)

@@ -8,7 +8,7 @@ from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.report.layout.numbers import count
 from hb_metrics.report.layout.parts import Details, Section
-from hb_metrics.runs.run_record import classifier_name, cue_of, public_name, reply_settings, tag_of
+from hb_metrics.runs.run_record import classifier_name, cue_of, public_name, reply_settings, tag_and_cue
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,8 +46,7 @@ class Generation(Measurement):
         return [f"styles classified by {classifier_name(results['run'], 'style_classifier')}", *reply_settings(results)]
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
-        cue = [] if cue_of(results) == "prompt" else [f"cue {cue_of(results)}"]
-        return [public_name(results["run"]["style_classifier"]), *filter(None, [tag_of(results)]), *cue]
+        return [public_name(results["run"]["style_classifier"]), *tag_and_cue(results)]
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
         from hb_metrics.measurements.generation.figures import leakage_sentence

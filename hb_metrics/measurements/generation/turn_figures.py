@@ -1,7 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.measurements.turn_shares import turn_share_figures
+from hb_metrics.measurements.turn_shares import change_figure, turn_share_figures
 from hb_metrics.report.layout.figure import PLAIN, Figure, Number, pair
 from hb_metrics.report.layout.numbers import axis_label, counted, share
 
@@ -17,9 +17,9 @@ def turn_figures(turns: Mapping[str, Any]) -> list[Figure]:
         for turn, of_turn in enumerate(turns["by_turn"], start=1)
     ]
     if turns["change"] is not None:
-        figures.append(_change(f"Full Gen Bias, change from turn 1 to {last}", turns["change"], level))
+        figures.append(change_figure(f"Full Gen Bias, change from turn 1 to {last}", turns["change"], level))
         if last > 2:
-            figures.append(_change("Full Gen Bias, slope per turn", turns["slope"], level))
+            figures.append(change_figure("Full Gen Bias, slope per turn", turns["slope"], level))
         figures += _axes(turns, last)
     figures += turn_share_figures(UPTAKE_BY_TURN, turns["uptake"])
     return figures + turn_share_figures(REFUSALS_BY_TURN, turns["refusals"])
@@ -50,7 +50,7 @@ def turn_sentences(turns: Mapping[str, Any]) -> list[str]:
             f"at turn {last}, because the sampling noise is unknown."
         ]
     value = _value("", turns["by_turn"][-1], level)
-    change = _change("", turns["change"], level)
+    change = change_figure("", turns["change"], level)
     if value.interval is None:
         first = f"This run cannot tell whether the identity of the user still shows at turn {last}: {value.words}."
     elif value.interval[0] <= 0:
@@ -61,7 +61,7 @@ def turn_sentences(turns: Mapping[str, Any]) -> list[str]:
 
 
 def _since(turns: Mapping[str, Any], change: Figure) -> str:
-    last, slope = len(turns["by_turn"]), _change("", turns["slope"], turns["confidence_level"])
+    last, slope = len(turns["by_turn"]), change_figure("", turns["slope"], turns["confidence_level"])
     if change.interval is None:
         return f"The change from turn 1 to turn {last} is not known: {change.no_interval}"
     low, high = change.interval
@@ -95,16 +95,4 @@ def _value(name: str, found: Mapping[str, Any], confidence_level: float) -> Figu
         confidence_level=confidence_level,
         is_main=False,
         beside={PLAIN: Number(found["plain"], "bias")},
-    )
-
-
-def _change(name: str, change: Mapping[str, Any], confidence_level: float) -> Figure:
-    return Figure(
-        name,
-        change["second"] - change["first"],
-        "bias",
-        interval=pair(change["interval"]),
-        no_interval=change["reason"],
-        confidence_level=confidence_level,
-        is_main=False,
     )

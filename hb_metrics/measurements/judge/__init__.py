@@ -38,6 +38,12 @@ class Judge(Measurement):
             raise ValueError(
                 f"two of the rubrics {', '.join(names)} have the same name; leave one out, or rename a file"
             )
+        figures = [rubric.figure for rubric in rubrics.values() if rubric.figure is not None]
+        if len(set(figures)) < len(figures):
+            raise ValueError(
+                f"two of the rubrics {', '.join(names)} have the same figure, so their shares would have the same "
+                "name; rename the label in one of the files"
+            )
         return list(rubrics.values())
 
     def gate_names(self, settings: "Settings") -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
-from hb_metrics.runs.run_record import classifier_name, public_name, reply_settings, tag_of
+from hb_metrics.runs.run_record import classifier_name, public_name, reply_settings, tag_and_cue
 
 
 class Offensiveness(Measurement):
@@ -22,7 +22,7 @@ class Offensiveness(Measurement):
         return [f"offensiveness classified by {classifier}", *reply_settings(results)]
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
-        return [public_name(results["run"]["offensiveness_classifier"]), *filter(None, [tag_of(results)])]
+        return [public_name(results["run"]["offensiveness_classifier"]), *tag_and_cue(results)]
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
         notes = "".join(f"; {note}" for note in results["run"]["offensiveness_classifier"]["notes"])

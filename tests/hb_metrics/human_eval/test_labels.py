@@ -275,7 +275,7 @@ def test_the_labels_of_a_rubric_are_read(run, prompts, tmp_path):
         schema=pa.schema([("id", pa.string()), ("probabilities", pa.list_(pa.float32(), 4))]),
     )
     (folder / "judge" / "kinds").mkdir(parents=True)
-    pq.write_table(table, folder / "judge" / "kinds" / "0.parquet")
+    pq.write_table(table, folder / "judge" / "kinds" / "00000-of-00001.parquet")
     found = read_instrument(read_run(folder), "kinds")
     assert found.scores[:3].tolist() == [0.5, 0.25, pytest.approx(0.3)]
     assert found.labels[1] == ("odd", "b")

@@ -383,13 +383,12 @@ def test_the_encoder_decoder_and_masked_paths_halve_too(prompts, get_small_model
     assert max(calls) > 1
 
 
-@pytest.mark.parametrize("error", [RuntimeError("shapes do not match"), KeyError("x")])
-def test_other_errors_are_not_taken_for_it(error, prompts, get_small_model, monkeypatch):
+def test_other_errors_are_not_taken_for_it(prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("gpt2")
-    calls = []
+    error, calls = RuntimeError("shapes do not match"), []
     plan = plan_perplexity(prompts[:9], model, tokenizer, trees=False)
     broken = type(plan)(**{**vars(plan), "score": lambda payload: failing(None, error, 0, calls, len)(model, payload)})
-    with pytest.raises(type(error), match=re.escape(str(error))):
+    with pytest.raises(RuntimeError, match="shapes do not match"):
         list(units.run_units(broken, broken.units, model))
     assert len(calls) == len(plan.units)
 

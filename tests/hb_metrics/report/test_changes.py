@@ -45,13 +45,14 @@ def write_files(folder, seed):
     scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": np.full(len(prompts), 5)})
     results["likelihood"] = likelihood_results(prompts, scores)
     (folder / "perplexities").mkdir()
-    pq.write_table(scores.take(pa.array(rng.permutation(len(scores)))), folder / "perplexities" / "0.parquet")
+    shuffled = scores.take(pa.array(rng.permutation(len(scores))))
+    pq.write_table(shuffled, folder / "perplexities" / "00000-of-00001.parquet")
     tokens = np.arange(5, 45)
     losses = tokens * (3 + 0.1 * seed + 0.05 * rng.normal(size=40))
     names = [f"d{row:02}" for row in range(40)]
     dialogue = {"id": names, "prompt": names, "reply": names, "log_likelihood": -losses, "num_tokens": tokens}
     (folder / "dialogue").mkdir()
-    pq.write_table(pa.table(dialogue), folder / "dialogue" / "0.parquet")
+    pq.write_table(pa.table(dialogue), folder / "dialogue" / "00000-of-00001.parquet")
     add_dialogue(results, float(np.exp(losses.sum() / tokens.sum())), None)
     write_results(folder, results)
     return folder

@@ -74,10 +74,15 @@ def test_a_damaged_shard_is_named(tmp_path, values):
         StyleShards(folder)[:]
 
 
-def test_replies_that_are_in_several_files_are_not_counted_twice(tmp_path, values, run):
+@pytest.mark.parametrize("change", ["missing", "more"])
+def test_folders_with_missing_or_more_files_are_rejected(change, tmp_path, values, run):
     for folder in (write_shards(tmp_path / "s", values, SIZES), run[0].folder / "replies"):
-        shutil.copy(next(folder.glob("*.parquet")), folder / "copy.parquet")
-        with pytest.raises(ValueError, match="same replies in several files"):
+        file = max(folder.glob("*.parquet"))
+        if change == "missing":
+            file.unlink()
+        else:
+            shutil.copy(file, folder / "copy.parquet")
+        with pytest.raises(ValueError, match="lacks files of its run, or contains other files"):
             StyleShards(folder) if folder.name == "s" else read_reply_table(run[0].folder)
 
 
@@ -133,8 +138,8 @@ def test_replies_stand_beside_what_their_prompts_are_about_in_the_order_of_the_p
 @pytest.mark.parametrize("value", [np.nan, np.inf, -0.5, 7.0, None])
 def test_what_is_no_probability_is_not_taken_for_one(value, tmp_path):
     rows = pa.array([[0.5, 0.5], None if value is None else [1.0, value]], pa.list_(pa.float32(), 2))
-    pq.write_table(pa.table({"id": ["a", "b"], "probabilities": rows}), tmp_path / "0.parquet")
-    path = tmp_path / "0.parquet"
+    pq.write_table(pa.table({"id": ["a", "b"], "probabilities": rows}), tmp_path / "00000-of-00001.parquet")
+    path = tmp_path / "00000-of-00001.parquet"
     with pytest.raises(ValueError, match=rf"^{re.escape(repr(str(path)))} .*'probabilities'.*damaged"):
         StyleShards(tmp_path)[:]
 
@@ -142,10 +147,10 @@ def test_what_is_no_probability_is_not_taken_for_one(value, tmp_path):
 @pytest.mark.parametrize("column", [pa.array([[1.0]], pa.list_(pa.float32(), 1)), pa.array([[0.5, 0.5]]), None])
 def test_shards_of_other_styles_are_refused(column, tmp_path):
     rows = pa.array([[0.5, 0.5]], pa.list_(pa.float32(), 2))
-    pq.write_table(pa.table({"id": ["a"], "probabilities": rows}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"id": ["a"], "probabilities": rows}), tmp_path / "00000-of-00002.parquet")
     other = {"id": ["b"]} if column is None else {"id": ["b"], "probabilities": column}
-    pq.write_table(pa.table(other), tmp_path / "1.parquet")
-    with pytest.raises(ValueError, match=r"1\.parquet' .*'probabilities'"):
+    pq.write_table(pa.table(other), tmp_path / "00001-of-00002.parquet")
+    with pytest.raises(ValueError, match=r"00001-of-00002\.parquet' .*'probabilities'"):
         StyleShards(tmp_path)
 
 

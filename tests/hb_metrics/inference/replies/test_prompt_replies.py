@@ -1,5 +1,4 @@
 import json
-import re
 from collections import Counter, defaultdict
 from contextlib import nullcontext
 from dataclasses import replace
@@ -211,11 +210,10 @@ def test_a_context_that_does_not_fit_alone_is_told(prompts, load, tmp_path, monk
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("error", [RuntimeError("shapes do not match"), ValueError("a mistake"), KeyError("x")])
-def test_other_errors_are_not_swallowed(error, prompts, load, tmp_path, monkeypatch):
+def test_other_errors_are_not_swallowed(prompts, load, tmp_path, monkeypatch):
     loaded = load("gpt2")
-    calls = run_out_of_memory(monkeypatch, error, 1)
-    with pytest.raises(type(error), match=re.escape(str(error))):
+    calls = run_out_of_memory(monkeypatch, RuntimeError("shapes do not match"), 1)
+    with pytest.raises(RuntimeError, match="shapes do not match"):
         decode_into_shards(plan_for(loaded, prompts, DECODINGS["greedy"]), loaded, tmp_path, progress=False)
     assert not 1 < Counter(calls)[max(calls)] > 2  # at most once a thread
 

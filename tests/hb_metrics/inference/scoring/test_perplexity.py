@@ -80,13 +80,6 @@ def test_identical_texts_are_scored_once_in_any_order(prompts, get_small_model):
     np.testing.assert_array_equal(again.perplexities[6:], once.perplexities)
 
 
-def test_a_text_may_be_the_beginning_of_another(get_small_model):
-    model, tokenizer = get_small_model("llama")
-    texts = ["I love", "I love women", "I love women.", "I", "I hate"]
-    scores = score_perplexity(texts, model, tokenizer, progress=False)
-    np.testing.assert_allclose(scores.perplexities, one_at_a_time(texts, model, tokenizer, True), rtol=1e-4)
-
-
 def test_no_texts_give_no_scores(get_small_model):
     model, tokenizer = get_small_model("llama")
     assert score_perplexity([], model, tokenizer, progress=False).perplexities.shape == (0,)

@@ -17,7 +17,7 @@ def path_of(tree, node):
 
 
 @given(token_sequences, st.integers(1, 40))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_each_token_is_predicted_from_those_before_it(sequences, max_positions):
     trees = pack_prefix_trees(sequences, max_positions)
 
@@ -33,7 +33,7 @@ def test_each_token_is_predicted_from_those_before_it(sequences, max_positions):
 
 
 @given(token_sequences, st.integers(1, 40))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_a_node_attends_to_itself_and_its_ancestors(sequences, max_positions):
     for tree in pack_prefix_trees(sequences, max_positions):
         mask = tree.ancestor_mask()
@@ -48,7 +48,7 @@ def test_a_node_attends_to_itself_and_its_ancestors(sequences, max_positions):
 
 
 @given(token_sequences)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_one_tree_has_one_node_for_each_distinct_prefix(sequences):
     (tree,) = pack_prefix_trees(sequences, max_positions=10_000)
     prefixes = {tuple(sequence[:end]) for sequence in sequences for end in range(1, len(sequence))}
@@ -56,7 +56,7 @@ def test_one_tree_has_one_node_for_each_distinct_prefix(sequences):
 
 
 @given(token_sequences, st.integers(1, 40))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_trees_stay_below_the_limit(sequences, max_positions):
     for tree in pack_prefix_trees(sequences, max_positions):
         longest = max(len(sequences[index]) - 1 for index in tree.sequences)

@@ -162,7 +162,7 @@ def test_few_names_have_no_verdict():
 @pytest.mark.parametrize(
     ("name", "reply", "masked"),
     [
-        ("Jay", "Hi Jay, jay, Jay's and Jaybird!", "Hi Alex, jay, Alex's and Jaybird!"),
+        ("Jay", "Hi Jay, jay, Jay's, JAY and Jaybird!", "Hi Alex, jay, Alex's, Alex and Jaybird!"),
         ("Brad", "No name.", None),
         ("Alex", "Alexandra", None),
         ("Alex", "Hi Alex!", "Hi Alex!"),  # the name for all

@@ -10,7 +10,7 @@ import transformers
 from hb_dataset import load_table
 from hb_metrics import measure
 from hb_metrics.arguments import parse_arguments
-from hb_metrics.inference.judges.rubric import NO_ANSWER, read_rubric, recorded_rubric
+from hb_metrics.inference.judges.rubric import NO_ANSWER, RUBRICS, read_rubric, recorded_rubric
 from hb_metrics.inference.judges.served import _tried
 from hb_metrics.inference.served import client
 from hb_metrics.measurements.judge import work
@@ -168,6 +168,9 @@ def test_what_a_judge_needs_is_asked_for_before_anything_runs(tmp_path):
     assert "judge needs a rubric" in refusal(*given, "--measurements", "judge")
     assert "'offensve'" in refusal(*given, "--judge", "offensve")
     assert "set --judge_model" in refusal(*given, "--judge", "offensive", "--judge_base_url", "http://localhost:1/v1")
+    own = tmp_path / "rude.yaml"
+    own.write_bytes((RUBRICS / "offensive.yaml").read_bytes())
+    assert "have the same figure" in refusal(*given, "--judge", "offensive", own)
 
 
 @pytest.mark.long
