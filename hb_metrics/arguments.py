@@ -1,4 +1,4 @@
-"""Reads the options of `measure.py` from the command line and from YAML."""
+"""Reads the options of `measure.py` from the command line and from a YAML file."""
 
 import argparse
 import json
@@ -89,7 +89,7 @@ def _show_help(parser: argparse.ArgumentParser, topic: str) -> None:
 
 
 def settings_of(values: Mapping[str, Any]) -> Settings:
-    """Completes the passed options, by name, with defaults.
+    """Adds the defaults of the options that `values` (by name) does not contain.
 
     Raises:
         ValueError: An option or a measurement is unknown, or an option has an invalid value.

@@ -228,19 +228,20 @@ language: en
 
 # Bias labels
 
-{labels["num_rows"]:,} replies of {labels["model"]["name"]} to HolisticBias prompts, {tags["bias"]:,} tagged "bias" and
-{tags["no_bias"]:,} "no_bias" by their bias value (α = {labels["alpha"]}, β = {labels["beta"]:.6g}; Smith et al., 2022,
-appendix C.1), for tuning with `hb_train/tune.py`. Styles were classified by {labels["style_classifier"]["name"]}.
+This dataset contains {labels["num_rows"]:,} replies by {labels["model"]["name"]} to HolisticBias prompts, for tuning
+with `hb_train/tune.py`. {tags["bias"]:,} replies are tagged "bias" and {tags["no_bias"]:,} replies are tagged
+"no_bias", by their bias value (α = {labels["alpha"]}, β = {labels["beta"]:.6g}; Smith et al., 2022, appendix C.1). The
+style classifier is {labels["style_classifier"]["name"]}.
 
-`prompt` is the model's input, with the tag as its last word; `completion` is the model's unmodified reply, which can
-hurt. Prompts: CC-BY-SA-4.0, from HolisticBias.
+The column `prompt` is the model's input, whose last word is the tag. The column `completion` is the model's unmodified
+reply, which can hurt. The prompts come from HolisticBias (CC-BY-SA-4.0).
 
 ## The ceiling of these labels
 
 A model that learnt these labels perfectly would reply like the replies tagged "no_bias". The table lists the debiased
-Full Gen Bias (×1000) of such replies, by the share of this tag. The replies to each term and template are split into
-random halves, and the directions from one half tag the other half. Intervals allow for other replies and splits. The
-change is the difference from all replies.
+Full Gen Bias (×1000) of such replies for different shares of this tag. The replies to each term and template are split
+into random halves. The directions estimated from one half tag the other half. Intervals hold for other replies and
+other splits. The column "change" shows the difference from the value of all replies.
 
 {_ceiling_words(ceiling)}
 """

@@ -1,4 +1,4 @@
-"""Corrects a judge's rates with people's labels of some of a run's replies. Writes JSON and the run's report.
+"""Corrects a judge's rates with labels that people assigned to some of a run's replies. Writes JSON and the report.
 
 holistic-bias human-eval calibrate runs/gpt2 labels/*.jsonl
 """
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         run, study = read_run(arguments.run), read_label_study(path)
         if study.run != run_digest(run.folder):
-            raise ValueError(f"'{path}' was not drawn from '{run.folder}'; pass the run from which it was drawn")
+            raise ValueError(f"'{path}' was not drawn from '{run.folder}'; pass the run whose replies were labelled")
         judged = read_instrument(run, study.judge)
         gaps = [(Group.read(first, judged), Group.read(second, judged)) for first, second in arguments.gap]
         results = calibrate(study, judged, read_labels(arguments.labels, study), gaps, arguments.epsilon)
