@@ -114,7 +114,9 @@ def test_links_are_refused_and_not_followed(tmp_path, name):
     folder = write(tmp_path / "after", {"mood.yaml": None if name == "mood.yaml" else FILES["mood.yaml"]})
     (folder / name).symlink_to(secret)
     report = check(folder, str(write(tmp_path / "before")))
-    assert [(fault.file, fault.message) for fault in report.faults] == [(name, "is a link; put the file itself here")]
+    assert [(fault.file, fault.message) for fault in report.faults] == [
+        (name, "is a link; replace it with the file itself")
+    ]
     assert "hidden-word" not in as_text(report)
     check_nothing_is_compared(report)
 
@@ -123,7 +125,7 @@ def check_nothing_is_compared(report):
     changes = report.changes
     assert (changes.added, changes.removed, changes.changed, changes.num_unnamed_removed) == ((), (), (), {})
     text = as_text(report)
-    assert "The folder was not read, so there are no comparisons and no counts." in text
+    assert "The folder was not read, so there are neither comparisons nor counts." in text
     assert "Removed" not in text
     assert "→" not in text
 
@@ -163,7 +165,7 @@ def test_more_than_the_check_can_compare_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("hub_scripts.folder_checks.MAX_ROWS", 40)
     (fault,) = check(before, str(before)).faults
     assert (
-        "which make 48 sentences, too many to compare; the check allows at most 3,000 entries and 40 sentences"
+        "which make 48 sentences. This is too much to compare; the check allows at most 3,000 entries and 40 sentences"
         in fault.message
     )
     files = check(write(tmp_path / "files", {f"a{number}.yaml": "" for number in range(100)}), str(before))
