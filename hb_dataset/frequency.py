@@ -102,20 +102,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "dataset",
         nargs="+",
         metavar="DATASET",
-        help=f"The files ({' '.join(FORMATS)}, also compressed), or the id of a dataset on the Hub.",
+        help=f"The files to read ({' '.join(FORMATS)}, also compressed), or the id of a dataset on the Hub.",
     )
     add(
         "--columns",
         nargs="+",
         required=True,
-        help="The columns that form an example, such as a prompt and its reply. Texts in nested lists and fields "
-        "count too.",
+        help="The columns that make up an example, such as a prompt and its reply. Texts in nested lists and fields "
+        "are also counted.",
     )
     add("--split", default="train", help="The split to read. Default: train.")
     add(
-        "--vocabulary_dir", help="The folder of the vocabulary with the terms to count. Default: v1.0, as in the paper."
+        "--vocabulary_dir",
+        help="The vocabulary folder that contains the terms to count. Default: v1.0, as in the paper.",
     )
-    add("--output", type=Path, required=True, metavar="FILE.csv", help="The CSV file for the counts.")
+    add("--output", type=Path, required=True, metavar="FILE.csv", help="The CSV file to write the counts to.")
     options = parser.parse_args(arguments)
     import datasets
 

@@ -1,4 +1,4 @@
-"""Reads the options of `measure.py` from the command line and from YAML."""
+"""Reads the options of `measure.py` from the command line and from a YAML file."""
 
 import argparse
 import json
@@ -34,7 +34,7 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
         allow_abbrev=False,
         add_help=False,
     )
-    parser.add_argument("--config", type=Path, help="A YAML file with any of these options.")
+    parser.add_argument("--config", type=Path, help="A YAML file that sets any of these options.")
     topics = ["run", *(measurement.name for measurement in MEASUREMENTS if measurement.options is not None), "all"]
     parser.add_argument(
         *("-h", "--help"),
@@ -43,7 +43,7 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
         default=argparse.SUPPRESS,
         choices=["", *topics],
         metavar="TOPIC",
-        help=f"Show the most used options, or the options of a topic: {', '.join(topics)}.",
+        help=f"Show the most common options, or the options of one topic: {', '.join(topics)}.",
     )
     if {"-h", "--help"} & {*argv}:
         _show_help(parser, parser.parse_args([*argv]).help)
@@ -89,7 +89,7 @@ def _show_help(parser: argparse.ArgumentParser, topic: str) -> None:
 
 
 def settings_of(values: Mapping[str, Any]) -> Settings:
-    """Completes the passed options, by name, with defaults.
+    """Adds the defaults of the options that `values` (by name) does not contain.
 
     Raises:
         ValueError: An option or a measurement is unknown, or an option has an invalid value.

@@ -1,4 +1,4 @@
-"""Exports a run's prompts, for answers by any engine or by people, without loading a model.
+"""Exports a run's prompts so that any engine, or people, can answer them. No model is loaded.
 
     holistic-bias export-prompts prompts.jsonl --dataset_config v1.0-small
 
@@ -14,8 +14,8 @@ from hb_metrics.runs.exported_prompts import export_prompts
 from hb_metrics.runs.planning import read_prompts
 
 USAGE = (
-    "usage: holistic-bias export-prompts FILE [--after REPLIES] [OPTION ...]; FILE ends in .parquet or .jsonl, and the "
-    "other options are those of measure"
+    "usage: holistic-bias export-prompts FILE [--after REPLIES] [OPTION ...]; FILE must end in .parquet or .jsonl, and "
+    "all other options are those of measure"
 )
 
 
@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> None:
             raise SystemExit(2)
         parse_arguments(["--help"], title)
     if argv[0].startswith("-"):
-        raise SystemExit(f"export_prompts.py: {argv[0]!r} is not the name of a file; {USAGE}")
+        raise SystemExit(f"export_prompts.py: {argv[0]!r} is not a file name; {USAGE}")
     try:
         parser = ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("--after", type=Path)

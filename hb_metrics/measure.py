@@ -48,8 +48,8 @@ from hb_metrics.runs.run_folder import (
 
 
 LOST_PROCESS = (
-    "another process of this run has ended; its output may state the reason. Finished work is kept: to resume, run "
-    "the same command again"
+    "another process of this run has ended; its output may state the reason. Finished work is kept; to resume, run the "
+    "same command again"
 )
 
 
@@ -88,7 +88,7 @@ def measure(settings: Settings) -> Path:
     check_device_map(settings.run.device_map)
     folder = Path(settings.run.output_dir or default_folder(settings))
     served = connect(settings, folder)
-    # On each machine, the first process converts and fits the embedded models into the machine's caches.
+    # On each machine, the first process converts and fits the embedded models, and caches them.
     with state.local_main_process_first():
         source = model_source(settings)
         engine = load(settings, source, state.device) if served is None else served
@@ -118,9 +118,9 @@ def measure(settings: Settings) -> Path:
 def _measure(
     task: Task, measurements: Sequence[Measurement], work: dict[str, Any], run: dict[str, Any]
 ) -> dict[str, Any]:
-    """Returns the content of results.json. On all processes but the main one, the results are missing."""
+    """Returns the content of results.json. Only the main process has the results."""
     results: dict[str, Any] = {}
-    is_finished = (task.folder / RESULTS_FILE).is_file()  # then its complete report must stay
+    is_finished = (task.folder / RESULTS_FILE).is_file()  # if so, keep its complete report
     for number, measurement in enumerate(measurements, 1):
         task.state.print(f"\n{number} of {len(measurements)}: {measurement.title}")
         started = time.perf_counter()
@@ -156,28 +156,30 @@ def _report(results: dict[str, Any], folder: Path) -> None:
 
 @contextmanager
 def _ended_by_signals(argv: Sequence[str]) -> Iterator[None]:
-    """Makes Ctrl-C and SIGTERM, which schedulers send, end the process at once and print how to resume.
+    """Ends the process at once on Ctrl-C or SIGTERM (which schedulers send), and prints how to resume.
 
-    `KeyboardInterrupt` would wait for computing threads, whose batches may take minutes, and for a main thread that
-    itself waits for another process. Ending at once loses nothing, because files are written whole or not at all.
+    A `KeyboardInterrupt` would wait for computing threads, whose batches may take minutes. It would also wait for a
+    main thread that is itself waiting for another process. Ending at once loses nothing, because files are written
+    whole or not at all.
     """
     again = shlex.join(["python", "-m", "hb_metrics.measure", *argv])
     text = f"\ninterrupted; finished shards are kept. To resume, run the same command again:\n  {again}\n"
     message = text.encode() if os.environ.get("RANK", "0") == "0" else b""
-    # Ignored signals stay ignored, such as Ctrl-C in the background.
+    # A signal that is already ignored stays ignored, such as Ctrl-C for a background job.
     signals = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) != signal.SIG_IGN]
 
     def watch() -> None:
         while received := os.read(reader, 1):
             if received[0] in signals:
                 code = 1 if received[0] == signal.SIGINT else 128 + received[0]
-                Timer(1, os._exit, [code]).start()  # in case writing blocks, because nobody reads the output
+                Timer(1, os._exit, [code]).start()  # in case the write blocks because nobody reads the output
                 with suppress(OSError):  # the output may be closed
                     os.write(2, message)
                     sys.stdout.flush()
                 os._exit(code)
 
-    # Python calls handlers only when the main thread returns to it, but writes the number of a signal at once.
+    # Python calls a signal handler only when the main thread returns to Python code. It writes a signal's number to
+    # this pipe at once.
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     watcher = Thread(target=watch, daemon=True)

@@ -54,32 +54,34 @@ FOLDERS = {"counterfactual": COUNTERFACTUAL, "distill": DISTILL}
 @dataclass
 class BaselineArguments:
     output_dir: str = field(metadata={"help": "A new folder for the rows."})
-    model: str = option("embedded", "The model to sample and to tune: a Hub id, a local folder, or 'embedded'.")
+    model: str = option(
+        "embedded", "The model that generates the replies and is to be tuned: a Hub id, a local folder, or 'embedded'."
+    )
     method: Literal["counterfactual", "distill"] = option(
         "counterfactual", "The method of tune.py that will train on the rows."
     )
     dataset_config: str = option("v1.0", "The dataset config that provides descriptors, nouns and templates.")
     leave_out: str | None = option(
         None,
-        "A dataset config whose descriptors are excluded from training, so that they can be measured as unseen. "
-        "Descriptors that share a stem with one of them are excluded too.",
+        "A dataset config whose descriptors are excluded from training, so that they can be measured as unseen "
+        "descriptors. Descriptors that share a stem with an excluded descriptor are also excluded.",
     )
     num_replies: int = option(960, "The number of replies to sample.")
     num_anchors: int = option(
         480,
-        "The number of anchors, which are replies that should not change. They answer prompts for which it should "
+        "The number of anchors, that is, replies that should not change. Anchors answer prompts for which it should "
         "matter who asks, and prompts that describe nobody.",
     )
     temperature: float = option(
-        0.7, "The temperature for sampling and learning. Set the temperature at which the model will be used."
+        0.7, "The temperature for sampling and for learning. Set the temperature at which the tuned model will be used."
     )
     max_new_tokens: int = option(24, "The maximum length of a reply, in tokens.")
-    system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's.")
+    system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's own message.")
     context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
     seed: int = option(0, "The random seed for drawing prompts and sampling replies.")
     revision: str | None = option(None, "The model's branch, tag or commit on the Hub.")
-    dtype: str = option("auto", "The number format of the weights, such as bfloat16.")
-    trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
+    dtype: str = option("auto", "The data type of the weights, such as bfloat16.")
+    trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
 
     def __post_init__(self) -> None:
         check_least(self, num_replies=2, num_anchors=0, max_new_tokens=1, seed=0)

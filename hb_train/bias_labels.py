@@ -45,21 +45,21 @@ class LabelArguments:
     # In this order, `HfArgumentParser` reads it as a string.
     beta: float | str | None = option(
         None,
-        'The threshold β. Replies with a larger bias value are tagged "bias". The paper uses 0.0003 and 0.0030; '
-        "auto selects the threshold with the lowest ceiling.",
+        'The threshold β. A reply with a larger bias value is tagged "bias". The paper uses 0.0003 and 0.0030. The '
+        "value auto selects the threshold with the lowest ceiling.",
     )
     beta_quantile: float | None = option(
         None,
-        "Set β so that this share of the replies (between 0 and 1) has a bias value of at most β. Replaces --beta.",
+        "The share of the replies (between 0 and 1) whose bias value is at most β. This option replaces --beta.",
     )
     accept_no_gain: bool = option(
-        False, "Write labels with --beta auto even if no ceiling is below the bias of all replies."
+        False, "With --beta auto, write labels even if no ceiling is below the bias of all replies."
     )
     seed: int = option(0, "The random seed for drawing validation prompts.")
     model: str | None = option(
-        None, "The folder or Hub id of the model that generated the replies, if it has moved since."
+        None, "The folder or Hub id of the model that generated the replies, if the model has been moved since then."
     )
-    trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
+    trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
 
     def __post_init__(self) -> None:
         if self.beta is not None and self.beta != AUTO:
@@ -228,19 +228,20 @@ language: en
 
 # Bias labels
 
-{labels["num_rows"]:,} replies of {labels["model"]["name"]} to HolisticBias prompts, {tags["bias"]:,} tagged "bias" and
-{tags["no_bias"]:,} "no_bias" by their bias value (α = {labels["alpha"]}, β = {labels["beta"]:.6g}; Smith et al., 2022,
-appendix C.1), for tuning with `hb_train/tune.py`. Styles were classified by {labels["style_classifier"]["name"]}.
+This dataset contains {labels["num_rows"]:,} replies by {labels["model"]["name"]} to HolisticBias prompts, for tuning
+with `hb_train/tune.py`. {tags["bias"]:,} replies are tagged "bias" and {tags["no_bias"]:,} replies are tagged
+"no_bias", by their bias value (α = {labels["alpha"]}, β = {labels["beta"]:.6g}; Smith et al., 2022, appendix C.1). The
+style classifier is {labels["style_classifier"]["name"]}.
 
-`prompt` is the model's input, with the tag as its last word; `completion` is the model's unmodified reply, which can
-hurt. Prompts: CC-BY-SA-4.0, from HolisticBias.
+The column `prompt` is the model's input, whose last word is the tag. The column `completion` is the model's unmodified
+reply, which can hurt. The prompts come from HolisticBias (CC-BY-SA-4.0).
 
 ## The ceiling of these labels
 
 A model that learnt these labels perfectly would reply like the replies tagged "no_bias". The table lists the debiased
-Full Gen Bias (×1000) of such replies, by the share of this tag. The replies to each term and template are split into
-random halves, and the directions from one half tag the other half. Intervals allow for other replies and splits. The
-change is the difference from all replies.
+Full Gen Bias (×1000) of such replies for different shares of this tag. The replies to each term and template are split
+into random halves. The directions estimated from one half tag the other half. Intervals hold for other replies and
+other splits. The column "change" shows the difference from the value of all replies.
 
 {_ceiling_words(ceiling)}
 """

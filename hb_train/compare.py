@@ -39,19 +39,23 @@ MEASURED = "generation,offensiveness,dialogue,awareness"
 def tune_main(argv: Sequence[str]) -> None:
     methods = (*OWN_REPLIES, *LABELS)
     parser = _parser("tune", "runs/tune")
-    parser.add_argument("--dataset_config", default="v1.0-small", help="The dataset config for measurements.")
-    parser.add_argument("--recipe", default=RECIPE, help="A YAML file with the options of tune.py.")
+    parser.add_argument("--dataset_config", default="v1.0-small", help="The dataset config to measure.")
+    parser.add_argument("--recipe", default=RECIPE, help="A YAML file that sets options of tune.py.")
     parser.add_argument("--method", nargs="+", default=methods[:1], choices=methods, help="The methods to compare.")
     parser.add_argument("--system_prompt", help="Also measure the untuned model with this system prompt.")
     parser.add_argument("--beta", default="auto", help="The threshold β of the labels, as in bias_labels.py.")
-    parser.add_argument("--dtype", help="The number format of measured models. Default: bfloat16 on CPUs that have it.")
+    parser.add_argument(
+        "--dtype",
+        help="The data type (precision) in which models are loaded for measuring. On CPUs "
+        "that support bfloat16, the default is bfloat16.",
+    )
     parser.add_argument(
         "--no_worse_than",
         nargs="+",
         default=[],
         metavar="FIGURE=MARGIN",
-        help="End with exit status 3 unless each figure of the tuned models is shown to be no worse by its margin, as "
-        "in holistic-bias report.",
+        help="Exit with status 3 unless each figure of the tuned models is shown to be no worse than before, within "
+        "its margin. Margins are written as in holistic-bias report.",
     )
     _add_words(parser, "measure", "each measurement")
     _add_words(parser, "replies", "baseline_replies.py")
@@ -185,5 +189,5 @@ def _add_words(parser: argparse.ArgumentParser, step: str, what: str) -> None:
         type=shlex.split,
         default=[],
         metavar="WORDS",
-        help=f"Further options of {what}, quoted as one word after '='.",
+        help=f"Further options for {what}. Quote all of them together as one word after '='.",
     )

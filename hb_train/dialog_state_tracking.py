@@ -39,15 +39,19 @@ BATCH_SIZE = 48  # over all processes
 @dataclass
 class StateTrackingArguments:
     model_name_or_path: str | None = option(
-        None, "The model: a Hub id, a local folder or 'embedded'. Only the encoder of an encoder-decoder model is used."
+        None,
+        "The model: a Hub id, a local folder or 'embedded'. If the model is an encoder-decoder, only its "
+        "encoder is used.",
     )
     model_revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
-    trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
+    trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
     dialogues: str | None = option(None, "The folder of MultiWOZ 2.0 or 2.1.")
-    num_train: int | None = option(960, "The number of training questions, drawn at random; 0 takes all.")
-    num_test: int | None = option(480, "The number of test questions, drawn at random; 0 takes all.")
+    num_train: int | None = option(960, "The number of training questions, drawn at random. 0 uses all questions.")
+    num_test: int | None = option(480, "The number of test questions, drawn at random. 0 uses all questions.")
     max_length: int = option(
-        128, "The maximum length of a question in tokens; longer questions lose the beginning of their dialogue."
+        128,
+        "The maximum length of a question, in tokens. If a question is longer, the beginning of its dialogue is "
+        "cut off.",
     )
 
     def __post_init__(self) -> None:

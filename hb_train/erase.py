@@ -48,24 +48,24 @@ _SMALLEST = 1e-10  # values below this share of the largest eigenvalue or singul
 class EraseArguments:
     output_dir: str = field(metadata={"help": "The folder to write the erasure to."})
     model: str = option("embedded", "The causal model: a Hub id, a local folder, or 'embedded'.")
-    dataset_config: str = option("v1.0", "The dataset config with the prompts.")
+    dataset_config: str = option("v1.0", "The dataset config that provides the prompts.")
     leave_out: str | None = option(
         None,
-        "A dataset config whose descriptors are excluded from the fit, so that they can be measured as unseen. "
-        "Descriptors that share a stem with one of them are excluded too.",
+        "A dataset config whose descriptors are excluded from the fit, so that they can be measured as unseen "
+        "descriptors. Descriptors that share a stem with an excluded descriptor are also excluded.",
     )
     layers: list[float] = field(
         default_factory=lambda: [0.5],
         metadata={"help": "The layers after which to erase, each as a share of the depth from 0 to below 1."},
     )
     rank: int = option(32, "The maximum number of directions to erase after each layer.")
-    num_prompts: int = option(260, "The number of prompts. They and their replies form a single batch.")
-    system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's.")
+    num_prompts: int = option(260, "The number of prompts. All prompts and their replies form a single batch.")
+    system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's own message.")
     context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
     seed: int = option(0, "The random seed for drawing prompts.")
     revision: str | None = option(None, "The model's branch, tag or commit on the Hub.")
-    dtype: str = option("auto", "The number format of the weights, such as bfloat16.")
-    trust_remote_code: bool = option(False, "Allow code that comes with the model to run on this machine.")
+    dtype: str = option("auto", "The data type of the weights, such as bfloat16.")
+    trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
 
     def __post_init__(self) -> None:
         check_least(self, num_prompts=2, rank=1, seed=0)

@@ -17,7 +17,7 @@ from hb_train.tuning.method import load_method
 
 CARD_FILE = "README.md"
 
-_NO_GAIN = ", **no lower than before tuning**, so the tuning does not generalize to other rows"
+_NO_GAIN = ", **no lower than before tuning**, so the tuning does not generalise to other rows"
 OTHER_MODELS = "**None of these runs measured the model in this folder, so the figures belong to other models.**"
 
 
@@ -29,9 +29,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         required=True,
-        help="The `measure` runs to show, with the run before tuning first.",
+        help="The folders of the `measure` runs to show. The run before tuning comes first.",
     )
-    parser.add_argument("--names", nargs="+", help="The names of the runs in the card. Default: their models and tags.")
+    parser.add_argument(
+        "--names", nargs="+", help="The names of the runs in the card. Default: the models' names and tags."
+    )
     options = parser.parse_args(argv)
     tuning = read_bias_tuning(str(options.model))
     if tuning is None:
@@ -75,7 +77,7 @@ def _card(tuning: BiasTuning, figures: str) -> str:
     if tuning.tag:
         how = (
             f'The context must end in the control tag "{tuning.tag}": {tuning.place}. `measure.py --model FOLDER` adds '
-            "it; `--tag bias|no_bias|none` replaces it."
+            "this tag, and `--tag bias|no_bias|none` replaces it."
         )
     if any(value not in (None, "prompt") for value in (tuning.asked_with or {}).values()):
         how += f" Also set the options in `asked_with` of `{TUNING_FILE}`, because the training replies used them."
@@ -100,7 +102,7 @@ tags:
 ## Training
 
 {text.rows}
-* {training["num_rows"]["train"]:,} rows, {training["num_rows"]["validation"]:,} held out.
+* {training["num_rows"]["train"]:,} training rows and {training["num_rows"]["validation"]:,} held-out rows.
 * Best validation {measure} {training[f"best_validation_{measure}"]:.3f} at step {training["best_step"]} of
   {training["num_steps"]}{gain}.
 
@@ -110,8 +112,8 @@ tags:
 
 ## Limits
 
-Smaller differences between replies do not by themselves mean less harm, so check the content of replies, their
-offensiveness, and the model's remaining quality. {text.limits}
+Smaller differences between replies do not necessarily mean less harm. Check the content and the offensiveness of
+replies, and check that the model still replies well. {text.limits}
 """
 
 

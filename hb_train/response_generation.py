@@ -47,12 +47,12 @@ BATCH_SIZE, NUM_BATCHES = 16, 5  # per step, over all processes
 class ResponseArguments:
     dialogues: str | None = option(
         None,
-        "The convos.txt of DSTC-7, or a CSV, JSONL or Parquet file with the columns prompt and reply. Default: pairs "
-        "from chitchat-dataset.",
+        "The convos.txt file of DSTC-7, or a CSV, JSONL or Parquet file with the columns prompt and reply. Default: "
+        "pairs from the chitchat-dataset corpus.",
     )
-    num_pairs: int = option(1000, "The number of prompt–reply pairs for training and test together.")
+    num_pairs: int = option(1000, "The total number of prompt–reply pairs for training and testing.")
     num_test: int = option(200, "The number of test prompts. All replies to a test prompt serve as references.")
-    max_new_tokens: int = option(40, "The maximum number of tokens of a response.")
+    max_new_tokens: int = option(40, "The maximum number of tokens in a response.")
 
     def __post_init__(self) -> None:
         check_least(self, num_pairs=1, num_test=1, max_new_tokens=1)

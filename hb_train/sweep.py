@@ -48,14 +48,14 @@ _HIGHEST_PERPLEXITY = math.exp(700)  # tune.py writes this value for any larger 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="hb_train/sweep.py", description=first_line(__doc__), allow_abbrev=False)
     parser.add_argument(
-        "--output_dir", type=Path, required=True, help="The folder of the sweep; each run has a subfolder."
+        "--output_dir", type=Path, required=True, help="The folder for the sweep. Each run gets a subfolder."
     )
     parser.add_argument("--script", choices=PAPER_GRIDS, default="tune", help="The script to run with each setting.")
     parser.add_argument(
         "--grid",
         nargs="+",
         help="The values to try for each option, such as lambda_d=10,100 or learning_rate=1e-6:1e-2:9 (nine values, "
-        "uniform in the logarithm). Default: the paper's grid.",
+        "evenly spaced on a logarithmic scale). Default: the paper's grid.",
     )
     options, others = parser.parse_known_args(argv)
     run_script("sweep.py", lambda: sweep(options.script, options.grid, options.output_dir, others))

@@ -64,22 +64,25 @@ if TYPE_CHECKING:
 class TuneArguments:
     dataset_name: str | None = option(
         None,
-        "The folder of training rows, written by bias_labels.py (for methods distill and counterfactual, by "
-        "baseline_replies.py).",
+        "The folder of training rows. The rows are written by baseline_replies.py for methods distill and "
+        "counterfactual, and by bias_labels.py for the other methods.",
     )
     method: Literal["sft", "kto", "distill", "counterfactual"] = option(
         "sft",
-        "The method: sft (supervised fine-tuning with control tags, as in the paper), kto (prefer less biased "
-        "replies), distill (learn the model's own replies to prompts without a descriptor) or counterfactual (learn "
-        "the model's own replies to other descriptors).",
+        "The method: sft (supervised fine-tuning with control tags, as in the paper), kto (learning to prefer less "
+        "biased replies), distill (learning the model's own replies to prompts without a descriptor) or "
+        "counterfactual (learning the model's own replies to prompts with other descriptors).",
     )
     labels: Literal["tags", "none"] = option(
-        "tags", "End prompts in their tags (tags), or omit the tags (none), which is the paper's self-chat tuning."
+        "tags",
+        "Whether prompts end in their tags (tags) or have no tags (none). Training without tags is the "
+        "paper's self-chat tuning.",
     )
     early_stopping_patience: int = option(
         3,
-        "Stop after this number of consecutive evaluations without a lower validation perplexity (or loss, for "
-        "methods other than sft). 0 disables early stopping.",
+        "The number of consecutive evaluations without improvement after which training stops. Improvement means a "
+        "lower validation perplexity for method sft, and a lower validation loss for all other methods. 0 disables "
+        "early stopping.",
     )
 
     def __post_init__(self) -> None:

@@ -75,20 +75,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--against",
         metavar="REV",
-        help="The folder, or the git branch, tag or commit, to compare with. Default: the newest frozen version.",
+        help="The folder, git branch, git tag or commit to compare with. Default: the newest frozen version.",
     )
     parser.add_argument(
         "--seed",
         type=int,
         default=0,
-        help="The random seed for drawing the sentences to read. Default: %(default)s.",
+        help="The random seed for drawing the example sentences. Default: %(default)s.",
     )
     parser.add_argument(
         "--show",
         type=int,
         default=ENTRIES_TO_READ,
         metavar="N",
-        help="Show sentences for at most this many added or changed entries. Default: %(default)s.",
+        help="The maximum number of added or changed entries for which sentences are shown. Default: %(default)s.",
     )
     options = parser.parse_args(argv)
     try:

@@ -20,13 +20,13 @@ LABELS = ("reviewed", "dispreferred", "polarizing", "unlabelled")  # a term's la
 NONCE_AXIS = "nonce"  # the axis of meaningless words, which describe nobody
 TAGS = ["bias", "fairness", "holistic-bias", "evaluation", "responsible-ai", "demographics"]
 COLUMNS = {
-    "id": "a unique id computed from the row's content; configs and versions with the same sentence share its id",
+    "id": "a unique id, computed from the row's content; the same sentence has the same id in all configs and versions",
     "text": "the sentence",
     "axis": "the demographic axis",
     "bucket": "the subdivision of the axis; some axes have none",
-    "descriptor": 'the term; if it follows its noun, the phrase for one person ("who uses a wheelchair")',
-    "plural_descriptor": "the term beside a plural noun",
-    "descriptor_gender": "the gender of a term used only with nouns of that gender",
+    "descriptor": 'the term; for a term after its noun, the phrase for one person ("who uses a wheelchair")',
+    "plural_descriptor": "the term as written beside a plural noun",
+    "descriptor_gender": "the gender of the term, if it is used only with nouns of that gender",
     "preference": "the community reviewers' label; null if nobody was asked",
     "placement": "whether the term comes before or after its noun",
     "first_axis": "the axis of a pair's first term; `axis` contains both",
@@ -35,7 +35,7 @@ COLUMNS = {
     "second_descriptor": "a pair's second term",
     "noun": "the person noun in the singular",
     "plural_noun": "the person noun in the plural",
-    "noun_gender": "the noun's gender; null for a noun without a gender",
+    "noun_gender": "the gender of the noun; null if it has none",
     "noun_phrase": "the phrase as written in the text, with its article or in the plural",
     "plural": "whether the template has a plural noun phrase",
     "template": "the template, with the slot `{noun_phrase}` or `{plural_noun_phrase}`",
@@ -107,8 +107,9 @@ def _origin(version: str) -> str:
     if version in (PAPER_VERSION, AUTHORS_VERSION):
         return "All terms, nouns, templates and sentences come from lists that the authors published."
     return (
-        "It starts from the authors' lists and includes contributors' later additions and corrections. It leaves out "
-        "combinations of term and noun that are redundant, contradictory, misgendering, misleading or harmful."
+        "This version starts from the authors' lists and includes contributors' later additions and corrections. It "
+        "excludes combinations of a term and a noun that are redundant, contradictory, misgendering, misleading or "
+        "harmful."
     )
 
 
@@ -164,13 +165,17 @@ def _term_table(dataset: PublishedDataset, num_sentences: Counter[str]) -> str:
 
 def _limitations(dataset: PublishedDataset) -> str:
     pairs = [config.name for config in dataset.configs if "first_descriptor" in config.table.column_names]
-    limitations = "* Each sentence has one term, so the treatment of people in several groups is not measured."
+    limitations = (
+        "* Each sentence has one term, so the sentences do not measure how people in several groups are treated."
+    )
     if pairs:
-        limitations = f"* Pairs of terms (`{pairs[0]}`) are a sample. No sentence has three terms, or two of one axis."
+        limitations = (
+            f"* Pairs of terms (`{pairs[0]}`) are a sample. No sentence has three terms, or two terms of the same axis."
+        )
     if "non-binary" not in dataset.table("nouns")["noun_gender"].to_pylist():
         limitations += "\n* No noun is specific to non-binary people."
     if dataset.version in (PAPER_VERSION, AUTHORS_VERSION):
-        limitations += '\n* Articles follow the first letter ("an European"), as in the published sentences.'
+        limitations += '\n* Articles depend on the first letter ("an European"), as in the published sentences.'
     return limitations
 
 

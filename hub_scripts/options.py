@@ -64,7 +64,8 @@ def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
         "--dry_run",
         type=new_folder,
         metavar="DIR",
-        help="Write the files into this new or empty folder instead of publishing them. Needs no token and no network.",
+        help="Write the files to this new or empty folder instead of publishing them. This needs neither a token nor "
+        "a network connection.",
     )
 
 
@@ -73,7 +74,7 @@ def add_other_files_option(parser: argparse.ArgumentParser) -> None:
         "--among_other_files",
         action="store_true",
         help="Publish even if the repository contains other people's files, or files that somebody changed after "
-        "publication. Overwrites the files to be published and keeps all others.",
+        "publication. The files to be published are overwritten, and all other files are kept.",
     )
 
 

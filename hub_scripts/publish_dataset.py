@@ -41,28 +41,29 @@ def main(argv: Sequence[str] | None = None) -> None:
         required=True,
         type=repo_id,
         metavar="OWNER/NAME",
-        help="The dataset repository on the Hub. It is created if it does not exist.",
+        help="The dataset repository on the Hub. If the repository does not exist, it is created.",
     )
-    parser.add_argument("--version", help="The frozen version to publish, such as v1.0. Default: the newest.")
+    parser.add_argument("--version", help="The frozen version to publish, such as v1.0. Default: the newest version.")
     add_dry_run_option(parser)
     parser.add_argument(
         "--vocabularies",
         type=Path,
         metavar="DIR",
-        help="A folder with your own frozen versions, to publish instead of the package's.",
+        help="A folder of your own frozen versions, which are published instead of the package's versions.",
     )
     parser.add_argument(
         "--source_url",
         type=web_address,
         default=project_source(),
         metavar="URL",
-        help="The source repository's address, for the card. Default: Source under [project.urls] in pyproject.toml.",
+        help="The address of the source repository, for the card. Default: the entry Source under [project.urls] in "
+        "pyproject.toml.",
     )
     parser.add_argument(
         "--without_eval_yaml",
         action="store_true",
-        help="Omit eval.yaml, for example because the Hub rejects it (see CONTRIBUTING.md) or because you wrote your "
-        "own.",
+        help="Do not publish eval.yaml, for example because the Hub rejects the file (see CONTRIBUTING.md) or "
+        "because you wrote your own.",
     )
     add_other_files_option(parser)
     options = parser.parse_args(argv)

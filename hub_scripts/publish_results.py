@@ -28,13 +28,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--dataset_id", required=True, type=repo_id, metavar="OWNER/NAME", help="The dataset's repository on the Hub."
     )
-    parser.add_argument("--source_url", type=web_address, metavar="URL", help="A page with the run or its report.")
+    parser.add_argument(
+        "--source_url", type=web_address, metavar="URL", help="The URL of a page that presents the run or its report."
+    )
     parser.add_argument(
         "--same_model",
         action="store_true",
-        help="State that the run's model is --repo_id, although the run records another name.",
+        help="Confirm that the run measured the model --repo_id, although the run records another name.",
     )
-    parser.add_argument("--yes", action="store_true", help="Open the pull request without asking.")
+    parser.add_argument("--yes", action="store_true", help="Open the pull request without asking for confirmation.")
     add_dry_run_option(parser)
     options = parser.parse_args(argv)
     try:

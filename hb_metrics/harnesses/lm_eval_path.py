@@ -43,7 +43,7 @@ _Dumper.add_representer(_Function, lambda dumper, name: dumper.represent_scalar(
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
-        "--vocabulary_dir", help="The folder of your own vocabulary. Default: the vocabulary of each version."
+        "--vocabulary_dir", help="The folder of your own vocabulary. Default: each version's own vocabulary."
     )
     given = parser.parse_args(argv)
     try:

@@ -30,23 +30,24 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         metavar="RATINGS",
-        help="Files that raters saved, or a crowd platform's JSON lines with study, task, rater and choice.",
+        help="The files that raters saved, or a crowd platform's JSON lines with study, task, rater and choice.",
     )
     parser.add_argument(
         "--study",
         type=Path,
-        help=f"The {STUDY_FILE} from `export`. Default: the {STUDY_FILE} beside the ratings or in the folder above.",
+        help=f"The {STUDY_FILE} written by `export`. Default: the {STUDY_FILE} in the same folder as the ratings or "
+        "in its parent folder.",
     )
     parser.add_argument(
         "--output_dir",
         type=Path,
-        help=f"The folder for {RESULTS_FILE} and {PAGE_FILE}. Default: the study's folder.",
+        help=f"The folder to write {RESULTS_FILE} and {PAGE_FILE} to. Default: the study's folder.",
     )
     parser.add_argument(
         "--max_failed_checks",
         type=int,
         default=1,
-        help="Exclude raters who failed more than this number of attention checks. Default: %(default)s.",
+        help="Exclude raters who fail more than this number of attention checks. Default: %(default)s.",
     )
     arguments = parser.parse_args(argv)
     path = arguments.study or beside_answers(arguments.ratings[0], STUDY_FILE)

@@ -22,9 +22,9 @@ TASKS_FILE = "tasks.jsonl"
 _NUMBERS = (  # the option, its default, its minimum and its help
     ("num_raters", 6, 1, "The number of raters"),
     ("pairs_per_rater", 52, 1, "The number of pairs per rater"),
-    ("raters_per_pair", 2, 1, "The number of raters per pair; agreement needs at least two"),
+    ("raters_per_pair", 2, 1, "The number of raters per pair. Agreement can be computed only with at least two"),
     ("checks_per_rater", 5, 0, "The number of attention checks per rater"),
-    ("seed", 0, 0, "The random seed for pairs, order and sides"),
+    ("seed", 0, 0, "The random seed for the pairs, their order and the side of each reply"),
 )
 
 
@@ -37,7 +37,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "second",
         type=Path,
         metavar="RUN_B",
-        help="The folder of a second run, for example after tuning. Win rates are those of the second run.",
+        help="The folder of a second run, for example one measured after tuning. Win rates are those of the second "
+        "run.",
     )
     parser.add_argument("--output_dir", type=Path, required=True, help="The folder to write to.")
     for name, default, _, words in _NUMBERS:
@@ -51,7 +52,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="The questions to ask about each pair. Default: all.",
     )
     parser.add_argument(
-        "--keep_offensive", action="store_true", help="Also show replies that the runs' classifiers found offensive."
+        "--keep_offensive",
+        action="store_true",
+        help="Also show replies that the runs' classifiers flagged as offensive.",
     )
     arguments = parser.parse_args(argv)
     for name, _, least, _ in _NUMBERS:

@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--judge",
         required=True,
-        help="The judge to calibrate: one of the run's rubrics, or a classifier (offensiveness or refusals).",
+        help="The judge to calibrate: one of the run's rubrics or classifiers (offensiveness or refusals).",
     )
     parser.add_argument("--num", type=int, default=200, help="The number of replies to label. Default: %(default)s.")
     parser.add_argument(
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         default=3,
         help="The number of raters. Each rater labels all replies. Default: %(default)s.",
     )
-    parser.add_argument("--axes", nargs="+", help="The axes to draw replies from. Default: all.")
+    parser.add_argument("--axes", nargs="+", help="The axes from which replies are drawn. Default: all.")
     parser.add_argument(
         "--seed", type=int, default=0, help="The random seed for drawing and ordering replies. Default: %(default)s."
     )

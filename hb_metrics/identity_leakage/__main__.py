@@ -20,15 +20,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--style_classifier",
         default="embedded",
-        help="A name of `holistic-bias classifiers`, the Hub id or local folder of a sequence classifier, or "
-        "'embedded'. Default: %(default)s.",
+        help="The classifier: a name listed by `holistic-bias classifiers`, the Hub id or local folder of a sequence "
+        "classifier, or 'embedded'. Default: %(default)s.",
     )
     parser.add_argument("--revision", help="The branch, tag or commit of the classifier on the Hub.")
     parser.add_argument("--output", type=Path, help="A JSON file to write the figures to.")
     parser.add_argument(
         "--trust_remote_code",
         action="store_true",
-        help="Run Python code that comes with the classifier on this machine.",
+        help="Allow Python code supplied with the classifier to run on this machine.",
     )
     arguments = parser.parse_args(argv)
     try:

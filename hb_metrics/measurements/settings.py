@@ -29,95 +29,99 @@ class RunOptions:
     model: str = option("embedded", "The model to measure: a Hub id, a local folder, or 'embedded'.")
     base_url: str | None = option(
         None,
-        "The address of a server that runs the model, e.g. http://localhost:8000/v1 (any OpenAI-compatible server: "
-        "vLLM, TGI, llama.cpp, transformers serve). --model is then the server's name for the model. Set the API key "
-        "in the environment variable HOLISTIC_BIAS_API_KEY.",
+        "The address of a server that runs the model, e.g. http://localhost:8000/v1. Any OpenAI-compatible server "
+        "works: vLLM, TGI, llama.cpp or transformers serve. Set --model to the server's name for the model, and set "
+        "the API key in the environment variable HOLISTIC_BIAS_API_KEY.",
     )
     provider: str | None = option(
         None,
-        "The Inference Provider that runs the model, or 'auto'; --model is then a Hub id. Set the API key in the "
-        "environment variable HOLISTIC_BIAS_API_KEY or HF_TOKEN.",
+        "The Inference Provider that runs the model, or 'auto'. With this option, --model must be a Hub id. Set the "
+        "API key in the environment variable HOLISTIC_BIAS_API_KEY or HF_TOKEN.",
     )
-    concurrency: int = option(8, "The number of simultaneous requests to a served model.")
+    concurrency: int = option(8, "The number of requests that are sent to a served model at the same time.")
     measurements: str | None = option(
         None,
-        "The measurements to run, separated by commas. The last line of this help lists them and the default. Masked "
-        "models cannot write replies.",
+        "The measurements to run, separated by commas. The last line of this help text lists the available "
+        "measurements and the default. Measurements that need replies do not work with masked models.",
     )
     dataset_config: str = option(
         "v1.0-small",
-        "The prompts to measure: all of v1.0, a stratified sample (v1.0-small), or the paper's SEAT sentences for "
-        "masked models (v1.0-seat). The authors' later lists (v1.1) and the next version (next) have the same "
-        "configs, such as next-small; next also has pairs of terms (next-intersections).",
+        "The prompts to measure: all prompts of v1.0, a stratified sample of them (v1.0-small), or the paper's SEAT "
+        "sentences for masked models (v1.0-seat). The authors' later lists (v1.1) and the next version (next) have "
+        "the same configs, such as next-small. The next version also has pairs of terms (next-intersections).",
     )
     vocabulary_dir: str | None = option(
         None,
-        "The folder of another vocabulary. Default: the vocabulary of the config's version.",
+        "The folder of your own vocabulary. Default: the vocabulary of the config's version.",
     )
     axes: list[str] | None = option(
         None,
-        "Measure these demographic axes only, e.g. ability age. Default: all.",
+        "Measure only these demographic axes, e.g. ability age. Default: all.",
         nargs="+",
     )
     sample: int | None = option(
         None,
-        "Measure a random sample of this size, balanced over terms, axes and templates. A larger sample "
-        "contains every smaller one. Default: all.",
+        "Measure a random sample of this number of prompts, balanced over terms, axes and templates. A larger sample "
+        "contains every smaller one. Default: all prompts.",
     )
     replies_file: str | None = option(
         None,
-        "A file of replies to the exported prompts, from any engine or from people (columns id and reply; .parquet, "
-        ".jsonl or .csv). No model is loaded, and --model only names the source.",
+        "A file of replies to the exported prompts, from any engine or from people (.parquet, .jsonl or .csv, with "
+        "the columns id and reply). With this option, no model is loaded, and --model only names the source.",
     )
     logprobs_file: str | None = option(
         None,
-        "A file of log-probabilities of the exported prompts (columns id, log_probability and num_tokens; summed, "
-        "natural logarithm; .parquet, .jsonl or .csv). No model is loaded, and --model only names the source.",
+        "A file of log-probabilities of the exported prompts (.parquet, .jsonl or .csv, with the columns id, "
+        "log_probability and num_tokens). Each log-probability is the sum over a prompt's tokens in natural "
+        "logarithms. With this option, no model is loaded, and --model only names the source.",
     )
     fail_above: str | None = option(
         None,
         "Exit with status 3 if a figure exceeds its limit, e.g. full_gen_bias=12,offensive_replies=0.02. The limit "
-        "applies to the upper end of the figure's interval, or to the value of a figure that never has one.",
+        "applies to the upper end of the figure's interval. If a figure never has an interval, the limit applies to "
+        "its value.",
     )
     until: str | None = option(
         None,
         "Stop generating replies once the answer is known: 'full_gen_bias<12' (whether Full Gen Bias is below 12) or "
-        "'half_width(full_gen_bias)<2' (an interval of that precision). --replies_per_cell is then the maximum. If the "
+        "'half_width(full_gen_bias)<2' (an interval of that precision). --replies_per_cell sets the maximum. If the "
         "answer is no or unknown, the exit status is 3.",
     )
     output_dir: str | None = option(
         None,
-        "The run folder. Default: runs/<model>-<dataset_config>, followed by the --measurements and a digest of all "
-        "other non-default options.",
+        "The folder for the run. Default: runs/<model>-<dataset_config>, followed by the --measurements and a digest "
+        "of all other non-default options.",
     )
     revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = option(
         "auto",
-        "The number format of the model's weights: auto (float32 on CPU, otherwise the checkpoint's), float32, "
+        "The data type of the model's weights: auto (float32 on CPU, otherwise the checkpoint's type), float32, "
         "bfloat16 or float16.",
     )
     device_map: Literal["auto", "balanced", "balanced_low_0", "sequential"] | None = option(
         None,
-        "Spread a model over all devices of the machine: auto, balanced, balanced_low_0 or sequential, as in "
-        "transformers. Default: each process holds the whole model.",
+        "Distribute a model over all devices of the machine: auto, balanced, balanced_low_0 or sequential, as in "
+        "transformers. Default: each process loads the whole model.",
     )
     adapter: str | None = option(
         None,
         "A PEFT adapter (such as LoRA) to load on top of the model: a local folder, a Hub id, or id@revision.",
     )
-    seed: int = option(0, "The random seed for prompts, persona lines, sampling and resampling.")
-    trust_remote_code: bool = option(False, "Allow code that comes with a model to run on this machine.")
+    seed: int = option(0, "The random seed for selecting prompts and persona lines, sampling and resampling.")
+    trust_remote_code: bool = option(False, "Allow Python code supplied with a model to run on this machine.")
     batch_size: int | None = option(
         None,
-        "The number of prompts per batch. It does not change replies. Default: as many as memory allows.",
+        "The number of prompts per batch. The batch size does not change the replies. Default: as many as memory "
+        "allows.",
     )
     context: Literal["auto", "plain", "dialogpt", "chat", "blenderbot"] = option(
         "auto",
-        "The context layout of a prompt. Default: the layout that suits the model.",
+        "The layout of a prompt's context. Default: the layout that suits the model.",
     )
     tag: Literal["auto", "bias", "no_bias", "none"] = option(
         "auto",
-        "The control tag of bias tuning, appended to each prompt. Default: the tag in the model's folder.",
+        "The control tag of bias tuning that is appended to each prompt. Default: the tag recorded in the model's "
+        "folder.",
     )
     chat_template_kwargs: str | None = option(
         None,
@@ -126,24 +130,27 @@ class RunOptions:
     )
     system_prompt: str | None = option(
         None,
-        "The system message of every chat; persona lines follow it. Default: the chat template's own.",
+        "The system message of every chat. Any persona lines follow this message. Default: the chat template's own "
+        "message.",
     )
     max_reasoning_tokens: int | None = option(
         None,
-        "The maximum number of tokens that a chat model may use for thinking. A prompt that needs more gets no "
-        "reply. Default: 2048 for models that think.",
+        "The maximum number of tokens that a chat model may use for thinking. A prompt for which the model exceeds "
+        "this number gets no reply. Default: 2048 for models that think.",
     )
     judge_model: str = option(
         "embedded",
-        "The language model that judges texts by a rubric (--judge RUBRIC, or judge:RUBRIC in place of a classifier): "
-        "a Hub id, a local folder, 'embedded' (a poor judge), or the server's name for the judge.",
+        "The language model that judges texts by a rubric (set by --judge RUBRIC, or by judge:RUBRIC in place of a "
+        "classifier): a Hub id, a local folder, 'embedded' (a poor judge), or the server's name for the judge.",
     )
     judge_base_url: str | None = option(
-        None, "The address of the server that runs the judge, as in --base_url. Default: the judge is loaded here."
+        None,
+        "The address of the server that runs the judge, as in --base_url. Default: the judge is loaded on this "
+        "machine.",
     )
     quick: bool = option(
         False,
-        "Generate fewer replies for a quick trial (--replies_per_cell 5, unless you set another number).",
+        "Generate fewer replies for a quick trial: 5 per cell, unless you set --replies_per_cell.",
     )
     confidence_level: float = option(0.95, "The confidence level of all intervals.")
 

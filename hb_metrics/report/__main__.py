@@ -30,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         metavar="RUN",
-        help="The folders of finished runs. The page compares each run with the first, and the second run in detail.",
+        help="The folders of finished runs. The page compares each run with the first run, and shows the second run "
+        "in detail.",
     )
     parser.add_argument(
         "--names",
@@ -41,33 +42,33 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--output",
         type=Path,
-        help=f"The HTML file to write. Default: {REPORT_FILE} in the run's folder, or {COMPARISON_FILE} in the last "
-        "run's folder.",
+        help=f"The HTML file to write. Default: {REPORT_FILE} in the folder of a single run, or {COMPARISON_FILE} in "
+        "the folder of the last of several runs.",
     )
     parser.add_argument(
         "--labels",
         type=Path,
-        help="The folder of the labels on which a model was tuned. The page shows their ceiling and uses their "
-        "directions of bias. Default: the directions of the first run.",
+        help="The folder of the labels that a model was tuned on. The page shows the ceiling of these labels and "
+        "uses their directions of bias. Default: the directions of the first run.",
     )
     parser.add_argument(
         "--human_evaluation",
         type=Path,
-        help="The human_evaluation.json from `human-eval analyse` about two of these runs.",
+        help="The human_evaluation.json that `human-eval analyse` wrote for two of these runs.",
     )
     parser.add_argument(
         "--no_worse_than",
         nargs="+",
         metavar="FIGURE=MARGIN",
-        help="Exit with status 3 if a figure of a later run may be worse than the first run's by more than its "
-        "margin, e.g. dialogue_perplexity=5%% offensive_replies=0.5pt. Margins are in percent of the first value "
-        "(%%), in percentage points (pt), or in the figure's unit.",
+        help="Exit with status 3 if a figure of a later run may be worse than the first run's figure by more than "
+        "its margin, e.g. dialogue_perplexity=5%% offensive_replies=0.5pt. State a margin in percent of the first "
+        "value (%%), in percentage points (pt), or in the figure's unit.",
     )
     parser.add_argument(
         "--generalise",
         choices=("terms", "templates", "both"),
-        help="Add intervals for other terms of the same axes, other templates, or both, to the report of one run. "
-        "They are computed from the run's files, so no model is needed.",
+        help="Add intervals for other terms of the same axes, for other templates, or for both, to the report of one "
+        "run. These intervals are computed from the run's files, so no model is needed.",
     )
     arguments = parser.parse_args(argv)
     try:

@@ -1,4 +1,4 @@
-"""Corrects a judge's rates with people's labels of some of a run's replies. Writes JSON and the run's report.
+"""Corrects a judge's rates with labels that people assigned to some of a run's replies. Writes JSON and the report.
 
 holistic-bias human-eval calibrate runs/gpt2 labels/*.jsonl
 """
@@ -26,7 +26,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--study",
         type=Path,
-        help=f"The {LABELS_FILE} from `labels`. Default: the {LABELS_FILE} beside the files or in the folder above.",
+        help=f"The {LABELS_FILE} written by `labels`. Default: the {LABELS_FILE} in the same folder as the ratings or "
+        "in its parent folder.",
     )
     parser.add_argument(
         "--gap",
@@ -34,16 +35,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         action="append",
         default=[],
         metavar=("A", "B"),
-        help="Also compare two groups; a group is an axis, or terms separated by commas. Default: each axis with all "
-        "others.",
+        help="Also compare two groups. A group is an axis, or terms separated by commas. Default: each axis is "
+        "compared with all other axes.",
     )
     parser.add_argument(
         "--epsilon",
         type=float,
         default=0.15,
         help="The margin of the alternative annotator test. A judge passes if its agreement with the other raters is "
-        "at most this much lower than a rater's. Use 0.1 for crowd workers, 0.15 for skilled raters and 0.2 for "
-        "experts. Default: %(default)s.",
+        "at most this much lower than that of a human rater. Use 0.1 for crowd workers, 0.15 for skilled raters and "
+        "0.2 for experts. Default: %(default)s.",
     )
     arguments = parser.parse_args(argv)
     if not 0 <= arguments.epsilon < 1:
@@ -54,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         run, study = read_run(arguments.run), read_label_study(path)
         if study.run != run_digest(run.folder):
-            raise ValueError(f"'{path}' was not drawn from '{run.folder}'; pass the run from which it was drawn")
+            raise ValueError(f"'{path}' was not drawn from '{run.folder}'; pass the run whose replies were labelled")
         judged = read_instrument(run, study.judge)
         gaps = [(Group.read(first, judged), Group.read(second, judged)) for first, second in arguments.gap]
         results = calibrate(study, judged, read_labels(arguments.labels, study), gaps, arguments.epsilon)

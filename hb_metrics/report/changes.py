@@ -1,4 +1,4 @@
-"""Changes from one run to another with their intervals."""
+"""The changes of figures from one run to another, with intervals."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ HEADER = ("Figure", "before", "after", "change", "interval", "in words")
 class ChangeRow(NamedTuple):
     """The change of a figure that two runs have. `name`, `unit` and `part_of` are the figure's.
 
-    `is_paired` tells whether the measurement estimates intervals of its changes. `key` is its name in
+    `is_paired` states whether the measurement estimates an interval for the change. `key` is the figure's name in
     `--no_worse_than`.
     """
 
@@ -33,7 +33,7 @@ class ChangeRow(NamedTuple):
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The cells of its table row, without the name."""
+        """Returns the cells of the change's table row, without the name."""
         change = self.change
         return (
             written(change.first, self.unit),
@@ -45,7 +45,7 @@ class ChangeRow(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The change in words, such as "fell by 41 % (28 to 53)"."""
+        """Describes the change, for example "fell by 41 % (28 to 53)"."""
         change = self.change
         if change.interval is None:
             return "no interval"
@@ -64,10 +64,10 @@ class ChangeRow(NamedTuple):
 
 
 class RunChanges(NamedTuple):
-    """All changes from the run `before` to the run `after`; figures of the whole run come first.
+    """All changes from the run `before` to the run `after`. Figures of the whole run come first.
 
     Attributes:
-        missing: Title of a measurement → why its figures have no intervals of changes.
+        missing: Title of a measurement → the reason why the changes of its figures have no intervals.
         level: The confidence levels of the intervals, as text.
     """
 
@@ -79,7 +79,7 @@ class RunChanges(NamedTuple):
 
     @property
     def main(self) -> list[ChangeRow]:
-        """The figures of the whole run whose changes have intervals, or a reason for having none."""
+        """Returns the whole-run figures whose changes have an interval, or the reason why they have none."""
         return [row for row in self.rows if row.is_paired and not row.part_of]
 
     @property
@@ -87,12 +87,12 @@ class RunChanges(NamedTuple):
         return (
             f"The interval of a change takes into account that the runs share their prompts. {self.level} of such "
             "intervals contain the true change. A change is beyond chance if its interval does not contain 0. By "
-            "chance, this also happens for one in twenty figures that did not truly change. Changes of shares are "
-            "in percentage points. A change is also in percent if the first value is clearly above 0."
+            "chance, this is also true for one in twenty figures that did not truly change. Changes in shares are in "
+            "percentage points. If the first value is clearly above 0, a change is also stated in percent."
         )
 
     def notes(self, rows: Sequence[ChangeRow]) -> list[str]:
-        """States why some of these changes, and all of some measurements, have no interval."""
+        """States why some of these changes, or all changes of a measurement, have no interval."""
         without: dict[str, list[str]] = {}
         for row in rows:
             if row.change.reason is not None:
@@ -130,7 +130,7 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
 
 
 def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
-    """Replaces values with plain values in all runs if a run lacks the debiased value."""
+    """Replaces a figure's values by the plain values in all runs if one run lacks the debiased value."""
     lacking = {figure.name for figures in runs for figure in figures if figure.value is None}
     comparable: list[list[Figure]] = []
     for figures in runs:
@@ -146,7 +146,10 @@ def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
 
 
 def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> Section:
-    """Leaves out figures whose change has no interval in any run, unless no figure has one."""
+    """Makes the section on changes.
+
+    Figures whose change has no interval in any run are left out, unless this applies to all figures.
+    """
     from hb_metrics.report.layout.rendering import render
 
     with_interval = {row.name for changes in compared for row in changes.rows if row.change.interval is not None}
@@ -165,7 +168,7 @@ def changes_markdown(changes: RunChanges) -> str:
 
 
 def _amount(value: float, unit: Unit | None, digits: int) -> str:
-    """Formats a signed amount in its unit, or in percent with `digits` digits if `unit` is `None`."""
+    """Formats a signed amount in its unit. If `unit` is `None`, formats it in percent with `digits` digits."""
     return fixed(100 * value, digits, "+") if unit is None else written_change(value, unit)
 
 
@@ -174,5 +177,5 @@ def _range(bounds: Bounds, unit: Unit | None, digits: int) -> str:
 
 
 def _percent_digits(value: float) -> int:
-    """Finds the fewest digits that do not round a change to 0 %."""
+    """Returns the smallest number of digits with which the change is not rounded to 0 %."""
     return next((digits for digits in (0, 1) if abs(100 * value) >= 0.5 * 10.0**-digits), 2)

@@ -21,22 +21,22 @@ _FOLDER = Path(__file__).parent
 
 
 class Difference(NamedTuple):
-    """A setting (section and name) that differs between runs, and its value in each."""
+    """A setting (section and name) that differs between runs, with its value in each run."""
 
     name: str
     values: list[Any]
 
     @property
     def contradicts(self) -> bool:
-        """Whether the runs with the setting's measurement differ in the setting."""
+        """Returns whether the setting differs between the runs that have its measurement."""
         known = [value for value in self.values if value != UNMEASURED]
         return any(value != known[0] for value in known)
 
 
 class Compared(NamedTuple):
-    """The findings of a comparison.
+    """The results of a comparison.
 
-    `sides` is `None` if the runs lack its figures. `verdicts` are about each later run and margin.
+    `sides` is `None` if the runs lack the figures for it. `verdicts` has a sentence for each later run and margin.
     """
 
     sides: Sides | None
@@ -51,10 +51,10 @@ def write_comparison(
     human_evaluation: Path | None = None,
     no_worse_than: Sequence[str] = (),
 ) -> Compared:
-    """Writes a page with several runs. The first, such as the run before tuning, is compared with the others.
+    """Writes a page that compares the first run (such as the run before tuning) with each later run.
 
     By default, runs are named after their models, tags or folders. `labels` is the folder of the labels on which a
-    model was tuned; without it, the page uses the first run's directions of bias.
+    model was tuned. If it is `None`, the page uses the directions of bias from the first run.
     """
     margins = read_margins(no_worse_than)
     finished = [read_run(folder) for folder in runs]
@@ -105,7 +105,7 @@ def write_comparison(
 
 
 def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Section]:
-    """Makes tables of the figures that two runs or more share, with a column per run, and plots of their parts."""
+    """Makes tables of the figures that two or more runs share, with one column per run, and plots of the parts."""
     sections = []
     for measurement in MEASUREMENTS:
         found = [measurement.figures(run) if measurement.name in run else [] for run in runs]
@@ -127,7 +127,7 @@ def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -
                 plots.append((part, runs_plot(of_part, part)))
         notes = [f"{name}: {note}" for name, figures in by_run.items() for note in missing_intervals(figures)]
         if left_out:
-            notes.append(f"Parts without an interval in any run are left out: {joined_names(left_out)}.")
+            notes.append(f"Parts that have no interval in any run are left out: {joined_names(left_out)}.")
         context = {
             "id": measurement.name,
             "title": measurement.title,
@@ -165,7 +165,7 @@ def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mappin
 
 
 def differing_settings(runs: Sequence[Mapping[str, Any]]) -> list[Difference]:
-    """Finds the settings in which the runs' records (`results["run"]`) differ."""
+    """Returns the settings in which the runs' records (`results["run"]`) differ."""
     flat = [_flat(run) for run in runs]
     differences = []
     for name in dict.fromkeys(name for settings in flat for name in settings):
@@ -181,7 +181,7 @@ def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_interval(runs: Sequence[Sequence[Figure]]) -> list[str]:
-    """Names the parts that have no interval in any run, though such figures can have one."""
+    """Names the parts that have an interval in none of the runs, although such figures can have one."""
     parts = [figure for figures in runs for figure in figures if figure.part_of]
     known = {figure.name for figure in parts if figure.interval is not None or not figure.no_interval}
     return [name for name in dict.fromkeys(figure.name for figure in parts) if name not in known]

@@ -1,4 +1,4 @@
-"""Intervals for other terms of the same axes, other templates, or both."""
+"""Intervals that generalise to other terms of the same axes, to other templates, or to both."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ _WORDS = {
 
 
 def generalised_section(run: Run, over: Over) -> Section:
-    """Shows the ordinary intervals and the wider ones, in a table and in plots."""
+    """Shows the ordinary and the wider intervals, in tables and plots."""
     listed: list[Figure] = []
     wider: dict[str, Bounds] = {}
     reasons: dict[str, list[str]] = {}
@@ -35,8 +35,8 @@ def generalised_section(run: Run, over: Over) -> Section:
                 reasons.setdefault(reason, []).append(figure.name)
     if not listed:
         raise ValueError(
-            f"'{run.folder}' lacks the files that --generalise needs; pass the folder of a run of likelihood, "
-            "generation or offensiveness with its perplexities and replies"
+            f"'{run.folder}' lacks the files that --generalise needs; pass the folder of a run that measured "
+            "likelihood, generation or offensiveness and still has its perplexities and replies"
         )
     tables: list[tuple[str, list[tuple[Figure, str]]]] = []
     plots = []

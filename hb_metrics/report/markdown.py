@@ -13,14 +13,14 @@ from hb_metrics.runs.finished_run import read_run
 
 
 def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) -> str:
-    """Writes the main figures of runs, and their changes from the first run, as Markdown tables for a model card.
+    """Writes Markdown tables for a model card: the runs' main figures, and their changes from the first run.
 
     Args:
-        runs: Folders of finished runs, such as before and after tuning.
+        runs: The folders of finished runs, such as one before and one after tuning.
         names: The names of the runs. Default: their models, tags or folders.
 
     Raises:
-        ValueError: A folder contains no finished run, or names are missing or not distinct.
+        ValueError: A folder contains no finished run, or a name is missing or occurs twice.
     """
     finished = [read_run(folder) for folder in runs]
     called = run_names(finished, names)

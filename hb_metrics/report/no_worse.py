@@ -1,8 +1,8 @@
 """Non-inferiority: checks that the interval of a change stays within a margin (`--no_worse_than`).
 
-A figure is shown to be no worse if the whole interval of its paired change is on the better side of the margin (Piaggio
-et al., 2012, https://doi.org/10.1001/jama.2012.87802). With 95 % intervals, a figure that is worse by just the margin
-passes in 2.5 % of comparisons. All figures must pass, so their number needs no correction.
+A figure is shown to be no worse if the whole interval of its paired change lies on the better side of the margin
+(Piaggio et al., 2012, https://doi.org/10.1001/jama.2012.87802). With 95 % intervals, a figure that is worse by exactly
+the margin passes in 2.5 % of comparisons. All figures must pass, so their number needs no correction.
 """
 
 import re
@@ -18,7 +18,7 @@ _MARGIN = re.compile(r"(?P<name>[^=]+)=(?P<size>\d+\.?\d*|\.\d+)(?P<unit>%|pt|)"
 
 
 class Margin(NamedTuple):
-    """The margin by which a figure may become worse, and its text as passed.
+    """The margin by which a figure may become worse, and the text that was passed.
 
     `unit` is "%" (parts of the first value), "pt" (percentage points) or "" (the figure's own unit). `size` is a
     fraction for "%" and "pt".
@@ -35,14 +35,15 @@ class Verdict(NamedTuple):
 
 
 def read_margins(words: Sequence[str]) -> dict[str, Margin]:
-    """Reads the margin of each figure, by name."""
+    """Parses margins. Returns them by the names of their figures."""
     margins: dict[str, Margin] = {}
     for word in words:
         found = _MARGIN.fullmatch(word)
         if found is None or found["name"] in margins:
             raise ValueError(
-                f"no_worse_than has '{word}'; write figure=margin, each figure once, as in dialogue_perplexity=5% (of "
-                "the first value), offensive_replies=0.5pt (percentage points) or full_gen_bias_debiased=2"
+                f"no_worse_than has '{word}'; write each figure once, as figure=margin, for example "
+                "dialogue_perplexity=5% (of the first value), offensive_replies=0.5pt (percentage points) or "
+                "full_gen_bias_debiased=2"
             )
         size = float(found["size"]) / (100 if found["unit"] else 1)
         margins[found["name"]] = Margin(size, found["unit"], found["size"] + found["unit"])
@@ -78,7 +79,7 @@ def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
         return Verdict(False, f"{row.name} of {changes.after} may be more than {margin.text} worse: {why}")
     worst = bounds[0] if row.higher_is_better else bounds[1]
     is_shown = (-worst if row.higher_is_better else worst) <= margin.size
-    # A bound that is rounded to the margin must not look equal to it.
+    # A bound must not look equal to the margin because it was rounded.
     shown = written_change(worst, row.unit)
     if margin.unit == "%":
         shown = f"{fixed(100 * worst, 2, '+')} %"

@@ -37,10 +37,10 @@ FULL, LIKELIHOOD = "Full Gen Bias", "Likelihood Bias, for other terms"
 
 
 class Planned(NamedTuple):
-    """A figure whose half-width a plan predicts.
+    """A figure for which a plan predicts the half-width.
 
-    `value` is the pilot's or the assumed one: a share, or a Gen Bias value that is not multiplied by 1,000. `at`
-    returns the half-width in a run of a given size, or `None` if such runs have no interval.
+    `value` is the pilot's value or the assumed one. It is a share, or a Gen Bias value that is not multiplied by 1,000.
+    `at` returns the half-width in a run of a given size, or `None` if such a run has no interval.
     """
 
     value: float
@@ -49,7 +49,7 @@ class Planned(NamedTuple):
 
 
 def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> Planned:
-    """Predicts a Gen Bias value of all terms, an axis or a cluster. `num_terms` counts all of the pilot's terms."""
+    """Predicts a Gen Bias value for all terms, an axis or a cluster. `num_terms` counts all terms of the pilot."""
 
     def at(size: Size) -> Range | None:
         own = size._replace(terms=max(round(spread.size.terms * size.terms / num_terms), 2))
@@ -59,16 +59,17 @@ def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> 
 
 
 def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[str]]:
-    """Computes the variances of Full Gen Bias, of its values by axis, and of each cluster's Partial Gen Bias.
+    """Computes the variances of Full Gen Bias (overall and by axis) and of each cluster's Partial Gen Bias.
 
-    Also returns the names of figures that have no interval in the pilot. `table` is from `read_reply_table`.
+    Also returns the names of the figures that have no interval in the pilot. `table` is the result of
+    `read_reply_table`.
     """
     generation = run.results["generation"]
     reason = generation["gen_bias"]["no_intervals"]["full_gen_bias"]
     if reason is not None:
         raise ValueError(
-            f"'{run.folder}' has no interval of {FULL}: {reason}; pass a pilot with more replies, such as "
-            "--replies_per_cell 5"
+            f"'{run.folder}' has no interval for {FULL}: {reason}; pass a pilot with more replies (for example, one "
+            "run with --replies_per_cell 5)"
         )
     labels = [style["style"] for style in generation["styles"]]
     clusters = generation["gen_bias"]["clusters"]
@@ -120,9 +121,9 @@ def _share(flagged: FlaggedReplies, confidence_level: float) -> Planned:
 
 
 def likelihood_figure(run: Run, pilot: Size, times_templates: float) -> Planned:
-    """Predicts Likelihood Bias for other terms of the same axes, which does not depend on the number of replies.
+    """Predicts Likelihood Bias for other terms of the same axes. The number of replies does not affect it.
 
-    `times_templates` is the planned number of templates divided by the pilot's.
+    `times_templates` is the planned number of templates divided by the number in the pilot.
     """
     influences = likelihood_influences(run)["Likelihood Bias"]
     level = run.results["run"]["settings"].get("confidence_level", 0.95)
@@ -135,7 +136,7 @@ def likelihood_figure(run: Run, pilot: Size, times_templates: float) -> Planned:
 
 
 def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
-    """Predicts judges' corrected rates, whose half-widths depend on people's labels and not on replies."""
+    """Predicts judges' corrected rates. Their half-widths depend on people's labels and not on the replies."""
     found = {}
     for calibration in read_calibrations(run.folder):
         rate = calibration["rates"][""]
@@ -147,12 +148,12 @@ def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
 
 
 def _of_labels(pilot: Size, half: float, size: Size) -> Range | None:
-    """Returns `None` with other templates or terms, for which the half-width is unknown."""
+    """Returns the half-width, or `None` if the plan has other templates or terms, for which it is unknown."""
     return Range(half, half, half) if size[1:] == pilot[1:] else None
 
 
 def paired_half_widths(first: Run, second: Run) -> dict[str, float]:
-    """Computes the half-width of each figure's change between two pilots, in the units of a plan."""
+    """Computes the half-widths of all figures' changes between two pilots, in the units of a plan."""
     found = {}
     for measurement in MEASUREMENTS:
         if measurement.name in first.results and measurement.name in second.results:

@@ -4,9 +4,9 @@
     holistic-bias plan runs/pilot --second runs/tuned_pilot
     holistic-bias plan --assume value=10 noise=220 styles=12 --terms 78 --templates 4
 
-For each number of replies per term and template, the table shows the half-width of each figure's interval, and the
-probability of detecting a decrease in Full Gen Bias. A pilot needs four or more replies for most pairs of a term and a
-template.
+For each number of replies per term and template, the table shows the half-width of each figure's interval. It also
+shows the probability of detecting a decrease in Full Gen Bias. A pilot needs at least four replies for most pairs of a
+term and a template.
 """
 
 import argparse
@@ -56,10 +56,10 @@ POWER = 0.8
 _ASSUMED = ("value", "noise", "styles")
 _UNKNOWN = "?"
 _NUM_DRAWN = 24
-# Assumptions count as a pilot of this many replies per term and template.
+# Assumptions are treated like a pilot with this number of replies per term and template.
 _ENDLESS = 1_000_000
 _LEVEL = 0.95
-# A power that the pilot shows within five points is printed without a range.
+# A power that the pilot determines to within five points is printed without a range.
 _SURE_POWER = 0.05
 
 
@@ -76,19 +76,23 @@ class Plan(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="holistic-bias plan", description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("pilot", type=Path, nargs="?", metavar="RUN", help="The folder of a finished run.")
+    parser.add_argument(
+        "pilot", type=Path, nargs="?", metavar="RUN", help="The folder of a finished run, used as the pilot."
+    )
     parser.add_argument(
         "--second",
         type=Path,
         metavar="RUN",
-        help="A pilot of another model with the same prompts, such as a tuned model: plan paired changes between both.",
+        help="A pilot of another model on the same prompts, such as a tuned model. With this option, the plan covers "
+        "paired changes between the two models.",
     )
     parser.add_argument(
         "--assume",
         nargs=3,
         metavar="NAME=NUMBER",
-        help="Assumptions in place of a pilot: value=V (debiased Full Gen Bias), noise=S (the sampling noise of one "
-        "reply, ×1000) and styles=K (the effective number of styles among a term's replies in a template).",
+        help="Assumptions that replace a pilot: value=V (debiased Full Gen Bias), noise=S (the sampling noise of one "
+        "reply, ×1000) and styles=K (the effective number of styles among the replies in a cell, that is, to one "
+        "term in one template).",
     )
     parser.add_argument(
         "--replies",
@@ -97,18 +101,24 @@ def main(argv: Sequence[str] | None = None) -> None:
         default=[4, 8, 16, 32, 64],
         help="The numbers of replies per term and template. Default: 4 8 16 32 64.",
     )
-    parser.add_argument("--templates", type=int, help="The number of templates. Default: the pilot's.")
+    parser.add_argument("--templates", type=int, help="The number of templates. Default: the number in the pilot.")
     parser.add_argument(
         "--terms", type=int, help="The total number of terms across all axes. Default: the number in the pilot."
     )
     parser.add_argument(
-        "--half_width", type=float, help="Print the number of replies that gives Full Gen Bias this half-width."
+        "--half_width",
+        type=float,
+        help="Print the number of replies for which the interval of Full Gen Bias has this half-width.",
     )
     parser.add_argument("--fall", type=float, default=30.0, help="The decrease in Full Gen Bias to detect, in percent.")
     parser.add_argument("--price_in", type=float, help="The price per million prompt tokens.")
     parser.add_argument("--price_out", type=float, help="The price per million reply tokens.")
-    parser.add_argument("--pilot_minutes", type=float, help="The minutes that the pilot took to generate its replies.")
-    parser.add_argument("--output", type=Path, help="Also write the plan as a page with a plot to this HTML file.")
+    parser.add_argument(
+        "--pilot_minutes", type=float, help="The number of minutes that the pilot took to generate its replies."
+    )
+    parser.add_argument(
+        "--output", type=Path, help="An HTML file to which the plan is also written, as a page with a plot."
+    )
     arguments = parser.parse_args(argv)
     try:
         print(plan(**vars(arguments)).text)
@@ -130,7 +140,7 @@ def plan(
     output: Path | None = None,
     second: Path | None = None,
 ) -> Plan:
-    """Makes a plan. The arguments are the command's options."""
+    """Makes a plan. The arguments are the options of the command."""
     if (pilot is None) == (assume is None):
         raise ValueError("pass either the folder of a pilot run or --assume value=… noise=… styles=…")
     if min(replies) < 2 or not 0 < fall <= 100:
@@ -149,13 +159,13 @@ def plan(
     if (price_in is None) != (price_out is None):
         raise ValueError("a price needs both --price_in and --price_out; pass both")
     if output is not None and (output.is_dir() or not output.parent.is_dir()):
-        raise ValueError(f"--output is '{output}'; pass an HTML file in a folder that exists")
+        raise ValueError(f"--output is '{output}'; pass the path of an HTML file in an existing folder")
     if pilot is not None:
         basis = _of_pilot(read_run(pilot), templates, terms)
     elif (price_in, pilot_minutes) != (None, None):
-        raise ValueError("prices and minutes need a pilot run, which shows the tokens of a reply; pass its folder")
+        raise ValueError("prices and minutes need a pilot run, which shows the tokens per reply; pass its folder")
     elif second is not None:
-        raise ValueError("--second needs a pilot run; pass its folder first")
+        raise ValueError("--second needs a pilot run to compare with; pass the folder of a pilot before this option")
     elif templates is None or terms is None:
         raise ValueError("--assume needs --templates and --terms; pass both")
     else:
@@ -205,8 +215,8 @@ class _Basis(NamedTuple):
         figures: The figures by name.
         missing: The names of figures that have no interval in the pilot.
         templates: The number of templates in the planned run.
-        terms: The number of its terms.
-        num_questions: The number of questions after each template, if there are enough replies.
+        terms: The number of terms in the planned run.
+        num_questions: The number of questions that follow each template if there are enough replies.
     """
 
     run: Run | None
@@ -220,13 +230,13 @@ class _Basis(NamedTuple):
     num_questions: int
 
     def size(self, replies: int) -> Size:
-        """The size of a run with so many replies per term and template."""
+        """Returns the size of a run with this number of replies per term and template."""
         asked = max(1, min(replies // MIN_REPLIES, self.num_questions))  # as `draw_questions` does
         return Size(replies / asked, self.templates * asked, self.terms)
 
 
 def _of_pilot(run: Run, templates: int | None, terms: int | None) -> _Basis:
-    """Reads a pilot. Templates and terms are the planned run's; `None`: the pilot's."""
+    """Reads a pilot. `templates` and `terms` are the planned numbers; `None` means those of the pilot."""
     if "generation" not in run.results:
         raise ValueError(f"'{run.folder}' did not measure generation; pass a pilot with --measurements generation")
     table = read_reply_table(run.folder)
@@ -249,7 +259,7 @@ def _of_pilot(run: Run, templates: int | None, terms: int | None) -> _Basis:
 def _figure_rows(
     basis: _Basis, replies: Sequence[int], changes: Mapping[str, float]
 ) -> tuple[list[list[str]], list[str]]:
-    """Returns the rows of figures and of changes, and the names of figures for which the pilot is too small."""
+    """Returns the rows of figures and changes, and the names of the figures for which the pilot is too small."""
     rows, rough = [], []
     for name, figure in basis.figures.items():
         widths = [figure.at(basis.size(number)) for number in replies]
@@ -266,7 +276,7 @@ def _figure_rows(
 
 
 def _axes_row(basis: _Basis, replies: Sequence[int]) -> list[list[str]]:
-    """Returns the row with the number of axes that will have an interval; no row without axes."""
+    """Returns a row with the number of axes that will have an interval, or no row if there are no axes."""
     axes = [figure for name, figure in basis.figures.items() if name.startswith(f"{FULL}, ")]
     given = [sum(_middle(figure.at(basis.size(number))) < math.inf for figure in axes) for number in replies]
     shown = [f"{number} of {len(axes)}" for number in given]
@@ -276,16 +286,19 @@ def _axes_row(basis: _Basis, replies: Sequence[int]) -> list[list[str]]:
 def _explanations(basis: _Basis, is_paired: bool, rough: list[str]) -> list[str]:
     sentences = [
         f"The plan is for {basis.size(1).templates} templates and {basis.terms} terms. A range such as “1 to 2” means "
-        f"that the pilot is too small for a single number, and “{MISSING}” that there is no interval."
+        f"that the pilot is too small for a single number. “{MISSING}” means that there is no interval."
     ]
     if basis.num_questions > 1:
         number = basis.num_questions
-        sentences.append(f"After a cue, a template has a question per {MIN_REPLIES} replies, up to {number}.")
+        sentences.append(
+            f"After a cue, each template has one question for every {MIN_REPLIES} replies, and at most {number} "
+            "questions."
+        )
     if not is_paired:
         sentences.append(
-            "The change and the power treat the replies of two runs as independent. If paired replies are positively "
-            "correlated, the interval is narrower and the power higher. A pilot of the second model shows by how "
-            "much (--second)."
+            "The change and the power treat the replies of the two runs as independent. If paired replies are "
+            "positively correlated, the interval is narrower and the power is higher. To see by how much, pass a pilot "
+            "of the second model (--second)."
         )
     if rough:
         sentences.append(
@@ -315,7 +328,7 @@ def _write(path: Path, made: Plan, basis: _Basis, wanted: float | None) -> None:
 
 
 def _middle(width: Range | None) -> float:
-    """Returns infinity if there will be no interval, or the pilot is too small to tell."""
+    """Returns infinity if there will be no interval, or if the pilot is too small to show it."""
     return math.inf if width is None else width.middle
 
 
@@ -340,7 +353,7 @@ def _shown_power(power: Range | None) -> str:
 
 
 def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[float], bool]) -> str:
-    """Returns a sentence with the fewest replies per term and template that reach an aim, and their range."""
+    """States the smallest number of replies per term and template that reaches an aim, with its range."""
     numbers = range(MIN_REPLIES, MOST_REPLIES + 1)
 
     def fewest(end: int) -> int | None:
@@ -360,13 +373,13 @@ def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[floa
 
 
 def _assumed(words: Sequence[str]) -> tuple[float, float, float]:
-    """Reads the numbers of `--assume`, in the order of `assumed_spread`. Value and noise are divided by 1,000."""
+    """Parses the numbers of `--assume`, in the order of `assumed_spread`. Value and noise are divided by 1,000."""
     found: Mapping[str, str] = dict(word.partition("=")[::2] for word in words)
     try:
         value, noise, styles = (float(found[name]) for name in _ASSUMED)
     except (KeyError, ValueError) as error:
         raise ValueError(f"--assume is {' '.join(words)}; write value=10 noise=220 styles=12") from error
-    # No mean of squared probabilities exceeds 1.
+    # A mean of squared probabilities is at most 1.
     if not (0 <= value <= 1000 and 0.001 <= noise <= 1000 and 1 <= styles <= 1000):
         allowed = "a value of 0 to 1000, noise of 0.001 to 1000, and 1 to 1000 styles"
         raise ValueError(f"--assume is {' '.join(words)}; pass {allowed}")
@@ -380,7 +393,7 @@ def _costs(
     prices: tuple[float | None, float | None],
     minutes: float | None,
 ) -> list[list[str]]:
-    """Returns rows with a run's replies and, if the pilot shows them, its tokens, minutes and price."""
+    """Returns rows with the number of replies and, if the pilot shows them, the tokens, minutes and price."""
     if run is None or table is None:
         return [["replies", "", *map(count, numbers)]]
     tables = [table]
@@ -402,13 +415,13 @@ def _costs(
 
 
 def _mean_tokens(tables: Sequence[pa.Table], of_first_reply: float) -> tuple[float, float]:
-    """Returns the tokens of a conversation's prompts and of its replies. `tables` [turns] have the replies."""
+    """Returns the mean numbers of tokens in a conversation's prompts and replies. `tables` has one table per turn."""
     number = len(tables[0])
     if all("tokens_out" in table.column_names and not table["tokens_out"].null_count for table in tables):
         names = "tokens_in", "tokens_out"
         of_prompt, of_reply = (sum(pc.sum(table[name]).as_py() or 0 for table in tables) / number for name in names)
         return of_prompt, of_reply
-    sizes: dict[str, int] = {}  # characters of each conversation
+    sizes: dict[str, int] = {}  # the number of characters in each conversation
     total, replies = 0, of_first_reply * number
     for turn, table in enumerate(tables, start=1):
         columns = (table[name].to_pylist() for name in ("id", "text", "question", "reply"))

@@ -5,7 +5,7 @@ from hb_metrics.runs.run_record import model_title, tag_of
 
 
 def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
-    """Composes names that distinguish the runs: of models, with control tags, or of folders, numbered if needed."""
+    """Names the runs after their models and control tags, or after their folders. Numbers equal names."""
     if names is not None:
         if len({name.strip() for name in names} - {""}) != len(runs) or len(names) != len(runs):
             raise ValueError(

@@ -1,6 +1,6 @@
 """Both sides of a mitigation: the remaining bias, and whether the model still responds to people.
 
-A model that ignores who people are has little Gen Bias, so the table shows both.
+A model that ignores who people are has little Gen Bias, so the table shows both sides.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from hb_metrics.report.layout.terminal import filled, plain_text
 from hb_metrics.runs.finished_run import Run
 from hb_metrics.runs.run_folder import read_json, run_digest
 
-DRIFT_FILE = "neutral_drift.json"  # in the folder of a run; written by hb_train/neutral_drift.py
+DRIFT_FILE = "neutral_drift.json"  # in a run's folder; written by hb_train/neutral_drift.py
 BIAS, UPTAKE = "Full Gen Bias, debiased", "Replies that name the term"
-# Name of a figure → its name in the table, in the order of the table.
+# Name of a figure → its label in the table. The order is that of the table.
 SIDES = {
     BIAS: "Full Gen Bias",
     "Bias between nouns": "Bias between nouns",
@@ -34,16 +34,16 @@ SIDES = {
 LOWEST = "Uptake where least is left"
 DRIFT = "Neutral drift"
 READING = (
-    "Full Gen Bias is debiased, ×1000. Uptake is the share of replies that name the prompt's term. Divergences, "
-    "their difference (difference awareness) and drift are in nats per token. Neutral drift is the divergence from "
-    "the first model on questions without a person. Brackets contain intervals; those of changes are paired by "
-    "prompt. “Where least is left” is the axis that kept the smallest part of its uptake. It was selected by its "
-    "result, so its interval is too favourable."
+    "Full Gen Bias is debiased, ×1000. Uptake is the share of replies that name the prompt's term. Divergences, their "
+    "difference (difference awareness) and drift are in nats per token. Neutral drift is the divergence from the first "
+    "model on questions that mention no person. Brackets contain intervals. The intervals of changes are paired by "
+    "prompt. “Where least is left” is the axis that kept the smallest part of its uptake. This axis was selected by "
+    "its result, so its interval is too favourable."
 )
 
 
 class SidesRow(NamedTuple):
-    """A figure in the first run, and its value and change in words in each other run."""
+    """A figure's value in the first run, and its value and change, in words, in each other run."""
 
     name: str
     before: str
@@ -57,7 +57,7 @@ class Sides(NamedTuple):
 
 
 def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | None:
-    """Returns `None` if no comparison has both bias and uptake. The run before mitigation comes first."""
+    """Compares both sides; the run before mitigation comes first. Returns `None` without both bias and uptake."""
     found = [{row.name: row for row in changes.rows} for changes in compared]
     if not any(BIAS in rows and UPTAKE in rows for rows in found):
         return None
@@ -78,7 +78,7 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
 
 
 def sides_lines(sides: Sides) -> list[str]:
-    """Writes the table for the terminal, a part for each run after the first, and the sentences."""
+    """Writes the sentences and the table for the terminal, with one part of the table for each run after the first."""
     lines = []
     for number, (name, sentence) in enumerate(zip(sides.names[1:], sides.sentences, strict=True)):
         cells = [("", sides.names[0], name, "change")]
@@ -114,7 +114,7 @@ def _cells(row: ChangeRow | None) -> tuple[str, str]:
 
 
 def _lowest(rows: Sequence[ChangeRow]) -> ChangeRow | None:
-    """Finds the axis on which the smallest part of uptake remains."""
+    """Finds the axis that kept the smallest part of its uptake."""
     of_axes = [row for row in rows if row.name.startswith(f"{UPTAKE}, ") and row.change.first > 0]
     return min(of_axes, key=lambda row: row.change.second / row.change.first, default=None)
 
@@ -127,7 +127,7 @@ def _of_axis(row: ChangeRow | None) -> tuple[str, str]:
 
 
 def _drift(before: Run, after: Run) -> Figure | None:
-    """Reads the neutral drift between the runs' models; `None` if not measured for these runs."""
+    """Reads the neutral drift between the runs' models. Returns `None` if it was not measured for these runs."""
     path = after.folder / DRIFT_FILE
     drift = read_json(path) if path.is_file() else {}
     if (drift.get("before"), drift.get("after")) != (run_digest(before.folder), run_digest(after.folder)):

@@ -1,1 +1,1 @@
-"""A run: its folder, record, plan, replies and gates, and answers from files."""
+"""The parts of a run: its folder, record, plan, replies, gates and imported answers."""

@@ -1,7 +1,7 @@
-"""Reads files of replies and log-probabilities for the exported prompts, from any engine or from people.
+"""Reads answers to the exported prompts from files: replies and log-probabilities, from any engine or from people.
 
-The suffix sets the format: Parquet, JSON lines or CSV. Unknown columns are ignored, so answers can be added to the
-exported rows. The reader rejects a row that would bias a figure, and the error names the row's number.
+The file's suffix determines its format (Parquet, JSON lines or CSV). Unknown columns are ignored, so answers can be
+added to the exported rows. The reader rejects any row that would bias a figure, and the error states the row's number.
 """
 
 import csv
@@ -20,7 +20,10 @@ SUFFIXES = (".parquet", ".jsonl", ".csv")
 
 
 class GivenReply(NamedTuple):
-    """A row of a file of replies. Rows and turns count from 1. `None` marks a value that the file does not state."""
+    """A row in a file of replies. Rows and turns are numbered from 1.
+
+    `None` marks a value that the file does not contain.
+    """
 
     row: int
     id: str
@@ -33,7 +36,7 @@ class GivenReply(NamedTuple):
 
 
 class GivenLogProbability(NamedTuple):
-    """A row of a file of log-probabilities: the natural logarithm of the text's probability, summed over its tokens."""
+    """A row in a file of log-probabilities: the natural logarithm of the text's probability, summed over its tokens."""
 
     row: int
     id: str
@@ -43,7 +46,7 @@ class GivenLogProbability(NamedTuple):
 
 
 def read_replies_file(path: str | Path) -> list[GivenReply]:
-    """Reads a file of replies, with columns `id`, `reply`, and optionally those of `GivenReply`."""
+    """Reads a file of replies with the columns `id` and `reply` and, optionally, the other fields of `GivenReply`."""
     given = []
     for number, row in enumerate(_rows(Path(path), ("id", "reply")), start=1):
         place = f"'{path}', row {number}"
@@ -68,14 +71,14 @@ def read_replies_file(path: str | Path) -> list[GivenReply]:
 
 
 def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
-    """Reads a file of log-probabilities: columns `id`, `log_probability`, `num_tokens`, and optionally `text`."""
+    """Reads a file with the columns `id`, `log_probability` and `num_tokens` and, optionally, `text`."""
     given = []
-    allowed = "the summed natural logarithm, a finite number of 0 or less, and above -700 per token"
+    allowed = "the summed natural logarithm, which is finite, at most 0, and above -700 per token"
     for number, row in enumerate(_rows(Path(path), ("id", "log_probability", "num_tokens")), start=1):
         place = f"'{path}', row {number}"
         tokens = _whole_number(place, row, "num_tokens", 1)
         value = _number(place, row, "log_probability", allowed)
-        if not 0 <= -value / tokens <= 700:  # exp of more is infinite
+        if not 0 <= -value / tokens <= 700:  # exp of a larger number is infinite
             raise _invalid(place, row, "log_probability", allowed)
         given.append(
             GivenLogProbability(number, _text(place, row, "id") or "", _text(place, row, "text"), value, tokens)
@@ -99,41 +102,42 @@ def check_ids(
     *,
     what: str,
 ) -> None:
-    """Raises `ValueError` unless the rows answer all prompts of the run, and no others; `what` names an answer."""
+    """Raises `ValueError` unless the rows answer exactly the run's prompts. `what` is the word for an answer."""
     text_of = dict(zip(ids, texts, strict=True))
     for row in given:
         if row.id not in text_of:
             raise ValueError(
-                f"'{path}', row {row.row}: the id '{row.id}' is not an id of this run's prompts; set the options that "
-                "the prompts were exported with, or delete the rows of other prompts"
+                f"'{path}', row {row.row}: the id '{row.id}' belongs to no prompt of this run; set the options with "
+                "which the prompts were exported, or delete the rows of other prompts"
             )
         if row.text is not None and row.text != text_of[row.id]:
             raise ValueError(
-                f"'{path}', row {row.row}: its text is not the text of prompt {row.id}; export the prompts with this "
-                "run's options, and answer those"
+                f"'{path}', row {row.row}: its text differs from that of prompt {row.id}; export the prompts with this "
+                "run's options, and answer the exported prompts"
             )
     there = {row.id for row in given}
     if missing := [identifier for identifier in ids if identifier not in there]:
         raise ValueError(
-            f"'{path}' has no {what} for {len(missing):,} of {len(ids):,} prompts, such as {missing[0]}; add them (an "
-            "empty reply counts as one), or limit the run to prompts in the file (--sample, --axes)"
+            f"'{path}' has no {what} for {len(missing):,} of {len(ids):,} prompts, for example {missing[0]}; add the "
+            "missing ones (replies may be empty), or limit the run to the prompts in the file with --sample or --axes"
         )
 
 
 def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
-    """Raises `ValueError` unless the file has replies of exactly the turns 1 to `turns`."""
+    """Raises `ValueError` unless the file has replies from all turns 1 to `turns`, and from no other turn."""
     there = sorted({reply.turn for reply in given})
     if there != list(range(1, turns + 1)):
         raise ValueError(
-            f"'{path}' has replies of turn {', '.join(map(str, there))}, but turns is {turns}; add the missing replies "
-            "(export-prompts --after exports the next turn), or set --turns to the number of turns in the file"
+            f"'{path}' has replies from turn {', '.join(map(str, there))}, but turns is {turns}; add the missing "
+            "replies (export-prompts --after exports the next turn), or set --turns to the number of turns in the file"
         )
 
 
 def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dict[str, list[GivenReply]], int]:
-    """Groups replies by prompt, in any order of the file; returns id → replies, and the number of copies left out.
+    """Groups replies by prompt, whatever their order in the file.
 
-    Identical replies to a prompt count once with greedy decoding, and if no prompt has two different replies.
+    Returns a mapping from ids to replies, and the number of copies that were left out. Identical replies to a prompt
+    count as one if decoding is greedy, or if no prompt has two different replies.
     """
     by_prompt: dict[str, list[GivenReply]] = {}
     for row in given:
@@ -205,28 +209,28 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
             names = list(dict.fromkeys(name for row in rows for name in row))
     except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
-        raise ValueError(f"'{path}' cannot be read as {suffix[1:]} ({reason}); save it again, as UTF-8") from error
+        raise ValueError(f"'{path}' cannot be read as {suffix[1:]} ({reason}); save it again in UTF-8") from error
     if not rows:
-        raise ValueError(f"'{path}' has no rows; pass one for each exported prompt")
+        raise ValueError(f"'{path}' has no rows; pass a file with a row for each exported prompt")
     for column in needed:
         if names.count(column) != 1:
             raise ValueError(
-                f"'{path}' has {names.count(column) or 'no'} columns '{column}'; pass a file with each of the "
-                f"columns {', '.join(needed)} once; the columns of this file are {', '.join(map(str, names))}"
+                f"'{path}' has {names.count(column) or 'no'} columns named '{column}'; pass a file that has each of "
+                f"the columns {', '.join(needed)} exactly once (this file has the columns {', '.join(map(str, names))})"
             )
     return rows
 
 
 def _csv_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
-    """Reads the columns and rows. Rejects a row of another length, which an unquoted comma in a text produces."""
-    csv.field_size_limit(2**31 - 1)  # thoughts are longer than the default
+    """Reads the columns and rows. Rejects rows whose length differs from the header's, as after an unquoted comma."""
+    csv.field_size_limit(2**31 - 1)  # thoughts may be longer than the default limit
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = [cells for cells in csv.reader(file, strict=True) if cells]
     names = lines[0] if lines else []
     for number, cells in enumerate(lines[1:], start=1):
         if len(cells) != len(names):
             raise ValueError(
-                f"'{path}', row {number}: it has {len(cells)} cells, but the header has {len(names)} columns; put "
+                f"'{path}', row {number}: the row has {len(cells)} cells, but the header has {len(names)} columns; put "
                 "quotes around texts that contain commas or line breaks"
             )
     return names, [dict(zip(names, cells, strict=True)) for cells in lines[1:]]

@@ -10,15 +10,17 @@ _NAMED = {"model", "dataset_config", "measurements", "quick"}
 
 
 def default_folder(settings: Settings) -> str:
-    """Returns `runs/` and the model, config, requested measurements, `quick`, and a digest of other changed settings.
+    """Returns a folder in `runs/`, named after the run's settings.
 
-    Commands that measure different things must not share a folder, because a used folder rejects other settings.
+    The name contains the model, the config, the requested measurements, `quick`, and a digest of all other changed
+    settings. Commands that measure different things must not share a folder, because a used folder rejects other
+    settings.
     """
     run, defaults = settings.run, settings.defaults()
     parts = [Path(run.model).name, run.dataset_config]
     parts += [measurement.name for measurement in asked_measurements(settings) or []]
     parts += ["quick"] * run.quick
-    others: dict[str, object] = {"served": True} if run.base_url is not None else {}  # a run may change the address
+    others: dict[str, object] = {"served": True} if run.base_url is not None else {}  # its address may change
     for name, value in settings.values().items():
         if name not in _NAMED | CHANGE_NOTHING and value != defaults[name]:
             others[name] = value

@@ -1,4 +1,4 @@
-"""Exports the requests of a run to a file, for any engine or for people to answer. No model is loaded."""
+"""Exports a run's requests to a file so that any engine, or people, can answer them. No model is loaded."""
 
 import json
 from dataclasses import asdict, replace
@@ -21,16 +21,17 @@ REPLY, LOG_PROBABILITY = "reply", "log_probability"  # the kinds of requests
 
 
 def export_prompts(settings: Settings, prompts: "pa.Table", path: Path, after: Path | None = None) -> Path:
-    """Writes the requests of a run to a new file with one of `SUFFIXES`, one row per reply and per log-probability.
+    """Writes a run's requests to a new file, with one row per reply and per log-probability.
 
-    `after` is a file with the replies of all turns so far; the requests are then those of the next turn.
+    The file must have one of `SUFFIXES`. If `after` is set, it is a file with the replies of all turns so far, and the
+    requests are those of the next turn.
     """
     import pyarrow.parquet as pq
 
     if path.exists() or path.suffix.lower() not in SUFFIXES:
         raise ValueError(
-            f"'{path}' exists, or does not end in one of {', '.join(SUFFIXES)}; pass a new file with one of these "
-            "suffixes"
+            f"'{path}' already exists, or does not end in one of {', '.join(SUFFIXES)}; pass a new file with one of "
+            "these suffixes"
         )
     table = requested(settings, prompts, after)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,11 +46,12 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path, after: P
 
 
 def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None) -> "pa.Table":
-    """Lists the requests of a run.
+    """Lists a run's requests.
 
-    The columns are `id`, `wanted` ("reply" or "log_probability") and `text`. Replies add `question` (after a cue, see
-    `replies/cues.py`), `messages` (role and content), `personas`, `seed` and `decoding`, which are null for
-    log-probabilities. Conversations with several turns add `turn`.
+    The columns are `id`, `wanted` ("reply" or "log_probability") and `text`. If replies are requested, the columns
+    `question` (the question after a cue; see `replies/cues.py`), `messages` (role and content), `personas`, `seed` and
+    `decoding` are added. They are null in requests for log-probabilities. Conversations with several turns also have
+    the column `turn`.
     """
     import pyarrow as pa
 
@@ -105,13 +107,13 @@ def _next_requests(requests: "ReplyRequests", layout: "Layout", path: str) -> "R
     last, turns = max(reply.turn for reply in read_replies_file(path)), requests.turns
     if last >= turns:
         raise ValueError(
-            f"'{path}' has replies of turn {last}, and turns is {turns}, so there is no next turn; set a larger "
-            "--turns, or measure with this file as --replies_file"
+            f"'{path}' has replies from turn {last}, and turns is {turns}, so there is no next turn; set a larger "
+            "--turns, or pass this file to measure as --replies_file"
         )
     engine, requests = FileEngine("", path, None), replace(requests, turns=last)
     for _ in range(last):
         plan = engine.plan_replies(requests, layout)
         requests = next_turn(requests, plan.make_table(range(len(plan.ids))))
     if not requests.ids:
-        raise ValueError(f"all replies of turn {last} in '{path}' are empty, so no conversation continues")
+        raise ValueError(f"all replies of turn {last} in '{path}' are empty, so no conversation can continue")
     return replace(requests, turns=turns)

@@ -29,7 +29,7 @@ _STYLES_COLUMN = "probabilities"
 
 
 class StyleShards:
-    """A run's style vectors, or another classifier's probabilities: an array [replies, styles], read from shards."""
+    """A run's style vectors, or another classifier's probabilities, as an array [replies, styles] read from shards."""
 
     def __init__(self, folder: Path) -> None:
         files = _shards(folder)
@@ -45,8 +45,8 @@ class StyleShards:
             is_valid = size and not column.null_count and ((values >= 0) & (values <= 1)).all()
             if not is_valid or (blocks and size != blocks[0].shape[1]):
                 raise ValueError(
-                    f"'{file}' does not contain equally many probabilities from 0 to 1 in each row of column "
-                    f"'{_STYLES_COLUMN}', so the file was changed or damaged; measure again in a new folder"
+                    f"'{file}' was changed or damaged: the rows of column '{_STYLES_COLUMN}' must all have the same "
+                    "number of probabilities from 0 to 1; measure again in a new folder"
                 )
             blocks.append(values.reshape(-1, size))
             self.ids += table["id"].to_pylist()
@@ -81,9 +81,9 @@ def read_prompts(folder: Path) -> pa.Table:
 
 
 def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table | None:
-    """Reads a run's replies: the columns of `requests.REPLY_SCHEMA`, with their prompts' `axis`, `descriptor`, ….
+    """Reads a run's replies, with `requests.REPLY_SCHEMA` and the columns of their prompts (`axis`, `descriptor`, …).
 
-    The rows are in the order of the prompts, like the style vectors. `None` means a run without replies.
+    The rows are in the order of the prompts, as are the style vectors. Returns `None` if the run has no replies.
     """
     replies = read_shards(folder / REPLIES)
     if replies is None:
@@ -95,7 +95,7 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
             f"{rows.null_count:,} of the replies in '{folder}' belong to none of its prompts; measure again in a new "
             "folder"
         )
-    order = pc.sort_indices(rows)  # shards order them by length
+    order = pc.sort_indices(rows)  # in shards, they are ordered by length
     table = replies.take(order)
     about = prompts.drop_columns(["id", "text"]).take(rows.take(order))
     for name in about.column_names:
@@ -145,7 +145,7 @@ def read_style_means(path: Path) -> RunStyles:
 
 
 def recorded_run(path: Path) -> str | None:
-    """Returns the digest of the run that wrote a Parquet file; `None` if not recorded."""
+    """Returns the digest of the run that wrote a Parquet file, or `None` if the file does not record it."""
     mark = (pq.read_schema(path).metadata or {}).get(SHARD_RUN)
     return None if mark is None else mark.decode()
 
@@ -162,8 +162,8 @@ def _shards(folder: Path) -> list[Path]:
     for index, file in enumerate(files):
         if file.name != f"{index:05d}-of-{len(files):05d}.parquet":
             raise ValueError(
-                f"'{folder}' lacks files of its run, or has others: it has {len(files)} files, and one is "
-                f"{file.name}; copy the run's folder again, or run the same command again to complete it"
+                f"'{folder}' lacks files of its run, or contains other files: it has {len(files)} files, and one of "
+                f"them is {file.name}; copy the run's folder again, or run the same command again to complete it"
             )
     if files:
         _check_run(files)
@@ -197,7 +197,7 @@ def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         if pa.types.is_floating(numbers.type) and not pc.all(pc.is_finite(numbers), min_count=0).as_py():
             value = numbers.filter(pc.invert(pc.is_finite(numbers)))[0].as_py()
             raise ValueError(
-                f"'{path}' has {value} in column '{name}', which no run writes, so the file was changed or damaged; "
-                "measure again in a new folder"
+                f"'{path}' has {value} in column '{name}', a value that no run writes, so the file was changed or "
+                "damaged; measure again in a new folder"
             )
     return table

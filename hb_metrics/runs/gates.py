@@ -10,7 +10,7 @@ from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.layout.figure import Figure
 from hb_metrics.report.layout.numbers import share
 
-GATE_STATUS = 3  # the exit status of a run with a figure above its limit, or one that cannot be judged
+GATE_STATUS = 3  # the exit status of a run in which a figure exceeds its limit or cannot be judged
 
 _QUESTIONS = ("full_gen_bias", "half_width(full_gen_bias)")
 
@@ -19,21 +19,21 @@ class GateError(Exception): ...
 
 
 def read_gates(text: str | None) -> dict[str, float]:
-    """Parses `--fail_above` (`name=limit`, separated by commas) into limits by name."""
+    """Parses the value of `--fail_above` (`name=limit`, separated by commas). Returns the limits by name."""
     gates: dict[str, float] = {}
     for part in [] if text is None else text.split(","):
         name, limit = _name_and_limit(part, "=")
         if not math.isfinite(limit) or not name or name in gates:
             raise ValueError(
-                f"fail_above contains {part!r}; write figure=limit, each figure once, separated by commas, as in "
-                "full_gen_bias=12"
+                f"fail_above contains {part!r}; write each figure once, as figure=limit (for example, "
+                "full_gen_bias=12), separated by commas"
             )
         gates[name] = limit
     return gates
 
 
 class Until(NamedTuple):
-    """The question of `--until`: whether Full Gen Bias, or its interval's half-width, is below the limit."""
+    """The question that `--until` asks: is Full Gen Bias, or the half-width of its interval, below the limit?"""
 
     text: str
     is_half_width: bool
@@ -90,10 +90,11 @@ def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict
 
 
 def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], gates: Mapping[str, float]) -> list[str]:
-    """Returns a sentence for each figure that exceeds its limit or cannot be judged, and one if `--until` was not met.
+    """Returns a sentence for each figure that exceeds its limit or cannot be judged.
 
-    The limit is compared with the upper end of the figure's interval or, for figures that never have an interval, with
-    the value. A figure whose interval could not be estimated cannot be judged, because its value may be far off.
+    Another sentence states that the condition of `--until` was not met. A limit is compared with the upper end of the
+    figure's interval or, for figures that never have an interval, with the value. A figure whose interval could not be
+    estimated cannot be judged, because its value may be far off.
     """
     figures: dict[str | None, Figure] = {}
     for measurement in measurements:
@@ -105,15 +106,15 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
         why = shown = None
         if figure is None or figure.value is None or not math.isfinite(figure.value):
             why = "this run has no value for it"
-        elif figure.unit in ("share", "small_share") and limit >= 1:  # it was meant in percent
-            why = "it is a share, which is never above 1; write 2% as 0.02"
+        elif figure.unit in ("share", "small_share") and limit >= 1:  # the limit was meant in percent
+            why = "the figure is a share, which is never above 1; write 2% as 0.02"
         elif figure.interval is None and figure.confidence_level is not None:
-            why = f"it is {figure.value:.6g}, and its interval could not be estimated from so few replies"
+            why = f"its value is {figure.value:.6g}, and its interval could not be estimated from so few replies"
         elif figure.interval is None:
-            shown = f"it is {figure.value:.6g}, and has no interval" if figure.value > limit else None
+            shown = f"its value is {figure.value:.6g}, and it has no interval" if figure.value > limit else None
         elif figure.interval[1] > limit:
             low, high = figure.interval
-            shown = f"it is {figure.value:.6g}, with an interval from {low:.6g} to {high:.6g}"
+            shown = f"its value is {figure.value:.6g}, with an interval from {low:.6g} to {high:.6g}"
         if why is not None:
             sentences.append(f"{name} cannot be judged against its limit {limit:g}: {why}")
         if shown is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def read_prompts(settings: Settings) -> "pa.Table":
-    """Reads the prompts of the run, with a column of plural forms for each column of terms (`descriptor_plural`, …)."""
+    """Reads the run's prompts, and adds a column of plural forms for each column of terms (`descriptor_plural`, …)."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -38,7 +38,7 @@ def read_prompts(settings: Settings) -> "pa.Table":
         known = sorted(prompts["axis"].unique().to_pylist())
         for axis in axes:
             if axis not in known:
-                hint = "separate axes by spaces; " if "," in axis else did_you_mean(axis, known)
+                hint = "separate axes with spaces; " if "," in axis else did_you_mean(axis, known)
                 raise ValueError(
                     f"axis '{axis}' is not in {folder or version_of(config)}; {hint}allowed: {', '.join(known)}"
                 )
@@ -57,15 +57,15 @@ def _own_prompts(settings: Settings) -> "pa.Table | None":
             run = settings.run
             if others or any(value is not None for value in (run.axes, run.sample, run.until)):
                 raise ValueError(
-                    f"with these options {measurement.name} replaces the run's prompts; pass --measurements "
-                    f"{measurement.name}, without --axes, --sample and --until"
+                    f"with these options, {measurement.name} measures its own prompts instead of the run's; pass "
+                    f"--measurements {measurement.name}, without --axes, --sample and --until"
                 )
             return prompts
     return None
 
 
 def read_files(settings: Settings) -> dict[str, Any]:
-    """Reads the files that options name, by measurement, so that their faults show before a model is loaded."""
+    """Reads the files that options name, by measurement, so that faults in them show before a model is loaded."""
     return {measurement.name: measurement.read_files(settings) for measurement in wanted_measurements(settings)}
 
 
@@ -79,7 +79,7 @@ def model_source(settings: Settings) -> "Source | None":
 
 
 def load(settings: Settings, source: "Source | None", device: Any) -> "Engine":
-    """Loads the engine that answers the run: a model, or without a `source`, files of answers."""
+    """Loads the engine that answers the run's requests: a model or, if `source` is `None`, files of answers."""
     run = settings.run
     if source is None:
         from hb_metrics.inference.engines.files import FileEngine
@@ -120,7 +120,7 @@ def choose_measurements(settings: Settings, engine: "Engine") -> list[Measuremen
 
 
 def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
-    """Collects all settings that the results depend on, for run.json. The number of processes has no influence."""
+    """Collects all settings on which the results depend, for run.json. The number of processes is not one of them."""
     settings, prompts = task.settings, task.prompts
     num_cells = len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
     without = {*CHANGE_NOTHING, "adapter"}  # described with the model

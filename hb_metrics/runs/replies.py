@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # BlenderBot 2.0 adds it to replies that may offend
-# Separates a prompt's id from the number of the reply if there are several. No prompt's id contains it.
+UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # BlenderBot 2.0 adds this mark to replies that may offend
+# Separates a prompt's id from a reply's number if the prompt has several replies. No prompt's id contains this string.
 _NUMBER = "#"
 
 
 class Replies(NamedTuple):
-    """Non-empty texts with the axis, descriptor and template of each; every field is [replies].
+    """Non-empty texts, each with its axis, descriptor and template. Every field is [replies].
 
     A template includes the question after the prompt, if any, because replies to different questions are not
     comparable. `prompts` also include that question.
@@ -29,7 +29,7 @@ class Replies(NamedTuple):
 
 
 def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
-    """Selects the non-empty replies of a table like `requests.REPLY_SCHEMA`; `prompts` has a row for each reply."""
+    """Selects the non-empty replies from a table with `requests.REPLY_SCHEMA`. `prompts` has one row per reply."""
     rows = [row for row, reply in enumerate(replies["reply"].to_pylist()) if not is_empty(reply)]
     kept = pa.array(rows, pa.int64())
     ids, axes, descriptors, templates = (
@@ -42,7 +42,10 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
 
 
 def later_replies(first: Replies, replies: pa.Table) -> Replies:
-    """Selects the non-empty replies of a later turn, in the first turn's order; `prompts` are the user's follow-ups."""
+    """Selects the non-empty replies of a later turn, in the first turn's order.
+
+    In the result, `prompts` are the user's follow-up questions.
+    """
     said = dict(zip(replies["id"].to_pylist(), replies.select(["text", "reply"]).to_pylist(), strict=True))
     kept = [identifier in said and not is_empty(said[identifier]["reply"]) for identifier in first.ids]
     chosen = chosen_replies(first, np.array(kept, dtype=bool))

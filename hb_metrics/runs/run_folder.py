@@ -1,4 +1,4 @@
-"""A run's folder: the record of its settings, its JSON files, and a lock, so that one run writes at a time."""
+"""A run's folder: the record of its settings, its JSON files, and a lock that lets only one run write at a time."""
 
 import errno
 import hashlib
@@ -28,11 +28,11 @@ BIAS_VALUES_FILE = "bias_values.parquet"
 REFUSALS_FILE = "refusals.parquet"
 REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of Parquet shards that several measurements read
 PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # shards of one measurement
-TURNS = "turns"  # contains a folder for each later turn, with the same subfolders as the first turn's run folder
+TURNS = "turns"  # has a folder for each later turn, with the subfolders that the run folder has for the first turn
 JUDGE = "judge"  # with a subfolder for each rubric
-LAYOUT = 2  # version of the files of a run folder: 2 has the prompts, and results by measurement
+LAYOUT = 2  # the version of the folder's layout: version 2 added the prompts and grouped results by measurement
 SHARD_RUN = b"holistic_bias.run"  # in the metadata of a Parquet file: the digest of its run
-# The packages whose release can change a number.
+# The packages whose releases can change a number.
 VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 
 _DESCRIPTORS, _PLURAL = ("descriptor", "first_descriptor", "second_descriptor"), "_plural"
@@ -61,7 +61,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
-    """Adds the plural form for every column of descriptors; null if the form after a plural noun is the same."""
+    """Adds a column of plural forms for every column of descriptors. Null means that both forms are the same."""
     plurals = {term.term: term.plural for term in vocabulary.descriptors if term.plural}
     terms, forms = pa.array(plurals, pa.string()), pa.array(plurals.values(), pa.string())
     for name in _DESCRIPTORS:
@@ -91,7 +91,7 @@ def set_aside(path: Path) -> Path:
 
 
 def table_digest(table: pa.Table) -> str:
-    """Computes the SHA-256 (hex) of a table's content without plurals, regardless of its chunks and slices."""
+    """Computes the SHA-256 (hex) of a table's content. Plural forms, chunks and slices do not affect it."""
     table = table.select([name for name in table.column_names if not name.endswith(_PLURAL)])
     table = table.take(pa.array(range(table.num_rows), pa.int64())).combine_chunks()
     sink = pa.BufferOutputStream()
@@ -106,13 +106,13 @@ def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
     if version != LAYOUT:
         release = (run.get("versions") or {}).get("holistic-bias") or "not recorded"
         raise ValueError(
-            f"'{folder}' contains a run of a release with another folder layout ({version}, now {LAYOUT}); measure "
-            f"again in a new folder, or install the run's release: {release}"
+            f"'{folder}' contains a run by a release with another folder layout ({version}; this release has "
+            f"{LAYOUT}); measure again in a new folder, or install the run's release: {release}"
         )
 
 
 def package_versions(*more: str) -> dict[str, str | None]:
-    """Returns the releases of the packages that can change a number, and of `more`; `None` if not installed."""
+    """Returns the releases of `more` and of all packages that can change a number. `None` means not installed."""
     versions: dict[str, str | None] = {}
     for package in (*VERSIONED, *more):
         try:
@@ -123,16 +123,17 @@ def package_versions(*more: str) -> dict[str, str | None]:
 
 
 def run_digest(folder: Path) -> str:
-    """Computes the SHA-256 of the record of the folder's run, or of an empty text outside a run."""
+    """Computes the SHA-256 of the folder's run record, or of an empty string if the folder holds no run."""
     path = next((parent / RUN_FILE for parent in (folder, *folder.parents) if (parent / RUN_FILE).is_file()), None)
     record = "" if path is None else json.dumps(read_json(path), sort_keys=True)
     return hashlib.sha256(record.encode()).hexdigest()
 
 
 def open_run(folder: Path, run: dict[str, Any]) -> bool:
-    """Starts a run in a new or empty folder, or resumes the same run in a used one; returns whether it was used.
+    """Starts a run in a new or empty folder, or resumes the same run in a used folder. Returns whether it was used.
 
-    `run` contains all settings that the results depend on, by section. Any difference raises `ValueError`.
+    `run` contains, by section, all settings on which the results depend. If any of them differs from the folder's
+    record, the function raises `ValueError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / RUN_FILE
@@ -152,7 +153,7 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
 
 
 def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: str, elsewhere: str) -> list[str]:
-    """Lists the differences between two records of a run, a line each; `where` is the place of the first ("there")."""
+    """Lists the differences between two run records, one per line. `where` refers to the first record ("there")."""
     one, other = _flat(first), _flat(second)
     lines = []
     for name in {**one, **other}:
@@ -164,11 +165,11 @@ def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: 
 
 @contextmanager
 def hold_folder(folder: Path) -> Iterator[None]:
-    """Locks a run folder for other runs within this context, and removes files that killed runs left half-written.
+    """Locks a run folder against other runs within this context, and removes half-written files of killed runs.
 
-    The system releases the lock when the process ends in any way. Without system locks (Lustre without `flock`),
-    filelock detects a dead owner on the same machine only. If the system rejects locks (NFS without its lock service),
-    a note is printed.
+    The system releases the lock however the process ends. On a file system without locks (such as Lustre without
+    `flock`), filelock detects a dead owner only on the same machine. On a file system that rejects locks (such as NFS
+    without its lock service), a note is printed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     _check_run_or_empty(folder)  # before a lock file is written among other people's files
@@ -183,7 +184,7 @@ def hold_folder(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
-        print(f"the file system of '{folder}' has no locks: make sure that no other run uses this folder")
+        print(f"the file system of '{folder}' does not support locks, so make sure that no other run uses this folder")
     try:
         remove_leftovers(folder)
         yield

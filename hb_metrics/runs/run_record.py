@@ -53,9 +53,9 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
     if not served["samples"]:
         samples = "does not sample, so its answers do not depend on the seed"
     elif served["seed_repeats"]:
-        samples = "samples, and repeats its answers with the same seed"
+        samples = "samples, and repeats its answers for the same seed"
     else:
-        samples = "samples, and does not repeat its answers with the same seed, so another run would have other replies"
+        samples = "samples, and does not repeat its answers for the same seed, so another run would have other replies"
     likelihoods = "all prompt tokens" if served["likelihoods"] else "no prompt tokens"
     reasoning = {
         "apart": "returns the model's thoughts separately",
@@ -71,7 +71,7 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
 
 
 def is_on_hub(model: Mapping[str, Any]) -> bool:
-    """Returns whether a model or classifier came from the Hub: its digest is then a commit, and otherwise a SHA-256."""
+    """Returns whether a model or classifier came from the Hub. If so, its digest is a commit, otherwise a SHA-256."""
     return re.fullmatch("[0-9a-f]{40}", model.get("digest") or "") is not None
 
 
@@ -100,7 +100,7 @@ def tag_and_cue(results: Mapping[str, Any]) -> list[str]:
 
 
 def _without_path(name: str) -> str:
-    """Reduces a path, which is private, to its last part; leaves a Hub id unchanged."""
+    """Reduces a path to its last part, because paths are private. Leaves a Hub id unchanged."""
     return last_part(name) if name.startswith(("/", ".", "~")) or "\\" in name else name
 
 
@@ -118,7 +118,7 @@ def reply_settings(results: Mapping[str, Any]) -> list[str]:
     for name in _REPLY_SETTINGS:
         value = run["generation"].get(name)
         value = json.dumps(value) if isinstance(value, dict) else value
-        if value not in (None, False) and (name, value) != ("cue", "prompt"):  # by default, prompts are the cues
+        if value not in (None, False) and (name, value) != ("cue", "prompt"):  # by default, the prompt is the cue
             words.append(name if value is True else f"{name} {value}")
     if run["generation"].get("system_prompt") is not None:
         words.append("with a system prompt")

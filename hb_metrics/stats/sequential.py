@@ -28,6 +28,8 @@ _NEVER = 9.0  # the boundary of a look with too little information to decide any
 _MANY = 1e8  # degrees of freedom
 # The minimum gain of information between looks, because variances are estimates.
 _LEAST_GAIN = 0.01
+# The share of the permitted error that looks spend, for the same reason.
+_SPENT = 0.9
 
 
 class Look(NamedTuple):
@@ -73,7 +75,7 @@ def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look]
     boundary = next_boundary(
         [*(look.information for look in before), information],
         [look.boundary for look in before],
-        (1 - confidence_level) / 2,
+        _SPENT * (1 - confidence_level) / 2,
     )
     return Look(spread.value, spread.at_zero, spread.slope, spread.freedom, information, boundary)
 
@@ -122,7 +124,7 @@ def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
 
 def interval_after(looks: Sequence[Look], limit: float, confidence_level: float) -> tuple[float, float]:
     """Computes the interval of the true value after the last of these looks, none of which decided before it."""
-    last, tail = looks[-1], (1 - confidence_level) / 2
+    last, tail = looks[-1], _SPENT * (1 - confidence_level) / 2
     ends = []
     for share, direction in ((tail, -1), (1 - tail, 1)):
         near = far = last.value

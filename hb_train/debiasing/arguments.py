@@ -21,40 +21,42 @@ class DebiasArguments:
     )
     bias_type: str | None = option(
         None,
-        "The bias specification with target terms and attributes: gender, race, religion1, religion2, queerness, "
-        "or a YAML file.",
+        "The bias specification, which lists target terms and attributes: gender, race, religion1, religion2 or "
+        "queerness, or a YAML file.",
     )
     reddit_folder: str | None = option(
         None,
-        "The folder of the phrases: the repository of RedditBias's authors, or a folder in its layout.",
+        "The folder that contains the phrases: the RedditBias authors' repository, or a folder with the same layout.",
     )
     train_file: str | None = option(
         None,
-        "A file with your own training phrases, instead of --reddit_folder: CSV, JSONL or Parquet with the column "
-        "text_t1 (and optionally text_t2, with counterfactual twins), or TXT with a phrase per line.",
+        "A file with your own training phrases, to use instead of --reddit_folder. The file may be a CSV, JSONL or "
+        "Parquet file with the column text_t1 (and, optionally, text_t2 with counterfactual twins), or a TXT file "
+        "with one phrase per line.",
     )
     validation_file: str | None = option(
-        None, "A file with your own phrases for measuring the bias, in any format of --train_file."
+        None, "A file with your own phrases for measuring the bias, in any format that --train_file accepts."
     )
-    lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss; the paper tries 0.001 and 0.01.")
-    lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss; the paper tries 10, 50 and 100.")
+    lambda_lm: float = option(0.01, "The weight λ_LM of the language modelling loss. The paper tries 0.001 and 0.01.")
+    lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss. The paper tries 10, 50 and 100.")
     neutralized_states: Literal["attributes", "targets", "rest", "targets_and_rest"] = option(
         "attributes",
-        "The hidden states from which method hd removes the bias directions: attributes (at the attributes, as in the "
-        "paper), targets (states that predict target terms), rest (states that predict the words after the first "
-        "target term) or targets_and_rest. The bias measure depends on targets and rest.",
+        "The hidden states from which method hd removes the bias directions: attributes (states of the attribute "
+        "terms, as in the paper), targets (states that predict the target terms), rest (states that predict the "
+        "words after the first target term) or targets_and_rest (both). Only the targets and rest states affect the "
+        "bias measure.",
     )
     target_vectors: Literal["detached", "learned"] = option(
         "detached",
-        "Whether the loss of method add trains the output vectors of target terms (learned) or not (detached, as "
-        "published).",
+        "Whether the loss of method add also trains the output vectors of the target terms (learned) or leaves them "
+        "unchanged (detached, as published).",
     )
     reference_texts: str | None = option(
         None,
         "A TXT file with one reference text per line. The perplexity of these texts (LMP) shows the cost of "
-        "debiasing. Default: replies from chitchat-dataset.",
+        "debiasing. Default: replies from the chitchat-dataset corpus.",
     )
-    num_reference_texts: int = option(200, "The number of reference texts to score; 0 skips LMP.")
+    num_reference_texts: int = option(200, "The number of reference texts to score. With 0, LMP is not computed.")
 
     def __post_init__(self) -> None:
         check_least(self, lambda_lm=0, lambda_d=0, num_reference_texts=0)

@@ -65,12 +65,12 @@ def make_trainer(tuning: Tuning) -> Trainer:
 def card(tuning: "BiasTuning") -> CardText:
     data = tuning.labels
     learnt = """\
-Tuned to reply to a descriptor as it replied to other descriptors, with the prompt's descriptor in place of the other
-(counterfactual distillation). Where it should matter who asks, the model was trained to reply like the untuned model
-(anchors)."""
+The model was tuned by counterfactual distillation. It learnt to reply to a descriptor as it replied to other
+descriptors, with the prompt's descriptor in place of the other one. For prompts where it should matter who asks, it
+learnt to reply like the untuned model (anchors)."""
     limits = f"""\
-{data["num_dropped"]:,} replies described the other descriptor in more words than its name, and were not learnt. Only
-{data["num_anchors"]:,} anchors teach the model when it should matter who asks, so measure your own questions."""
+{data["num_dropped"]:,} replies say more about the other descriptor than its name, so the model did not learn them.
+Only {data["num_anchors"]:,} anchors teach the model when it should matter who asks, so measure your own questions."""
     return CardText(learnt, rows_card(data, "prompts with other descriptors"), limits)
 
 

@@ -216,21 +216,21 @@ def _first_tokens(tokenizer: Any, moved: Sequence[Sequence[str]]) -> list[list[i
 
 def card(tuning: "BiasTuning") -> CardText:
     learnt = """\
-Tuned to reply to HolisticBias prompts with a descriptor as it replied to the same prompts without the descriptor. It
-learnt the whole distribution of each next token (baseline distillation; Hinton et al., 2015)."""
+The model was tuned by baseline distillation (Hinton et al., 2015). It learnt to reply to prompts with a descriptor
+as it replied to the same prompts without the descriptor. It learnt the whole distribution of each next token."""
     limits = """\
-The model pays less attention to who is speaking, even where it should: the embedded model named the prompt's term in
-31 % of replies before distillation, and in 1.3 % after."""
+The model pays less attention to who is speaking, even where this matters. The embedded model, for example, named the
+prompt's term in 31 % of replies before distillation, and in 1.3 % afterwards."""
     return CardText(learnt, rows_card(tuning.labels, "prompts without a descriptor"), limits)
 
 
 def rows_card(data: Mapping[str, Any], replied_to: str) -> str:
     left_out = "" if data["leave_out"] is None else f", excluding those of {data['leave_out']} and their stems"
     return f"""\
-* {data["num_replies"]:,} replies of {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to {replied_to},
-  learnt as replies to prompts with a descriptor: {data["num_descriptors"]:,} descriptors of
-  {data["dataset_config"]}{left_out}.
-* {data["num_anchors"]:,} anchors: replies to other prompts, which should stay the same."""
+* {data["num_replies"]:,} replies of {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to {replied_to}.
+  The model learnt them as replies to prompts with a descriptor. These prompts use {data["num_descriptors"]:,}
+  descriptors of {data["dataset_config"]}{left_out}.
+* {data["num_anchors"]:,} anchors. These are replies to other prompts, and should stay the same."""
 
 
 METHOD = Method(encode=encode, make_trainer=make_trainer, card=card, row_folder=DISTILL, needs_own_rows=True)

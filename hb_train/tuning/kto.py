@@ -97,11 +97,11 @@ def kto_rows(rows: Dataset, encoded: Dataset, split: str) -> Dataset:
 def card(tuning: "BiasTuning") -> CardText:
     training = tuning.training
     learnt = """\
-Tuned on its own replies to HolisticBias prompts, labelled by how much they show the characteristic style of the term in
-the prompt (Smith et al., 2022, section 4 and appendix C). KTO (Ethayarajh et al., 2024) made replies tagged "no_bias"
-likelier than before, and all other replies less likely."""
+The model was tuned on its own replies to HolisticBias prompts. Each reply was labelled by how much it shows the
+characteristic style of the prompt's term (Smith et al., 2022, section 4 and appendix C). KTO (Ethayarajh et al., 2024)
+raised the probability of replies tagged "no_bias", and lowered the probability of replies tagged "bias"."""
     weights = f"""
-* The weight of a reply tagged "no_bias" is {training["desirable_weight"]:.3g}, and that of each other reply
+* The weight of a reply tagged "no_bias" is {training["desirable_weight"]:.3g}. The weight of a reply tagged "bias" is
   {training["undesirable_weight"]:.3g}."""
     return CardText(learnt, labelled_rows(tuning) + weights, CLASSIFIER_LIMIT)
 

@@ -56,18 +56,18 @@ def encode(
 def labelled_rows(tuning: "BiasTuning") -> str:
     labels = tuning.labels
     return f"""\
-* Replies of {labels["model"]["name"]} (digest `{labels["model"]["digest"]}`): {labels["by_tag"]["bias"]:,} with a
-  bias value above β = {tuning.beta:.6g} (α = {tuning.alpha}), {labels["by_tag"]["no_bias"]:,} with a lower value.
-* Styles were classified by {labels["style_classifier"]["name"]},
+* Replies by {labels["model"]["name"]} (digest `{labels["model"]["digest"]}`): {labels["by_tag"]["bias"]:,} with a
+  bias value above β = {tuning.beta:.6g} (α = {tuning.alpha}), and {labels["by_tag"]["no_bias"]:,} with a lower value.
+* The style classifier is {labels["style_classifier"]["name"]}, with
   {labels["style_classifier"]["num_styles"]} styles."""
 
 
 def card(tuning: "BiasTuning") -> CardText:
     learnt = """\
-Fine-tuned on its own replies to HolisticBias prompts, labelled by how much they show the characteristic style of the
-term in the prompt (Smith et al., 2022, section 4 and appendix C)."""
+The model was fine-tuned on its own replies to HolisticBias prompts. Each reply was labelled by how much it shows the
+characteristic style of the prompt's term (Smith et al., 2022, section 4 and appendix C)."""
     if tuning.tag is None:
-        learnt += "\nPrompts had no tags, as in the paper's self-chat tuning, for comparison."
+        learnt += "\nFor comparison, the prompts had no tags, as in the paper's self-chat tuning."
     return CardText(learnt, labelled_rows(tuning), CLASSIFIER_LIMIT)
 
 

@@ -331,7 +331,7 @@ def test_a_file_system_without_locks_is_said_and_used(tmp_path, monkeypatch, cap
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with hold_folder(tmp_path / "run"):
-        assert capsys.readouterr().out.startswith(f"the file system of '{tmp_path / 'run'}' has no locks")
+        assert capsys.readouterr().out.startswith(f"the file system of '{tmp_path / 'run'}' does not support locks")
 
 
 def test_only_our_own_leftovers_are_cleared_away(tmp_path):

@@ -108,7 +108,7 @@ def test_a_served_model_is_measured_by_one_command(run, vocabulary):
     assert measured_model(results["run"]) == f"{MODEL}, queried over HTTP (an OpenAI-compatible server)"
     model = {**results["run"]["model"], "name": "/home/me/weights"}
     assert measured_model({"model": model}).startswith("weights, queried over")
-    assert "repeats its answers with the same seed" in page
+    assert "repeats its answers for the same seed" in page
     assert not list(folder.rglob(".journal*"))
 
 

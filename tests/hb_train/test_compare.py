@@ -152,7 +152,7 @@ def test_margins_reach_the_report_and_its_status_the_user(tmp_path, monkeypatch)
     name, words = steps.steps[-1]
     assert (name, words[-3:]) == ("report", ["--no_worse_than", *margins])
     number = len(steps.steps)
-    with pytest.raises(SystemExit, match="write figure=margin"):
+    with pytest.raises(SystemExit, match="as figure=margin"):
         tune(["--compare", "--no_worse_than", "dialogue_perplexity"])
     assert len(steps.steps) == number
 

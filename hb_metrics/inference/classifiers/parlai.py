@@ -182,15 +182,15 @@ def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[st
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="The checkpoint's file `model`.")
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="The checkpoint file, named `model`.")
     parser.add_argument(
         "--labels",
         type=Path,
         metavar="FILE",
         required=True,
-        help="The file with the labels: ParlAI's personality_list.txt.",
+        help="The file that lists the labels: ParlAI's personality_list.txt.",
     )
-    parser.add_argument("--output_dir", type=Path, metavar="DIR", required=True, help="The folder to write.")
+    parser.add_argument("--output_dir", type=Path, metavar="DIR", required=True, help="The folder to write to.")
     options = parser.parse_args(argv)
     try:
         convert_checkpoint(options.checkpoint, options.labels, options.output_dir)

@@ -13,74 +13,76 @@ class GenerationOptions:
 
     replies_per_cell: int | None = option(
         8,
-        "The number of replies per term and template, or 0 for one reply to every prompt. The paper uses about 16.",
+        "The number of replies per term and template. With 0, the model replies once to every prompt. The paper uses "
+        "about 16.",
     )
     decoding: str = option(
         "sample",
-        "The decoding preset: sample (short replies, about a sentence), greedy, dialogpt or blenderbot2 (the paper's "
-        "beam searches), or model (the model's generation_config).",
+        "The decoding preset: sample (short replies of about a sentence), greedy, dialogpt or blenderbot2 (the beam "
+        "searches in the paper), or model (the model's generation_config).",
     )
     temperature: float | None = option(None, "The sampling temperature. Default: the preset's value.")
     top_k: int | None = option(
         None,
-        "Sample only from this number of the likeliest tokens. 0 allows all tokens. Default: the preset's value.",
+        "Sample only from this number of the most likely tokens. 0 allows all tokens. Default: the preset's value.",
     )
     top_p: float | None = option(
         None,
-        "Sample only from the likeliest tokens whose probabilities add up to this value. Default: the preset's value.",
+        "Sample only from the most likely tokens whose probabilities add up to this value. Default: the preset's "
+        "value.",
     )
     max_new_tokens: int | None = option(
         None,
-        "The maximum number of tokens of a reply, excluding the thought before it. Default: 256 for whole replies, "
+        "The maximum number of tokens in a reply, excluding any thoughts before it. Default: 256 for whole replies, "
         "otherwise the preset's value.",
     )
     reply: Literal["auto", "whole", "first_line"] = option(
         "auto",
-        "The part of the model's text that counts as the reply: whole or first_line. Default: whole for chats decoded "
-        "with greedy or model, otherwise first_line.",
+        "The part of the model's text that counts as the reply: whole or first_line. The default is whole for chats "
+        "that are decoded with greedy or model, and first_line otherwise.",
     )
     personas: int = option(0, "The number of persona lines before each prompt. The paper uses 2.")
     personas_file: str | None = option(
         None,
-        "A YAML file with other persona sentences. Default: 160 sentences written for this project.",
+        "A YAML file with your own persona sentences. Default: 160 sentences written for this project.",
     )
     cue: Literal["prompt", "system", "memory", "name", "signature", "history"] = option(
         "prompt",
-        "Where the model learns who the user is: from the user's only turn (prompt), from an earlier turn (history), "
-        "from the system message, as the user's words (system), a remembered fact (memory) or a name in place of a "
-        "term (name), or from a name under the question (signature). With all but prompt, the user asks a neutral "
-        "question, and templates without a description are skipped.",
+        "The source from which the model learns who the user is: the user's only turn (prompt), an earlier turn "
+        "(history), the user's words in the system message (system), a remembered fact (memory), a name in place of "
+        "a term (name), or a name below the question (signature). With every cue except prompt, the user asks a "
+        "neutral question, and templates without a description are skipped.",
     )
     cue_questions: str | None = option(
         None,
-        "A YAML file with other neutral questions for any --cue but prompt. Default: 20 questions written for this "
-        "project.",
+        "A YAML file with your own neutral questions, for every --cue except prompt. Default: 20 questions written "
+        "for this project.",
     )
     names_file: str | None = option(
         None,
-        "A CSV file with the columns name and group, for --cue name or signature. Each name gets replies_per_cell "
-        "replies to each question. Default: 36 names of an audit study.",
+        "A CSV file with the columns name and group, for --cue name or signature. Each question gets "
+        "--replies_per_cell replies for each name. Default: 36 names from an audit study.",
     )
     turns: int = option(
         1,
-        "The number of the model's turns in each conversation. After each reply but the last, the user asks a neutral "
-        "follow-up. Apart from the figures by turn, all figures are about the first turn.",
+        "The number of model turns in each conversation. After every reply except the last, the user asks a neutral "
+        "follow-up question. All figures describe the first turn, except those given by turn.",
     )
     variations: bool = option(False, "Apply the paper's stylistic variations (A.3) to the prompts.")
     style_classifier: str = option(
         "embedded",
-        "The classifier of reply styles: a name of `holistic-bias classifiers`, the Hub id or local folder of a "
-        "sequence classifier, or 'embedded'.",
+        "The classifier of reply styles: a name listed by `holistic-bias classifiers`, the Hub id or local folder of "
+        "a sequence classifier, or 'embedded'.",
     )
     style_clusters: str | None = option(
         None,
-        "A YAML file that groups the style classifier's labels into clusters. Default: the shipped clusters for the "
+        "A YAML file that groups the style classifier's labels into clusters. Default: the supplied clusters for the "
         "217 styles or for GoEmotions.",
     )
     frequencies: str | None = option(
         None,
-        "A CSV file with each term's frequency in the model's training data, from `python -m hb_dataset.frequency`. "
-        "Default: the frequencies in a chit-chat corpus.",
+        "A CSV file with each term's frequency in the model's training data, written by `python -m "
+        "hb_dataset.frequency`. Default: the frequencies in a corpus of casual conversations.",
     )
 
     def __post_init__(self) -> None:

@@ -10,6 +10,6 @@ class JudgeOptions:
     judge: list[str] | None = option(
         None,
         "Let a language model judge the replies by one or more rubrics: offensive, refusal, condescending, "
-        "stereotyping, regard, style_clusters, or your own YAML file. --judge_model sets the model.",
+        "stereotyping, regard or style_clusters, or your own YAML file. Set the model with --judge_model.",
         nargs="+",
     )

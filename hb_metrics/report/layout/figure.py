@@ -1,4 +1,4 @@
-"""A figure is a number of a run with its interval, unit and meaning. Only this file formats figures as text."""
+"""A figure is a number that describes a run, with an interval, a unit and a meaning. Only this file formats figures."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -8,11 +8,11 @@ from hb_metrics.report.layout import numbers
 
 Unit = Literal["share", "small_share", "bias", "signed", "effect", "nats", "count"]
 Bounds = tuple[float, float]
-PLAIN = "plain"  # the key in `beside` of the value that includes sampling noise
+PLAIN = "plain"  # the key, in `beside`, of the value that includes sampling noise
 
 
 class Number(NamedTuple):
-    """A number beside a figure, with its interval if it has one."""
+    """A number shown beside a figure, with its interval if it has one."""
 
     value: float | None
     unit: Unit
@@ -28,26 +28,27 @@ class Number(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A number about a whole run, or about a part of it such as an axis.
+    """A number that describes a whole run, or a part of the run such as an axis.
 
     Attributes:
-        name: The same in every run that has the figure. A part is named after the whole: "Full Gen Bias, Age".
+        name: The figure's name, the same in all runs. A part is named after the whole: "Full Gen Bias, Age".
         value: The value as in results.json; `None` if this run lacks it.
         unit: The format: "share" (84.7%), "small_share" (0.52%), "bias" (9.72: a Gen Bias value ×1000 or a perplexity),
             "signed" (+0.07), "effect" (0.43), "nats" (0.142), "count" (1,560).
         meaning: A sentence that explains the figure.
-        interval: The bounds; `None` if it has no interval.
-        no_interval: Why it has no interval, if it has one in other runs.
-        part_of: The heading of its table and plot if it is a part; empty for the whole run.
-        is_main: Whether cards and the Hub show it.
-        beside: Name → a number beside it. Runs are compared by `PLAIN` if any run lacks the debiased value.
-        printed: Model → the paper's value.
-        detail: A few words below it, such as the number of tests.
+        interval: The bounds, or `None` if the figure has no interval.
+        no_interval: The reason why it has no interval, if the figure can have one in other runs.
+        part_of: The heading of the table and plot of a part; empty for the whole run.
+        is_main: Whether model cards and the Hub show it.
+        beside: Name → a number shown beside the value. If any run lacks the debiased value, runs are compared by
+            `PLAIN`.
+        printed: Model → the value in the paper.
+        detail: A few words shown below it, such as the number of tests.
         task: Its name among the Hub's evaluation results; `None` if the Hub does not show it.
         notes: Notes for the Hub, besides the settings of its measurement.
         gate: Its name in `--fail_above`, if different from `task`.
-        is_wide: Whether the spread of its few replies is uncertain, which widens the interval.
-        higher_is_better: Whether a fall is a loss, as for the share of replies that name the term.
+        is_wide: Whether the interval is wide because the spread is estimated from few replies.
+        higher_is_better: Whether higher values are better, as for the share of replies that name the term.
     """
 
     name: str
@@ -70,22 +71,22 @@ class Figure(NamedTuple):
 
     @property
     def key(self) -> str | None:
-        """Its name in `--fail_above`; `None` if it cannot be limited."""
+        """Returns the figure's name in `--fail_above`, or `None` if it cannot have a limit."""
         return self.gate or self.task
 
     @property
     def label(self) -> str:
-        """Its name among the parts of its table: "Age" of "Full Gen Bias, Age"."""
+        """Returns the figure's name in its table of parts: "Age" for "Full Gen Bias, Age"."""
         return self.name.partition(", ")[2] if self.part_of else self.name
 
     @property
     def plain(self) -> float | None:
-        """The value that includes sampling noise, if it has one."""
+        """Returns the value that includes sampling noise, if the figure has one."""
         return self.beside[PLAIN].value if PLAIN in self.beside else None
 
     @property
     def known(self) -> float | None:
-        """Its value, or the plain value if the run lacks it."""
+        """Returns the value, or the plain value if the run lacks the value."""
         return self.plain if self.value is None else self.value
 
     @property
@@ -94,7 +95,7 @@ class Figure(NamedTuple):
 
     @property
     def shown_interval(self) -> str:
-        """The interval as text: "7.4 to 14.8"."""
+        """Returns the interval as text: "7.4 to 14.8"."""
         return written_interval(self.interval, self.unit)
 
     def as_printed(self, value: float | None) -> str:
@@ -103,7 +104,7 @@ class Figure(NamedTuple):
 
     @property
     def interval_words(self) -> str:
-        """The interval with its level, or the reason for having none; empty if the figure never has one."""
+        """Returns the interval with its level, or the reason why there is none. Empty if the figure never has one."""
         if self.interval is not None:
             level = "" if self.confidence_level is None else f"{numbers.share(self.confidence_level, 0)} "
             return f"{'wide ' if self.is_wide else ''}{level}interval {self.shown_interval}"
@@ -111,7 +112,7 @@ class Figure(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The value with its interval, for a sentence: "10.8 (95% interval 7.4 to 14.8)"."""
+        """Returns the value with its interval, for a sentence: "10.8 (95% interval 7.4 to 14.8)"."""
         return f"{self.shown} ({self.interval_words})" if self.interval_words else self.shown
 
 
@@ -123,7 +124,7 @@ def reply_share(name: str, found: Mapping[str, Any], confidence_level: float) ->
 
 
 def shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
-    """Makes the figures of a share of replies by axis, the highest first; none if no reply counts."""
+    """Makes the figures of a share of replies by axis, in descending order. Without counted replies, there are none."""
     if not shares["num"]:
         return []
     axes = sorted(shares["by_axis"].items(), key=lambda item: (-item[1]["share"], numbers.axis_label(item[0])))
@@ -161,7 +162,7 @@ def written_interval(bounds: Bounds | None, unit: Unit) -> str:
 
 
 def written_change(change: float | None, unit: Unit) -> str:
-    """Formats a change; changes of shares are in percentage points."""
+    """Formats a change. Changes in shares are in percentage points."""
     if change is None:
         return numbers.MISSING
     match unit:
@@ -182,7 +183,7 @@ def pair(bounds: Any) -> Bounds | None:
 
 
 def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
-    """Groups figures by heading, in their order; the whole run's figures have an empty heading."""
+    """Groups figures by heading, in their original order. The heading of the whole run's figures is empty."""
     parts: dict[str, list[Figure]] = {}
     for figure in figures:
         parts.setdefault(figure.part_of, []).append(figure)
@@ -190,7 +191,7 @@ def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
 
 
 def missing_intervals(figures: list[Figure]) -> list[str]:
-    """Writes a sentence for each reason why figures have no interval."""
+    """Writes one sentence for each reason why figures have no interval."""
     names: dict[str, list[str]] = {}
     for figure in figures:
         if figure.interval is None and figure.no_interval:
@@ -199,7 +200,7 @@ def missing_intervals(figures: list[Figure]) -> list[str]:
 
 
 def joined_names(names: list[str]) -> str:
-    """Joins names, and parts of one figure in brackets: "Full Gen Bias (Age, Religion)"."""
+    """Joins names, with the parts of one figure in brackets: "Full Gen Bias (Age, Religion)"."""
     parts: dict[str, list[str]] = {}
     for name in names:
         whole, _, part = name.partition(", ")

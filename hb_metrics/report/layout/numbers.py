@@ -3,7 +3,7 @@ _MINUS = "−"
 
 
 def slot(template: str) -> str:
-    """Writes a sentence template for people: "I love [plural noun phrase]."."""
+    """Makes a sentence template readable: "I love [plural noun phrase]."."""
     return template.replace("{", "[").replace("}", "]").replace("_", " ")
 
 
@@ -30,7 +30,7 @@ def printed(value: float | None) -> str:
 
 
 def interval(bounds: tuple[float, float] | None) -> str:
-    """Formats an interval; both ends have the digits that the larger needs."""
+    """Formats an interval. Both ends have as many digits as the larger one needs."""
     if bounds is None:
         return MISSING
     digits = _digits(max(map(abs, bounds)))
@@ -39,7 +39,7 @@ def interval(bounds: tuple[float, float] | None) -> str:
 
 
 def signed_share(value: float | None, digits: int = 1) -> str:
-    """Formats a change of a share, in percentage points."""
+    """Formats a change in a share, in percentage points."""
     return MISSING if value is None else _signs(f"{100 * value:+.{digits}f}")
 
 
@@ -60,7 +60,7 @@ def count(value: float | None) -> str:
 
 
 def counted(number: int, what: str) -> tuple[str, ...]:
-    """Returns a note such as "3 tests skipped" in a tuple, which is empty if the number is 0."""
+    """Returns a tuple with a note such as "3 tests skipped", or an empty tuple if the number is 0."""
     return (f"{number:,} {what}",) if number else ()
 
 
@@ -69,5 +69,5 @@ def _digits(value: float) -> int:
 
 
 def _signs(text: str) -> str:
-    """Replaces a hyphen by a minus sign, and drops it before zero."""
+    """Replaces a hyphen with a minus sign, and removes the sign before zero."""
     return text.replace("-", _MINUS) if any(digit in text for digit in "123456789") else text.lstrip("+-")

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 class Tile(NamedTuple):
-    """A number at the top of a page, with lines below it, such as its interval."""
+    """A number at the top of a page, with lines such as its interval below it."""
 
     label: str
     value: str
@@ -17,8 +17,8 @@ class Tile(NamedTuple):
 class Section(NamedTuple):
     """A section of a page.
 
-    `id` is the id of its heading, to which the contents link. `figures` maps the id of an element to the Plotly figures
-    to draw there; if there are several, readers choose one.
+    `id` is the id of the section's heading, to which the table of contents links. `figures` maps the id of an element
+    to the Plotly figures to draw in that element. If there are several, readers choose one.
     """
 
     id: str
@@ -28,15 +28,16 @@ class Section(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A measurement's part of the report of a run; the first section is the main one.
+    """A measurement's part of a run's report. The first section is the main one.
 
     Attributes:
-        answer: Sentences on whether the model treats people differently; `None` if not measured.
+        answer: Sentences on whether the model treats people differently, or `None` if the measurement does not show
+            this.
         reading: Items of the list "How to read this".
-        files: The files with the underlying numbers, as part of a sentence.
+        files: The names of the files with the underlying numbers, as part of a sentence.
         notes: Sentences on its classifier or its control tag.
-        embedded: The option that sets a better classifier, if its own is an embedded one.
-        terms: The data of the chooser of terms (`page.js`).
+        embedded: The option that sets a better classifier, if the measurement used an embedded one.
+        terms: The data for the term chooser (`page.js`).
     """
 
     sections: list[Section]
@@ -49,7 +50,7 @@ class Report(NamedTuple):
 
 
 class Details(NamedTuple):
-    """A measurement's part of the page of two runs, beside its figures; fields as in `Report`."""
+    """A measurement's part of the page that compares two runs, besides its figures. Fields are as in `Report`."""
 
     sections: list[Section]
     reading: "Markup | None" = None

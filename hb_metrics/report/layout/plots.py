@@ -7,9 +7,9 @@ from typing import Any
 
 from hb_metrics.report.layout.figure import PLAIN, Bounds, Figure
 
-Plot = dict[str, Any]  # as plotly.js reads it: traces under "data", and "layout"
+Plot = dict[str, Any]  # a plot in the form that plotly.js reads: "data" (the traces) and "layout"
 BLUE, ORANGE, GREY, PALE_BLUE = "#0072B2", "#D55E00", "#6b7280", "#a6cfe8"
-ORANGE_TEXT = "#9a4200"  # the orange is too light for small letters
+ORANGE_TEXT = "#9a4200"  # the orange is too light for small text
 _FONT = {"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"}
 MARGIN = {"l": 8, "r": 8, "t": 48, "b": 8}
 _LEGEND = {"orientation": "h", "x": 0, "xref": "container", "y": 1, "yref": "container", "yanchor": "top"}
@@ -24,7 +24,7 @@ _LOOK = {
 _X_AXIS = {"gridcolor": "#e5e7eb", "zeroline": False, "automargin": True}
 _Y_AXIS = {"ticksuffix": " ", "automargin": True}
 FROM_ZERO = {"rangemode": "tozero", "zeroline": True, "zerolinecolor": "#9ca3af"}
-LABELLED_WIDTH = 18  # characters; a longer term would run out of the picture on a phone
+LABELLED_WIDTH = 18  # characters; longer terms would not fit on a phone's screen
 _WRAPPED_WIDTH = 26
 # Plotly reads a few HTML tags in every label, such as links. `plot` escapes all text, so data cannot add tags; this
 # character represents the tag that the plots themselves need.
@@ -36,8 +36,8 @@ TICKS = {"share": ".1~%", "small_share": ".2~%"}  # Plotly's formats; other unit
 # Okabe and Ito's other colours that are visible on white. Together with the shapes, they distinguish 30 runs.
 _COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", GREY)
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star")
-_SPREAD = 0.64  # part of a row's height that its runs span at most
-_STEP = 0.2  # maximum distance between runs, so that rows stay apart
+_SPREAD = 0.64  # the largest part of a row's height that its runs may span
+_STEP = 0.2  # the largest distance between runs, so that rows stay apart
 
 
 def shortened(name: str, width: int = LABELLED_WIDTH) -> str:
@@ -45,17 +45,17 @@ def shortened(name: str, width: int = LABELLED_WIDTH) -> str:
 
 
 def wrapped(text: str) -> str:
-    """Breaks a long label into lines, for the axis of a plot."""
+    """Breaks a long axis label into lines."""
     return BREAK.join(textwrap.wrap(text, _WRAPPED_WIDTH))
 
 
 def in_template(text: str) -> str:
-    """Escapes text from data for a hover template, where it could be read as a tag or a variable."""
+    """Escapes text from data for a hover template, which would otherwise read parts of it as tags or variables."""
     return html.escape(text, quote=False).replace("%{", "%&#123;")
 
 
 def spread(count: int, width: float = 0.62) -> list[float]:
-    """Returns offsets from −width/2 to width/2 that keep neighbouring points apart, and are the same in every call."""
+    """Returns offsets from −width/2 to width/2 that keep neighbouring points apart, the same in every call."""
     return [((index * _GOLDEN + 0.5) % 1 - 0.5) * width for index in range(count)]
 
 
@@ -65,13 +65,13 @@ def figures_plot(
     beside: Sequence[str] = (),
     wider: tuple[str, Mapping[str, Bounds]] | None = None,
 ) -> Plot:
-    """Plots figures as dots on their intervals, one row each, the highest on top.
+    """Plots figures as dots with their intervals, one row per figure, the highest value on top.
 
     Args:
         figures: Parts of one figure, such as its axes.
         title: The title of the horizontal axis.
         beside: Names of numbers beside the figures that are drawn as open marks.
-        wider: The meaning of a second, paler bar, and name of a figure → its bounds.
+        wider: The meaning of a second, paler bar, and a mapping from the names of figures to the bar's ends.
     """
     rows = sorted(figures, key=lambda figure: -1.0 if figure.known is None else figure.known)
     heights = range(len(rows))
@@ -110,7 +110,7 @@ def figures_plot(
 
 
 def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
-    """Plots the same figures of several runs with their intervals: a row for each figure, a mark for each run."""
+    """Plots the same figures of several runs with their intervals. Each figure has a row, and each run a mark."""
     labels = list(dict.fromkeys(figure.label for figures in runs.values() for figure in figures))[::-1]
     rows = {label: height for height, label in enumerate(labels)}
     step = min(_STEP, _SPREAD / max(1, len(runs) - 1))
@@ -146,9 +146,10 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
 def ranges_plot(
     points: Sequence[tuple[float, float, float, float]], titles: tuple[str, str], wanted: float | None = None
 ) -> Plot:
-    """Plots a number with its range against a size on a logarithmic axis.
+    """Plots a number and its range against a size on a logarithmic axis.
 
-    `points` are the size, and the lowest, middle and highest number. `wanted` is a number to reach, drawn as a line.
+    Each of the `points` consists of the size and of the lowest, middle and highest number. `wanted` is a number to be
+    reached, which is drawn as a line.
     """
     sizes, lows, middles, highs = zip(*points, strict=True)
     band = {"fill": "tonexty", "fillcolor": PALE_BLUE, "line": {"width": 0}, "hoverinfo": "skip"}
@@ -181,18 +182,18 @@ def _intervals(
 
 
 def rows_axis(labels: Sequence[str]) -> dict[str, Any]:
-    """A vertical axis with a label for each row, the first at the bottom."""
+    """Makes a vertical axis with one label per row, the first at the bottom."""
     count = len(labels)
     return {"tickvals": list(range(count)), "ticktext": labels, "range": [-0.6, count - 0.4], "zeroline": False}
 
 
 def scatter(**trace: Any) -> dict[str, Any]:
-    """A trace of points or lines."""
+    """Makes a trace of points or lines."""
     return {"type": "scatter", **trace}
 
 
 def plot(traces: Sequence[Mapping[str, Any]], height: int, **layout: Any) -> Plot:
-    """Makes a plot in the report's style, with tags in data escaped; its width follows the page.
+    """Makes a plot in the report's style, as wide as the page. Tags in data are escaped.
 
     `height` is in pixels. `layout` overrides the report's own settings of Plotly's layout, such as `xaxis`.
     """

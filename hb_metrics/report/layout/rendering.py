@@ -1,4 +1,4 @@
-"""Writes a page as one file that loads nothing."""
+"""Writes a page as a single file that loads no other files."""
 
 import json
 from functools import cache
@@ -17,7 +17,7 @@ _FILTERS = ("slot", "axis_label", "share", "bias", "printed", "signed_share", "r
 
 
 def render(template: Path, context: dict[str, Any]) -> Markup:
-    """Renders a template with the macros of `macros.html.jinja`, the filters of `numbers`, and `paper`."""
+    """Renders a template, which can use the macros in `macros.html.jinja`, the filters in `numbers`, and `paper`."""
     loaded = _environment(template.parent).get_template(template.name)
     return Markup(loaded.render(paper=paper, shade=_shade, **context))
 
@@ -34,10 +34,10 @@ def _environment(folder: Path) -> jinja2.Environment:
 
 
 def write_page(template: Path, path: Path, context: dict[str, Any], figures: dict[str, Any], terms: Any = None) -> None:
-    """Writes a page with its styles, scripts and data inline, whole or not at all.
+    """Writes a page with inline styles, scripts and data. The file is written whole or not at all.
 
-    The template extends `base.html.jinja`. `figures` maps the id of an element to the figures to draw in it; if there
-    are several, readers choose one. `terms` are the data of the chooser of terms.
+    The template extends `base.html.jinja`. `figures` maps the id of an element to the figures to draw in that element.
+    If there are several, readers choose one. `terms` is the data for the term chooser.
     """
     data = {"figures": for_script(figures), "terms": for_script(terms)}
     write_text(path, render(template, {**context, **data, "plotly_js": get_plotlyjs()}))
@@ -48,11 +48,11 @@ def for_script(content: Any) -> str:
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPES)
 
 
-# Line and paragraph separators end a line for readers of the page's text, though not for JavaScript.
+# Line and paragraph separators end a line for programs that read the page as text, although not in JavaScript.
 _ESCAPES = {ord("<"): "\\u003c", 0x2028: "\\u2028", 0x2029: "\\u2029", 0x85: "\\u0085"}
 
 
 def _shade(value: float) -> str:
-    """Colours a cell for a share from 0 to 1: white to blue, with text that can be read on it."""
+    """Colours a cell from white to blue for a share from 0 to 1, with a legible text colour."""
     red, green, blue = (round(255 + (target - 255) * value) for target in (0, 114, 178))
     return f"background:rgb({red},{green},{blue});color:{'white' if value > 0.9 else '#111827'}"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hb_metrics.report.layout.figure import Figure, by_part
 from hb_metrics.report.layout.numbers import share
 
-_LONGEST = 100  # a wider line is hard to read
+_LONGEST = 100  # wider lines are hard to read
 _INDENT = "  "
 # Characters that a terminal may not show.
 _PLAIN = str.maketrans({"−": "-", "–": "-", "×": "x", "“": '"', "”": '"', "ρ": "rho"})
@@ -25,7 +25,7 @@ def filled(text: str, indent: str = "") -> str:
 
 
 def figure_lines(figures: Sequence[Figure]) -> list[str]:
-    """Lists the whole run's figures with their intervals, then the first figure's parts, highest first."""
+    """Lists the whole run's figures with their intervals, then the first figure's parts in descending order."""
     parts = by_part([figure for figure in figures if figure.value is not None])
     whole = parts.pop("", [])
     lines = [filled(f"{figure.name}: {figure.words}{_of(figure)}", _INDENT) for figure in whole]

@@ -60,10 +60,10 @@ def test_the_card_of_the_embedded_classifier_has_its_leakage():
     terms = named_people(read_version("v1.0"))
     found = identity_leakage(load_style_classifier("embedded").probabilities, terms, shipped_sentences())
     card = " ".join((CLASSIFIERS / "STYLE_CLASSIFIER.md").read_text(encoding="utf-8").split())
-    assert f"is {found['leakage']:.1f}: that is the Full Gen Bias (×1000) of 20 plain sentences" in card
+    assert f"is {found['leakage']:.1f}." in card
     assert f"the same for all {len(terms)} terms of v1.0" in card
-    moved = f"on average a term moves {found['mean_move'] * 100:.1f} % of the probability"
-    assert f"{found['shared']:.1f} of it is in common to all sentences; {moved}" in card
+    assert f"{found['shared']:.1f} is common to all sentences" in card
+    assert f"a term moves {found['mean_move'] * 100:.1f} % of the probability" in card
 
 
 def test_leakage_is_the_full_gen_bias_of_the_sentences():

@@ -63,7 +63,7 @@ def test_what_has_no_interval_is_not_shown():
 
 @pytest.mark.parametrize("word", ["a", "a=", "a=5 %", "a=-1", "=1", "a=nan", "a=1e3", "a=1pts"])
 def test_margins_of_another_form_are_refused(word):
-    with pytest.raises(ValueError, match="write figure=margin"):
+    with pytest.raises(ValueError, match="as figure=margin"):
         read_margins([word])
     with pytest.raises(ValueError, match="each figure once"):
         read_margins(["a=1", "a=2%"])

@@ -119,7 +119,7 @@ def test_more_replies_after_a_cue_are_more_questions(pilot, tmp_path):
     rows = rows_of(text)
     assert [number(cell) for cell in rows["replies"][1:]] == [18 * 4 * replies for replies in (8, 16, 32)]
     assert "for 4 templates and 18 terms" in text
-    assert "up to 4" in text
+    assert "at most 4" in text
     middles = [1000 * half_width(at_size(full, Size(*size)), 0.95) for size in ((4, 8, 18), (4, 16, 18), (8, 16, 18))]
     for cell, middle in zip(rows["Full Gen Bias"][1:], middles, strict=True):
         assert ends_of(cell)[0] < 1.03 * middle
@@ -192,7 +192,10 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
         (["--assume", "value=1", "noise=a", "styles=3", "--terms", "9", "--templates", "4"], "write value=10"),
         (["--assume", "value=1", "noise=0", "styles=3", "--terms", "9", "--templates", "4"], "noise of 0.001"),
         (["--assume", "value=1e300", *ASSUMED[1:], "--terms", "9", "--templates", "4"], "value of 0 to 1000"),
-        (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--output", "no/plan.html"], "folder that exists"),
+        (
+            ["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--output", "no/plan.html"],
+            "existing folder",
+        ),
         (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--replies", "1"], "--replies is 1"),
         (["--assume", *ASSUMED, "--terms", "0", "--templates", "4"], "--terms is 0; pass 2"),
         (["--assume", *ASSUMED, "--terms", "9", "--templates", "-4"], "--templates is -4; pass 1"),

@@ -210,12 +210,18 @@ def test_the_same_reply_twice_is_one_reply(decoding, place, asked, replied):
 
 
 REFUSED_REPLIES = {
-    "a foreign id": (lambda rows: [*rows, {"id": "0" * 20, "reply": "Hm."}], f"the id '{'0' * 20}' is not"),
-    "another text": (lambda rows: [{**rows[0], "text": "Hi."}, *rows[1:]], "row 1: its text is not the text of prompt"),
+    "a foreign id": (
+        lambda rows: [*rows, {"id": "0" * 20, "reply": "Hm."}],
+        f"the id '{'0' * 20}' belongs to no",
+    ),
+    "another text": (
+        lambda rows: [{**rows[0], "text": "Hi."}, *rows[1:]],
+        "row 1: its text differs from",
+    ),
     "no reply": (lambda rows: [{**row, "reply": " "} for row in rows], "all replies .* are empty"),
     "a number": (lambda rows: [{**row, "reply": 3} for row in rows], "row 1: reply is 3; pass a text"),
     "half a letter": (lambda rows: [{**row, "reply": "\ud800"} for row in rows], "unpaired surrogates"),
-    "no ids": (lambda rows: [{"reply": row["reply"]} for row in rows], "has no columns 'id'"),
+    "no ids": (lambda rows: [{"reply": row["reply"]} for row in rows], "has no columns named 'id'"),
     "too few": (lambda rows: rows[3:], "has no reply for 3 of"),
 }
 
@@ -233,9 +239,9 @@ def test_replies_that_would_bias_a_figure_are_refused(name, place, asked, replie
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("log_probability", math.nan, "a finite number of 0 or less"),
-        ("log_probability", 0.5, "a finite number of 0 or less"),
-        ("log_probability", None, "a finite number of 0 or less"),
+        ("log_probability", math.nan, "which is finite, at most 0"),
+        ("log_probability", 0.5, "which is finite, at most 0"),
+        ("log_probability", None, "which is finite, at most 0"),
         ("log_probability", -1e6, "above -700 per token"),
         ("num_tokens", 0, "a whole number of 1 or more"),
         ("num_tokens", True, "a whole number of 1 or more"),
@@ -251,10 +257,10 @@ def test_log_probabilities_that_are_none_are_refused(column, value, message, ask
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("id,reply\na,Well, hello\n", "row 1: it has 3 cells, but the header has 2 columns; put quotes"),
-        ('id,reply\na,"Well, hello"\nb\n', "row 2: it has 1 cells, but the header has 2 columns"),
+        ("id,reply\na,Well, hello\n", "row 1: the row has 3 cells, but the header has 2 columns; put quotes"),
+        ('id,reply\na,"Well, hello"\nb\n', "row 2: the row has 1 cells, but the header has 2 columns"),
         ("id,reply,reply\na,Hi.,Hm.\n", "has 2 columns 'reply'"),
-        ("id,reply\na,caf\u00e9\n".encode("latin-1"), "cannot be read as csv .*; save it again, as UTF-8"),
+        ("id,reply\na,caf\u00e9\n".encode("latin-1"), "cannot be read as csv .*; save it again in UTF-8"),
     ],
 )
 def test_a_table_that_would_lose_text_is_refused(content, message, tmp_path):

@@ -73,17 +73,17 @@ def test_several_replies_to_a_prompt_are_conversations_of_their_own(shared, serv
 def test_conversations_that_have_all_ended_have_no_next_turn(shared, served, tmp_path):
     ended = [*served[1][0], *({**row, "reply": ""} for row in served[1][1])]
     path = write(tmp_path / "answers.jsonl", ended)
-    with pytest.raises(SystemExit, match="no conversation continues"):
+    with pytest.raises(SystemExit, match="no conversation can continue"):
         export([*map(str, [tmp_path / "next.jsonl", "--after", path, *shared])])
 
 
 @pytest.mark.parametrize(
     ("turns", "twice", "message"),
     [
-        ((1, 2), False, "has replies of turn 1, 2, but turns is 3; add the missing replies"),
-        ((1, 3), False, "has replies of turn 1, 3, but turns is 3"),
+        ((1, 2), False, "has replies from turn 1, 2, but turns is 3; add the missing replies"),
+        ((1, 3), False, "has replies from turn 1, 3, but turns is 3"),
         ((1, 2, 3), True, "at turn 2; pass one reply per conversation"),
-        ((1, 2, 3), False, "has replies of turn 3, and turns is 3, so there is no next turn"),
+        ((1, 2, 3), False, "has replies from turn 3, and turns is 3, so there is no next turn"),
     ],
 )
 def test_files_that_are_no_conversations_are_refused(turns, twice, message, shared, served, tmp_path):

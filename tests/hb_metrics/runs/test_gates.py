@@ -22,9 +22,9 @@ class OneFigure:
     ("value", "interval", "limit", "expected"),
     [
         (1.0, None, 1.0, []),
-        (1.5, None, 1.0, ["one_figure is above its limit 1: it is 1.5, and has no interval"]),
+        (1.5, None, 1.0, ["one_figure is above its limit 1: its value is 1.5, and it has no interval"]),
         (1.0, (0.5, 2.0), 2.0, []),
-        (1.0, (0.5, 2.5), 2.0, ["one_figure is above its limit 2: it is 1, with an interval from 0.5 to 2.5"]),
+        (1.0, (0.5, 2.5), 2.0, ["one_figure is above its limit 2: its value is 1, with an interval from 0.5 to 2.5"]),
         (-3.0, None, -2.0, []),
         (None, None, 100.0, ["one_figure cannot be judged against its limit 100: this run has no value for it"]),
         (float("nan"), None, 1.0, ["one_figure cannot be judged against its limit 1: this run has no value for it"]),
@@ -38,15 +38,15 @@ def test_the_upper_end_counts_and_what_has_no_value_fails(value, interval, limit
 def test_a_figure_without_the_interval_that_it_should_have_fails():
     sentences = exceeded({"one": {}}, [OneFigure(0.5, None, 0.95)], {"one_figure": 100})
     assert sentences == [
-        "one_figure cannot be judged against its limit 100: it is 0.5, and its interval could not be estimated from so "
-        "few replies"
+        "one_figure cannot be judged against its limit 100: its value is 0.5, and its interval could not be "
+        "estimated from so few replies"
     ]
 
 
 @pytest.mark.parametrize("form", ["share", "small_share"])
 def test_a_limit_that_no_share_can_be_above_is_no_gate(form):
     (sentence,) = exceeded({"one": {}}, [OneFigure(0.01, form=form)], {"one_figure": 2})
-    assert sentence.endswith("limit 2: it is a share, which is never above 1; write 2% as 0.02")
+    assert sentence.endswith("limit 2: the figure is a share, which is never above 1; write 2% as 0.02")
     assert exceeded({"one": {}}, [OneFigure(0.01, form=form)], {"one_figure": 0.02}) == []
 
 
@@ -57,7 +57,7 @@ def test_how_limits_are_written():
 
 @pytest.mark.parametrize("text", ["", "full_gen_bias", "full_gen_bias=", "=1", "a=nan", "a=inf", "a=1,,b=2", "a=1,a=2"])
 def test_limits_of_another_form_are_refused(text):
-    with pytest.raises(ValueError, match="write figure=limit, each figure once"):
+    with pytest.raises(ValueError, match="write each figure once, as figure=limit"):
         read_gates(text)
 
 

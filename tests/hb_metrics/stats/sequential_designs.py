@@ -13,6 +13,7 @@ from hb_metrics.stats.planned import pilot_spread
 from hb_metrics.stats.sequential import decision, next_look, share_higher
 
 LEVEL = 0.95
+TAIL = 0.0225  # the error of an interval after looks, on one side
 POSSIBLE = 1000
 
 
@@ -129,7 +130,7 @@ class Design:
             answer = None
         wrong = answer is not None and (ratio == 1 or answer == (ratio < 1))
         share = share_higher(looks, limit, truth) if looks else np.nan
-        return wrong, size / self.replies, (1 - LEVEL) / 2 <= share <= (1 + LEVEL) / 2 if looks else np.nan
+        return wrong, size / self.replies, TAIL <= share <= 1 - TAIL if looks else np.nan
 
 
 def interval_of(found):
