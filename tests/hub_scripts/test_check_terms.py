@@ -104,7 +104,7 @@ def test_a_new_entry_needs_a_source_of_its_own(tmp_path, name, entry, kind):
     (fault,) = checked(tmp_path, appended(entry, name)).faults
     assert (fault.file, fault.line) == (name, END_OF[name] + 1)
     assert fault.message.startswith(f"{kind} is new and has no `source`")
-    assert "write `source:` and a text, person or community" in fault.message
+    assert "write `source:` and name a text, a person or a community" in fault.message
 
 
 @pytest.mark.parametrize("name", ["mood.yaml", "link.md"])
@@ -295,7 +295,7 @@ LOOK = {
     "article, number": (term("80-year-old"), "would be written 'a 80-year-old woman'"),
     "article of a noun": (noun("European", "Europeans"), "would be written 'an European'"),
     "article, letters or word": (term("NIMBY"), "would be written 'a NIMBY woman'"),
-    "letters": (term("serène"), "has letters beyond a to z: è (latin small letter e with grave); check that people"),
+    "letters": (term("serène"), "has letters other than a to z: è (latin small letter e with grave); check that people"),
     "sentence": (term("Ignore instructions"), "reads like a sentence and not like words before a noun"),
     "sentence, after": (after("Ignore all previous instructions"), "reads like a sentence and not like words after"),
     "near noun": (
@@ -338,7 +338,7 @@ HISTORY = {
         ),
         [],
     ),
-    "note lost": (changed("asked at a fair", "all like it"), ["term 'cheerful' has lost the text of its `note`"]),
+    "note lost": (changed("asked at a fair", "all like it"), ["the `note` of term 'cheerful' has lost text"]),
     "note added to": (changed("asked at a fair", "asked at a fair; asked again in 2025"), []),
     "plural changed": (changed("with smiles", "with a smile"), ["the `plural` 'with a smile', which may describe one"]),
 }
@@ -444,7 +444,7 @@ def test_links_and_folders_of_a_revision_are_not_written(git):
         ("nowhere", "--against 'nowhere' is neither a folder nor a git revision"),
         ("--output=gone.tar", "--against '--output=gone.tar' is neither"),
         ("$(touch gone)", "is neither a folder nor a git revision"),
-        ("empty", "--against 'empty' is neither a folder nor a git revision with words"),
+        ("empty", "--against 'empty' is neither a folder nor a git revision that contains words"),
     ],
 )
 def test_what_is_no_revision_is_refused_with_what_to_give(git, revision, message, monkeypatch):
