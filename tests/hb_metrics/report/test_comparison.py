@@ -134,7 +134,7 @@ def test_warnings_come_first(copied, tmp_path):
 
     change_results(copied[3], other)  # a later run is warned of too
     page = compared(copied, tmp_path)
-    for words in ("different prompts", "different style classifiers", "Different classifiers classified the texts"):
+    for words in ("different prompts", "different style classifiers", "classified by different classifiers"):
         assert words in page.text
     assert page.words.index("Read the comparison with care") < page.words.index("Each interval is below its value")
 

@@ -121,7 +121,7 @@ def axes(**values):
     ]
 
 
-BEYOND = "The style of its replies differs between terms by more than chance: Full Gen Bias, less sampling noise, is"
+BEYOND = "The style of its replies differs between terms by more than chance: Full Gen Bias minus sampling noise is"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ BEYOND = "The style of its replies differs between terms by more than chance: Fu
             full(5.25, None, "too few replies"),
             [],
             "This run cannot tell whether the style of its replies differs between terms by more than chance: Full Gen "
-            "Bias, less sampling noise, is 5.25 (no interval: too few replies).",
+            "Bias minus sampling noise is 5.25 (no interval: too few replies).",
         ),
     ],
 )
