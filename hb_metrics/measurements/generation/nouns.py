@@ -7,16 +7,10 @@ Nouns are therefore compared within a term. With δ_d the difference between the
 in a template, E⟨δ_d, δ_e⟩ = |μ_n − μ_m|² for two different terms. In the average over all n ≠ m and d ≠ e, there is no
 noise, and the differences between terms cancel.
 
-<<<<<<< HEAD
-It is a U-statistic over terms, with the kernel g_de, the sum over templates (in which a term may change the same nouns
-alike) and the nouns that both terms have. With r_d the sum of a term's g_de, each minus their mean, 4 Σ r_d² minus
-4 Σ_{d≠e} g_de² (but at least 0) plus 2 Σ_{d≠e} g_de² estimates its variance, whether nouns differ or not. The same
-formula over two runs' kernels estimates the covariance.
-=======
-The average is a U-statistic over terms. Its kernel g_de is the sum over the nouns that both terms have. Let r_d be the
-sum of a term's g_de after their mean has been subtracted. Then 4 Σ r_d² − 2 Σ_{d≠e} g_de² estimates the variance,
-whether nouns differ or not. The same formula with the kernels of two runs estimates the covariance.
->>>>>>> main
+The average is a U-statistic over terms. Its kernel g_de is the sum over templates, in which a term may change the same
+nouns alike, and over the nouns that both terms have. Let r_d be the sum of a term's g_de after their mean has been
+subtracted. Then 4 Σ r_d² − 4 Σ_{d≠e} g_de², if above 0, plus 2 Σ_{d≠e} g_de² estimates the variance, whether nouns differ
+or not. The same formula with the kernels of two runs estimates the covariance.
 """
 
 from collections.abc import Mapping, Sequence
