@@ -9,8 +9,8 @@ noise, and the differences between terms cancel.
 
 The average is a U-statistic over terms. Its kernel g_de is the sum over templates, in which a term may change the same
 nouns alike, and over the nouns that both terms have. Let r_d be the sum of a term's g_de after their mean has been
-subtracted. Then 4 Σ r_d² − 4 Σ_{d≠e} g_de², if above 0, plus 2 Σ_{d≠e} g_de² estimates the variance, whether nouns differ
-or not. The same formula with the kernels of two runs estimates the covariance.
+subtracted. Then 4 Σ r_d² − 4 Σ_{d≠e} g_de², if above 0, plus 2 Σ_{d≠e} g_de² estimates the variance, whether nouns
+differ or not. The same formula with the kernels of two runs estimates the covariance.
 """
 
 from collections.abc import Mapping, Sequence
