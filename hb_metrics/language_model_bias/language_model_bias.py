@@ -68,11 +68,11 @@ class LanguageModelBias(evaluate.Metric):
         )
 
     def add(self, *, prediction: float, reference: float) -> None:
-        """Checks and adds a pair."""
+        """Checks a pair and adds it."""
         self.add_batch(predictions=[prediction], references=[reference])
 
     def add_batch(self, *, predictions: Sequence[float], references: Sequence[float]) -> None:
-        """Checks and adds pairs; `evaluate` alone would read text as numbers."""
+        """Checks pairs and adds them. Without this check, `evaluate` would read text as numbers."""
         t1, t2 = checked_sides(predictions, references)
         super().add_batch(predictions=t1, references=t2)
 
