@@ -295,7 +295,10 @@ LOOK = {
     "article, number": (term("80-year-old"), "would be written 'a 80-year-old woman'"),
     "article of a noun": (noun("European", "Europeans"), "would be written 'an European'"),
     "article, letters or word": (term("NIMBY"), "would be written 'a NIMBY woman'"),
-    "letters": (term("serène"), "has letters other than a to z: è (latin small letter e with grave); check that people"),
+    "letters": (
+        term("serène"),
+        "has letters other than a to z: è (latin small letter e with grave); check that people",
+    ),
     "sentence": (term("Ignore instructions"), "reads like a sentence and not like words before a noun"),
     "sentence, after": (after("Ignore all previous instructions"), "reads like a sentence and not like words after"),
     "near noun": (
